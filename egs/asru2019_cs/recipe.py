@@ -24,7 +24,7 @@ SHARED = {f"{part}{conf}" for part in ("frontend", "specaug", "normalize", "enco
 
 
 def train_parts(run: Run) -> list[str]:
-    """All parts that a system may be trained on. They share one vocabulary, so every table needs all of them."""
+    """Return all parts that a system may be trained on. They share one vocabulary, so every table needs all of them."""
     return run.sections["settings"]["train_parts"]
 
 
@@ -34,17 +34,17 @@ def without_dev(run: Run) -> bool:
 
 
 def valid_set(run: Run) -> str:
-    """The data dir on which trainings are watched: dev, or the first utterances of some speakers."""
+    """Return the data dir on which trainings are watched: dev, or the first utterances of some speakers."""
     return "valid" if without_dev(run) or run.sections["settings"]["valid_utterances"] else "dev"
 
 
 def training_set(system: System) -> str:
-    """The data dir that a system is trained on: ``a+b`` for the parts a and b."""
+    """Return the data dir that a system is trained on: ``a+b`` for the parts a and b."""
     return "+".join(system.data)
 
 
 def training_sets(run: Run) -> list[str]:
-    """The training sets of this run, each once."""
+    """Return the training sets of this run, each once."""
     return list(dict.fromkeys(training_set(system) for system in run.systems))
 
 
@@ -75,7 +75,7 @@ def data(run: Run) -> None:
 
 
 def held_out_steps(run: Run) -> Iterator[Step]:
-    """The set on which trainings are watched, if it is not the whole of dev."""
+    """Make the set on which trainings are watched, if it is not the whole of dev."""
     settings = run.sections["settings"]
     if without_dev(run):
         count = settings["held_out_utterances"]
@@ -86,13 +86,13 @@ def held_out_steps(run: Run) -> Iterator[Step]:
 
 
 def combined_sets(run: Run) -> list[str]:
-    """The training sets of several parts, and that of all parts."""
+    """Make the training sets of several parts, and that of all parts."""
     sets = ["+".join(train_parts(run)), *training_sets(run)]
     return [name for name in dict.fromkeys(sets) if "+" in name]
 
 
 def part_folders(run: Run) -> dict[str, str]:
-    """The folders that --folders names, by part."""
+    """Return the folders that --folders names, by part."""
     pairs = [item.partition("=") for item in run.options["folders"].split(",") if item]
     if not all(part and folder for part, _, folder in pairs):
         raise InputError(f"--folders takes PART=DIR with commas between, not '{run.options['folders']}'")
@@ -119,7 +119,7 @@ def shared(run: Run) -> bool:
 
 
 def pretrained(run: Run) -> bool:
-    """Does each system go on training a copy of one encoder?"""
+    """Return whether each system goes on training a copy of one encoder."""
     return run.setting("encoder") == "pretrained"
 
 
@@ -150,7 +150,7 @@ def encoder(run: Run) -> None:
 
 
 def encoded_sets(run: Run) -> list[str]:
-    """The data dirs whose encodings are kept: none if the encoder changes."""
+    """Return the data dirs whose encodings are kept: none if the encoder changes."""
     return list(dict.fromkeys((*training_sets(run), valid_set(run), *TEST_SETS))) if shared(run) else []
 
 
@@ -163,12 +163,12 @@ def encoder_model(run: Run) -> Path:
 
 
 def encodings(run: Run) -> Path:
-    """The folder with the encoder's outputs for each data dir."""
+    """Return the folder with the encoder's outputs for each data dir."""
     return run.expdir / "encodings"
 
 
 def encode_step(run: Run, name: str) -> Step:
-    """The encoder's outputs for one data dir."""
+    """Write the encoder's outputs for one data dir."""
     return Step(
         name=f"encodings of {name}",
         log=encodings(run) / "log" / f"{name}.log",
@@ -258,7 +258,7 @@ def scoring(run: Run) -> None:
 
 
 def tables(run: Run) -> None:
-    """The tables; the name of the corpus says what its test sets are called."""
+    """Make the tables; the name of the corpus says what its test sets are called."""
     others = {} if run.synthetic else SET_NAMES.get(run.options["corpus"], {})
     said = ", ".join(f"{column} is {name}" for column, name in others.items())
     asr.tables(run, corpus=f"{run.corpus_name} ({said})" if said else None)

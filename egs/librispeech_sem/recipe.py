@@ -22,7 +22,7 @@ DEV_SETS = ("dev-clean", "dev-other")
 
 
 def parts(run: Run) -> list[str]:
-    """The parts of LibriSpeech that are used."""
+    """Return the parts of LibriSpeech that are used."""
     return [*run.sections["settings"]["train_parts"], *DEV_SETS, *TEST_SETS]
 
 

@@ -29,7 +29,7 @@ CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
 
 def tables_of(options: Mapping[str, str]) -> str:
-    """The tables of ``--figure`` and ``--table``; figure 1 if neither is given."""
+    """Return the tables of ``--figure`` and ``--table``; figure 1 if neither is given."""
     figures = FIGURES if options["figure"] == "all" else ",".join(f"figure{n}" for n in _split(options["figure"]))
     tables = CONTEXT_TABLE if options["table"] == "all" else options["table"]
     return ",".join(filter(None, (figures, tables))) or "figure1"
@@ -59,7 +59,7 @@ def statistics(run: Run) -> None:
 
 
 def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
-    """Mean and deviation of each recording, and its features if they are kept. All systems have the same features.
+    """Compute mean and deviation of each recording, and its features if they are kept, for all systems.
 
     Args:
         skip_silent: the share of the recordings that may be silent, and is then left out of training.
@@ -83,7 +83,7 @@ def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
 
 
 def keeps_features(run: Run) -> bool:
-    """Whether the features of the podcasts are computed once: the option, otherwise the setting of the scale."""
+    """Return whether the features of the podcasts are computed once: the option, otherwise the setting of the scale."""
     return run.setting("keep_features") in (True, "true")
 
 
@@ -105,7 +105,7 @@ def compute_statistics(
 
 
 def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
-    """The tables of a set that training on recordings reads: path, name and type."""
+    """Return the tables of a set that training on recordings reads: path, name and type."""
     # podcasts that were held out are of the training part
     part = corpora.VALID if name == corpora.VALID and run.synthetic else corpora.TRAIN
     stats, data_dir = run.stats / name, run.datadir / name
@@ -121,7 +121,7 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
 
 
 def with_shared_gpus(run: Run, system: System) -> Run:
-    """The run with as many GPUs as a batch of a system has sequences to share among them."""
+    """Return the run with as many GPUs as a batch of a system has sequences to share among them."""
     chunks = system_config(run.sections, system)["chunk_conf"]
     sequences = math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])
     if run.ngpu <= sequences:
@@ -156,14 +156,14 @@ def training(run: Run) -> None:
 
 
 def model_of(run: Run, system: System, seed: int) -> Path:
-    """The parameters of a system: trained here, or those that the authors have published."""
+    """Return the parameters of a system: trained here, or those that the authors have published."""
     name = f"seed{seed}"
     published = run.path(corpora.PUBLISHED)
     return published / system.name / name / MODEL if published else run.expdir / system.name / name / LATEST
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """All decodings of a system in one step, which loads the model once."""
+    """Decode with a system, all its decodings in one step, which loads the model once."""
     folder, decodings = run.expdir / system.name / f"seed{seed}", run.decodings[system.name]
     model = model_of(run, system, seed)
     ignored = run.datadir / "tedlium_ignored_test.txt"
@@ -240,7 +240,7 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
 
 
 def kinds_of(run: Run, part: str) -> Path | None:
-    """The kinds of the words of a synthetic test set."""
+    """Return the kinds of the words of a synthetic test set."""
     is_synthetic = run.synthetic if part == corpora.CONTROL else not run.options[part]
     return run.datadir / "corpus" / "kinds" / f"{part}.txt" if is_synthetic else None
 
@@ -252,7 +252,7 @@ def scoring(run: Run) -> None:
 
 
 def context_step(run: Run) -> Step:
-    """The longest context in training and the frames per second, of the four rows of table 1."""
+    """Measure the longest context in training and the frames per second, of the four rows of table 1."""
     settings = run.sections["settings"]
     scale = settings["context_scale"]
     return Step(

@@ -45,7 +45,7 @@ class Audio(Protocol):
     length: int
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Samples ``start`` to ``start + count``, float32, (count,); zeros beyond the end."""
+        """Return samples ``start`` to ``start + count``, float32, (count,); zeros beyond the end."""
         ...
 
 
@@ -88,7 +88,7 @@ class RecordingAudio:
 
     @property
     def seconds(self) -> float:
-        """The recording's length."""
+        """Return the recording's length."""
         return self._file.frames / self._file.samplerate
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class RecordingAudio:
         self.close()
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Samples ``start`` to ``start + count``, float32 in about -1 .. 1, (count,); zeros beyond the end."""
+        """Return samples ``start`` to ``start + count``, float32 in about -1 .. 1, (count,); zeros beyond the end."""
         within = max(0, min(count, self.length - start))
         samples = np.zeros(count, dtype=np.float32)
         size = _WHOLE_SECONDS * self.rate
@@ -148,7 +148,7 @@ class RecordingAudio:
         return samples.mean(axis=1)
 
     def _intact(self) -> int:
-        """How many samples can be read one after the other; a read that fails says nothing of those before."""
+        """Return how many samples can be read one after the other; a read that fails says nothing of those before."""
         count, size = 0, self._file.samplerate // 10
         with soundfile.SoundFile(self.path) as file:
             try:
@@ -209,7 +209,7 @@ class ZeroedAudio:
         self._regions = [(round(start * audio.rate), round(end * audio.rate)) for start, end in regions]
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Samples ``start`` to ``start + count``, float32, (count,)."""
+        """Return samples ``start`` to ``start + count``, float32, (count,)."""
         samples = self._audio.read(start, count)
         for first, last in self._regions:
             samples[max(0, first - start) : max(0, last - start)] = 0
@@ -217,7 +217,7 @@ class ZeroedAudio:
 
 
 def blocks(audio: Audio) -> Iterator[np.ndarray]:
-    """All samples in blocks of half a minute, one after the other."""
+    """Yield all samples in blocks of half a minute, one after the other."""
     size = _BLOCK_SECONDS * audio.rate
     for start in range(0, audio.length, size):
         yield audio.read(start, min(size, audio.length - start))

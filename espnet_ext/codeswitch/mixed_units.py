@@ -65,7 +65,7 @@ def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceMo
 
 
 def _with_han(english: PieceModel) -> PieceModel:
-    """The model with all Han characters as pieces, and with rules that set the spaces around them."""
+    """Return the model with all Han characters as pieces, and with rules that set the spaces around them."""
     proto = ModelProto.FromString(english.data)
     han = tuple(BOUNDARY + char for char in han_characters())
     for piece in han:
@@ -81,7 +81,7 @@ def _with_han(english: PieceModel) -> PieceModel:
 
 @functools.cache
 def _compiled_rules() -> tuple[bytes, bytes]:
-    """The rules before encoding and after decoding in sentencepiece's binary form, which only its trainer can write."""
+    """Return the rules before encoding and after decoding in sentencepiece's binary form, which its trainer writes."""
     rules = {"normalization_rule_tsv": _split_rules(), "denormalization_rule_tsv": _join_rules()}
     with tempfile.TemporaryDirectory() as folder:
         for option, lines in rules.items():
@@ -104,12 +104,12 @@ def _join_rules() -> Iterable[str]:
 
 
 def _rule(source: str, target: str) -> str:
-    """A line of sentencepiece's rule files: code points in hexadecimal."""
+    """Return a line of sentencepiece's rule files: code points in hexadecimal."""
     return "\t".join(" ".join(f"{ord(char):X}" for char in side) for side in (source, target)) + "\n"
 
 
 def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
-    """The Han characters with more than ``more_than`` occurrences in ``texts``, in the order of their code points.
+    """Return the Han characters with more than ``more_than`` occurrences in ``texts``, by their code points.
 
     >>> han_units(["喜欢欢", "欢WINE"], more_than=2)
     ['欢']

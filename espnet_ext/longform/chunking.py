@@ -70,14 +70,14 @@ class Schedule:
         return min(self.initial_seconds * 2 ** min(recordings // self.double_every, 64), self.max_seconds)
 
     def sequences(self, length: float) -> int:
-        """Number of sequences of ``length`` seconds that fill a batch; the last one may be cut."""
+        """Return the number of sequences of ``length`` seconds that fill a batch; the last one may be cut."""
         return math.ceil(self.batch_seconds / length)
 
 
 def batches(
     durations: Mapping[str, float], schedule: Schedule, *, passes: int = 1, seed: int | None = None
 ) -> Iterator[list[Chunk]]:
-    """All batches of a training, in order. Each holds ``batch_seconds`` of audio, whatever the length of its sequences.
+    """Yield all batches of a training. Each has ``batch_seconds`` of audio, whatever the length of its sequences.
 
     A batch takes the next chunk of one open recording after the other until its seconds are full. The last chunk is cut
     where they are, and its recording goes on from there in a later batch. So all contexts get equally many updates of

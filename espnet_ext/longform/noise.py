@@ -37,7 +37,7 @@ class GeneratedMusic:
         self._beat = round(_BEAT_SECONDS * rate)
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Samples ``start`` to ``start + count``, float32, (count,)."""
+        """Return samples ``start`` to ``start + count``, float32, (count,)."""
         first, last = start // self._beat, -(-(start + count) // self._beat)
         music = np.concatenate([self._play(beat) for beat in range(first, last)])
         return music[start - first * self._beat :][:count]
@@ -50,7 +50,7 @@ class GeneratedMusic:
 
 @lru_cache(maxsize=64)  # more than the notes of the scale in three octaves
 def _note(semitone: int, length: int, rate: int) -> np.ndarray:
-    """A plucked string: harmonics that decay the faster the higher they are, (length,)."""
+    """Return a plucked string: harmonics that decay the faster the higher they are, (length,)."""
     time = np.arange(length) / rate
     pitch = _LOWEST * 2 ** (semitone / 12)
     sound = np.zeros(length)
@@ -76,7 +76,7 @@ class NoiseFiles:
         self._ends = np.cumsum([file.length for file in self._files])
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Samples ``start`` to ``start + count``, float32, (count,)."""
+        """Return samples ``start`` to ``start + count``, float32, (count,)."""
         parts = []
         while count:
             place = start % int(self._ends[-1])
@@ -112,7 +112,7 @@ class NoisyAudio:
         self._gain = np.float32(np.sqrt(own / other * 10 ** (-snr / 10)))
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Samples ``start`` to ``start + count``, float32, (count,); they may exceed 1."""
+        """Return samples ``start`` to ``start + count``, float32, (count,); they may exceed 1."""
         return self._audio.read(start, count) + self._gain * self._noise.read(start, count)
 
 
@@ -121,7 +121,7 @@ def _power(audio: Audio) -> float:
 
 
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
-    """The files of a kind of noise; an empty list if music is to be generated.
+    """Return the files of a kind of noise; an empty list if music is to be generated.
 
     Raises:
         InputError: An unknown kind, a folder without such files, or a kind other than music without a folder.
@@ -139,7 +139,7 @@ def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
 
 
 def with_noise(audio: Audio, paths: Sequence[Path], snr: float, seed: int) -> NoisyAudio:
-    """The recording with these files as background noise, or with generated music if there are none."""
+    """Return the recording with these files as background noise, or with generated music if there are none."""
     kind = (
         NoiseFiles(paths, seed, audio.rate, audio.length) if paths else GeneratedMusic(seed, audio.rate, audio.length)
     )

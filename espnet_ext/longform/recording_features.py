@@ -76,11 +76,11 @@ class RecordingFeatures:
 
     @property
     def _silence(self) -> np.float32:
-        """The value of digital silence, or slightly more because logarithms are rounded."""
+        """Return the value of digital silence, or slightly more because logarithms are rounded."""
         return np.log(np.float32(1.001 * _LOG_FLOOR)) if self.log else np.float32(0)
 
     def frames(self, length: int) -> int:
-        """Number of frames of a recording with ``length`` samples; 0 if it is shorter than a window."""
+        """Return the number of frames of a recording with ``length`` samples; 0 if it is shorter than a window."""
         return max(0, (length - self.window) // self.hop + 1)
 
     def require_frame(self, audio: Audio) -> None:
@@ -91,7 +91,7 @@ class RecordingFeatures:
             )
 
     def compute(self, audio: Audio, start: int, count: int) -> np.ndarray:
-        """Frames ``start`` to ``start + count`` of a recording, float32, (count, n_mels), not normalised."""
+        """Return frames ``start`` to ``start + count`` of a recording, float32, (count, n_mels), not normalised."""
         parts = [np.zeros((0, self.n_mels), dtype=np.float32)]
         for first in range(start, start + count, _BLOCK_FRAMES):
             number = min(_BLOCK_FRAMES, start + count - first)
@@ -102,7 +102,7 @@ class RecordingFeatures:
         return np.concatenate(parts)
 
     def normalised(self, audio: Audio, statistics: ChannelStatistics, start: int, count: int) -> np.ndarray:
-        """Frames ``start`` to ``start + count``, float32, (count, n_mels), minus the mean, divided by the deviation.
+        """Return frames ``start`` to ``start + count``, (count, n_mels), minus the mean, divided by the deviation.
 
         With logarithms, frames of digital silence are set to one deviation below the mean, about where pauses are: the
         logarithm of zero is many deviations below anything that a model hears in training. (An energy of zero is not:
@@ -115,7 +115,7 @@ class RecordingFeatures:
         return features
 
     def statistics(self, audio: Audio) -> ChannelStatistics:
-        """Mean and deviation of each channel over the recording, in one pass with constant memory.
+        """Return mean and deviation of each channel over the recording, in one pass with constant memory.
 
         Frames of digital silence are left out: they are regions that were silenced on purpose.
 
@@ -214,7 +214,7 @@ def _features_file(folder: Path, recording: str) -> Path:
 def compute_statistics(
     audio: Mapping[str, str], folder: Path, features_conf: Mapping[str, Any], keep_features: bool
 ) -> dict[str, np.ndarray]:
-    """Statistics of the recordings of one shard, (2, n_mels) each (in a worker process); features go to ``folder``.
+    """Compute the statistics of a shard's recordings, (2, n_mels) each, in a worker; features go to ``folder``.
 
     Recordings without speech have none.
     """

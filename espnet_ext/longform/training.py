@@ -91,7 +91,7 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
 
 
 def _without_speech(statistics: str) -> set[str]:
-    """The recordings that have no statistics since they are silent."""
+    """Return the recordings that have no statistics since they are silent."""
     listed = Path(statistics).with_name(NO_SPEECH)
     return set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
 
@@ -109,7 +109,7 @@ class ChunkDataset(Dataset):
         self.recordings, self.features, self.preprocess = recordings, features, preprocess
 
     def __getitem__(self, chunk: Chunk) -> Item:
-        """The chunk's id, ``speech``, (frames, n_mels), and ``text``, (tokens,), which may be empty."""
+        """Return the chunk's id, ``speech``, (frames, n_mels), and ``text``, (tokens,), which may be empty."""
         name = chunk.recording
         rate, hop = self.features.rate, self.features.hop
         start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
@@ -137,13 +137,14 @@ class ChunkDataset(Dataset):
             raise InputError(f"{path}: no features of {name} ({error}): run the statistics stage again") from None
         if features.shape[1] != self.features.n_mels:
             raise InputError(
-                f"{path}: {features.shape[1]} channels, but n_mels is {self.features.n_mels}: run stage 4 again"
+                f"{path}: {features.shape[1]} channels, but n_mels is {self.features.n_mels}: "
+                "run the statistics stage again"
             )
         return features[start : max(start + 1, end)].astype(np.float32)
 
 
 def shared_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:
-    """The batches with at least one chunk per process; all processes leave out smaller ones, such as the last."""
+    """Return the batches with a chunk for each process; all processes leave out smaller ones, such as the last."""
     return (batch for batch in plan if len(batch) >= processes)
 
 
@@ -183,7 +184,7 @@ class ChunkIterFactory(AbsIterFactory):
         ]
 
     def build_iter(self, epoch: int, shuffle: bool | None = None) -> DataLoader:
-        """The batches of an epoch; ``shuffle`` has no effect, since the plan sets the order."""
+        """Return the batches of an epoch; ``shuffle`` has no effect, since the plan sets the order."""
         return DataLoader(
             self.dataset,
             batch_sampler=self.chunks(epoch),
@@ -231,7 +232,7 @@ class RecordingsASRTask(ASRTask):
 
     @classmethod
     def build_task_iter_factory(cls, args: argparse.Namespace, iter_options: Any, mode: str) -> AbsIterFactory:
-        """The iterator factory of ``train``, ``valid`` (chunks of the maximum length, in order) or ``plot_att``."""
+        """Build the iterator factory of ``train``, of ``valid`` (chunks of the maximum length) or ``plot_att``."""
         recordings = read_recordings(iter_options.data_path_and_name_and_type)
         schedule, passes = schedule_of(args.chunk_conf)
         share = (0, 1)
@@ -255,7 +256,7 @@ class RecordingsASRTask(ASRTask):
 
 
 def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
-    """The schedule and the number of passes of a ``chunk_conf``.
+    """Return the schedule and the number of passes of a ``chunk_conf``.
 
     Raises:
         InputError: an unknown setting, or one out of range.
@@ -275,7 +276,7 @@ def _check_options(key: str, found: type, settings: Mapping[str, Any]) -> None:
 
 
 def features_of(features_conf: Mapping[str, Any]) -> RecordingFeatures:
-    """The features of a ``features_conf``.
+    """Return the features of a ``features_conf``.
 
     Raises:
         InputError: an unknown setting, or one out of range.

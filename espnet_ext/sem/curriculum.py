@@ -36,7 +36,7 @@ class Selection:
 
 
 def select(tokens: Mapping[str, int], characters: Mapping[str, int], selection: Selection) -> list[str]:
-    """The utterances of a selection.
+    """Return the utterances of a selection.
 
     Args:
         tokens: utterance -> length of its transcript in tokens.
@@ -81,7 +81,7 @@ def write_selection(text: Path, stats: str, token_type: str, selection: Selectio
     tokens = _lengths(read_table(Path(stats) / f"text_shape.{token_type}"))
     characters = {key: len(value) for key, value in read_table(text).items()}
     if not speech.keys() == tokens.keys() <= characters.keys():
-        raise InputError(f"{stats}: its shapes are not of {text}: remove the folder, and run stage 4 again")
+        raise InputError(f"{stats}: its shapes are not of {text}: remove the folder, and run stage statistics again")
     kept = select(tokens, characters, selection)
     if not kept:
         raise InputError(
@@ -95,7 +95,7 @@ def write_selection(text: Path, stats: str, token_type: str, selection: Selectio
 
 
 def audio_share(shapes: Path) -> float:
-    """The share of the audio that a selection's shape file holds."""
+    """Return the share of the audio that a selection's shape file holds."""
     return float(json.loads(Path(f"{shapes}.json").read_text(encoding="utf-8"))["audio_share"])
 
 

@@ -64,27 +64,27 @@ class EnergyHistogram:
 
     @property
     def total(self) -> int:
-        """Number of bins, including those of zero energy."""
+        """Return the number of bins, including those of zero energy."""
         return int(self.counts.sum()) + self.zeros
 
     def density(self) -> np.ndarray:
-        """Probability density of eta per dB, between the edges: (len(EDGES_DB) - 1,).
+        """Return the probability density of eta per dB, between the edges: (len(EDGES_DB) - 1,).
 
         Bins of zero energy count in the total, so with them the density integrates to less than 1.
         """
         return self.counts[1:-1] / (self.total * STEP_DB)
 
     def share_below(self) -> np.ndarray:
-        """Share of the bins with eta below each edge, zero energy included: what is masked there (P2, Fig. 1b)."""
+        """Return the share of bins with eta below each edge, zero energy included: what is masked (P2, Fig. 1b)."""
         return (np.cumsum(self.counts[:-1]) + self.zeros) / self.total
 
     def energy_below(self) -> np.ndarray:
-        """Share r_e of the energy in the bins with eta below each edge (P2, eq. 4)."""
+        """Return the share r_e of the energy in the bins with eta below each edge (P2, eq. 4)."""
         return np.cumsum(self.energies[:-1]) / self.energies.sum()
 
 
 def edge_index(eta_db: float) -> int:
-    """The index of a threshold in ``EDGES_DB``; ValueError if it is not one of the edges."""
+    """Return the index of a threshold in ``EDGES_DB``; ValueError if it is not one of the edges."""
     return EDGES_DB.tolist().index(eta_db)
 
 
@@ -94,7 +94,7 @@ def peak_energy(energies: torch.Tensor) -> float:
 
 
 def relative_db(energies: torch.Tensor, e_peak: float) -> np.ndarray:
-    """Eta of each bin in dB; minus infinity where the energy is zero (P2, eq. 3).
+    """Return eta of each bin in dB; minus infinity where the energy is zero (P2, eq. 3).
 
     Args:
         energies: filterbank energies e[m, c], any shape.
@@ -170,7 +170,7 @@ def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> Energy
 
 
 def utterance_energies(utterance: str, span: AudioSpan, frontend: PowerMelFrontend) -> tuple[torch.Tensor, int]:
-    """Filterbank energies of an utterance, (T, C) (P2, eq. 1), and its number of samples. InputError: bad audio."""
+    """Return the filterbank energies of an utterance, (T, C) (P2, eq. 1), and its number of samples."""
     samples = read_samples(utterance, span, frontend.fs)
     with torch.inference_mode():
         return frontend.energies(torch.from_numpy(samples).unsqueeze(0))[0], len(samples)
@@ -193,7 +193,7 @@ class MaskExample:
     hop_seconds: float
 
     def masked_share(self, eta_db: float) -> float:
-        """Share of the bins that are masked at this threshold."""
+        """Return the share of the bins that are masked at this threshold."""
         return 1.0 - float(self.kept[eta_db].mean())
 
 
@@ -217,7 +217,7 @@ def mask_example(
 
 
 def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
-    """The numbers behind the figures, for a file of facts; shares are between 0 and 1.
+    """Return the numbers behind the figures, for a file of facts; shares are between 0 and 1.
 
     ``bins_below`` and ``energy_below`` are by threshold, each 10 dB; ``bins_below_mean`` is the mean over thresholds
     that are uniform between two of them, which is the share that SEM masks in training (P2, eq. 6).

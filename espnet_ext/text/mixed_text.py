@@ -20,7 +20,7 @@ _FIRST, _LAST = 0x2E80, 0x3FFFF  # from the radicals to the end of the plane of 
 
 
 def has_han(text: str) -> bool:
-    """Is there a Han character in ``text``? Of script Han are all CJK extensions, radicals, 々 and 〇.
+    """Return whether ``text`` has a Han character. Of script Han are all CJK extensions, radicals, 々 and 〇.
 
     >>> has_han("我"), has_han("𠮷"), has_han("want"), has_han("3"), has_han("，")
     (True, True, False, False, False)
@@ -77,12 +77,12 @@ class ScriptPair:
         return [token for word in text.split() for token in _by_character().findall(word)]
 
     def is_first(self, token: str) -> bool:
-        """Is a token of the first language?"""
+        """Return whether a token is of the first language."""
         return _letters_of(self.scripts[0]).search(token) is not None
 
 
 def script_pair(scripts: str) -> ScriptPair:
-    """The languages of two scripts, as ``--scripts`` names them: ``Han,Latin``, or ``Han+Hiragana+Katakana,Latin``.
+    """Return the languages of two scripts, as ``--scripts`` names them: ``Han,Latin``, ``Han+Hiragana,Latin``.
 
     >>> pair = script_pair("Han+Hiragana+Katakana,Latin")
     >>> [(token, pair.is_first(token)) for token in pair.tokens("ラーを order")]
@@ -121,7 +121,7 @@ def _by_character() -> regex.Pattern:
 
 
 def han_characters() -> list[str]:
-    """All characters of script Han, in the order of their code points."""
+    """Return all characters of script Han, in the order of their code points."""
     return _HAN.findall("".join(map(chr, range(_FIRST, _LAST + 1))))
 
 

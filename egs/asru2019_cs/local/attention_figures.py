@@ -61,7 +61,7 @@ def draw_attention(
 
 
 def _shown(weights: np.ndarray) -> np.ma.MaskedArray:
-    """The weights without those of later tokens, which are 0."""
+    """Return the weights without those of later tokens, which are 0."""
     return np.ma.masked_array(weights, mask=np.triu(np.ones_like(weights, dtype=bool), 1))
 
 

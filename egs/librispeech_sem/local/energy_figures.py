@@ -39,7 +39,7 @@ def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
 
 
 def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
-    """The paper's range of eta in dB, widened by tens until it hides little but bins of zero energy."""
+    """Return the paper's range of eta in dB, widened by tens until it hides little but bins of zero energy."""
     lowest, highest = PAPER_RANGE_DB
     hidden_left = histogram.share_below() - histogram.zeros / histogram.total
     # The curve of the energy reaches 1 last.
@@ -124,7 +124,7 @@ def draw_masks(example: MaskExample) -> Figure:
 
 
 def _percent(share: float) -> str:
-    """A share in percent with one decimal; a share too small for that is not shown as 0.
+    """Return a share in percent with one decimal; a share too small for that is not shown as 0.
 
     >>> _percent(0.743), _percent(0.0), _percent(0.00001)
     ('74.3 %', '0.0 %', '< 0.1 %')

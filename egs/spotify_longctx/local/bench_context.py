@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 from context_cost import BANDS, Attention, ctc_model, fits_counted, fits_on_device, frames_per_second, longest_context
-from espnet_ext.tables.plan import load_scale
 from tabulate import tabulate
 
 from espnet_ext.command import run_main
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.errors import InputError
+from espnet_ext.tables.plan import load_scale
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.files import write_json
 from espnet_ext.work.yaml_files import read_yaml

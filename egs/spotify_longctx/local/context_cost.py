@@ -113,7 +113,7 @@ def count_step(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, a
 
 
 def longest_context(fits: Callable[[int], bool], first: int = 960, precision: float = 0.02) -> int:
-    """The longest context in seconds that fits, by doubling and then bisection.
+    """Return the longest context in seconds that fits, by doubling and then bisection.
 
     Args:
         fits: whether a context of this number of seconds fits.
@@ -133,12 +133,12 @@ def longest_context(fits: Callable[[int], bool], first: int = 960, precision: fl
 
 
 def fits_counted(make: Callable[[], ESPnetASRModel], memory: int, half: bool, attention: Attention):
-    """A test for :func:`longest_context`: the counted peak is at most ``memory`` bytes."""
+    """Return a test for :func:`longest_context`: the counted peak is at most ``memory`` bytes."""
     return lambda seconds: count_step(make, seconds, half, attention).peak <= memory
 
 
 def fits_on_device(model: ESPnetASRModel, half: bool, attention: Attention):
-    """A test for :func:`longest_context`: a step of the model on its accelerator, with its optimizer, ends well."""
+    """Return a test for :func:`longest_context`: a step of the model, with its optimizer, ends well on its device."""
     optimizer = MADGRAD(model.parameters())
 
     def fits(seconds: int) -> bool:
@@ -237,5 +237,5 @@ class LiveBytes(TorchDispatchMode):
 
 
 def tensors_of(value: object) -> Iterator[torch.Tensor]:
-    """All tensors within nested lists, tuples and dicts."""
+    """Return all tensors within nested lists, tuples and dicts."""
     return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))

@@ -26,25 +26,25 @@ for_systems = idle_if(lambda run: not run.systems, "these tables need no data an
 
 
 def trains(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-    """A stage that is part of training."""
+    """Mark a stage as part of training."""
     published = idle_if(lambda run: bool(run.options[PUBLISHED]), "the models of --published are trained")
     return for_systems(published(stage))
 
 
 def test_corpora(run: Run) -> list[str]:
-    """The test corpora that the rows of this run need."""
+    """Return the test corpora that the rows of this run need."""
     sets = {name for decodings in run.decodings.values() for names in decodings.values() for name in names}
     return [name for name in TEST_CORPORA if name in sets]
 
 
 def paths_used(run: Run) -> list[str]:
-    """The options for test corpora, and for noise, that the rows of this run need."""
+    """Return the options for test corpora, and for noise, that the rows of this run need."""
     noisy = any(run.decoding(name).get("noise") == "music" for names in run.decodings.values() for name in names)
     return [*test_corpora(run), *(["musan"] if noisy else [])]
 
 
 def corpus_folder(run: Run, option: str) -> Path:
-    """A test corpus: that of the user, or the synthetic one."""
+    """Return a test corpus: that of the user, or the synthetic one."""
     return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
 
 
@@ -67,13 +67,13 @@ def data(run: Run) -> None:
 
 
 def data_step(run: Run, corpus: str, part: str, folder: Path, name: str, /, **options: Any) -> Step:
-    """The data dir of a part of a corpus, whose utterances are whole recordings."""
+    """Write the data dir of a part of a corpus, whose utterances are whole recordings."""
     title = f"{corpus}, {part}"
     return asr.data_step(run, corpus, [folder], {part: name}, title=title, corpus_dir=str(folder), **options)
 
 
 def test_options(run: Run, corpus: str) -> dict[str, Any]:
-    """What the check of a test corpus needs to know; of the synthetic ones, that they have fewer recordings."""
+    """Return what the check of a test corpus needs to know; of the synthetic ones, that they have fewer recordings."""
     if corpus == "tedlium":
         return {"parts": ["test"]}
     return {} if run.options[corpus] else {"complete": False}
@@ -106,7 +106,7 @@ def _check_held_out_option(run: Run) -> None:
 
 
 def held_out_count(run: Run) -> int:
-    """How many of the user's recordings become the dev set."""
+    """Return how many of the user's recordings become the dev set."""
     return int(run.setting(HELD_OUT))
 
 

@@ -55,7 +55,7 @@ class Aligner:
     _wait: int = 0  # frames before the next attempt to cut
 
     def step(self, posteriors: np.ndarray) -> list[Word]:
-        """The next frames, (frames, vocabulary). Returns the words that are aligned, with times in frames.
+        """Take the next frames, (frames, vocabulary); return the words that are aligned, with times in frames.
 
         Raises:
             InputError: the recording does not agree with the transcript over ``longest`` frames.
@@ -77,7 +77,7 @@ class Aligner:
         return words
 
     def finish(self) -> list[Word]:
-        """The words that are left.
+        """Return the words that are left.
 
         Raises:
             InputError: less than half of what is heard is in the rest of the transcript, or less than half of that is
@@ -105,7 +105,7 @@ class Aligner:
         )
 
     def _cut(self, held: np.ndarray) -> tuple[int, int] | None:
-        """A frame and a word that begins there: in the last stretch where the best path agrees with the transcript."""
+        """Find a frame and a word that begins there: in the last stretch where best path and transcript agree."""
         heard = self._heard(held)
         expected: list[tuple[int, int]] = []  # tokens, and the words that they begin; -1 inside of words
         for word in range(self._word, len(self.texts)):
@@ -171,7 +171,7 @@ class RecordingAligner:
     tokenizer: Any
 
     def words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
-        """The words of an audio file with their times in seconds; ``texts`` stay as they are written.
+        """Return the words of an audio file with their times in seconds; ``texts`` stay as they are written.
 
         Raises:
             InputError: audio that cannot be read, or that does not agree with the words; or words that the model has no
@@ -192,7 +192,7 @@ class RecordingAligner:
         return [Word(word.text, word.start * unit, word.end * unit, word.confidence) for word in words]
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each word's tokens, in the case of the model's tokens and without letters that these lack."""
+        """Return the ids of each word's tokens, in the case of the model's tokens, without letters that these lack."""
         names = list(self.transcriber.model.tokens)
         ids = {name: id for id, name in enumerate(names)}
         special = {name for name in names if name.startswith("<")}
@@ -214,7 +214,7 @@ def _cased(text: str, names: Sequence[str]) -> str:
 
 
 def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAligner:
-    """A model with CTC as an aligner; one that this process has loaded last is taken again.
+    """Load a model with CTC as an aligner; one that this process has loaded last is taken again.
 
     Raises:
         InputError: the model has no CTC.
@@ -229,7 +229,7 @@ def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAli
 
 
 def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, int]]:
-    """Places of equal tokens in the best alignment of ``heard`` with a beginning of ``expected``, wherever that ends.
+    """Return where tokens are equal in the best alignment of ``heard`` with a beginning of ``expected``.
 
     >>> matches([1, 2, 3, 4, 1, 2, 3, 4], [1, 2, 9, 4])
     [(0, 0), (1, 1), (3, 3)]
@@ -247,7 +247,7 @@ def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, in
 
 
 def _prefix(expected: np.ndarray, heard: np.ndarray) -> int:
-    """How much of ``expected`` has the smallest edit distance from ``heard``; the shortest such beginning."""
+    """Return how much of ``expected`` has the smallest edit distance from ``heard``; the shortest such beginning."""
     places = np.arange(len(heard) + 1)
     costs = places.copy()
     best, end = costs[-1], 0

@@ -35,7 +35,7 @@ def align_recordings(
     nj: int = 1,
     ngpu: int = 0,
 ) -> Iterator[tuple[str, list[Word] | str]]:
-    """The words of each recording with times in seconds; or, in place of them, what is wrong with the recording.
+    """Yield the words of each recording with times in seconds; or, in place of them, what is wrong with the recording.
 
     Args:
         texts: the words of each recording.

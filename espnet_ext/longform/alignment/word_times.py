@@ -25,7 +25,7 @@ DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
 def word_faults(words: Sequence[Word], seconds: float) -> str | None:
-    """What is wrong with the times of a recording's words, naming the first bad one; None if nothing is wrong.
+    """Return what is wrong with the times of a recording's words, naming the first bad one; None if nothing is wrong.
 
     Wrong are times that are not finite, negative, or more than a second beyond the end of the recording; words that end
     before they begin; and words that begin before the previous one, or overlap it by more than 0.1 s.
@@ -51,7 +51,7 @@ def word_faults(words: Sequence[Word], seconds: float) -> str | None:
 
 
 def drop_overlaps(words: Sequence[Word]) -> list[Word]:
-    """The words with each that goes back in time, and those that it overlaps, joined to a region called ``<dropped>``.
+    """Join each word that goes back in time, and those that it overlaps, to a region called ``<dropped>``.
 
     >>> drop_overlaps([Word("a", 0, 1), Word("b", 1, 3), Word("c", 2, 4), Word("d", 4, 5)])[1:]
     [Word(text='<dropped>', start=1, end=4, confidence=1.0), Word(text='d', start=4, end=5, confidence=1.0)]
@@ -71,7 +71,7 @@ def drop_overlaps(words: Sequence[Word]) -> list[Word]:
 
 
 def _are_places(places: np.ndarray, letters: np.ndarray) -> bool:
-    """Whether words begin and end there: in order, none empty, and all letters whole."""
+    """Return whether words begin and end there: in order, none empty, and all letters whole."""
     if places[0] or places[-1] != len(letters) or (places[1:] <= places[:-1]).any():
         return False
     letters.tobytes().decode()  # UnicodeDecodeError is a ValueError
@@ -113,14 +113,14 @@ class RecordingWords:
             yield Word(self._of(index), float(start), float(end))
 
     def to_bytes(self) -> bytes:
-        """The numbers of words and letters, uint32, and then the arrays; filled up to whole numbers of 4 bytes."""
+        """Return the numbers of words and letters, uint32, and then the arrays; filled up to multiples of 4 bytes."""
         arrays = (self._starts, self._ends, self._places, self._letters)
         head = np.array([len(self._starts), len(self._letters)], dtype=np.uint32)
         return b"".join(array.tobytes() for array in (head, *arrays)) + bytes(-len(self._letters) % 4)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What :meth:`to_bytes` gave. Raises ValueError if it is damaged."""
+        """Read what :meth:`to_bytes` gave. Raises ValueError if it is damaged."""
         words, letters = (int(number) for number in np.frombuffer(data, np.uint32, 2))
         arrays = []
         offset = _SIZES
@@ -138,14 +138,14 @@ class RecordingWords:
         return self._letters[self._places[index] : self._places[index + 1]].tobytes().decode()
 
     def _around(self, start: float, end: float) -> range:
-        """The words that may lie between two times, or across one of them; overlaps are short."""
+        """Return the words that may lie between two times, or across one of them; overlaps are short."""
         first = int(np.searchsorted(self._starts, start - _ROUNDING)) - 1
         while first > 0 and self._ends[first - 1] > start:
             first -= 1
         return range(max(0, first), int(np.searchsorted(self._starts, end + _ROUNDING, side="right")))
 
     def text(self, start: float, end: float) -> str:
-        """The words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
+        """Return the words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
 
         >>> words = RecordingWords.of([Word("a", 0, 1), Word("b", 1, 2), Word("c", 2, 3)])
         >>> words.text(0.0, 2.5), words.text(0.5, 3.0)
@@ -159,7 +159,7 @@ class RecordingWords:
         return " ".join(text for text in map(self._of, inside) if text != DROPPED)
 
     def dropped(self, start: float, end: float) -> list[tuple[float, float]]:
-        """The dropped regions between two times: starts and ends in seconds."""
+        """Return the dropped regions between two times: starts and ends in seconds."""
         return [
             (max(float(self._starts[index]), start), min(float(self._ends[index]), end))
             for index in self._around(start, end)
@@ -185,12 +185,12 @@ def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[
 
 
 def _head(recording: str) -> bytes:
-    """What stands before the words of a recording: its id, by which a table that is older than the file is noticed."""
+    """Return what stands before the words of a recording: its id, by which a table older than the file is noticed."""
     return b"\n" * (-len(recording.encode()) % 4) + recording.encode()
 
 
 def read_word_times(recording: str, entry: str) -> RecordingWords:
-    """The words of one recording; ``entry`` is its line of the table. Nothing else of the file is read.
+    """Read the words of one recording; ``entry`` is its line of the table. Nothing else of the file is read.
 
     Raises:
         InputError: no such file, or the words at the offset are not this recording's, as in a table that is

@@ -95,7 +95,7 @@ class PosteriorMean:
         self._counts[start:end] += 1
 
     def take(self, before: int | None = None) -> np.ndarray:
-        """Means of the frames before frame ``before`` (None: all), (frames, vocabulary), and drop them.
+        """Return the means of the frames before frame ``before`` (None: all), (frames, vocabulary), and drop them.
 
         A frame that no window covers repeats the one before it, so that times stay right: an encoder loses some at the
         edges of windows that do not overlap.
@@ -119,7 +119,7 @@ class ModelInput(Protocol):
     length: int
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Steps ``start`` to ``start + count``, (count,) or (count, n_mels)."""
+        """Return steps ``start`` to ``start + count``, (count,) or (count, n_mels)."""
         ...
 
 
@@ -142,7 +142,7 @@ class FeatureSource:
         self._held = np.zeros((0, features.n_mels), dtype=np.float32)
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Frames ``start`` to ``start + count``, (count, n_mels)."""
+        """Return frames ``start`` to ``start + count``, (count, n_mels)."""
         end = self._first + len(self._held)
         if not self._first <= start <= end:
             self._held, end = self._held[:0], start
@@ -185,11 +185,11 @@ class LongModel:
 
     @property
     def frame_seconds(self) -> float:
-        """Seconds per encoder frame."""
+        """Return the seconds per encoder frame."""
         return self.unit * (self.features.hop if self.features else 1) / self.rate
 
     def source(self, audio: Audio) -> ModelInput:
-        """The model's input for a recording."""
+        """Return the model's input for a recording."""
         if self.features is None:
             return audio
         return FeatureSource(audio, self.features)
@@ -198,7 +198,7 @@ class LongModel:
     def posteriors(
         self, source: ModelInput, seconds: float, stride: float = 0.125, batch: int = 1
     ) -> Iterator[np.ndarray]:
-        """Posteriors of a recording in parts, averaged over all windows that cover a frame, (frames, vocabulary).
+        """Yield posteriors of a recording in parts, averaged over all windows that cover a frame, (frames, vocabulary).
 
         Memory grows with the window and the batch, not with the recording.
 
@@ -256,7 +256,7 @@ class LongModel:
             )
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encoder output for inputs of one length, (windows, frames, size), and its numbers of frames."""
+        """Encode inputs of one length, (windows, frames, size), with numbers of frames."""
         with self._autocast():
             return encode(self.model, inputs)
 

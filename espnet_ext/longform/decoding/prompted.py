@@ -19,17 +19,17 @@ _SECONDS = 30.0  # of the public models
 
 
 def takes_prompt(config: Mapping[str, Any]) -> bool:
-    """Whether a training config is that of such a model."""
+    """Return whether a training config is that of such a model."""
     return "promptencoder" in config
 
 
 def padded_seconds(config: Mapping[str, Any]) -> float:
-    """The length of the audio that the model was trained on, in seconds."""
+    """Return the length of the audio that the model was trained on, in seconds."""
     return float((config.get("preprocessor_conf") or {}).get("speech_length", _SECONDS))
 
 
 def special_tokens(tokens: Sequence[str]) -> list[int]:
-    """Ids of the tokens that are no speech, as ``<eng>``, but for the first, which is CTC's blank.
+    """Return the ids of the tokens that are no speech, as ``<eng>``, but for the first, which is CTC's blank.
 
     >>> special_tokens(["<blank>", "<unk>", "<eng>", "<0.02>", "<", "▁a", "<space>", "<sos>"])
     [1, 2, 3, 7]
@@ -54,7 +54,7 @@ class PromptedModel:
         self._prompt = [tokens.index(name) for name in (language_symbol(tokens, language), RECOGNITION)]
 
     def encode(self, speech: "torch.Tensor", lengths: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
-        """Encoder output of the audio, (B, frames, size), and its numbers of frames, for samples (B, length)."""
+        """Encode samples, (B, length): (B, frames, size) of the audio, and its numbers of frames."""
         import torch
 
         count, none = len(speech), torch.tensor([[self._model.na]])
@@ -72,7 +72,7 @@ class PromptedModel:
 
 
 def language_symbol(tokens: Sequence[str], language: str | None) -> str:
-    """The token of a language, as in :class:`PromptedModel`.
+    """Return the token of a language, as in :class:`PromptedModel`.
 
     Raises:
         InputError: there is none.

@@ -64,7 +64,7 @@ class Transcriber:
         yield from self._word(own)
 
     def _word(self, tokens: Sequence[Token]) -> Iterator[Word]:
-        """The word that tokens make, if they are more than marks of a boundary."""
+        """Yield the word that tokens make, if they are more than marks of a boundary."""
         text = self.join([self.model.tokens[token.id] for token in tokens]).strip()
         spoken = [token for token in tokens if self.model.tokens[token.id] not in (SPACE, BOUNDARY)]
         if text and spoken:
@@ -122,7 +122,7 @@ def _load(
 
 
 def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
-    """Where a config's sentencepiece model is; a relative path may start at the config's folder."""
+    """Return where a config's sentencepiece model is; a relative path may start at the config's folder."""
     from espnet_ext.sharing.model_files import bases_of, named_files
 
     name = config.get("bpemodel")
@@ -130,7 +130,7 @@ def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
-    """The lines of an audio file, each as soon as it is done; a recording without speech has none.
+    """Yield the lines of an audio file, each as soon as it is done; a recording without speech has none.
 
     Raises:
         InputError: no such file, or audio that cannot be read.
