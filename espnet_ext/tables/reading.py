@@ -204,13 +204,13 @@ class _Reader:
         entry = self.one_of(choice.name, self.file.systems, place, "system")
         made = self.systems[choice.name]
         if choice.id not in made:
-            if choice.id in self.file.systems:
-                text = f"{choice.id!r} is also the name of a system without this sweep; rename one of them"
-                raise self.error(place, text)
             try:
                 made[choice.id] = entry.at(choice)
             except ValueError as error:
                 raise self.error(place, str(error)) from error
+            if choice.id in self.file.systems:
+                text = f"{choice.id!r} is also the name of a system without this sweep; rename one of them"
+                raise self.error(place, text)
         return made[choice.id]
 
     def check_decoding(self, choice: Choice, place: str) -> None:
@@ -223,13 +223,14 @@ class _Reader:
         entry = entries[choice.name]
         if not entry.sweep and not choice.values:
             return
+        try:
+            made = entry.at(choice)
+        except ValueError as error:
+            raise self.error(place, str(error)) from error
         if choice.id in (DEFAULT_DECODING, *entries):
             text = f"{choice.id!r} is also the name of a decoding without this sweep; rename one of them"
             raise self.error(place, text)
-        try:
-            self.decodings.setdefault(choice.id, entry.at(choice))
-        except ValueError as error:
-            raise self.error(place, str(error)) from error
+        self.decodings[choice.id] = made
 
     def check_references(self, table: Table, tables: Mapping[str, Table], rows: Collection[str]) -> None:
         place = self.place(table)

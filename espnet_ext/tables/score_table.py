@@ -235,9 +235,9 @@ def _lines(path: Path, header: Sequence[str]) -> Iterator[tuple[str, dict[str, s
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not readable ({error}); {_ADVICE}") from error
-    reader = csv.reader(io.StringIO(text))
-    for number, cells in enumerate(reader, start=1):
-        if (number == 1 and cells != list(header)) or len(cells) != len(header):
+    first, *others = list(csv.reader(io.StringIO(text))) or [[]]
+    for number, cells in enumerate([first, *others], start=1):
+        if len(cells) != len(header) or first != list(header):
             raise InputError(f"{path}: line {number}: not {','.join(header)}; {_ADVICE}")
         if number > 1:
             yield f"{path}: line {number}", dict(zip(header, cells, strict=True))

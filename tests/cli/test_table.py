@@ -1,6 +1,5 @@
 """``espnet-ext table``, on the tables of a recipe."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -27,13 +26,6 @@ def recipe(tmp_path: Path) -> Path:
     """A recipe of one's own with the tables and configs of librispeech_sem, and without kept results."""
     shutil.copytree(RECIPE / "conf", tmp_path / "recipe" / "conf")
     return tmp_path / "recipe"
-
-
-def score(expdir: Path, system: str, test_set: str, errors: int) -> None:
-    folder = expdir / system / "seed1" / "decode_default" / test_set
-    folder.mkdir(parents=True)
-    value = {"unit": "word", "value": errors / 2, "ci95": [0.0, 50.0], "errors": errors, "words": 200}
-    (folder / "score.json").write_text(json.dumps(value | {"normaliser": "none"}))
 
 
 def test_plan(capsys):
@@ -93,42 +85,22 @@ def test_configs(recipe, capsys):
         call(["table", *map(str, words)])
 
 
-def test_write_and_results(recipe, tmp_path, capsys):
-    expdir = tmp_path / "exp" / "mini"
-    for test_set, errors in (("test-clean", 20), ("test-other", 60)):
-        score(expdir, "baseline", test_set, 2 * errors)
-        score(expdir, "sem_m80_0", test_set, errors)
-    words = ["write", "--recipe", recipe, "--table", "1", "--expdir", expdir, "--scale", "mini", "--corpus-name", "toy"]
-    lines = output(capsys, *words, "--rows", "baseline,0dB")
-    assert any(line.split()[-3:] == ["12.9%", "50.0%", "1"] for line in lines if line.startswith("0dB"))
-    assert not any(line.startswith("-60dB") for line in lines)
-    assert f"written: {expdir}/results/table1.json and table1.md" in lines
-    written = json.loads((expdir / "results" / "table1.json").read_text())
-    assert [row["name"] for row in written["rows"]] == ["-60dB", "-40dB", "-20dB", "0dB", "baseline"]
-    assert written["rows"][3]["cells"]["test-clean"]["here"]["value"] == 10.0
-    assert written["meta"]["scale"] == "mini" and written["meta"]["corpus"] == "toy"
-
-    (recipe / "conf" / "results_notes.md").unlink()
-    results = ["results", "--recipe", recipe, "--results", expdir / "results"]
-    assert output(capsys, *results) == [f"written: {recipe}/RESULTS.md"]
-    assert "What differs" not in (recipe / "RESULTS.md").read_text()
-    (recipe / "conf" / "results_notes.md").write_text("Smaller.")
-    # what was kept needs no run any more
-    assert json.loads((recipe / "results" / "mini-toy" / "table1.json").read_text()) == written
-    assert output(capsys, *results[:3]) == [f"written: {recipe}/RESULTS.md"]
-    assert output(capsys, *results[:3]) == [f"{recipe}: all pages are up to date"]
-    text = (recipe / "RESULTS.md").read_text()
-    assert "## What differs from the paper\n\nSmaller.\n" in text and "## toy, scale mini" in text
-    with pytest.raises(InputError, match="nothing is kept there yet"):
-        call(["table", "results", "--recipe", str(tmp_path)])
-
-
-def test_folders_that_are_not_there(tmp_path):
-    words = ["--recipe", str(RECIPE), "--corpus-name", "toy", "--expdir", str(tmp_path / "no")]
-    with pytest.raises(InputError, match="no such folder"):
-        call(["table", "write", *words])
-    with pytest.raises(InputError, match="no such folder"):
-        call(["table", "results", "--recipe", str(tmp_path / "no"), "--results", str(tmp_path)])
+def test_results_and_verify(recipe, capsys):
+    """Kept results give the pages, which are then what they must be; another number in one is found."""
+    shutil.copytree(RECIPE / "results" / "mini_short-synthetic", recipe / "run")
+    words = ("results", "--recipe", recipe, "--results", recipe / "run")
+    kept = recipe / "results" / "mini_short-synthetic"
+    assert output(capsys, *words)[:2] == [f"kept: {kept}", f"written: {recipe / 'RESULTS.md'}"]
+    assert output(capsys, *words[:3]) == [f"{recipe}: all pages are up to date"]
+    assert output(capsys, "verify", "--recipe", recipe) == [
+        f"{path}: as the scores give it" for path in (recipe / "RESULTS.md", kept / "tables.md")
+    ]
+    (kept / "tables.md").write_text((kept / "tables.md").read_text().replace("0.017", "0.071"))
+    with pytest.raises(InputError, match=r"tables\.md: line \d+: not what the scores give"):
+        call(["table", "verify", "--recipe", str(recipe)])
+    for folder, message in ((recipe / "none", "no such file"), (kept, "nothing is kept")):
+        with pytest.raises(InputError, match=message):
+            call(["table", "results", "--recipe", str(folder), *(["--results", str(folder)] if folder != kept else [])])
 
 
 def test_mistakes_are_one_line_and_no_torch_is_loaded(recipe):

@@ -1,0 +1,256 @@
+"""tables.yaml: what is read from it, systems made by sweeps, and mistakes that are refused with their place."""
+
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.tables.reading import load_tables
+from espnet_ext.tables.schema import Change, Column, System
+
+
+def test_toy_is_read(toy: Path):
+    tables = load_tables(toy)
+    assert list(tables.systems) == ["base", "new"]
+    assert tables.systems["base"] == System(name="base", kind="train", config="train", data=["train"])
+    assert tables.systems["new"].data == ("a", "b")
+    assert tables.decodings == {"default": {}, "lm": {"lm_weight": 0.5}}
+    first, second = tables.tables.values()
+    assert first.baseline == "1/base row" and second.baseline == "1/-1dB"
+    columns = (Column("clean", "clean"), Column("other", "other"), Column("average", "average"))
+    assert tables.columns_of(first) == columns and tables.reductions_of(first) == columns[2:]
+    assert tables.tested_columns(first, first.claims[0]) == columns[:2]
+    assert tables.paper_of("2/lm") == {"clean": 3.0, "other": None, "average": None}
+    assert tables.rows["2/lm"].decoding == "lm" and first.rows[0].decoding == "default"
+    assert tables.recipe_dir == toy.parent.parent
+
+
+def test_measures_and_changes_are_read(mixed: Path):
+    tables = load_tables(mixed)
+    first, second = tables.tables.values()
+    assert tables.columns_of(first)[1] == Column("dev CH", "dev", "CH")
+    assert tables.columns_of(first)[3] == Column("average EN", "average", "EN")
+    assert [column.name for column in tables.reductions_of(first)] == ["dev CH"]
+    assert [column.name for column in tables.tested_columns(first, first.claims[0])] == ["dev All", "dev EN"]
+    (claim,) = second.claims
+    assert claim.better == Change.model_validate({"from": "2/new", "to": "2/more"})
+    assert claim.rows == ("2/new", "2/more", "1/base", "1/more")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "system: base,",
+            "system: bass,",
+            r"tables\.1\.rows\[1\] \(base row\)\.system: unknown system 'bass'.*base, n",
+        ),
+        ("system: base,", "system: [base],", r"rows\[1\] \(base row\)\.system: must be a name, or \{name: value\}"),
+        ("system: base,", "system: {base: 1},", r"system: the system 'base' takes a value for none.*got \[1\]"),
+        ("name: base row", 'name: "-1dB"', r"tables\.1: rows\[1\]: the row '-1dB' stands twice"),
+        ("name: base row", "name: 0.5", r"rows\[1\]\.name: must be one line .* in quotes\), is 0\.5"),
+        ("name: base row", 'name: "a,b"', r"rows\[1\] \(a,b\)\.name: 'a,b' must hold no comma"),
+        ("[4.0", "[four", r"rows\[0\] \(-1dB\)\.paper\[0\]: .*number.*'four'"),
+        ("[4.0", "[true", r"paper\[0\]: .*number.*True"),
+        ("[4.0", "[.nan", r"paper\[0\]: .*number.*nan"),
+        ("[4.0", "[-4.0", r"paper\[0\]: .*at least 0"),
+        (
+            "[4.0, ",
+            "[",
+            r"tables\.1: rows\[0\] \(-1dB\)\.paper: must hold a number .*, holds 2",
+        ),
+        ("[4.0, 10.0, 7.0]", "4.0", r"\(-1dB\)\.paper: must be a list"),
+        ("decoding: lm,", "decoding: ml,", r"rows\[0\] \(lm\)\.decoding: unknown decoding 'ml'; known are default, lm"),
+        ("decoding: lm,", "decodign: lm,", r"rows\[0\] \(lm\): unknown key 'decodign'; known are name, system"),
+        ("caption: New", "capton: New", r"tables\.1: unknown key 'capton'; known are id, caption"),
+        ("    caption: New against base\n", "", r"tables\.1: the key 'caption' is missing"),
+        ("recipe: toy", "recipe: toy\nrecipes: toy", "unknown key 'recipes'"),
+        ("recipe: toy", "recipe: ../toy", r"recipe: '\.\./toy' must be a name"),
+        ("year: 2020", "year: soon", r"paper\.year: must be a whole number"),
+        ("  new: {kind", "  base: {kind", r"line 7, column 3: the key 'base' stands twice"),
+        ("  new: {kind", "  ../new: {kind", r"systems\.\.\./new: '\.\./new' must be a name"),
+        ("  lm: {overrides", "  default: {overrides", r"decodings: 'default' is the section decode as it is"),
+        ("  lm: {overrides: {lm_weight: 0.5}}", "  lm: 0.5", r"decodings\.lm: must be a mapping"),
+        ('  "2":', "  2:", r"tables\.2: 2 must be a name of letters.*a number in quotes"),
+        (
+            "columns: [clean, other, average]",
+            "columns: [clean, other, dirty]",
+            r"tables\.1\.columns: unknown column 'dirty'",
+        ),
+        ("columns: [clean, other, average]", "columns: [clean, clean]", r"columns: a name stands twice"),
+        ("columns: [clean, other, average]", "columns: []", r"columns: must be a list with at least one item"),
+        ("test_sets: [clean, other]", "test_sets: [clean, other, average]", "test_sets: 'average' is the mean"),
+        ("baseline: base row", "baseline: no row", r"tables\.1\.baseline: unknown row of table 1 'no row'"),
+        ('baseline: "1/-1dB"', 'baseline: "3/-1dB"', r"tables\.2\.baseline: unknown table '3'"),
+        ('better: "-1dB"', 'better: "-2dB"', r"tables\.1\.claims\[0\]: unknown row of table 1 '-2dB'"),
+        ('better: "-1dB"', "better: base row", r"tables\.1\.claims\[0\]: better and worse are the same row"),
+        ("worse: base row}", "worse: base row, columns: [x]}", r"claims\[0\]\.columns: unknown column 'x'"),
+        (
+            "worse: base row}",
+            "worse: base row, columns: [average]}",
+            r"columns: unknown column 'average'; .*clean, other$",
+        ),
+        ("    baseline: base row", "    reduction: dirty", r"tables\.1\.reduction: unknown column"),
+        ("data: [a, b]", "data: []", r"systems\.new\.data: must be a list with at least one item"),
+        ("data: [a, b]", "data: [a, a]", r"systems\.new\.data: a name stands twice"),
+        (", data: [a, b]", "", r"systems\.new: the key 'data' is missing: a system of kind train needs it"),
+        ("base: {kind: train, config: train,", "base: {kind: train,", r"systems\.base: the key 'config' is missing"),
+        (
+            "base: {kind: train,",
+            "base: {kind: merge,",
+            r"systems\.base: the key 'method' is missing: a system of kind merge",
+        ),
+        (
+            "base: {kind: train,",
+            "base: {kind: tune,",
+            r"systems\.base\.kind: must be 'train', 'merge' or 'measure', is 'tune'",
+        ),
+        ("base: {kind: train,", "base: {kind: measure,", r"rows\[1\] \(base row\)\.system: 'base' is only measured"),
+        (
+            "base: {kind: train,",
+            "base: {kind: train, windows: no,",
+            r"systems\.base\.windows: must be 'whole', .* is False",
+        ),
+        ("overrides: {encoder: new, encoder_conf: {size: 8}}", "overrides: [1]", r"new\.overrides: must be a mapping"),
+        ("recipe: toy", "recipe: [toy", r"tables\.yaml: line \d+, column \d+: "),
+        ("recipe: toy", "recipe: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+    ],
+)
+def test_mistakes_are_refused_with_their_place(toy: Path, old: str, new: str, message: str):
+    check_refusal(toy, old, new, message)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("measures: [All, CH, EN]", "measures: []", "measures: must be a list"),
+        ("measures: [All, CH, EN]", "measures: [All, ../CH]", r"measures\[1\]: '\.\./CH' must be a name"),
+        ("columns: [dev All]", "columns: [tst]", r"tables\.2\.columns: unknown column 'tst'; known are dev, "),
+        ("columns: [dev All]", "columns: [dev Al]", r"columns: unknown column 'dev Al'"),
+        ("columns: [dev All]", "columns: [dev All, dev All]", "columns: a name stands twice"),
+        ("paper: [11.0]}", "paper: [11.0, 9.0]}", r"rows\[0\] \(new\)\.paper: must hold .* \(dev All\), holds 2"),
+        ("better: {from: new, to: more}", "better: more", r"claims\[0\]: better and worse must both be rows, or both"),
+        ("better: {from: new, to: more}", "better: {from: new}", r"claims\[0\]\.better: the key 'to' is missing"),
+        (
+            "better: {from: new, to: more}",
+            "better: {from: new, to: 2/new}",
+            r"claims\[0\]: from and to are",
+        ),
+        (
+            "better: {from: new, to: more}",
+            "better: {from: old, to: more}",
+            r"claims\[0\]: unknown row",
+        ),
+        ("worse: {from: 1/base, to: 1/more}", "worse: {from: new, to: more}", r"the same row or change"),
+    ],
+)
+def test_mistakes_in_measures_and_changes_are_refused(mixed: Path, old: str, new: str, message: str):
+    check_refusal(mixed, old, new, message)
+
+
+def check_refusal(path: Path, old: str, new: str, message: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=message) as caught:
+        load_tables(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("content", "message"), [(b"", "'recipe' is missing"), (b"- a", "mapping"), (b"\xff", "YAML")])
+def test_files_that_hold_no_tables(toy: Path, content: bytes, message: str):
+    toy.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        load_tables(toy)
+
+
+def test_seeds_of_the_design(toy: Path):
+    assert load_tables(toy).seeds_of("base", "mini") == [1]
+    for scale, content in (("mini", "{}"), ("short", "over: mini"), ("smoke", "{}")):
+        toy.with_name(f"{scale}.yaml").write_text(content)
+    toy.write_text(toy.read_text() + "seeds: {mini: {default: 2, base: 3}, short: {new: 4}}\n")
+    tables = load_tables(toy)
+    assert [tables.seeds_of(name, "mini") for name in ("base", "new")] == [[1, 2, 3], [1, 2]]
+    assert [tables.seeds_of(name, "short") for name in ("base", "new")] == [[1, 2, 3], [1, 2, 3, 4]]  # over: mini
+    assert tables.seeds_of("base", "smoke") == tables.seeds_of("base", "full") == [1]
+    toy.with_name("short.yaml").unlink()
+    with pytest.raises(InputError, match="seeds: no scale 'short'"):
+        load_tables(toy)
+    toy.with_name("short.yaml").write_text("")
+    toy.write_text(toy.read_text().replace("base: 3", "bass: 3"))
+    with pytest.raises(InputError, match="seeds.mini: unknown system 'bass'"):
+        load_tables(toy)
+
+
+SWEPT = """
+recipe: toy
+paper: {id: P0, title: A title, authors: A. Author, year: 2020, metric: WER (%)}
+test_sets: [clean]
+systems:
+  base: {kind: train, config: train, data: train}
+  mask:
+    kind: train
+    config: train
+    data: train
+    overrides: {normalize: mask, normalize_conf: {scale: 1.0}}
+    sweep: [normalize_conf.low, normalize_conf.high]
+  more: {kind: train, config: train, sweep: {data: {a: [one], a_b: [one, two]}}}
+  cut: {kind: merge, method: join, sweep: windows}
+decodings:
+  lm: {overrides: {beam_size: 3}, sweep: lm_weight}
+tables:
+  "1":
+    caption: Swept
+    columns: [clean]
+    rows:
+      - {name: base, system: base, paper: [5.0]}
+      - {name: low, system: {mask: [-80.0, -0.5]}, paper: [4.0]}
+      - {name: low with lm, system: {mask: [-80, -0.5]}, decoding: {lm: 0.40}, paper: [4.0]}
+      - {name: a+b, system: {more: a_b}, paper: [null]}
+      - {name: cut, system: {cut: windows25}, paper: [3.0]}
+"""
+
+
+@pytest.fixture
+def swept(toy: Path) -> Path:
+    toy.write_text(SWEPT)
+    return toy
+
+
+def test_rows_give_the_values_of_a_sweep(swept: Path):
+    """Each value makes a system and a decoding, once; nothing is made of a sweep that no row uses."""
+    tables = load_tables(swept)
+    assert list(tables.systems) == ["base", "mask_m80_m0.5", "more_a_b", "cut_windows25"]
+    mask = tables.systems["mask_m80_m0.5"]
+    assert mask.overrides == {"normalize": "mask", "normalize_conf": {"scale": 1.0, "low": -80, "high": -0.5}}
+    assert tables.systems["more_a_b"].data == ("one", "two")
+    assert tables.systems["cut_windows25"].windows == "windows25"
+    assert tables.decodings == {"default": {}, "lm_0.4": {"beam_size": 3, "lm_weight": 0.4}}
+    rows = [(row.system, row.decoding) for row in tables.tables["1"].rows[1:3]]
+    assert rows == [("mask_m80_m0.5", "default"), ("mask_m80_m0.5", "lm_0.4")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "{mask: [-80.0, -0.5]}",
+            "mask",
+            r"\(low\)\.system: .*'mask' takes a value for normalize_conf\.low, norm.*got \[\]",
+        ),
+        ("{mask: [-80.0, -0.5]}", "{mask: -80}", r"\(low\)\.system: the system 'mask' takes a value for .*got \[-80\]"),
+        (
+            "{mask: [-80.0, -0.5]}",
+            "{mask: [-80, true]}",
+            r"\(low\)\.system: a value of a sweep must be a number",
+        ),
+        ("{mask: [-80.0, -0.5]}", "{mask: [-80, 1], more: a}", r"\(low\)\.system: must be a name, or \{name: value\}"),
+        ("{more: a_b}", "{more: b}", r"\(a\+b\)\.system: unknown label of data 'b'; known are a, a_b"),
+        ("{cut: windows25}", "{cut: windows30}", r"\(cut\)\.system: windows: must be .*'windows25'.*, is 'windows30'"),
+        ("{lm: 0.40}", "lm", r"\(low with lm\)\.decoding: the decoding 'lm' takes a value for lm_weight; got \[\]"),
+        ("  cut: {kind", "  more_a_b: {kind: measure}\n  cut: {kind", r"'more_a_b' is also the name of a system"),
+    ],
+)
+def test_mistakes_in_sweeps_are_refused(swept: Path, old: str, new: str, message: str):
+    check_refusal(swept, old, new, message)
