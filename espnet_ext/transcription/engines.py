@@ -14,7 +14,8 @@ from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.text.words import Segment, Word, lines_of
-from espnet_ext.transcription.request import RATE, Engine, Request, check_options, is_whisper, loading
+from espnet_ext.transcription.request import RATE, Engine, Request, check_options, loading
+from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.yaml_files import read_yaml
 
 # Seconds up to which a file is decoded by beam search, for models that do not say what they were trained on.
@@ -45,7 +46,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         InputError: a package is not installed, there is no such model, it is not for recognition, or an option does
             not suit it.
     """
-    if model is None or is_whisper(model):
+    if model is None or is_converted(model):
         check_options("Whisper", request)
         from espnet_ext.transcription.whisper import whisper
 

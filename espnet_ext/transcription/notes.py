@@ -12,7 +12,8 @@ from typing import Any
 from espnet_ext.multitalker.search_settings import DECODING
 from espnet_ext.sharing.model_files import find_model, named_files, without_training
 from espnet_ext.transcription.recordings import Recording, targets_of
-from espnet_ext.transcription.request import Request, is_whisper
+from espnet_ext.transcription.request import Request
+from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
 from espnet_ext.work.once import digest, fingerprint
@@ -34,7 +35,7 @@ def key_of(model: Path | None, request: Request) -> str:
     if request.speaker_model:
         paths.append(request.speaker_model.with_name("config.yaml"))
     made: list[Any] = [str(model and (os.path.realpath(model) if model.exists() else model))]
-    if model is None or is_whisper(model):
+    if model is None or is_converted(model):
         paths += [model] if model else []
         made.append(_version_of_whisper())
     else:

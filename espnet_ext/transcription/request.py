@@ -11,12 +11,6 @@ from espnet_ext.text.words import Segment
 # From a file to its lines, each as soon as it is done.
 Engine = Callable[[Path], Iterator[Segment]]
 RATE = 16000  # Hz, of models that do not say theirs
-WHISPER = "model.bin"  # in the folder of a Whisper that CTranslate2 has converted
-
-
-def is_whisper(model: str | Path) -> bool:
-    """Whether a model is the folder of a Whisper that CTranslate2 has converted."""
-    return (Path(model) / WHISPER).is_file()
 
 
 @dataclass(frozen=True)
