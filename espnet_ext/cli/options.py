@@ -77,21 +77,21 @@ def processes() -> Decorator:
     return lambda function: nj()(parallel()(ngpu()(function)))
 
 
-def moving_windows(of: str = "") -> Decorator:
-    """The options of recordings that are decoded in windows by a model's CTC; ``of`` begins their help."""
+def moving_windows() -> Decorator:
+    """The options of recordings that are decoded in windows by a model's CTC."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in (
             click.option(
                 "--precision",
                 type=click.Choice(PRECISIONS),
-                help=f"{of}bfloat16: half of the memory on GPUs.  [default: float32]",
+                help="bfloat16: half of the memory on GPUs.  [default: float32]",
             ),
             click.option(
                 "--batch-seconds",
                 type=float,
                 metavar="SECONDS",
-                help=f"{of}Audio that is encoded together, at least a window.  [default: 60]",
+                help="Audio that is encoded together, at least a window.  [default: 60]",
             ),
         ):
             function = option(function)

@@ -43,15 +43,12 @@ METHODS = ("no", "block", "overlapping", "time_aware")
     most="below 1; with speakers 0.5",
     says="  [default: the model's, else 0.5; 0.875 for models of long recordings]",
 )
-@click.option("--beam-size", type=common.COUNT, metavar="N", help="Hypotheses of the search.  [default: the model's]")
 @common.config("Options of the beam search, over the model's own.")
-@common.moving_windows("For long files: ")
 @click.option(
     "--method", type=click.Choice(METHODS), help="How a speaker-attributed model's windows are merged; no: do not cut."
 )
 @common.path("--stitcher", "Folder of a trained stitcher that merges them.", metavar="DIR")
 @common.path("--speaker-model", "Checkpoint of an ESPnet speaker model for the profiles.  [default: Resemblyzer]")
-@click.option("--nj", type=common.COUNT, metavar="N", help="Processes of a speaker-attributed model.  [default: 1]")
 @common.path("--work", "Keep intermediate files here, and resume from them.", metavar="DIR")
 @click.option("--overwrite", is_flag=True, help="Make transcripts again, and replace what is there.")
 @common.ngpu()

@@ -69,8 +69,8 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         raise InputError(f"{files.name}: a model of the kind {kind}, which {OTHER_DECODING[kind]} decodes: use that")
     long = windows(request, files)
     if files.task in (LONG, PROMPTED):
-        if option := "--config" if request.config else "--beam-size" if request.beam_size else None:
-            raise InputError(f"{option} is for beam search by a decoder, and {files.name} has none: leave it out")
+        if request.config:
+            raise InputError(f"--config is for beam search by a decoder, and {files.name} has none: leave it out")
         return long
     short, limit = beam_search(request, files), request.window or trained_seconds(files) or SHORT
     return lambda path: (short if seconds_of(path) <= limit else long)(path)
@@ -108,8 +108,6 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     given = {
         "window": request.window,
         "stride": None if request.window_overlap is None else 1 - request.window_overlap,
-        "batch_seconds": request.batch_seconds,
-        "precision": request.precision,
     }
     checked(WindowSettings, own, model.name)
     settings = checked_options(
@@ -139,12 +137,11 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
         if not loaded:
             from espnet_ext.sharing.load import build, building
 
-            given = read_yaml(request.config) if request.config else {}
-            options = given | ({"beam_size": request.beam_size} if request.beam_size else {})
+            options = read_yaml(request.config) if request.config else {}
             several = next((name for name in SEVERAL_TEXTS if {**model.search, **options}.get(name)), None)
             with loading():
                 if several:
-                    source = request.config if several in given else model.name
+                    source = request.config if several in options else model.name
                     raise InputError(f"{source}: {several} gives a text for each speaker: leave it out")
                 with building(model, request.config):
                     loaded.append(build(model, device=request.device, **options))

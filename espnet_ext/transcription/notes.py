@@ -21,7 +21,7 @@ from espnet_ext.work.once import stamps as stamps_below
 from espnet_ext.work.yaml_files import read_yaml
 
 NOTES = ".transcripts"
-_NOT_IN_KEY = {"work", "nj"}
+_NOT_IN_KEY = {"work"}
 
 
 def key_of(model: Path | None, request: Request) -> str:

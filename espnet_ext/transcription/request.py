@@ -23,11 +23,8 @@ class Request:
         language: for multilingual models of Whisper (``en``), and OWSM-CTC (``eng``).
         window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
         config: YAML with options of the search.
-        beam_size: of the search.
-        batch_seconds, precision: of moving windows: audio that is encoded at once, and ``float32`` or ``bfloat16``.
         method, stitcher: how windows of a speaker-attributed model are merged.
         speaker_model: checkpoint of an ESPnet speaker model, whose config.yaml lies beside it; None: Resemblyzer.
-        nj: processes of a speaker-attributed model.
         device: ``cpu`` or ``cuda``.
         work: folder for what is not finished, which a later run goes on with; None: ``temporary``.
         temporary: folder that lasts as long as the run.
@@ -39,13 +36,9 @@ class Request:
     window: float | None = None
     window_overlap: float | None = None
     config: Path | None = None
-    beam_size: int | None = None
-    batch_seconds: float | None = None
-    precision: str | None = None
     method: str | None = None
     stitcher: Path | None = None
     speaker_model: Path | None = None
-    nj: int | None = None
     device: str = "cpu"
     work: Path | None = None
     temporary: Path = Path("work")
@@ -77,10 +70,10 @@ def loading() -> Iterator[None]:
 WINDOWS = frozenset({"window", "window_overlap"})
 READ = {  # the options that each kind of engine reads
     "Whisper": WINDOWS | {"speakers", "enrolment", "language", "work"},
-    "a recogniser": WINDOWS | {"config", "beam_size", "batch_seconds", "precision"},
-    "OWSM-CTC": WINDOWS | {"language", "batch_seconds", "precision"},
+    "a recogniser": WINDOWS | {"config"},
+    "OWSM-CTC": WINDOWS | {"language"},
     "a speaker-attributed model": WINDOWS
-    | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj", "work"},
+    | {"speakers", "enrolment", "config", "method", "stitcher", "speaker_model", "work"},
 }
 
 

@@ -47,9 +47,8 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
         raise InputError("--stitcher is a method itself: leave out --method")
     find_enrolment(request.enrolment)
     windowing, search = windowing_of(request, model), read_decoding_settings(model.model).search
-    changes = read_yaml(request.config) if request.config else {}
-    changes |= {"beam_size": request.beam_size} if request.beam_size else {}
-    search = with_options(search, changes, str(request.config or "--beam-size"))
+    if request.config:
+        search = with_options(search, read_yaml(request.config), str(request.config))
     merge = merge_of(request)
     speaker_model = request.speaker_model
     embed = (
@@ -67,7 +66,7 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
             decoded = work / "windows"
             write_data_dir(window_data_dir(data, windowing), decoded)
         job = SpeakerDecoding(model.config, model.model, decoded, (scp,), work / "heard", search, ngpu)
-        decode_speakers([job], nj=request.nj or 1)
+        decode_speakers([job])
         grouped = group_by_speaker(read_hypotheses(work / "heard" / "hypotheses.jsonl"))
         merged = merge(grouped)
         return iter(spoken_lines({who: merged(own) for who, own in grouped[name].items()}))

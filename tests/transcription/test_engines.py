@@ -23,7 +23,6 @@ from espnet_ext.work.yaml_files import read_yaml, write_yaml
     "words, message",
     [
         (["--work", "kept"], "--work is for Whisper or a speaker-attributed model, and this is a recogniser"),
-        (["--precision", "int3"], "invalid value for '--precision'"),
         pytest.param(
             ["--ngpu", "1"],
             "--ngpu 1: PyTorch finds no GPU: leave the option out",
@@ -115,7 +114,7 @@ def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(change
 def test_audio_that_breaks_off_is_told_where(audio, model, tmp_path):
     whole = audio.read_bytes()
     audio.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"breaks off or is corrupt near 1\.[1-4] s"):
+    with pytest.raises(InputError, match=r"breaks off after 1\.[1-4] s"):
         list(engine_for(model, Request(window=1.0))(audio))
 
 
@@ -152,17 +151,23 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
     assert all((word.start, word.end) == (0.0, 0.2) for word in crowded)  # more tokens than frames
 
 
-def test_words_of_a_search_are_its_text(recogniser, model, audio):
+@pytest.fixture
+def narrow(tmp_path):
+    (tmp_path / "narrow.yaml").write_text("beam_size: 2\n")
+    return tmp_path / "narrow.yaml"
+
+
+def test_words_of_a_search_are_its_text(recogniser, model, audio, narrow):
     samples, _ = soundfile.read(audio, dtype="float32")
     text, _, ids, _ = recogniser(samples)[0]
     files = read_folder(model)
     again = [word.text for word in times_of_words(recogniser, samples, ids, 3.0)]
     assert " ".join(again).split() == text.split()
-    beam = engines.beam_search(Request(beam_size=2), files)(audio)
+    beam = engines.beam_search(Request(config=narrow), files)(audio)
     assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.timed_words)
 
 
-def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path):
+def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narrow):
     """ESPnet's results then are a pair: the hypotheses, and what the CTCs between its layers hear."""
     shutil.copytree(model, tmp_path / "model")
     config = read_yaml(model / "config.yaml")
@@ -171,7 +176,7 @@ def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path):
     state = torch.load(model / "model.pth", weights_only=True)
     again = {name.replace("encoders.0.", "encoders.1."): value for name, value in state.items()}
     torch.save(again | state, tmp_path / "model" / "model.pth")
-    beam = engines.beam_search(Request(beam_size=2), read_folder(tmp_path / "model"))(audio)
+    beam = engines.beam_search(Request(config=narrow), read_folder(tmp_path / "model"))(audio)
     assert all(line.words for line in beam)
 
 

@@ -119,7 +119,7 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
     refused("nobody: no such folder: give one with a folder of audio files for each", enrolment=enrolment / "nobody")
     refused("chooses among enrolled speakers: give --enrolment DIR", enrolment=None)
     refused("--stitcher is a method itself: leave out --method", stitcher=enrolment, method="block")
-    refused("--precision is for a recogniser or OWSM-CTC, and this is a speaker-attributed model", precision="float32")
+    refused("--language is for Whisper or OWSM-CTC, and this is a speaker-attributed model", language="en")
     monkeypatch.setattr(speakers, "resemblyzer", lambda: lambda samples: loudness(samples)[:3])
     refused("the profiles have 3 dimensions, but the model takes 4")
     (enrolment / "people" / "cid").mkdir()
@@ -152,7 +152,8 @@ def test_a_packed_model_says_how_it_is_used(enrolment, tmp_path, capsys):
     """Search and windows come from the archive, by the command; words and speakers are those of the model's folder."""
     model = random_model(tmp_path / "sa_asr", 4)
     write_json(model / DECODING, DecodingSettings(search=SEARCH, window=1.5).model_dump())
-    archive = pack(Packing(model), tmp_path / "packed.zip")
+    archive = tmp_path / "packed.zip"
+    pack(Packing(model), archive)
     options = ["--enrolment", str(enrolment / "people"), "--formats", "seglst,srt", "--work", str(enrolment / "work")]
     found = []
     for number, name in enumerate((model, model / "model.pth", archive)):
