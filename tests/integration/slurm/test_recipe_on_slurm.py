@@ -1,11 +1,13 @@
 """A recipe on a real Slurm cluster, whose jobs are cancelled half-way: the table is that of a local run."""
 
-import json
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+
+from espnet_ext.tables.publish import read_results
+from espnet_ext.tables.result import ResultRow
 
 RECIPE = Path(__file__).parents[3] / "egs" / "librispeech_sem"
 MINUTES = 60.0
@@ -17,8 +19,8 @@ def command(folder: Path, name: str, *options: str) -> list[str]:
     return ["./run.sh", "--scale", "smoke", "--rows", "baseline", "--nj", "2", *folders, *options]
 
 
-def rows(folder: Path) -> list[dict]:
-    return json.loads((folder / "results" / "table1.json").read_text())["rows"]
+def rows(folder: Path) -> tuple[ResultRow, ...]:
+    return read_results(folder / "results", RECIPE)[0].rows
 
 
 def jobs(environment: dict[str, str]) -> list[str]:
