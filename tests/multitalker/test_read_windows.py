@@ -123,27 +123,16 @@ def test_ours(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.ctm", "r 1 x 0.5 A\n", "line 1 is not"),
-        ("a.ctm", "talk-w00000 1 1 0.5\n", "line 1 is not"),
-        ("a.ctm", "talk-w00000 1 nan 0.5 A\n", "line 1 is not"),
         ("a.ctm", "talk-w00000 1 1 0.5 A high\n", "line 1 is not"),
         ("a.ctm", "other 1 1 0.5 A\n", "other is not in --segments"),
         ("a.ctm", "\n", "holds no word"),
         ("a.ctm", ";; nothing\n", "holds no word"),
         ("a.txt", "A", "kaldi has no windows"),
-        ("a.json", "", "empty"),
-        ("a.json", "{", "not JSON"),
-        ("a.json", "[1]", "entry 1: not an object"),
-        ("a.json", '{"text": "A"}', "neither Whisper's JSON nor SegLST"),
-        ("a.json", '{"segments": [{"words": [{"start": 0}]}]}', "neither Whisper's JSON nor SegLST"),
-        ("a.json", '{"segments": [{"start": 0, "end": 1}]}', "no 'text'"),
-        ("a.json", '[{"offset": 3, "segments": []}]', "an offset without a duration"),
-        ("a.rttm", "LEXEME talk-w00000 1 x 1 A lex a\n", "line 1 is not `LEXEME"),
         ("missing.ctm", None, "no such file"),
-        ("missing.json", None, "no such file"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, segments, name, content, message):
+    """What is not of its format is refused by the readers (tests/text)."""
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=f"{name}: .*{message}"):
@@ -163,6 +152,19 @@ def test_windows_without_a_place_are_refused(tmp_path, segments, content, messag
     (tmp_path / "segments").write_text(segments or "")
     with pytest.raises(InputError, match=message):
         read_grouped(tmp_path / "a.json", tmp_path / "segments" if segments else None)
+
+
+def test_two_channels_are_two_speakers(tmp_path):
+    (tmp_path / "m.ctm").write_text("m A 0.0 0.5 one\nm B 0.1 0.5 uno\nm A 0.6 0.5 two\n")
+    found = read_grouped(tmp_path / "m.ctm")["m"]
+    assert {who: windows[0].words for who, windows in found.items()} == {"A": ("one", "two"), "B": ("uno",)}
+
+
+def test_a_silent_file_does_not_end_all(tmp_path, capsys):
+    (tmp_path / "a.json").write_text('{"segments": [{"start": 1, "end": 2, "text": "one"}]}')
+    (tmp_path / "b.json").write_text('{"text": "", "segments": [], "language": "en"}')
+    assert list(read_grouped([tmp_path / "a.json", tmp_path / "b.json"])) == ["a"]
+    assert "b.json: no word in it" in capsys.readouterr().err
 
 
 def test_a_window_that_is_given_twice_is_refused(tmp_path, segments):

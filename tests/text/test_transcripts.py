@@ -167,6 +167,7 @@ def test_words_of_each_tools_ctm(tmp_path):
         ("a.json", '{"text": "a"}', "neither"),
         ("a.json", '[{"segments": [{"start": 0, "end": 1}]}]', "entry 1"),
         ("a.json", '[{"offset": 3, "segments": []}]', "entry 1"),
+        ("a.json", '{"segments": [{"words": [{"start": 0}]}]}', "neither"),
         ("a.jsonl", '{"audio_filepath": "u.wav"}\n{"audio_filepath": 3}\n', "line 1"),
         ("a.jsonl", '{"audio_filepath": "u.wav", "text": "a"}\n{"a\n', "line 2"),
         ("a.jsonl", '{"recording": "r", "window": 0}\n', "join them first"),
