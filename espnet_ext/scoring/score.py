@@ -1,11 +1,11 @@
 """Score texts by utterance id: counts by utterance, by speaker and in total, in words, characters or mixed tokens."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, align, bootstrap_interval, count_errors, count_pairs
+from espnet_ext.scoring.error_rate import ZERO, ErrorRate, align, count_errors, count_pairs
 from espnet_ext.text.mixed_text import mixed_tokens
 
 UNITS = ("word", "char", "mixed")
@@ -58,10 +58,6 @@ class Score:
             for key in self.utterances
         )
         return max(0, self.total.errors - sum(same, ZERO).errors)
-
-    def interval(self) -> tuple[float, float]:
-        """Estimate the 95% bootstrap interval of the error rate over utterances; fractions."""
-        return bootstrap_interval(list(self.utterances.values()))
 
     def with_counts(self, utterances: Mapping[str, ErrorRate]) -> "Score":
         """Return a score of the same texts with other counts, summed by speaker."""
@@ -180,12 +176,8 @@ def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -
         words, own = split_units(text, score.unit), kinds.get(key, "").split()
         if len(words) != len(own):
             raise InputError(f"{name}: utterance {key} has {len(own)} kinds, but its reference {len(words)} words")
-        pairs = list(_with_kind(align(words, split_units(score.hypothesis[key], score.unit)), own))
+        pairs = align(words, split_units(score.hypothesis[key], score.unit))
+        of_kind = list(zip((pair for pair in pairs if pair[0] is not None), own, strict=True))
         for kind in every:
-            counts.setdefault(kind, {})[key] = count_pairs(pair for pair, of in pairs if of == kind)
+            counts.setdefault(kind, {})[key] = count_pairs(pair for pair, its in of_kind if its == kind)
     return replace(score, parts={kind: score.with_counts(own) for kind, own in counts.items()})
-
-
-def _with_kind(pairs: list[Pair], kinds: list[str]) -> Iterator[tuple[Pair, str]]:
-    """Yield the pairs of reference words, each with its kind; insertions are left out."""
-    yield from zip((pair for pair in pairs if pair[0] is not None), kinds, strict=True)

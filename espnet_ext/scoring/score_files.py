@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import alignment_blocks
-from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate
+from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate, bootstrap_interval
 from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, WITHIN, count_switches, score_mixed_texts
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import recognised_texts
@@ -89,7 +89,7 @@ def _figures(score: Score) -> dict[str, Any]:
     return {
         "unit": score.unit,
         "value": percent(total.rate) if known else None,
-        "ci95": [percent(limit) for limit in score.interval()] if known else None,
+        "ci95": [*map(percent, bootstrap_interval([*score.utterances.values()]))] if known else None,
         "errors": total.errors,
         "words": total.reference_length,
         "correct": total.correct,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring import error_rate
-from espnet_ext.scoring.error_rate import ErrorRate, align, count_errors, count_pairs
+from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval, count_errors, count_pairs
 from espnet_ext.scoring.mixed import (
     count_filtered_errors,
     count_switches,
@@ -124,7 +124,7 @@ def test_texts_are_scored_by_utterance_speaker_and_part():
         name = "near-switch" if part is near else "elsewhere"
         assert score.parts[f"{name}-CH"].total + score.parts[f"{name}-EN"].total == part.total
     assert near.total + elsewhere.total == score.total
-    low, high = english.interval()
+    low, high = bootstrap_interval([*english.utterances.values()])
     assert 0 < low <= english.total.rate <= high
 
 

@@ -18,7 +18,7 @@ from espnet_ext.scoring.alignment_file import (
     read_alignment,
     speaker_blocks,
 )
-from espnet_ext.scoring.error_rate import ErrorRate, align
+from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
@@ -75,7 +75,7 @@ def test_marks_stand_at_the_beginning_of_their_words(reference, hypothesis):
 def test_summary_holds_what_tables_read():
     score = score_texts(REFERENCE, HYPOTHESIS)
     summary = summarise(score, normaliser="lower")
-    assert summary.pop("ci95") == [round(100 * limit, 4) for limit in score.interval()]
+    assert summary.pop("ci95") == [round(100 * limit, 4) for limit in bootstrap_interval([*score.utterances.values()])]
     assert summary == {
         "unit": "word",
         "value": 60.0,
