@@ -316,6 +316,8 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
             *(rows or ()),
             *(row.name for name in chosen for row in tables.tables[name].rows if row.system == own.name),
         ]
+        if options["rows"]:  # are those that are printed, too
+            options["rows"] = ",".join(rows)
     selected = select(tables, tables_wanted, rows)
     tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
     corpus = options[recipe.corpus_given(options)]

@@ -70,6 +70,7 @@ def test_a_whole_config_as_a_training_has_left_it(prepared):
     left |= {"output_dir": "elsewhere", "train_shape_file": ["x"], "normalize_conf": {"stats_file": "y", "a": 1}}
     run = prepared("librispeech_sem", "asr_config", left, name="conformer-2", rows="baseline")
     assert [system.name for system in run.systems] == ["baseline", "conformer-2"]
+    assert run.options["rows"] == "baseline,conformer-2"
     config = system_config(run.sections, run.systems[1])
     assert config == {
         "encoder": "conformer",
