@@ -156,12 +156,7 @@ def load_json(path: Path) -> Any:
     Raises:
         InputError: no such file, or not JSON.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
+    text = _whole(path)
     try:
         return parse_json(text)
     except ValueError as error:
@@ -344,7 +339,7 @@ def _span(start: Any, end: Any) -> Span | None:
 
 def read_subtitles(path: Path) -> Iterator[Segment]:
     """Read SRT or VTT. A speaker is VTT's voice, or, if each cue begins with ``name:``, that name."""
-    lines = [line for line in _whole_lines(path)]
+    lines = _whole(path).splitlines()
     starts = [place for place, line in enumerate(lines) if _CUE.match(line.strip())]
     if not starts:
         raise InputError(f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?")
@@ -365,9 +360,9 @@ def read_subtitles(path: Path) -> Iterator[Segment]:
         yield Segment(path.stem, voice_name, tuple(text.split()), *span)
 
 
-def _whole_lines(path: Path) -> list[str]:
+def _whole(path: str | Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
     except UnicodeDecodeError:
@@ -408,12 +403,7 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
     Raises:
         InputError: no such file, nothing in it, or a line that does not fit; the message names file and line.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file of hypotheses: check the path, or decode first") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
+    lines = _whole(path).split("\n")
     windows = [_window(line, f"{path}: line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not windows:
         raise InputError(f"{path}: it holds no hypothesis: decode again")
