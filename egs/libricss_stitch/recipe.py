@@ -20,13 +20,13 @@ from espnet_ext.multitalker.mixture_plan import ON_THE_FLY
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.search_settings import DECODING, DecodingSettings, SearchOptions
-from espnet_ext.multitalker.windows import write_windows
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import data_options, free_of
 from espnet_ext.tables.schema import TRAIN
+from espnet_ext.text.windows import write_windows
 from espnet_ext.whisper.windows import WhisperSearch, decode_turns
 from espnet_ext.work.files import write_json
 from espnet_ext.work.settings import checked

@@ -169,7 +169,7 @@ def decode_parts(
 
     ``card``: the corpus and the command, for those who get the lists.
     """
-    from espnet_ext.nbest.lists import write_nbest
+    from espnet_ext.text.nbest import write_nbest
     from espnet_ext.whisper.lists import FirstPass, make_lists
 
     first_pass = checked(FirstPass, read_yaml(config), str(config))
@@ -335,8 +335,8 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
 
 def choose(lists: Path, depth: int | None, output: Path) -> None:
     """Write the oracle's hypotheses among the first ``depth`` of each list."""
-    from espnet_ext.nbest.lists import read_nbest
     from espnet_ext.nbest.oracle import write_choice
+    from espnet_ext.text.nbest import read_nbest
 
     write_choice(output, read_nbest(lists), depth)
 

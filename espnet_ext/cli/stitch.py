@@ -93,6 +93,6 @@ def windows(data: Path, output: Path, window: float, window_overlap: float) -> N
 
     Its utterances are the windows, for a recogniser to decode.
     """
-    from espnet_ext.multitalker.windows import Windowing, write_windows
+    from espnet_ext.text.windows import Windowing, write_windows
 
     write_windows(data, output, Windowing(window, window_overlap))

@@ -15,12 +15,12 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import segment_recording
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
-from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.inventories import Inventories
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.search_settings import SearchOptions
-from espnet_ext.multitalker.windows import window_of
 from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.window_hypotheses import NOBODY
+from espnet_ext.text.windows import window_of
 from espnet_ext.text.words import SPEAKER_CHANGE, Segment
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.upstream import options as espnet_options

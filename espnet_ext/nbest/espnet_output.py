@@ -21,7 +21,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.nbest.lists import Hypothesis, NBest, one_line, ranked_lists
+from espnet_ext.text.nbest import Hypothesis, NBest, one_line, ranked_lists
 
 # Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below asr.sh's logdir, below its decoding
 # folder, below that of `espnet-ext decode asr` (which merges N-best lists but not a 1-best).

@@ -6,8 +6,8 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.nbest.lists import Hypothesis, NBest, distinct, read_nbest, word_errors, words_of_reference
 from espnet_ext.scoring.score_files import percent
+from espnet_ext.text.nbest import Hypothesis, NBest, distinct, read_nbest, word_errors, words_of_reference
 from espnet_ext.work.files import write_json
 
 

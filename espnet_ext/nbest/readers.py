@@ -13,8 +13,8 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, text_lines
-from espnet_ext.nbest.lists import Hypothesis, NBest, hypothesis_of, make_list, one_line, ranked_lists
 from espnet_ext.text import formats
+from espnet_ext.text.nbest import Hypothesis, NBest, hypothesis_of, make_list, one_line, ranked_lists
 from espnet_ext.work.json_text import parse_json, refuse_twins
 
 # Kaldi's lattices have acoustic log-likelihoods ten times as large as they should be beside a language model.

@@ -8,8 +8,8 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
-from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.scoring.score import MUCH_WRITING, score_texts
+from espnet_ext.text.nbest import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.work.files import refuse_input, unpacked
 
@@ -133,7 +133,7 @@ def convert_lists(
 def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
     """Return a list with hypotheses and reference normalised alike.
 
-    >>> from espnet_ext.nbest.lists import Hypothesis
+    >>> from espnet_ext.text.nbest import Hypothesis
     >>> normalised(NBest("u", (Hypothesis("The cat", -1.0),), "THE CAT"), str.upper).hyps[0].text
     'THE CAT'
     """

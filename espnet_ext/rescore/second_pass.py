@@ -6,7 +6,6 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference, write_nbest
 from espnet_ext.nbest.oracle import oracle_errors
 from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
 from espnet_ext.rescore import check_model_path
@@ -22,6 +21,7 @@ from espnet_ext.rescore.weights import (
     tune,
     write_tuned,
 )
+from espnet_ext.text.nbest import NBest, word_errors, words_of_reference, write_nbest
 from espnet_ext.work.files import refuse_input
 
 # New scores of each hypothesis of each list, in the order given.

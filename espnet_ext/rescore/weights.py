@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference
+from espnet_ext.text.nbest import NBest, word_errors, words_of_reference
 from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
 

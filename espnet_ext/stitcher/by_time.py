@@ -15,7 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
-from espnet_ext.multitalker.hypotheses import is_timed
+from espnet_ext.text.window_hypotheses import is_timed
 from espnet_ext.text.words import Segment, Word
 
 WITHIN = 1.0  # seconds between two windows' times of the same word, at most

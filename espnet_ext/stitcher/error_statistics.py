@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.multitalker.hypotheses import Grouped, read_grouped
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.simulated_errors import DISTANCES, Edges, SimulatedErrors, SpokenWord, spoken_words
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import Grouped, read_grouped
 from espnet_ext.text.words import Segment, by_recording
 from espnet_ext.work.files import write_json
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import read_grouped
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.transcripts import Merge, merge_all, whole_turns
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import read_grouped
 from espnet_ext.text.words import Segment, Word, words_by_speaker
 from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json

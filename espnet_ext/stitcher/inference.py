@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import Grouped, read_grouped
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import Windows, cut_at_silence, cut_by_half, merge_parts, renumbered
 from espnet_ext.stitcher.pairs import SYMBOLS, piece_maker, serialise_windows, source_text
 from espnet_ext.stitcher.trained_on import ALIGNMENT, read_trained_on, require_windows, windowing_of
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge, merge_all, whole_turns
+from espnet_ext.text.window_hypotheses import Grouped, read_grouped
 from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines
 from espnet_ext.text.writing import show_line, write_segments, write_transcript
 
@@ -74,11 +74,11 @@ def join_windows(
     """Print the transcript of recordings that a recogniser has heard in windows, and write it.
 
     Args:
-        files: hypotheses, in a format of :mod:`espnet_ext.multitalker.hypotheses`.
+        files: hypotheses, in a format of :mod:`espnet_ext.text.window_hypotheses`.
         output: a file whose name ends in one of ``OUTPUTS``.
         method: one of ``MERGES``, if there is no stitcher.
         stitcher: a trained one.
-        segments, speaker: see :func:`espnet_ext.multitalker.hypotheses.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.text.window_hypotheses.read_grouped`.
 
     Raises:
         InputError: bad hypotheses, or an output of another kind.

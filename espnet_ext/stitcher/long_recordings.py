@@ -8,9 +8,9 @@ still too long is stitched in parts that overlap by half, and these are merged a
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from espnet_ext.multitalker.hypotheses import is_timed
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import merge_by_time, monotonic
+from espnet_ext.text.window_hypotheses import is_timed
 from espnet_ext.text.words import Segment, Word, word_times
 
 Windows = tuple[Segment, ...]

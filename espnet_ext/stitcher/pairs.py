@@ -22,13 +22,13 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.multitalker.hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.long_recordings import Longest, Windows, cut_at_silence, cut_by_half, longest_of, renumbered
 from espnet_ext.stitcher.overlapping import align_windows, check_overlap
 from espnet_ext.stitcher.simulated_errors import spoken_words
 from espnet_ext.stitcher.trained_on import ALIGNMENT, STYLES, TRAINED_ON, TrainedOn, windowing_of
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.text.words import MOST_WINDOWS, Segment, by_recording
 from espnet_ext.work.files import write_json
 

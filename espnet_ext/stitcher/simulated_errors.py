@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import NOBODY
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, Word, by_recording, in_order
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.work.settings import StrictMapping, checked

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import Grouped
-from espnet_ext.multitalker.windows import MOST_OVERLAP, Windowing
 from espnet_ext.stitcher.long_recordings import Longest
+from espnet_ext.text.window_hypotheses import Grouped
+from espnet_ext.text.windows import MOST_OVERLAP, Windowing
 from espnet_ext.work.settings import StrictMapping, checked, one_of
 
 ALIGNMENT = "alignment"

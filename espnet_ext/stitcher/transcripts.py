@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY, Grouped
 from espnet_ext.stitcher.by_time import merge_by_time, monotonic
 from espnet_ext.stitcher.overlapping import overlapping_inference
+from espnet_ext.text.window_hypotheses import NOBODY, Grouped
 from espnet_ext.text.words import Segment, Word
 
 Merge = Callable[[Sequence[Segment]], tuple[Word, ...]]  # a speaker's windows -> the transcript

@@ -11,16 +11,16 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import write_data_dir
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
-from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker
 from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
 from espnet_ext.multitalker.search_settings import read_decoding_settings, with_options
-from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.trained_on import read_trained_on, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
 from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.window_hypotheses import Grouped, group_by_speaker
+from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.enrolment import find_enrolment
 from espnet_ext.transcription.request import Engine, Request, loading

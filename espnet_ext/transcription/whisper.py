@@ -5,8 +5,8 @@ from pathlib import Path
 
 from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.by_time import merge_by_time
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.request import RATE, Engine, Request
 from espnet_ext.transcription.voices import enrolled_profiles, tell_voices

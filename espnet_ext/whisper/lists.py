@@ -22,8 +22,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.whisper.model import BUNDLED, RATE, TRAINED_WINDOW, converted, gpus, load_once, token_limit
 from espnet_ext.work import shards as work
 from espnet_ext.work.settings import Count, StrictMapping

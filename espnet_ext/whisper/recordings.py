@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.audio.recordings import RecordingAudio, opened
-from espnet_ext.multitalker.hypotheses import NOBODY
-from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.text.window_hypotheses import NOBODY
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import SPEAKER, Segment, Word, lines_of
 from espnet_ext.whisper.model import RATE, TRAINED_WINDOW, inside
 

@@ -20,10 +20,10 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
-from espnet_ext.multitalker.hypotheses import NOBODY
-from espnet_ext.multitalker.windows import window_of
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import NOBODY
+from espnet_ext.text.windows import window_of
 from espnet_ext.text.words import Segment, Word, by_recording
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.whisper.model import (
@@ -139,7 +139,7 @@ def decode_turns(
     """Recognise a data dir of windows, or of whole recordings, and write ``hypotheses.jsonl`` into ``output``.
 
     Args:
-        data: its utterances are windows (see :mod:`espnet_ext.multitalker.windows`), or recordings of at most 30 s.
+        data: its utterances are windows (see :mod:`espnet_ext.text.windows`), or recordings of at most 30 s.
         references: SegLST, with times: who talks when.
         output: the folder.
         search: what Whisper may write.

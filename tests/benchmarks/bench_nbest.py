@@ -6,9 +6,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.nbest.oracle import oracle_report
 from espnet_ext.nbest.sources import read_lists
+from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import read_nbest
 from espnet_ext.rescore.second_pass import LanguageModel
+from espnet_ext.text.nbest import read_nbest
 
 
 @pytest.fixture

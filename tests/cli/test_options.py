@@ -35,8 +35,8 @@ def default(command: click.Command, name: str) -> object:
 
 def test_defaults_are_those_of_the_rooms():
     from espnet_ext.codeswitch.mixed_units import MORE_THAN
-    from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
     from espnet_ext.scoring.assignments import COLLAR
+    from espnet_ext.text.windows import WINDOW_SECONDS, Windowing
 
     assert default(score.sa, "collar") == default(score.compare, "collar") == COLLAR
     assert default(data.tokens, "more_than") == MORE_THAN

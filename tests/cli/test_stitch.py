@@ -9,8 +9,8 @@ from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, words_by_speaker
 from espnet_ext.text.writing import write_hypotheses
 

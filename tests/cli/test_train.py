@@ -8,9 +8,9 @@ import yaml
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.rescore.models.scorers import load_lm
 from espnet_ext.rescore.training.small_models import make_language_model
+from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 TEXT = ["THE CAT SAT ON THE MAT", "A DOG RAN", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from espnet_ext.nbest.card import write_card
-from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
+from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 
 @pytest.mark.parametrize(("corpus", "licence"), [("LibriSpeech", "cc-by-4.0"), ("mine", "unknown")])

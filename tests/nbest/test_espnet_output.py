@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
-from espnet_ext.nbest.lists import Hypothesis, NBest
+from espnet_ext.text.nbest import Hypothesis, NBest
 
 
 def write(job: Path, ranked: dict[str, list[tuple[str, str]]], **more: dict[str, list[str]]) -> Path:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.nbest.oracle import oracle, oracle_errors, oracle_report
+from espnet_ext.text.nbest import Hypothesis, NBest
 
 WORDS = st.lists(st.sampled_from("AB"), max_size=4).map(" ".join)
 LISTS = st.lists(st.tuples(WORDS.filter(bool), st.lists(WORDS, min_size=1, max_size=4)), min_size=1, max_size=4).map(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.nbest.sources import read_lists
+from espnet_ext.text.nbest import Hypothesis, NBest
 
 LN10 = math.log(10)
 

@@ -7,9 +7,9 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import text_lines
-from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references
+from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
 

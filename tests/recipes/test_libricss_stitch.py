@@ -8,10 +8,10 @@ import pytest
 from runs import cells_of, fail_in_each_stage, smoke_run
 
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.hypotheses import group_by_speaker
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.words import words_by_speaker
 
 run = partial(smoke_run, "libricss_stitch")

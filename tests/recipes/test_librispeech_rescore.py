@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from runs import cells_of, fail_in_each_stage, smoke_run
 
-from espnet_ext.nbest.lists import read_nbest
+from espnet_ext.text.nbest import read_nbest
 
 run = partial(smoke_run, "librispeech_rescore")
 ROWS = ("first pass", "GPT-2 CE", "BERT MWER", "RescoreGPT attention", "10-best oracle")

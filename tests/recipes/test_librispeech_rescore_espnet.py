@@ -2,7 +2,7 @@
 
 from runs import smoke_run
 
-from espnet_ext.nbest.lists import read_nbest
+from espnet_ext.text.nbest import read_nbest
 
 
 def test_lists_by_an_espnet_model(tmp_path):

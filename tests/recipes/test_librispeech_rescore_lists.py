@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.nbest.lists import read_nbest
 from espnet_ext.nbest.oracle import oracle_errors
 from espnet_ext.tables.publish import read_results
+from espnet_ext.text.nbest import read_nbest
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 FOLDERS = sorted(path.parent for path in RECIPE.glob("lists/*/README.md"))

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.rescore import second_pass
 from espnet_ext.rescore.second_pass import LanguageModel, Outcome, SecondPass
 from espnet_ext.rescore.weights import FIRST_PASS
+from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 
 
 def lists(prefix: str, number: int = 4) -> list[NBest]:

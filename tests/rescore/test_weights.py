@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, word_errors
 from espnet_ext.rescore import weights as weights_module
 from espnet_ext.rescore.weights import (
     FIRST_PASS,
@@ -24,6 +23,7 @@ from espnet_ext.rescore.weights import (
     weight_of,
     write_tuned,
 )
+from espnet_ext.text.nbest import Hypothesis, NBest, word_errors
 
 
 def weights_of(weight: float, scores: str = "lm") -> dict[str, float]:

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from espnet_ext.multitalker.hypotheses import group_by_speaker
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.error_statistics import count_errors_of_windows, fit_errors, simulated_errors
 from espnet_ext.stitcher.simulated_errors import (
     DISTANCES,
@@ -13,6 +11,8 @@ from espnet_ext.stitcher.simulated_errors import (
     simulate_recordings,
 )
 from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.window_hypotheses import group_by_speaker
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import write_hypotheses, write_segments
 

@@ -9,8 +9,6 @@ import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.hypotheses import group_by_speaker
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher import inference
 from espnet_ext.stitcher.inference import MODEL_FILE, Stitcher, StitcherOptions, merge_windows
 from espnet_ext.stitcher.pairs import SYMBOLS, make_pairs
@@ -19,6 +17,8 @@ from espnet_ext.stitcher.trained_on import STYLES
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.tokens import write_tokens
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import group_by_speaker
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, words_by_speaker
 from espnet_ext.text.writing import write_hypotheses, write_segments
 

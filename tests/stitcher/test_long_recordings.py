@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import (
     Longest,
     cut_at_silence,
@@ -18,6 +17,7 @@ from espnet_ext.stitcher.long_recordings import (
     merge_parts,
 )
 from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 
 

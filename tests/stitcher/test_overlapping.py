@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.overlapping import align_windows
 from espnet_ext.stitcher.overlapping import overlapping_inference as timed_inference
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.hypotheses import group_by_speaker
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import merge_parts
 from espnet_ext.stitcher.pairs import GAP, SYMBOLS, WINDOW_CHANGE, make_pairs, serialise_windows, stitch_examples
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_recordings
 from espnet_ext.text.tokens import write_tokens
+from espnet_ext.text.window_hypotheses import group_by_speaker
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import write_hypotheses, write_segments
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_hypotheses, simulate_recordings
 from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.window_hypotheses import NOBODY
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json

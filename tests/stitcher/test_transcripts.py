@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import group_by_speaker
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import stitched_times
 from espnet_ext.stitcher.transcripts import MERGES, merge_all, whole_turns
+from espnet_ext.text.window_hypotheses import group_by_speaker
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, Word
 
 

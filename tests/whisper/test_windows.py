@@ -7,10 +7,10 @@ import pytest
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.text.writing import write_segments
 from espnet_ext.whisper.windows import DEFAULT_SEARCH, WhisperSearch, WindowWhisper, by_turns, decode_turns

@@ -14,10 +14,10 @@ from espnet_ext.multitalker.mixture_plan import MixtureSettings
 from espnet_ext.multitalker.mixtures import cut_mixtures, make_mixtures, write_counts
 from espnet_ext.multitalker.profiles import enrol
 from espnet_ext.multitalker.speed_perturbation import perturb_speed
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
+from espnet_ext.text.windows import Windowing
 from espnet_ext.work.once import stamps
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge

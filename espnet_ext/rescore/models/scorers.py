@@ -8,7 +8,6 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import NBest
 from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import (
@@ -21,6 +20,7 @@ from espnet_ext.rescore.models.language_model import (
 )
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
+from espnet_ext.text.nbest import NBest
 
 # Lists that share forward passes: enough to find hypotheses of similar length, few enough for the memory.
 TOGETHER = 64

@@ -15,8 +15,8 @@ from itertools import accumulate
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import NBest, errors_of_lists
 from espnet_ext.rescore.models.language_model import LmScorer
+from espnet_ext.text.nbest import NBest, errors_of_lists
 
 RandomState = tuple[torch.Tensor, torch.Tensor | None]  # of the CPU, and of the GPU if there is one
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import NBest
 from espnet_ext.nbest.sources import read_lists, warnings_of
 from espnet_ext.rescore import POOLINGS
 from espnet_ext.rescore.devices import device_for, launch, main_prints, map_shared
@@ -24,6 +23,7 @@ from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, make_e
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
 from espnet_ext.rescore.training.trainer import TrainingTask, digest, module_digest, refuse_foreign, summary, train
 from espnet_ext.rescore.weights import FIRST_PASS, tune, with_words
+from espnet_ext.text.nbest import NBest
 from espnet_ext.work.settings import Count, Positive, Weight, checked, one_of
 
 SCORES = "lm"

@@ -8,7 +8,6 @@ import torch
 from transformers import AutoModelForCausalLM, XLNetConfig, XLNetLMHeadModel
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.rescore import devices
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.lora import Lora, prepare
@@ -16,6 +15,7 @@ from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training.mwer_training import train_rescorer
+from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 TEXTS = [["the cat sat on the mat", "the cat sat on mat", "a cat on the mat", "the cat sat"], ["sat the cat", "cat"]]
 LISTS = [

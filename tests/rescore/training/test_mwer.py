@@ -9,7 +9,6 @@ from torch.autograd.graph import saved_tensors_hooks
 from transformers import AutoModel
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.training.mwer import (
     Example,
@@ -20,6 +19,7 @@ from espnet_ext.rescore.training.mwer import (
     make_examples,
 )
 from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
+from espnet_ext.text.nbest import Hypothesis, NBest
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {

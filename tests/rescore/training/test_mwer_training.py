@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.models.lora import Lora, prepare
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
@@ -16,6 +15,7 @@ from espnet_ext.rescore.training.mwer import MwerLoss, make_examples
 from espnet_ext.rescore.training.mwer_training import evaluate, train_mwer, tuned_weight
 from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
+from espnet_ext.text.nbest import Hypothesis, NBest
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
 # the same words in another order, so that no model at random has a firm opinion

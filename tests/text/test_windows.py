@@ -8,7 +8,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import validate
 from espnet_ext.kaldi.data_dir import DataDir, parse_segment, write_data_dir
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.windows import Windowing, window_data_dir, window_id, window_of, write_windows
+from espnet_ext.text.windows import Windowing, window_data_dir, window_id, window_of, write_windows
 
 
 @pytest.mark.parametrize(("overlap", "shift"), [(0.0, 16.0), (0.25, 12.0), (0.5, 8.0)])

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY, group_by_speaker
-from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.window_hypotheses import NOBODY, group_by_speaker
+from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, word_times
 from espnet_ext.text.writing import write_hypotheses
 

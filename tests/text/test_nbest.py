@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, distinct, read_nbest, word_errors, write_nbest
+from espnet_ext.text.nbest import Hypothesis, NBest, distinct, read_nbest, word_errors, write_nbest
 
 LISTS = [
     NBest("b-1", (Hypothesis("THE CAT", -1.5, {"ctc": -0.25, "decoder": -1.25}), Hypothesis("", -9.0)), "THE CAT SAT"),

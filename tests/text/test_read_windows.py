@@ -5,7 +5,7 @@ import json
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import read_grouped
+from espnet_ext.text.window_hypotheses import read_grouped
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import write_hypotheses
 
