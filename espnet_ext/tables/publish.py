@@ -1,6 +1,7 @@
 """Write tables: those of a run into ``<expdir>/results``, and those that a recipe keeps into ``RESULTS.md``."""
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -180,10 +181,9 @@ def verify_pages(recipe_dir: str | Path) -> list[Path]:
         for number, (old, new) in enumerate(zip_longest(there, text.splitlines()), start=1):
             if old != new:
                 raise InputError(f"{path}: line {number}: not what the scores give: run espnet-ext table results")
-        if folder := path.parent if path.name == PAGE else None:
-            for picture in _figures(read_results(folder, recipe_dir)):
-                if not (folder / picture).is_file():
-                    raise InputError(f"{folder / picture}: no such picture: run espnet-ext table results")
+        for picture in re.findall(r"\]\(([^)]+\.png)\)", text):
+            if not (path.parent / picture).is_file():
+                raise InputError(f"{path.parent / picture}: no such picture: run espnet-ext table results")
     return list(pages)
 
 
@@ -252,11 +252,6 @@ def recipes_with_results() -> list[Path]:
         if found := sorted({path.parents[2] for path in root.glob(f"egs/*/results/*/{META}")}):
             return [Path(os.path.relpath(path, here)) for path in found]
     raise InputError(f"{here}: no egs/*/results here or above: name a recipe with --recipe")
-
-
-def _figures(results: Sequence[TableResult]) -> list[str]:
-    """The names of the pictures that results have."""
-    return [f"{result.table.id}.png" for result in results if result.figure and result.has_run]
 
 
 def _draw_figures(results: Sequence[TableResult], folder: Path) -> list[Path]:

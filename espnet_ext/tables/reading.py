@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.schema import (
@@ -17,18 +17,80 @@ from espnet_ext.tables.schema import (
     FIGURE,
     MEASURE,
     OVER,
+    Axis,
     Choice,
     Claim,
     Column,
+    Curve,
     Curves,
+    Decoding,
     Figure,
+    Name,
+    Names,
+    Paper,
+    Point,
     Row,
     System,
     Table,
-    TablesFile,
 )
-from espnet_ext.work.settings import fault, known
+from espnet_ext.work.settings import Count, StrictMapping, Text, fault, known
 from espnet_ext.work.yaml_files import read_yaml
+
+_REFERENCES = ("claims", "better", "worse", "from", "to", "baseline")  # where a table names rows
+
+
+def _absolute(value: Any, table: str) -> Any:
+    """What a table or figure holds, with the rows that its claims and its baseline name made "table/row"."""
+    if isinstance(value, dict):
+        return {key: _absolute(item, table) if key in _REFERENCES else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [_absolute(item, table) for item in value]
+    return f"{table}/{value}" if isinstance(value, str) and "/" not in value else value
+
+
+def _named(key: str, table: str | None = None) -> BeforeValidator:
+    """Let each item of a mapping know its own name; ``table`` begins the names of tables, in which rows are named."""
+
+    def name_items(items: Any) -> Any:
+        if not isinstance(items, dict):
+            return items
+        named = {name: {**item, key: name} if isinstance(item, dict) else item for name, item in items.items()}
+        return named if table is None else {name: _absolute(item, f"{table}{name}") for name, item in named.items()}
+
+    return BeforeValidator(name_items)
+
+
+class TablesFile(StrictMapping):
+    """All of ``tables.yaml`` as it is written.
+
+    ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
+    ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
+    system, by scale and system (``default``: the others; one seed where nothing is said); ``pictures`` are captions of
+    the recipe's pictures by file name without ``.png``.
+    """
+
+    recipe: Name
+    paper: Paper
+    test_sets: Names
+    measures: Annotated[Names, Field()] = ()
+    quantities: dict[Name, Text] = {}
+    pictures: dict[Name, Text] = {}
+    seeds: dict[Name, dict[Name, Count]] = {}
+    systems: Annotated[dict[Name, System], _named("name")]
+    decodings: dict[Name, Decoding] = {}
+    axis: Axis | None = None
+    figures: Annotated[dict[Name, Curves], _named("id", FIGURE)] = {}
+    tables: Annotated[dict[Name, Table], _named("id", "")]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        if AVERAGE in self.test_sets:
+            raise ValueError(f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
+        if DEFAULT_DECODING in self.decodings:
+            raise ValueError(f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name")
+        if self.figures and self.axis is None:
+            raise ValueError("the key 'axis' is missing: figures need it")
+        return self
 
 
 @dataclass(frozen=True)
@@ -120,6 +182,20 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     return _Reader(path, file).tables(scale)
 
 
+def _point(curve: Curve, value: float, unit: str) -> Point:
+    """The row of a curve at a value of the axis."""
+    x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
+    return Point.model_construct(
+        name=f"{curve.name} at {value:g} {unit}",
+        chosen_system=Choice(curve.system.name, (*curve.system.values, x)),
+        chosen_decoding=curve.decoding,
+        paper=(curve.paper.get(value),),
+        column=curve.column,
+        curve=curve.name,
+        x=x,
+    )
+
+
 class _Reader:
     """Makes the systems and decodings that rows ask of sweeps, and checks what names what."""
 
@@ -132,8 +208,8 @@ class _Reader:
         self.columns = {column.name: column for column in columns}  # `dev`, `dev CH`, and quantities
         # By the system that the file names: systems come in its order, and those of a sweep in that of their first use.
         self.systems = {name: {} if each.sweep else {name: each} for name, each in file.systems.items()}
-        self.decodings: dict[str, Mapping[str, Any]] = {DEFAULT_DECODING: {}}
-        self.decodings |= {name: each.overrides for name, each in file.decodings.items() if not each.sweep}
+        self.entries = {DEFAULT_DECODING: Decoding(), **file.decodings}
+        self.decodings = {name: each for name, each in self.entries.items() if not each.sweep}
 
     def tables(self, scale: str | None) -> Tables:
         figures = {f"{FIGURE}{name}": self.figure(curves, scale) for name, curves in self.file.figures.items()}
@@ -149,7 +225,8 @@ class _Reader:
                 raise self.error("seeds", f"no scale {seeds_scale!r}: there is no {seeds_scale}.yaml beside this file")
             for name in design:
                 self.one_of(name, {**systems, DEFAULT_SEEDS: None}, f"seeds.{seeds_scale}", "system")
-        return Tables(self.path, self.file, systems, self.decodings, tables, self.columns)
+        decodings = {name: decoding.overrides for name, decoding in self.decodings.items()}
+        return Tables(self.path, self.file, systems, decodings, tables, self.columns)
 
     def error(self, place: str, text: str) -> InputError:
         return InputError(f"{self.path}: {place}: {text}")
@@ -160,7 +237,10 @@ class _Reader:
         return names[name]
 
     def figure(self, curves: Curves, scale: str | None) -> Figure:
-        """Make a figure at the values that the scale has on the axis (None: those of all scales)."""
+        """Make a figure at the values that the scale has on the axis (None: those of all scales).
+
+        Claims about other values are left out.
+        """
         axis, place = self.file.axis, f"figures.{curves.id}"
         assert axis is not None  # checked by the model
         everywhere = sorted({value for values in axis.values.values() for value in values})
@@ -169,13 +249,31 @@ class _Reader:
             if unknown := [value for value in curve.paper if value not in everywhere]:
                 text = f"{unknown[0]:g} is on the axis of no scale"
                 raise self.error(f"{place}.curves[{number}] ({curve.name}).paper", text)
-        names = {f"{FIGURE}{curves.id}/{row.name}": None for row in curves.at(axis, everywhere).rows}
+        table = f"{FIGURE}{curves.id}"
+        points = {
+            f"{table}/{curve.name} at {value:g} {axis.unit}": _point(curve, value, axis.unit)
+            for curve in curves.curves
+            for value in everywhere
+        }
         for number, claim in enumerate(curves.claims):
             for row in claim.rows:
-                if row not in names:
-                    text = f"there is no {row!r}; rows are called like {next(iter(names))!r}"
+                if row not in points:
+                    text = f"there is no {row!r}; rows are called like {next(iter(points))!r}"
                     raise self.error(f"{place}.claims[{number}]", text)
-        return curves.at(axis, values)
+        rows = {name: point for name, point in points.items() if point.x in values}
+        claims = [claim for claim in curves.claims if all(row in rows for row in claim.rows)]
+        return Figure.model_construct(
+            id=table,
+            caption=curves.caption,
+            columns=tuple(dict.fromkeys(curve.column for curve in curves.curves)),
+            rows=tuple(rows.values()),
+            claims=tuple(claim.model_copy(update={"columns": (rows[claim.rows[0]].column,)}) for claim in claims),
+            axis=f"{axis.label} ({axis.unit})",
+            unit=axis.unit,
+            y=curves.y,
+            start=curves.baseline,
+            largest={curve.name: curve.largest for curve in curves.curves if curve.largest is not None},
+        )
 
     def check_table(self, table: Table) -> None:
         """Check the columns of a table, and make the systems and decodings of its rows."""
@@ -186,11 +284,12 @@ class _Reader:
             self.one_of(name, rates, f"{place}.reduction", "column")
         for number, row in enumerate(table.rows):
             where = f"{place}.rows[{number}] ({row.name})"
-            system = self.system(row.chosen_system, f"{where}.system")
+            made = self.systems.get(row.chosen_system.name, {})
+            system = self.made(row.chosen_system, self.file.systems, made, f"{where}.system")
             if system.kind == MEASURE and rates:
                 text = f"{system.name!r} is only measured (kind: measure), so it has no {', '.join(rates)}"
                 raise self.error(f"{where}.system", text)
-            self.check_decoding(row.chosen_decoding, f"{where}.decoding")
+            self.made(row.chosen_decoding, self.entries, self.decodings, f"{where}.decoding")
         tested = {name: column for name, column in rates.items() if column.test_set != AVERAGE}
         for number, claim in enumerate(table.claims):
             for name in claim.columns or ():
@@ -199,38 +298,21 @@ class _Reader:
     def place(self, table: Table) -> str:
         return f"figures.{table.id.removeprefix(FIGURE)}" if isinstance(table, Figure) else f"tables.{table.id}"
 
-    def system(self, choice: Choice, place: str) -> System:
-        """Return the system that a row names; of a sweep, the one that its values make."""
-        entry = self.one_of(choice.name, self.file.systems, place, "system")
-        made = self.systems[choice.name]
+    def made[Entry: (System, Decoding)](
+        self, choice: Choice, entries: Mapping[str, Entry], made: dict[str, Entry], place: str
+    ) -> Entry:
+        """Return the system or decoding that a row names; of a sweep, the one that its values make, once."""
+        what = "system" if entries is self.file.systems else "decoding"
+        entry = self.one_of(choice.name, entries, place, what)
+        if choice.values and choice.id in entries:
+            text = f"{choice.id!r} is also the name of a {what} without this sweep; rename one of them"
+            raise self.error(place, text)
         if choice.id not in made:
             try:
                 made[choice.id] = entry.at(choice)
             except ValueError as error:
                 raise self.error(place, str(error)) from error
-            if choice.id in self.file.systems:
-                text = f"{choice.id!r} is also the name of a system without this sweep; rename one of them"
-                raise self.error(place, text)
         return made[choice.id]
-
-    def check_decoding(self, choice: Choice, place: str) -> None:
-        """Make the decoding that a row names, if it is of a sweep."""
-        entries = self.file.decodings
-        if choice.name == DEFAULT_DECODING and not choice.values:
-            return
-        if choice.name not in entries:
-            raise self.error(place, f"unknown decoding {choice.name!r}; {known([DEFAULT_DECODING, *entries])}")
-        entry = entries[choice.name]
-        if not entry.sweep and not choice.values:
-            return
-        try:
-            made = entry.at(choice)
-        except ValueError as error:
-            raise self.error(place, str(error)) from error
-        if choice.id in (DEFAULT_DECODING, *entries):
-            text = f"{choice.id!r} is also the name of a decoding without this sweep; rename one of them"
-            raise self.error(place, text)
-        self.decodings[choice.id] = made
 
     def check_references(self, table: Table, tables: Mapping[str, Table], rows: Collection[str]) -> None:
         place = self.place(table)

@@ -14,7 +14,6 @@ from espnet_ext.tables.result import (
     CurvePoint,
     Effect,
     Result,
-    ResultRow,
     TableResult,
     count_verdicts,
 )
@@ -64,7 +63,7 @@ def grid_of(result: TableResult, columns: Sequence[Column], row_names: Sequence[
         if result.reference and column in result.reductions:
             reduced = [tuple(map(percent_text, result.reduction_of(row, column))) for row in rows]
             _add(head, body, f"{column.name} against {result.reference.name}", reduced)
-    return Grid((*head, "seeds"), tuple((*cells, shown_seeds(row)) for cells, row in zip(body, rows, strict=True)))
+    return Grid((*head, "seeds"), tuple((*cells, _seeds(row.seeds)) for cells, row in zip(body, rows, strict=True)))
 
 
 def _add(head: list[str], body: list[list[str]], heading: str, pairs: Sequence[tuple[str, ...]]) -> None:
@@ -104,11 +103,6 @@ def shown_result(here: Result | None) -> str:
     )
 
 
-def shown_seeds(row: ResultRow) -> str:
-    """Write the seeds of a row."""
-    return _seeds(row.seeds)
-
-
 def _seeds(seeds: Sequence[int]) -> str:
     """Seeds, those that follow each other as a range.
 
@@ -140,7 +134,7 @@ def _unequal_seeds(result: TableResult) -> str:
     rows: dict[str, list[str]] = {}
     for row in result.rows:
         if row.seeds:
-            rows.setdefault(shown_seeds(row), []).append(row.name)
+            rows.setdefault(_seeds(row.seeds), []).append(row.name)
     most = max(rows, key=lambda seeds: len(rows[seeds]), default="")
     named = [f"seeds {seeds}: {', '.join(names)}" for seeds, names in rows.items() if seeds != most]
     return f" Rows with different seeds: {'; '.join([*named, f'seeds {most}: the others'])}." if named else ""

@@ -4,9 +4,8 @@ Figures are tables too: a curve is one system at each value of the axis, on one 
 ``figure1`` with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
 """
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -15,14 +14,13 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    StrictBool,
     StrictInt,
     Tag,
     ValidationError,
     model_validator,
 )
 
-from espnet_ext.work.settings import StrictMapping, Text, fault, known, one_line
+from espnet_ext.work.settings import Count, Flag, StrictMapping, Text, Weight, fault, known, one_line
 from espnet_ext.work.yaml_files import deep_merge
 
 AVERAGE = "average"  # of the test sets: a column
@@ -49,14 +47,6 @@ def _row_name(value: Any) -> str:
     return name
 
 
-def _rate(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"the paper's value must be a number of at least 0, or null, is {value!r}")
-    return float(value)
-
-
 def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError(f"a name stands twice in {', '.join(names)}")
@@ -65,12 +55,6 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _one_or_more(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"must be a mapping (key: value), is {value!r}")
-    return value
 
 
 @dataclass(frozen=True)
@@ -115,34 +99,13 @@ def _sweep(value: Any) -> Any:
     return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
 
 
-def _named(key: str) -> BeforeValidator:
-    """Let each item of a mapping know its own name."""
-
-    def name_items(items: Any) -> Any:
-        if not isinstance(items, dict):
-            return items
-        return {name: {**item, key: name} if isinstance(item, dict) else item for name, item in items.items()}
-
-    return BeforeValidator(name_items)
-
-
-def _absolute(reference: Any, table: str) -> Any:
-    """A row, or a change between rows, with the table that it is in."""
-    if isinstance(reference, dict):
-        return {key: _absolute(value, table) for key, value in reference.items()}
-    return f"{table}/{reference}" if isinstance(reference, str) and "/" not in reference else reference
-
-
 Name = Annotated[str, BeforeValidator(_name)]
 RowName = Annotated[str, BeforeValidator(_row_name)]
-Rate = Annotated[float | None, BeforeValidator(_rate)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1), AfterValidator(_unique)]
 Columns = Annotated[tuple[Text, ...], Field(min_length=1), AfterValidator(_unique), BeforeValidator(_one_or_more)]
-Overrides = Annotated[dict[str, Any], BeforeValidator(_mapping)]
 Chosen = Annotated[Choice, BeforeValidator(_choice)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Sweep = Annotated[dict[str, dict[str, Any] | None], BeforeValidator(_sweep)]  # setting -> its values by label, or None
-Seeds = Annotated[StrictInt, Field(ge=1)]
 
 
 class Paper(StrictMapping):
@@ -179,7 +142,7 @@ class System(StrictMapping):
     name: Name
     kind: Literal["train", "merge", "measure"]
     config: Name | None = None
-    overrides: Overrides = {}
+    overrides: dict[str, Any] = {}
     data: Annotated[Names, BeforeValidator(_one_or_more)] = ()
     method: Name | None = None
     size: Name | None = None
@@ -212,12 +175,12 @@ class System(StrictMapping):
 class Decoding(StrictMapping):
     """A decoding: what it changes in the section ``decode``, with a sweep as that of a system."""
 
-    overrides: Overrides = {}
+    overrides: dict[str, Any] = {}
     sweep: Sweep = {}
 
-    def at(self, choice: Choice) -> dict[str, Any]:
-        """Return the overrides at the values of its sweep; raises ValueError for values that do not fit."""
-        return _merged(self.overrides, _settings("decoding", choice, self.sweep))
+    def at(self, choice: Choice) -> "Decoding":
+        """Make the decoding at the values of its sweep; raises ValueError for values that do not fit."""
+        return Decoding(overrides=_merged(self.overrides, _settings("decoding", choice, self.sweep)))
 
 
 def _settings(what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
@@ -270,7 +233,7 @@ class Row(StrictMapping):
     name: RowName
     chosen_system: Chosen = Field(alias="system")
     chosen_decoding: Chosen = Field(alias="decoding", default=Choice(DEFAULT_DECODING))
-    paper: Annotated[tuple[Rate, ...], Field(min_length=1)]
+    paper: Annotated[tuple[Weight | None, ...], Field(min_length=1)]
 
     @property
     def system(self) -> str:
@@ -322,10 +285,10 @@ class Claim(StrictMapping):
     text: Text
     better: Side
     worse: Side
-    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    margin: Weight = 0.0
     columns: Columns | None = None
-    own: StrictBool = False
-    extended: dict[Name, Seeds] = {}
+    own: Flag = False
+    extended: dict[Name, Count] = {}
 
     @model_validator(mode="after")
     def _check_sides(self) -> Self:
@@ -344,23 +307,6 @@ class Claim(StrictMapping):
         return (*rows_of(self.better), *rows_of(self.worse))
 
 
-def _absolute_references(value: Any, table: str) -> Any:
-    """A table as it is written, with the names of rows in its claims and its baseline made "table/row"."""
-    if not isinstance(value, dict):
-        return value
-    claims = value.get("claims")
-    if isinstance(claims, list):
-        sides = ("better", "worse")
-        claims = [
-            {key: _absolute(side, table) if key in sides else side for key, side in claim.items()}
-            if isinstance(claim, dict)
-            else claim
-            for claim in claims
-        ]
-    changed = {"claims": claims} if claims is not None else {}
-    return value | changed | ({"baseline": _absolute(value["baseline"], table)} if "baseline" in value else {})
-
-
 class Table(StrictMapping):
     """A table; ``reduction`` names the columns in which reductions from the row ``baseline`` are shown."""
 
@@ -371,11 +317,6 @@ class Table(StrictMapping):
     reduction: Columns | None = None
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     claims: tuple[Claim, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _make_references_absolute(cls, value: Any) -> Any:
-        return _absolute_references(value, value.get("id", "")) if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:
@@ -441,21 +382,8 @@ class Curve(StrictMapping):
     system: Chosen
     decoding: Chosen = Choice(DEFAULT_DECODING)
     column: Text
-    paper: dict[Number, Rate] = {}
+    paper: dict[Number, Weight | None] = {}
     largest: Number | None = None
-
-    def point(self, value: float, unit: str) -> Point:
-        """Return its row at a value of the axis."""
-        x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
-        return Point.model_construct(
-            name=f"{self.name} at {value:g} {unit}",
-            chosen_system=Choice(self.system.name, (*self.system.values, x)),
-            chosen_decoding=self.decoding,
-            paper=(self.paper.get(value),),
-            column=self.column,
-            curve=self.name,
-            x=x,
-        )
 
 
 class Curves(StrictMapping):
@@ -467,65 +395,3 @@ class Curves(StrictMapping):
     baseline: Number
     curves: Annotated[tuple[Curve, ...], Field(min_length=1)]
     claims: tuple[Claim, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _make_references_absolute(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        start = {"baseline": value["baseline"]} if "baseline" in value else {}
-        return _absolute_references(value, f"{FIGURE}{value.get('id', '')}") | start
-
-    def at(self, axis: Axis, values: Sequence[float]) -> Figure:
-        """Return it as a table with these values of the axis; claims about other values are left out."""
-        rows = tuple(curve.point(value, axis.unit) for curve in self.curves for value in values)
-        names = {f"{FIGURE}{self.id}/{row.name}": row.column for row in rows}
-        columns = tuple(dict.fromkeys(curve.column for curve in self.curves))
-        claims = [claim for claim in self.claims if all(row in names for row in claim.rows)]
-        return Figure.model_construct(
-            id=f"{FIGURE}{self.id}",
-            caption=self.caption,
-            columns=columns,
-            baseline=None,
-            reduction=None,
-            rows=rows,
-            claims=tuple(claim.model_copy(update={"columns": (names[claim.rows[0]],)}) for claim in claims),
-            axis=f"{axis.label} ({axis.unit})",
-            unit=axis.unit,
-            y=self.y,
-            start=self.baseline,
-            largest={curve.name: curve.largest for curve in self.curves if curve.largest is not None},
-        )
-
-
-class TablesFile(StrictMapping):
-    """All of ``tables.yaml`` as it is written.
-
-    ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
-    ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
-    system, by scale and system (``default``: the others; one seed where nothing is said); ``pictures`` are captions of
-    the recipe's pictures by file name without ``.png``.
-    """
-
-    recipe: Name
-    paper: Paper
-    test_sets: Names
-    measures: Annotated[Names, Field()] = ()
-    quantities: dict[Name, Text] = {}
-    pictures: dict[Name, Text] = {}
-    seeds: dict[Name, dict[Name, Seeds]] = {}
-    systems: Annotated[dict[Name, System], _named("name")]
-    decodings: dict[Name, Decoding] = {}
-    axis: Axis | None = None
-    figures: Annotated[dict[Name, Curves], _named("id")] = {}
-    tables: Annotated[dict[Name, Table], _named("id")]
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        if AVERAGE in self.test_sets:
-            raise ValueError(f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
-        if DEFAULT_DECODING in self.decodings:
-            raise ValueError(f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name")
-        if self.figures and self.axis is None:
-            raise ValueError("the key 'axis' is missing: figures need it")
-        return self

@@ -8,7 +8,7 @@ import numpy as np
 from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm
 from espnet_ext.tables.reading import Tables
 from espnet_ext.tables.result import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, ClaimResult, ClaimTest, Effect, Verdict
-from espnet_ext.tables.schema import Claim, Column, Row, Table, rows_of
+from espnet_ext.tables.schema import Claim, Column, Table
 from espnet_ext.tables.score_table import Scores, errors_and_words
 
 SIGNIFICANCE = 0.05
@@ -55,11 +55,9 @@ def correct(tables: Tables, claims: Sequence[ClaimResult]) -> list[ClaimResult]:
 
 def _comparison(tables: Tables, claim: ClaimResult) -> object:
     """What a claim tests: equal for two claims on the same systems and decodings with the same tests."""
-    sides = [
-        tuple((tables.rows[row].system, tables.rows[row].decoding) for row in rows_of(side))
-        for side in (claim.claim.better, claim.claim.worse)
-    ]
-    return (*sides, claim.claim.margin, tuple((test.column, test.here) for test in claim.tests))
+    rows = [tables.rows[name] for name in claim.claim.rows]  # better and worse are each half of them
+    sides = tuple((row.system, row.decoding) for row in rows)
+    return (sides, claim.claim.margin, tuple((test.column, test.here) for test in claim.tests))
 
 
 def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
@@ -70,18 +68,13 @@ def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
     return replace(claim, verdict=verdict, p_corrected=p_value)
 
 
-def _sides(tables: Tables, claim: Claim) -> tuple[list[Row], list[Row]]:
-    better, worse = ([tables.rows[row] for row in rows_of(side)] for side in (claim.better, claim.worse))
-    return better, worse
-
-
 def _paper_effect(tables: Tables, claim: Claim, column: Column) -> float | None:
     """By how much the paper's error rate (or change of it) is lower, in points; None if a number is missing."""
-    papers = {row: tables.paper_of(row).get(column.name) for row in claim.rows}
-    if any(value is None for value in papers.values()):
+    papers = [value for row in claim.rows if (value := tables.paper_of(row).get(column.name)) is not None]
+    if len(papers) < len(claim.rows):
         return None
-    better, worse = (_change([papers[row] or 0.0 for row in rows_of(side)]) for side in (claim.better, claim.worse))
-    return round(worse - better, 4)
+    half = len(papers) // 2
+    return round(_change(papers[half:]) - _change(papers[:half]), 4)
 
 
 def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
@@ -90,15 +83,15 @@ def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
 
 
 def _effect(tables: Tables, claim: Claim, scores: Scores, column: Column) -> Effect | None:
-    sides = _sides(tables, claim)
     assert column.test_set is not None  # tables.yaml is refused where a claim is about a quantity
-    by_row = [scores.of(row.system, row.decoding, column.test_set, column.measure) for row in (*sides[0], *sides[1])]
+    named = [tables.rows[name] for name in claim.rows]
+    by_row = [scores.of(row.system, row.decoding, column.test_set, column.measure) for row in named]
     seeds = [seed for seed in by_row[0] if all(seed in by_seed for by_seed in by_row)]
     if not seeds:
         return None
     errors, words = errors_and_words([by_seed[seed] for by_seed in by_row for seed in seeds])
-    rows = list(errors.reshape(len(by_row), len(seeds), -1))
-    better, worse = _change(rows[: len(sides[0])]), _change(rows[len(sides[0]) :])
+    rows, half = list(errors.reshape(len(by_row), len(seeds), -1)), len(by_row) // 2
+    better, worse = _change(rows[:half]), _change(rows[half:])
     margin = claim.margin / 100
     test = crossed_test(better, worse + margin * words, words)
     enough = test.seeds >= LEAST_SEEDS
