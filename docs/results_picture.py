@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from espnet_ext.tables.collect import collect
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.score_table import read_scores
-from espnet_ext.work.plot_style import BLUE, SKY
+from espnet_ext.work.plot_style import BLUE, COLOURS
 
 ROOT = Path(__file__).parents[1]
 PANELS = {  # recipe: results, test set, title, and bars: table, row, label
@@ -61,7 +61,7 @@ def main() -> None:
             [result] = collect(tables, [table], scores, meta)
             [cells] = [each.cells for each in result.rows if each.name == row]
             [here] = [cell.here for column, cell in cells.items() if column.name == test_set]
-            axis.bar(place, here.value, width=0.6, color=SKY if place == 0 else BLUE, alpha=0.75)
+            axis.bar(place, here.value, width=0.6, color=COLOURS[5] if place == 0 else BLUE, alpha=0.75)
             low, high = here.interval
             axis.errorbar(place, here.value, [[here.value - low], [high - here.value]], color="black", capsize=4)
             axis.plot([place + 0.38] * len(here.by_seed), list(here.by_seed.values()), "k.", markersize=4)

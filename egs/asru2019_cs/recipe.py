@@ -6,7 +6,7 @@ from pathlib import Path
 from espnet_ext.corpora.asru2019 import find_folders
 from espnet_ext.corpora.code_switching import LAYOUTS, SET_NAMES, WITHOUT_DEV
 from espnet_ext.errors import InputError
-from espnet_ext.recipe import asr, systems
+from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -191,7 +191,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         yield train_decoder_step(run, system, seed) if shared(run) else train_further_step(run, system, seed)
         yield average_step(run, run.expdir / system.name / f"seed{seed}", run.setting("average"))
         return
-    yield from systems.train_and_average(
+    yield from asr.train_and_average(
         run, system, seed, training_set(system), valid_set(run), asr.tokens_dir(run), options=language_options(run)
     )
 
@@ -247,14 +247,14 @@ def training(run: Run) -> None:
 def decoding(run: Run) -> None:
     folder = encodings(run) if shared(run) else None
     run.each_system(
-        lambda run, system, seed, nj: systems.decode_system(
+        lambda run, system, seed, nj: asr.decode_system(
             run, system, seed, nj, TEST_SETS, asr.tokens_dir(run), data=folder
         )
     )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([systems.score_systems(run, TEST_SETS, "mer")])
+    run_jobs([asr.score_systems(run, TEST_SETS, "mer")])
 
 
 def tables(run: Run) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.nbest.card import CARD, write_card
-from espnet_ext.recipe import asr, systems
+from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
@@ -189,7 +189,7 @@ def statistics(run: Run) -> None:
 def report_steps(run: Run) -> Iterator[Step]:
     """The error rates of the best and the oracle hypotheses of the lists of each part."""
     from espnet_ext.nbest.oracle import oracle_lines, report_lists
-    from espnet_ext.work.json_text import parse_json
+    from espnet_ext.work.files import parse_json
 
     for part, lists in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
         report = lists.parent / f"oracle_{part}.json"
@@ -342,7 +342,7 @@ def choose(lists: Path, depth: int | None, output: Path) -> None:
 
 
 def scoring(run: Run) -> None:
-    run_jobs([systems.score_systems(run, TEST_SETS, normaliser=RULES)])
+    run_jobs([asr.score_systems(run, TEST_SETS, normaliser=RULES)])
     for system in run.systems:
         if system.kind == TRAIN:
             write_quantities(run.expdir / system.name)

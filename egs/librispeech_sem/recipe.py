@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.recipe import asr, systems
+from espnet_ext.recipe import asr
 from espnet_ext.recipe.language_model import train_language_model
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
@@ -136,12 +136,12 @@ def training(run: Run) -> None:
 
 def decoding(run: Run) -> None:
     run.each_system(
-        lambda run, system, seed, nj: systems.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
+        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
     )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([systems.score_systems(run, TEST_SETS)])
+    run_jobs([asr.score_systems(run, TEST_SETS)])
 
 
 RECIPE = Recipe(

@@ -25,7 +25,7 @@ from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.text import writing
 from espnet_ext.text.words import Segment
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.work.files import parse_json
 
 SAMPLING_RATE = 16000
 CHANNELS = 7

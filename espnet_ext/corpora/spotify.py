@@ -29,7 +29,7 @@ from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.longform.alignment.word_times import write_word_times
 from espnet_ext.text.formats import is_number
 from espnet_ext.text.words import Segment, Word, word_spans
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.work.files import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
 METADATA = "metadata.tsv"

@@ -12,7 +12,7 @@ from espnet_ext.kaldi.data_dir import is_command
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.once import NOTE, is_noted, whole_folder
+from espnet_ext.work.once import NOTE, read_key, whole_folder
 from espnet_ext.work.parallel import map_shards
 
 Compute = Callable[[Mapping[str, str], Path], Mapping[str, np.ndarray]]
@@ -97,7 +97,7 @@ def write_arks(
     shards: Sequence[ArkShard], *, nj: int = 1, parallel: Path | None = None, describe: str
 ) -> dict[str, str]:
     """Write the shards that are not done yet; return each recording's position in its ark, sorted by recording."""
-    todo = [shard for shard in shards if not is_noted(Path(shard.folder) / NOTE, shard.key)]
+    todo = [shard for shard in shards if read_key(Path(shard.folder) / NOTE) != shard.key]
     map_shards(write_ark, todo, nj=nj, config=parallel, describe=describe)
     table: dict[str, str] = {}
     for shard in shards:

@@ -15,7 +15,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, text_lines
 from espnet_ext.text import formats
 from espnet_ext.text.nbest import Hypothesis, NBest, hypothesis_of, make_list, one_line, ranked_lists
-from espnet_ext.work.json_text import parse_json, refuse_twins
+from espnet_ext.work.files import parse_json, refuse_twins
 
 # Kaldi's lattices have acoustic log-likelihoods ten times as large as they should be beside a language model.
 KALDI_ACOUSTIC_SCALE = 0.1

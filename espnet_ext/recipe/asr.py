@@ -1,48 +1,42 @@
 """Steps and stages that several recipes share, from the corpus to the tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
-from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.run import Run, listed
 from espnet_ext.recipe.steps import Step
-from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
-from espnet_ext.tables.schema import Table
+from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
+from espnet_ext.tables.schema import System, Table
 from espnet_ext.upstream.decode import Decoding, decode_all
 from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps
 
 
 def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: str = "") -> Step:
-    """Return a small corpus in the layout of a real one.
+    """Return a small corpus in the layout of a real one, made by a module of :mod:`espnet_ext.synthetic`.
 
     Args:
-        corpus: a module of :mod:`espnet_ext.synthetic`.
         folder: where the corpus goes (default: ``run.corpus``).
         size: one of the corpus's sizes (default: the setting ``corpus_size``).
     """
+    output, size = folder or run.corpus, size or run.sections["settings"]["corpus_size"]
     return Step(
         name="synthetic corpus",
         log=run.datadir / "log" / "corpus.log",
-        function=make_corpus,
-        arguments={
-            "corpus": corpus,
-            "output": str(folder or run.corpus),
-            "size": size or run.sections["settings"]["corpus_size"],
-        },
+        function=_function("synthetic", corpus, "make"),
+        arguments={"output": str(output), "size": size},
         free={"nj": run.nj},
-        outputs=[folder or run.corpus],
-        preload=[f"espnet_ext.synthetic.{corpus}"],
+        outputs=[output],
     )
 
 
-def make_corpus(corpus: str, output: str, size: str, nj: int) -> None:
-    """Make a synthetic corpus; one that is already there is kept."""
-    make = getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}")
-    make(output, size, 0, nj)
+def _function(kind: str, corpus: str, do: str) -> Callable[..., object]:
+    """A function of a corpus's module, imported only if a run has this corpus."""
+    return getattr(import_module(f"espnet_ext.{kind}.{corpus}"), f"{do}_{corpus}")
 
 
 def data_step(
@@ -63,43 +57,23 @@ def data_step(
         names: the name of each part -> the name of its data dir.
         title: the name of the corpus, if the recipe has several.
         ngpu: GPUs, if that function can use some.
-        options: arguments of that function, besides ``output_dir``, ``names``, ``num_jobs``, ``check_audio`` and
-            ``skip_faulty``.
+        options: more arguments of that function.
     """
     return Step(
         name=f"data dirs of {title or run.corpus_name}",
         log=run.datadir / "log" / f"data{'_' + title.replace(', ', '_') if title else ''}.log",
-        function=prepare_corpus,
+        function=_function("corpora", corpus, "prepare"),
         arguments={
-            "corpus": corpus,
-            "output": str(run.datadir),
+            "output_dir": str(run.datadir),
             "names": dict(names),
             "check_audio": run.options["check_audio"],
             "skip_faulty": run.skip_faulty,
-            "options": options,
+            **options,
         },
-        free={"nj": run.nj, "ngpu": ngpu},
+        free={"num_jobs": run.nj} | ({"ngpu": ngpu} if ngpu else {}),  # most have nothing for a GPU
         depends=stamps(*folders),
         outputs=[run.datadir / name / "text" for name in names.values()],
-        preload=[f"espnet_ext.corpora.{corpus}"],
     )
-
-
-def prepare_corpus(
-    corpus: str,
-    output: str,
-    names: Mapping[str, str],
-    check_audio: str,
-    skip_faulty: float,
-    options: Mapping[str, Any],
-    nj: int,
-    ngpu: int,
-) -> None:
-    """Check a corpus and write its data dirs."""
-    prepare = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
-    gpus = {"ngpu": ngpu} if ngpu else {}  # most have nothing for a GPU
-    common = {"names": names, "num_jobs": nj, "check_audio": check_audio, "skip_faulty": skip_faulty}
-    prepare(output_dir=output, **common, **gpus, **options)
 
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
@@ -309,6 +283,42 @@ def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: s
     print(f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
 
 
+def train_and_average(
+    run: Run, system: System, seed: int, train: str, valid: str, tokens: Path, *, options: Sequence[str] = ()
+) -> Iterator[Step]:
+    """Train a system, and average the epochs that are decoded."""
+    folder = run.expdir / system.name / f"seed{seed}"
+    token_type = run.sections["settings"]["token_type"]
+    config = run.system_config(system)
+    yield asr_train_step(run, folder, config, train, valid, tokens, token_type, seed, options=options)
+    yield average_step(run, folder, run.setting("average"))
+
+
+def decode_system(
+    run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path, data: Path | None = None
+) -> Iterator[Step]:
+    """Decode with a system: one step for decodings with its model alone, one for those with a language model too."""
+    folder = run.expdir / system.name / f"seed{seed}"
+    model = folder / averaged(run.setting("average"))
+    names = list(run.decodings.get(system.name, {}))
+    fused = [name for name in names if run.decoding(name).get("lm_weight")]
+    for group, lm in (([name for name in names if name not in fused], None), (fused, run.lm)):
+        prior = any(run.decoding(name).get("prior_weight") for name in group)
+        options = ["--prior_file", str(tokens / "prior.txt")] if prior else []
+        if group:
+            yield decode_steps(run, folder, model, group, sets, nj, options=options, lm=lm, data=data)
+
+
+def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: Any) -> Iterator[Step]:
+    """Return the error rates of all decodings of all systems and seeds."""
+    for system in run.systems:
+        for seed in run.seeds_of(system):
+            for decoding in run.decodings.get(system.name, {}):
+                for part in sets:
+                    folder = run.expdir / system.name / f"seed{seed}" / f"decode_{decoding}" / part
+                    yield score_step(run, part, folder, rate, **options)
+
+
 def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | None = None) -> None:
     """Write and print tables (default: those of the run), including rows that earlier runs have filled.
 
@@ -317,7 +327,7 @@ def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | N
     """
     from espnet_ext.tables.publish import write_tables
 
-    rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None
+    rows = listed(run.options["rows"]) if run.options["rows"] else None
     write_tables(
         run.tables,
         run.selected if selected is None else selected,

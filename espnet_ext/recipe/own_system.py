@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.reading import Tables
 from espnet_ext.tables.schema import TRAIN, Choice, Point, Row, System, Table
 from espnet_ext.work.settings import known
@@ -48,6 +49,7 @@ class OwnSystem:
         config: its whole training config.
         like: the section of the config of the system that it is like.
         below: whether it is a model below the systems.
+        rows: the names of its rows.
     """
 
     name: str
@@ -55,12 +57,13 @@ class OwnSystem:
     config: Mapping[str, Any]
     like: str
     below: bool
+    rows: tuple[str, ...]
 
 
 def add_own_system(
     tables: Tables, table_ids: Sequence[str], sections: Sections, option: str, trained: Trained, path: Path, name: str
 ) -> tuple[Tables, dict[str, Any], OwnSystem]:
-    """Add a system, its section and its row in each of the tables that have rows of its kind."""
+    """Add a system, its section and its rows in each of the tables that have rows of its kind."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise InputError(f"--name {name!r}: take letters, digits and . _ + -, as for a file")
     if name in tables.systems or name in sections:
@@ -78,7 +81,8 @@ def add_own_system(
         system = system.model_copy(update={"config": name, "overrides": {}, "size": None})
     added = {each: _with_rows(tables, table, system, like) for each, table in chosen.items()}
     tables = replace(tables, systems={**tables.systems, name: system}, tables={**tables.tables, **added})
-    described = OwnSystem(name, option, config, like.config or "", bool(trained.section))
+    rows = tuple(row.name for table in added.values() for row in table.rows if row.system == name)
+    described = OwnSystem(name, option, config, like.config or "", bool(trained.section), rows)
     return tables, {**sections, name: config}, described
 
 
@@ -107,8 +111,6 @@ def _system_like(tables: Tables, chosen: Sequence[Table], trained: Trained, base
 
 def _config_below(sections: Sections, like: System, trained: Trained, base: str | None, place: str) -> dict[str, Any]:
     """Return the config that the changes go over: of a system, or the section that ``base`` names."""
-    from espnet_ext.tables.plan import system_config
-
     if not trained.section:
         return system_config(sections, like)
     names = {name.removeprefix(trained.section): name for name in sections if name.startswith(trained.section)}

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, wraps
@@ -169,9 +170,9 @@ class Run:
     @cached_property
     def own_features(self) -> bool:
         """Has the config of the user's own other features than the recipe's systems?"""
-        common = self.sections.get("train", {})
-        return self.own is not None and (
-            self.own.below or bool(common and any(self.own.config.get(key) != common.get(key) for key in FEATURES))
+        own, common = self.own, self.sections.get("train")
+        return own is not None and (
+            own.below or bool(common and any(own.config.get(key) != common.get(key) for key in FEATURES))
         )
 
     @property
@@ -179,10 +180,6 @@ class Run:
         """The folder of the language model; each size (option ``lm_size``) has its own."""
         large = "lm_size" in self.options and self.setting("lm_size") == "large"
         return self.expdir / ("lm_large" if large else "lm")
-
-    @property
-    def configs(self) -> Path:
-        return self.expdir / "configs"
 
     def path(self, option: str) -> Path | None:
         """Return the path in an option, or None if it is empty."""
@@ -209,7 +206,7 @@ class Run:
 
     def write_config(self, name: str, config: Mapping[str, Any], source: str) -> Path:
         """Write a config into the run's folder of configs, if it has changed."""
-        path = self.configs / f"{name}.yaml"
+        path = self.expdir / "configs" / f"{name}.yaml"
         write_yaml(path, config, f"Written by run.sh: {source}")
         return path
 
@@ -289,8 +286,6 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         given: option -> value. Relative paths are relative to the working directory.
         environment: holds ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` (cmd.sh).
     """
-    import shlex
-
     recipe = load_recipe(folder.resolve())
     if not given.get("parallel") and environment.get("decode_cmd"):
         given = {**given, "parallel": environment["decode_cmd"]}
@@ -304,19 +299,16 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     sections = load_scale(here, options["scale"])
     tables = load_tables(here / "conf" / "tables.yaml", options["scale"])
     wanted = recipe.tables_of(options)
-    tables_wanted = None if wanted == "all" else _names(wanted)
-    rows = _names(options["rows"]) if options["rows"] else None
+    tables_wanted = None if wanted == "all" else listed(wanted)
+    rows = listed(options["rows"]) if options["rows"] else None
     own = None
     if option := next((name for name in recipe.trained if options[name]), None):
         chosen = [table.id for table in select(tables, tables_wanted)]
         tables, sections, own = add_own_system(
             tables, chosen, sections, option, recipe.trained[option], Path(options[option]), options["name"]
         )
-        rows = [
-            *(rows or ()),
-            *(row.name for name in chosen for row in tables.tables[name].rows if row.system == own.name),
-        ]
-        if options["rows"]:  # are those that are printed, too
+        rows = [*(rows or ()), *own.rows]
+        if options["rows"]:  # those that are printed, too
             options["rows"] = ",".join(rows)
     selected = select(tables, tables_wanted, rows)
     tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
@@ -373,17 +365,18 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
     skip_share(options["skip_faulty"])
     if options.get("average"):
         check_average(options["average"])
-    both = [name for name in (recipe.corpus, *recipe.instead) if options[name]]
-    if len(both) > 1:
-        raise InputError(f"--{both[0]} and --{both[1]} are two corpora to train on: give one of them")
-    systems = [name for name in recipe.trained if options[name]]
-    if len(systems) > 1:
-        raise InputError(f"--{systems[0]} and --{systems[1]} are two systems: give one of them")
+    for names, what in (((recipe.corpus, *recipe.instead), "corpora to train on"), (recipe.trained, "systems")):
+        both = [name for name in names if options[name]]
+        if len(both) > 1:
+            raise InputError(f"--{both[0]} and --{both[1]} are two {what}: give one of them")
     for name in (*recipe.all_paths, "expdir", "datadir"):
         if options[name]:
             options[name] = os.path.abspath(caller / options[name])
-    if options["parallel"]:
-        options["parallel"] = str(_find(options["parallel"], (caller, folder, ROOT)))
+    if name := options["parallel"]:
+        found = [path.resolve() for each in (caller, folder, ROOT) if (path := each / name).is_file()]
+        if not found:
+            raise InputError(f"--parallel: there is no file {name}")
+        options["parallel"] = str(found[0])
     return options
 
 
@@ -393,12 +386,6 @@ def check_average(which: str) -> None:
         raise InputError(f"--average takes best:N or last:N, not '{which}'")
 
 
-def _find(name: str, folders: Iterable[Path]) -> Path:
-    for folder in folders:
-        if (folder / name).is_file():
-            return (folder / name).resolve()
-    raise InputError(f"--parallel: there is no file {name}")
-
-
-def _names(value: str) -> list[str]:
+def listed(value: str) -> list[str]:
+    """Return the names in an option, which commas separate."""
     return [name.strip() for name in value.split(",")]

@@ -15,7 +15,7 @@ LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 def last_line(log: Path) -> str:
     """Return the last line of a log, to show progress, without lines that begin with # or contain one of ``ASIDE``."""
-    lines = _tail(log, _END).replace("\r", "\n").splitlines()
+    lines = tail(log, _END).replace("\r", "\n").splitlines()
     if len(lines) > 1 and log.stat().st_size > _END:
         del lines[0]  # the end of a line, which does not show what the line is
     return next(filter(_tells, reversed(lines)), "")[:120]
@@ -41,7 +41,7 @@ def failure_text(name: str, log: Path, status: int) -> str:
     """Say how the step ``name`` ended, the last lines of its log, and what to do."""
     how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
     lines = [f"\n{name}: {how}. The end of its log:"]
-    text = _tail(log, 20_000)
+    text = tail(log, 20_000)
     for line in [line for line in text.splitlines() if line.strip()][-15:]:
         # an error is shown in full, however long its paths are; other lines are cut
         lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
@@ -72,8 +72,8 @@ def disk_is_full(folder: Path) -> bool:
         return False
 
 
-def _tail(path: Path, count: int) -> str:
-    """The end of a file, at most so many bytes; it may begin within a line."""
+def tail(path: Path, count: int) -> str:
+    """Return the end of a file, at most so many bytes; it may begin within a line."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - count))

@@ -89,7 +89,7 @@ class Step:
 
     def is_done(self, key: str) -> bool:
         """Return whether it was done under this key, and all its outputs exist."""
-        return once.is_noted(self.note, key) and all(Path(path).exists() for path in self.outputs)
+        return once.read_key(self.note) == key and all(Path(path).exists() for path in self.outputs)
 
 
 def run_steps(*steps: Step) -> None:
@@ -265,18 +265,18 @@ def _do(step: Step, key: str) -> int:
 def _succeeds(step: Step) -> bool:
     try:
         step.function(**step.arguments, **step.free)
+        return True
     except InputError as error:
-        print(f"error: {error}", flush=True)
+        reason = str(error)
     except OSError as error:
         traceback.print_exc()
-        print(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), flush=True)
+        reason = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code in (0, None):
             return True
         traceback.print_exc()
-        print(f"error: {type(error).__name__}: {error}", flush=True)
-    else:
-        return True
+        reason = f"{type(error).__name__}: {error}"
+    print(f"error: {reason}", flush=True)
     return False
 
 

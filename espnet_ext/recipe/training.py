@@ -11,6 +11,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import Run, check_average
+from espnet_ext.recipe.step_logs import tail
 from espnet_ext.recipe.steps import Step
 
 EPOCH = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
@@ -95,9 +96,7 @@ def train_step(
 
 def train_progress(log: Path) -> str:
     """Epoch, batch, loss and accuracy from a training's log, in one short line."""
-    with open(log, "rb") as file:
-        file.seek(max(0, file.seek(0, 2) - 20000))
-        found = EPOCH.findall(file.read().decode(errors="replace"))
+    found = EPOCH.findall(tail(log, 20_000))
     if not found:
         return ""
     epoch, batch, rest = found[-1]

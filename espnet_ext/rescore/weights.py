@@ -28,8 +28,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.nbest import NBest, word_errors, words_of_reference
-from espnet_ext.work.files import write_json
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.work.files import parse_json, write_json
 
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
 # Corners that agree to this number of decimals count as one: equal corners may differ by rounding.

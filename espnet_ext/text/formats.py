@@ -30,7 +30,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import text_lines
 from espnet_ext.text.words import Segment, Span, divided
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.work.files import parse_json
 
 CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"

@@ -26,8 +26,7 @@ from rapidfuzz.process import cpdist
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import text_lines
-from espnet_ext.work.files import atomic_write_text
-from espnet_ext.work.json_text import parse_json, refuse_twins
+from espnet_ext.work.files import atomic_write_text, parse_json, refuse_twins
 
 
 @dataclass(frozen=True)

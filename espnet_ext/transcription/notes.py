@@ -14,8 +14,7 @@ from espnet_ext.sharing.model_files import find_model, named_files, without_trai
 from espnet_ext.transcription.recordings import Recording, targets_of
 from espnet_ext.transcription.request import Request
 from espnet_ext.whisper.model import is_converted
-from espnet_ext.work.files import write_json
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.work.files import parse_json, write_json
 from espnet_ext.work.once import digest, fingerprint
 from espnet_ext.work.once import stamps as stamps_below
 from espnet_ext.work.yaml_files import read_yaml

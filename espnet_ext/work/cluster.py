@@ -20,6 +20,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
+from unittest.mock import patch
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
@@ -84,9 +85,7 @@ class RunningCluster:
 
 
 @contextmanager
-def start(
-    settings: ClusterSettings, workers: int, local_directory: str | Path | None, log_dir: str | Path | None
-) -> Iterator[RunningCluster]:
+def start(settings: ClusterSettings, workers: int, log_dir: str | Path | None) -> Iterator[RunningCluster]:
     """Yield a client on a new cluster. Its processes and jobs end with the block, also after an error."""
     with exit_on_signals():
         import dask
@@ -94,13 +93,13 @@ def start(
         from omegaconf import OmegaConf
 
     children = set(multiprocessing.active_children())
+    threads = str(max(1, len(os.sched_getaffinity(0)) // workers))
     client = None
-    if local_directory is not None:
-        Path(local_directory).mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(prefix="espnet_ext_", dir=local_directory, ignore_cleanup_errors=True) as scratch,
+        tempfile.TemporaryDirectory(prefix="espnet_ext_", ignore_cleanup_errors=True) as scratch,
         exit_on_signals(),
-        _thread_limit(max(1, len(os.sched_getaffinity(0)) // workers)),
+        # Local workers share the cores, unless the environment sets the number of threads.
+        patch.dict(os.environ, {name: os.environ.get(name) or threads for name in THREAD_VARIABLES}),
         _quiet() as errors,
         dask.config.set(
             {
@@ -182,21 +181,6 @@ def _no_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _thread_limit(threads: int) -> Iterator[None]:
-    """Limit local workers to ``threads`` threads each, also workers that later replace dead ones."""
-    before = dict(os.environ)
-    for name in THREAD_VARIABLES:
-        value = before.get(name, "")
-        os.environ[name] = str(min(threads, int(value)) if value.isdigit() and int(value) else threads)
-    try:
-        yield
-    finally:
-        for name in THREAD_VARIABLES:
-            os.environ.pop(name)
-            os.environ.update({name: before[name]} if name in before else {})
 
 
 class _Errors(logging.Handler):

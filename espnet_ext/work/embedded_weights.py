@@ -15,13 +15,9 @@ from espnet_ext.work.once import digest
 
 @dataclass(frozen=True)
 class Weights:
-    """A file of weights in a package.
+    """A file of weights below the folder of a module; ``package`` is its name for pip.
 
-    Attributes:
-        package: its name for pip, and ``module`` for import.
-        file: below the module's folder.
-        sha256: of the file.
-        hub: the model on the hub that holds the same file; "" if there is none.
+    ``hub`` is the model on the hub that holds the same file; "" if there is none.
     """
 
     package: str

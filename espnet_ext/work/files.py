@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and the files below a folder."""
+"""Files that are written completely or not at all, JSON, and the files below a folder."""
 
 import gzip
 import io
@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -73,6 +73,44 @@ def write_json(path: str | Path, value: Any) -> None:
     with atomic_write(path) as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
+
+
+def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Parse JSON; refuse what is nested too deeply (not with ``RecursionError``) and half of a surrogate pair.
+
+    A whole number beyond the range of a float is read as infinity, like ``1e999``.
+
+    >>> parse_json('{"a": [1, "\\\\u4f60"]}')
+    {'a': [1, '你']}
+
+    Raises:
+        ValueError: not JSON, nested too deeply, or a string in it is not Unicode and could not be written again.
+    """
+    try:
+        value = json.loads(text, parse_int=_int, object_pairs_hook=object_pairs_hook)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("half of a surrogate pair, which is no character") from None
+    return value
+
+
+def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that comes twice in an object, as a hook of :func:`parse_json`; Python takes the last in silence."""
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise InputError(f"{key} comes twice in one object: keep one")
+        table[key] = value
+    return table
+
+
+def _int(digits: str) -> int | float:
+    number = float(digits)
+    return number if abs(number) == float("inf") else int(digits)
 
 
 def refuse_input(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:

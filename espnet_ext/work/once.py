@@ -52,11 +52,6 @@ def stamps(*folders: Path) -> str:
     return fingerprint(found)
 
 
-def is_noted(note: str | Path, key: str) -> bool:
-    """Return whether the note holds this key."""
-    return read_key(note) == key
-
-
 def read_key(note: str | Path) -> str | None:
     """Return the key in a note; None if there is no note or it cannot be read."""
     try:
@@ -74,9 +69,8 @@ def write_note(note: str | Path, key: str, **more: str) -> None:
 def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]:
     """Hold a lock on the file ``path``. The system releases it when this process ends, also if it is killed.
 
-    Args:
-        on_wait: called with 0 if another process holds the lock, and then every ten seconds with the seconds waited.
-            Called with NaN if the file system has no locks; then nothing is locked.
+    ``on_wait`` is called with 0 if another process holds the lock, and then every ten seconds with the seconds waited;
+    with NaN if the file system has no locks: then nothing is locked.
     """
     lock = FileLock(path)
     waited = 0.0
@@ -119,16 +113,9 @@ def whole_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Pat
 
 
 def make_folder(output: str | Path, key: str, write: Callable[[Path], None], what: str = "result") -> bool:
-    """Fill ``output`` with ``write``, unless it already holds the same result.
+    """Fill ``output`` with ``write``; return False if it already held the result of this key, and was left unchanged.
 
-    Args:
-        output: the folder. It appears when it is complete.
-        key: a hash of everything that its bytes depend on.
-        write: fills the folder that it is given.
-        what: name of the result in messages.
-
-    Returns:
-        False if ``output`` already held the result and was left unchanged.
+    The folder appears when it is complete. ``what`` names the result in messages.
     """
     output = Path(os.path.abspath(output))
     if _holds(output, key, what):

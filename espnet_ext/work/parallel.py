@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
+from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -25,6 +26,10 @@ from espnet_ext.work import cluster
 PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.1
 LOST = "lost 1 worker process: what it worked on runs again"
+DIED = (
+    f"its worker process died {cluster.ALLOWED_FAILURES + 1} times while running it (out of memory? killed?): "
+    "look at the log, give it more memory or fewer jobs, and run again"
+)
 # One process works on one shard at a time: shards chdir, redirect output and share one cached model.
 _ONE_SHARD = Lock()
 _worker: int | None = None  # number of a forked worker
@@ -34,8 +39,7 @@ _has_gpu = False  # whether this worker has chosen its GPU
 class ShardError(InputError):
     """A shard failed, but not because of bad input. The message names it and has the worker's traceback.
 
-    It is an :class:`InputError`, so that every command shows it and exits with status 1, without the traceback of the
-    process that only waited for the worker.
+    It is an :class:`InputError`: commands show it without the traceback of the process that waited for the worker.
     """
 
 
@@ -53,7 +57,6 @@ def map_shards[Shard, Result](
     config: str | Path | None = None,
     describe: str = "decode",
     log_dir: str | Path | None = None,
-    local_directory: str | Path | None = None,
 ) -> list[Result]:
     """Return ``[function(shard) for shard in shards]``, computed by ``nj`` worker processes.
 
@@ -66,7 +69,6 @@ def map_shards[Shard, Result](
         config: YAML with ``env`` (local, slurm, sge, pbs ...), ``n_workers`` and ``options`` of the Dask cluster.
         describe: name of the work in messages.
         log_dir: where a cluster's jobs write their logs (default: the batch system's own place).
-        local_directory: local disk for Dask's temporary files (default: the system's folder for temporary files).
 
     Raises:
         InputError: bad arguments or config; or the first shard that raised InputError, with its message.
@@ -80,7 +82,7 @@ def map_shards[Shard, Result](
     with _Progress(describe, shards) as progress:
         workers = min(nj if settings is None else settings.n_workers or nj, len(shards))
         if settings is not None:
-            with cluster.start(settings, workers, local_directory, log_dir) as running:
+            with cluster.start(settings, workers, log_dir) as running:
                 _map_on(running, function, progress)
         elif workers > 1:
             with cluster.exit_on_signals():
@@ -116,7 +118,7 @@ def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None
                     deaths[index] += 1
                     progress.print(LOST)
                     if deaths[index] > cluster.ALLOWED_FAILURES:
-                        progress.done(index, _Failure(_died(deaths[index])))
+                        progress.done(index, _Failure(DIED))
                     schedule(index)
     finally:
         pool.stop()
@@ -144,6 +146,7 @@ def _begin_worker(threads: int, begun: Any) -> None:
 def _map_on(running: cluster.RunningCluster, function: Callable, progress: "_Progress") -> None:
     """Work on a Dask cluster. Lost workers are reported, and a cluster that cannot start any ends the work."""
     from distributed import as_completed
+    from distributed.scheduler import KilledWorker
 
     # Dask takes equal keys from a cache; the number distinguishes two shards with the same name.
     number = {f"{progress.describe}-{index}-{progress.name(index)}": index for index in range(len(progress.shards))}
@@ -170,26 +173,14 @@ def _map_on(running: cluster.RunningCluster, function: Callable, progress: "_Pro
         if ended:
             return
         for future in queue.next_batch(block=False):
-            progress.done(number[future.key], _outcome(future))
+            try:
+                outcome = future.result()
+            except KilledWorker:
+                outcome = _Failure(DIED)
+            except Exception as error:
+                outcome = _Failure(f"{type(error).__name__}: {error}")
+            progress.done(number[future.key], outcome)
         time.sleep(POLL_SECONDS)
-
-
-def _outcome(future: Any) -> Any:
-    from distributed.scheduler import KilledWorker
-
-    try:
-        return future.result()
-    except KilledWorker as error:
-        return _Failure(_died(error.allowed_failures + 1))
-    except Exception as error:
-        return _Failure(f"{type(error).__name__}: {error}")
-
-
-def _died(times: int) -> str:
-    return (
-        f"its worker process died {times} times while running it (out of memory? killed?): "
-        "look at the log, give it more memory or fewer jobs, and run again"
-    )
 
 
 def _call(function: Callable, shard: Any, folder: str) -> Any:
@@ -217,16 +208,14 @@ def use_own_gpu() -> None:
     number = _local_worker()
     if number is None or _has_gpu:
         return
+    _has_gpu = True
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         import torch
 
-        gpus = [str(number) for number in range(torch.cuda.device_count())]
-    else:
-        gpus = [name for name in visible.split(",") if name.strip()]
-    if gpus:
+        visible = ",".join(map(str, range(torch.cuda.device_count())))
+    if gpus := [name for name in visible.split(",") if name.strip()]:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
-    _has_gpu = True
 
 
 def device_of(ngpu: int) -> str:
@@ -274,7 +263,7 @@ class _Progress:
         self._stop.set()
         self._thread.join()
         if exception[0] is None:
-            self.print(f"{len(self.results)}/{len(self.shards)} shards in {_clock(self._elapsed())}")
+            self.print(f"{len(self.results)}/{len(self.shards)} shards in {self._elapsed()}")
 
     def name(self, index: int) -> str:
         """Return a shard's ``name`` (key or attribute), or its number from 1."""
@@ -296,16 +285,9 @@ class _Progress:
     def _tick(self) -> None:
         while not self._stop.wait(PROGRESS_SECONDS):
             done, total = len(self.results), len(self.shards)
-            eta = _clock(self._elapsed() / done * (total - done)) if done else "not known yet"
+            eta = self._elapsed((total - done) / done) if done else "not known yet"
             waiting = ", waiting for the first worker" if self.workers == 0 else ""
-            self.print(f"{done}/{total} shards, {_clock(self._elapsed())} elapsed, ETA {eta}{waiting}")
+            self.print(f"{done}/{total} shards, {self._elapsed()} elapsed, ETA {eta}{waiting}")
 
-    def _elapsed(self) -> float:
-        return time.monotonic() - self._start
-
-
-def _clock(seconds: float) -> str:
-    """Return a time as ``hours:minutes:seconds``, without hours if there are none."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+    def _elapsed(self, times: float = 1.0) -> timedelta:
+        return timedelta(seconds=round(times * (time.monotonic() - self._start)))

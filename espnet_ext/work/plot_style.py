@@ -9,14 +9,8 @@ from matplotlib.figure import Figure
 from espnet_ext.work.files import atomic_write
 
 # Colours by Okabe and Ito, which readers with any colour vision can tell apart.
-BLUE = "#0072B2"
-VERMILLION = "#D55E00"
-GREEN = "#009E73"
-PURPLE = "#CC79A7"
-ORANGE = "#E69F00"
-SKY = "#56B4E9"
-BLACK = "#000000"
-COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+BLUE, VERMILLION = COLOURS[:2]
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -24,10 +18,9 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 9,
     "figure.titlesize": 11,
 }
-DOTS_PER_INCH = 300
 
 
-def save_png(figure: Figure, path: str | Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
+def save_png(figure: Figure, path: str | Path, dots_per_inch: int = 300) -> None:
     """Write a figure as PNG, whole or not at all."""
     with matplotlib.rc_context(STYLE), atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=dots_per_inch)

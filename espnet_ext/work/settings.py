@@ -1,12 +1,10 @@
 """Values that people write into YAML files: their types, and one line about one that is wrong."""
 
-import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from espnet_ext.errors import InputError
 
@@ -61,23 +59,30 @@ def _place(content: Any, location: tuple[int | str, ...]) -> str:
     return place
 
 
-_MESSAGES = {
-    "int_type": "must be a whole number, is {value!r}",
-    "float_type": "must be a number, is {value!r}",
-    "float_parsing": "must be a number, is {value!r}",
-    "dict_type": "must be a mapping (key: value), is {value!r}",
-    "tuple_type": "must be a list with at least one item, is {value!r}",
-    "too_short": "must be a list with at least one item, is {value!r}",
-    "literal_error": "must be {expected}, is {value!r}",
+_MESSAGES = {  # by pydantic's kind of error; ``text`` is its own message
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "bool_type": "must be true or false",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "dict_type": "must be a mapping (key: value)",
+    "tuple_type": "must be a list with at least one item",
+    "too_short": "must be a list with at least one item",
+    "literal_error": "must be {expected}",
 }
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    context = error.get("ctx", {})
+    context, value = error.get("ctx", {}), error["input"]
     if error["type"] == "value_error":
         return str(context["error"])
-    message = _MESSAGES.get(error["type"], "{text} (is {value!r})")
-    return message.format(value=error["input"], text=error["msg"], expected=context.get("expected"))
+    if error["type"] not in _MESSAGES:
+        return f"{error['msg']} (is {value!r})"
+    hint = " (YAML reads 1e-5 as text: write 1.0e-5)" if isinstance(value, str) and _POWER.fullmatch(value) else ""
+    return f"{_MESSAGES[error['type']].format_map(context)}, is {value!r}{hint}"
 
 
 class SettingError(InputError):
@@ -94,15 +99,11 @@ class SettingError(InputError):
 
 
 def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, Any], what: str) -> Schema:
-    """Return the values of a config as its schema has them.
-
-    Args:
-        schema: names, types, ranges and defaults.
-        values: as YAML has them.
-        what: begins the message: where the values come from, or what they are for.
+    """Return the values of a config, as YAML has them, with the types and defaults of a schema.
 
     Raises:
-        SettingError: a name is unknown or missing, or a value is of another type or out of range.
+        SettingError: a name is unknown or missing, or a value is of another type or out of range. The message begins
+            with ``what``: where the values come from, or what they are for.
     """
     try:
         return schema.model_validate(dict(values))
@@ -118,40 +119,23 @@ def one_line(value: Any) -> str:
     return value.strip()
 
 
-def _number(value: Any, kind: Any, fits: Callable[[float], bool], what: str) -> Any:
-    number = isinstance(value, kind) and not isinstance(value, bool)
-    if number and (isinstance(value, int) or math.isfinite(value)) and fits(value):
-        return value
-    hint = " (YAML reads 1e-5 as text: write 1.0e-5)" if isinstance(value, str) and _POWER.fullmatch(value) else ""
-    raise ValueError(f"must be {what}, is {value!r}{hint}")
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, is {value!r}")
-    return value
-
-
-def _choice(value: Any, names: Collection[str]) -> str:
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(f"must be one of {', '.join(names)}, is {value!r}")
-    return value
-
-
-def _number_of(kind: Any, fits: Callable[[float], bool], what: str) -> BeforeValidator:
-    return BeforeValidator(partial(_number, kind=kind, fits=fits, what=what))
-
-
 def one_of(names: Collection[str]) -> BeforeValidator:
     """Return a validator that refuses all texts but these."""
-    return BeforeValidator(partial(_choice, names=names))
+
+    def choose(value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise ValueError(f"must be one of {', '.join(names)}, is {value!r}")
+        return value
+
+    return BeforeValidator(choose)
 
 
 Text = Annotated[str, BeforeValidator(one_line)]
-Count = Annotated[int, _number_of(int, lambda value: value >= 1, "a whole number of at least 1")]
-Whole = Annotated[int, _number_of(int, lambda value: value >= 0, "a whole number of at least 0")]
-Positive = Annotated[float, _number_of(int | float, lambda value: value > 0, "a number above 0")]
-Weight = Annotated[float, _number_of(int | float, lambda value: value >= 0, "a number of at least 0")]
-Share = Annotated[float, _number_of(int | float, lambda value: 0 <= value < 1, "a number from 0 to below 1")]
-Between = Annotated[float, _number_of(int | float, lambda value: 0 < value < 1, "a number between 0 and 1")]
-Flag = Annotated[bool, BeforeValidator(_flag)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Whole = Annotated[int, Field(strict=True, ge=0)]
+_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[_Number, Field(gt=0)]
+Weight = Annotated[_Number, Field(ge=0)]
+Share = Annotated[_Number, Field(ge=0, lt=1)]
+Between = Annotated[_Number, Field(gt=0, lt=1)]
+Flag = StrictBool

@@ -45,7 +45,7 @@ class Shard:
 
     def is_done(self) -> bool:
         """Return whether the results of this shard exist, made from the same inputs."""
-        return once.is_noted(Path(self.folder) / DONE, self.key)
+        return once.read_key(Path(self.folder) / DONE) == self.key
 
 
 def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
@@ -77,11 +77,8 @@ def file_hashes(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
 
 def file_stamps(files: Mapping[str, str]) -> list[list]:
     """Return ``[id, path, size, modification time]`` of files whose content would take too long to hash."""
-    stamps = []
-    for key, path in files.items():
-        status = os.stat(path)
-        stamps.append([key, path, status.st_size, status.st_mtime_ns])
-    return stamps
+    found = [(key, path, os.stat(path)) for key, path in files.items()]
+    return [[key, path, status.st_size, status.st_mtime_ns] for key, path, status in found]
 
 
 @contextmanager
@@ -139,27 +136,17 @@ def run_shards[AnyShard: Shard](
     parallel: Path | None = None,
     describe: str = "decode",
 ) -> None:
-    """Run those shards of several folders of results that are not done. All share the workers.
+    """Run those shards of several folders of results that are not done, as :func:`map_shards` does, all at once.
 
-    Args:
-        planned: folders of results and their shards, whose folders are in ``log/`` there.
-        run: runs one shard in a worker process.
-        nj: processes or cluster jobs.
-        parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
-        describe: name of the work in messages.
+    ``planned`` has folders of results and their shards, whose folders are in ``log/`` there.
     """
     for output, shards in planned:
         clean(output / "log", shards)
     every = [shard for _, shards in planned for shard in shards]
     todo = [shard for shard in every if not shard.is_done()]
     if len(todo) < len(every):
-        _show(f"{describe}: {len(every) - len(todo)} of {len(every)} shards are done already")
+        print(f"{describe}: {len(every) - len(todo)} of {len(every)} shards are done already", file=sys.stderr)
     logs = planned[0][0] / "log" / "jobs"
     map_shards(run, todo, nj=nj, config=parallel, describe=describe, log_dir=logs)
     for output, shards in planned:
         clean(output / "log", shards)  # of workers that died
-
-
-def _show(text: str) -> None:
-    """Print one line for the user, on stderr."""
-    print(text, file=sys.stderr, flush=True)

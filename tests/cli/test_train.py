@@ -84,7 +84,7 @@ def test_bad_input(files):
     with pytest.raises(InputError, match="none: no such folder of a language model: check the path"):
         call(["train", "lm", *text, *arguments(files, config="adapt.yaml")])
     (files / "none.yaml").write_text("sentences: 0\nbatch_size: 1\n")
-    with pytest.raises(InputError, match="^.*/none.yaml: sentences: must be a whole number of at least 1, is 0$"):
+    with pytest.raises(InputError, match="^.*/none.yaml: sentences: must be at least 1, is 0$"):
         call(["train", "lm", *text, *arguments(files, config="none.yaml")])
     with pytest.raises(InputError, match="^--casing: must be one of as-is, lower, upper, sentence, is 'title'$"):
         call(["train", "lm", *text, *arguments(files, config="adapt.yaml"), "--casing", "title"])
@@ -94,7 +94,7 @@ def test_bad_input(files):
     with pytest.raises(InputError, match="/mwer.yaml: lm is missing"):
         call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl")])
     for option, value in (("--ce-weight", "-2"), ("--first-pass-weight", "nan"), ("--posterior-scale", "0")):
-        with pytest.raises(InputError, match=f"^{option}: must be a number .*, is {float(value)}$"):
+        with pytest.raises(InputError, match=f"^{option}: must be .*, is {float(value)}$"):
             call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl", lm="none"), option, value])
     with pytest.raises(InputError, match="--ngpu 2, but torch finds"):
         call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl", lm="none"), "--ngpu", "2"])

@@ -40,21 +40,15 @@ def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, capsys,
     changed = {key: {"lr": 0.5}} if key.endswith("_conf") else {key: 7}
     run = prepared(recipe, option, {"base": like.name, **changed}, **table)
     (system,) = run.systems
-    assert system.name == "mine" and (system.data, system.method, system.windows) == (
-        like.data,
-        like.method,
-        like.windows,
-    )
+    same = like.model_dump(include={"data", "method", "windows"})
+    assert system.name == "mine" and system.model_dump(include=set(same)) == same
     below = system_config(run.sections, like)
     assert system_config(run.sections, system) == deep_merge(below, changed)
     assert run.seeds_of(system) == [1] and run.stats.name == "stats"
     (chosen,) = run.selected
     names = [row.name for row in chosen.rows]
-    curves = [
-        f"{row.curve} by mine"
-        for row in plain.tables.tables[chosen.id].rows
-        if row.system == like.name and table.get("figure")
-    ]
+    rows = [row for row in plain.tables.tables[chosen.id].rows if row.system == like.name]
+    curves = [f"{row.curve} by mine" for row in rows if table.get("figure")]
     assert names == (curves or ["mine"]) and {row.system for row in chosen.rows} == {"mine"} and run.decodings["mine"]
     before, after = ([row.name for row in each.tables.tables[chosen.id].rows] for each in (plain, run))
     assert after == before + names
@@ -72,12 +66,8 @@ def test_a_whole_config_as_a_training_has_left_it(prepared):
     assert [system.name for system in run.systems] == ["baseline", "conformer-2"]
     assert run.options["rows"] == "baseline,conformer-2"
     config = system_config(run.sections, run.systems[1])
-    assert config == {
-        "encoder": "conformer",
-        "encoder_conf": {"num_blocks": 2},
-        "frontend": "default",
-        "normalize_conf": {"a": 1},
-    }
+    taken = ("encoder", "encoder_conf", "frontend")
+    assert config == {**{key: left[key] for key in taken}, "normalize_conf": {"a": 1}}
     assert run.stats.name == "stats_conformer-2"
     assert yaml.safe_load(run.features_config().read_text()) == config
 
@@ -101,12 +91,7 @@ def test_a_recogniser_below_all_systems(prepared):
         ("librispeech_sem", {"base": "baseline"}, {"name": "baseline"}, "--name baseline: "),
         ("librispeech_sem", {"base": "baseline"}, {"name": "a/b"}, "--name 'a/b': "),
         ("librispeech_sem", {}, {"asr_config": "none.yaml"}, "none.yaml: no such file"),
-        (
-            "asru2019_cs",
-            {"base": "baseline_cs", "encoder": "branchformer"},
-            {"encoder": "shared"},
-            "add --encoder joint",
-        ),
+        ("asru2019_cs", {"base": "baseline_cs", "encoder": "branchformer"}, {"encoder": "shared"}, "--encoder joint"),
         ("libricss_stitch", {"base": "none"}, {"table": "2"}, "mine.yaml: base: no 'none'"),
         ("libricss_stitch", {}, {"stitcher_config": "mine.yaml"}, "are two systems"),
         ("libricss_stitch", {}, {"table": "1"}, "table 1 has no system that is trained"),

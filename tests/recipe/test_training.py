@@ -1,14 +1,17 @@
-"""Steps that train: how far they are, which epochs are averaged, what a launcher gets."""
+"""Steps that train and decode: how far they are, which epochs are averaged, what a launcher and a decoding get."""
 
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from espnet_ext.errors import InputError
+from espnet_ext.recipe.asr import decode_system
 from espnet_ext.recipe.training import averaged, data_options, run_command, token_options, train_progress
 
+DECODINGS = {"default": {}, "prior": {"prior_weight": 0.003}, "lm": {"lm_weight": 0.4, "prior_weight": 0.003}}
 TIMES = "iter_time=0.205, forward_time=0.153"
 
 
@@ -50,27 +53,44 @@ def test_options_of_espnet():
     ]
 
 
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_launcher_starts_the_command_with_all_its_options(status, tmp_path, capfd):
+def test_a_launcher_starts_the_command_with_all_its_options(tmp_path, monkeypatch, capfd):
     """As ``train_cmd="srun --nodes 2"`` would; each word reaches it, and the log begins with all of them."""
     launcher = tmp_path / "launch.py"
-    launcher.write_text(
-        f"import sys, pathlib\npathlib.Path('words').write_text('|'.join(sys.argv[1:]))\nsys.exit({status})\n"
-    )
-    words = tmp_path / "words"
+    launcher.write_text("import sys\nfrom pathlib import Path\nPath('words').write_text('|'.join(sys.argv[1:]))\n")
+    monkeypatch.chdir(tmp_path)
     program = [sys.executable, str(launcher), "--nodes", "a b"]
-
-    def run() -> None:
-        run_command("asr_train", ["--seed", "1"], launch=program, more=["--dist", "true"], ngpu=2)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        if status:
-            with pytest.raises(InputError, match="has ended with status 3"):
-                run()
-        else:
-            run()
+    run_command("asr_train", ["--seed", "1"], launch=program, more=["--dist", "true"], ngpu=2)
     expected = ["--nodes", "a b", sys.executable, "-m", "espnet_ext.bin.asr_train", "--dist", "true", "--ngpu", "2"]
-    assert words.read_text().split("|") == [*expected, "--seed", "1"]
+    assert (tmp_path / "words").read_text().split("|") == [*expected, "--seed", "1"]
     expected[2] = "python"
     assert shlex.split(capfd.readouterr().out)[3:] == [*expected, "--seed", "1"]
+    with pytest.raises(InputError, match="has ended with status 1"):
+        run_command("asr_train", [], launch=["false"])
+
+
+def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
+    def steps(*names: str) -> dict[str, tuple[bool, bool]]:
+        run = SimpleNamespace(
+            expdir=tmp_path,
+            datadir=tmp_path,
+            lm=tmp_path / "lm",
+            decodings={"base": dict.fromkeys(names, ["test"])},
+            decoding=DECODINGS.get,
+            decode_config=lambda name: tmp_path / f"{name}.yaml",
+            setting=lambda name: "best:3",
+            nj=1,
+            gpu=0,
+            parallel=None,
+        )
+        made = decode_system(run, SimpleNamespace(name="base"), 1, 1, ["test"], tmp_path / "tokens")
+        return {
+            step.name.partition("(")[2].rstrip(")"): (
+                "--prior_file" in step.arguments["jobs"][0].options,
+                step.arguments["jobs"][0].lm_file is not None,
+            )
+            for step in made
+        }
+
+    assert steps("default") == {"default": (False, False)}
+    assert steps("prior") == {"prior": (True, False)}
+    assert steps("default", "prior", "lm") == {"default prior": (True, False), "lm": (True, True)}

@@ -53,6 +53,21 @@ def commands(tmp_path, monkeypatch):
     return add
 
 
+@pytest.fixture
+def slurm(commands, tmp_path, monkeypatch):
+    """Return the folder of the job scripts of a stand-in for Slurm, whose workers import ``slurm_functions``."""
+    folder = tmp_path / "node"
+    folder.mkdir()
+    commands("sbatch", SBATCH.format(folder=folder))
+    commands("scancel", SCANCEL)
+    (tmp_path / "slurm_functions.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    sys.modules.pop("slurm_functions", None)
+    return folder
+
+
 def write(folder: Path, text: str) -> Path:
     path = folder / "parallel.yaml"
     path.write_text(text)
@@ -65,7 +80,7 @@ def write(folder: Path, text: str) -> Path:
         ("env: [", "did not find expected node content"),
         ("env: slrum", "env: must be one of local, "),
         ("env: local\nworkers: 3", "unknown key 'workers'"),
-        ("env: local\nn_workers: 0", "n_workers: must be a whole number of at least 1, is 0"),
+        ("env: local\nn_workers: 0", "n_workers: must be at least 1, is 0"),
         ("env: local\noptions: 3", "options: "),
         ("env: slurm", "env slurm needs the command sbatch"),
     ],
@@ -76,13 +91,6 @@ def test_bad_settings_are_refused_with_the_file(tmp_path, monkeypatch, text, mes
     with pytest.raises(InputError) as caught:
         cluster.read_config(path)
     assert str(caught.value).startswith(f"{path}: ") and message in str(caught.value)
-
-
-def test_options_that_the_cluster_refuses(commands, tmp_path):
-    commands("sbatch", "#!/bin/sh\nexit 1\n")
-    path = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB, no_such_option: 3}")
-    with pytest.raises(InputError, match="env slurm: the cluster does not start: .*no_such_option"):
-        map_shards(print, [1], nj=1, config=path)
 
 
 @pytest.mark.parametrize("name, submit", [("slurm", "sbatch"), ("sge", "qsub"), ("pbs", "qsub")])
@@ -104,15 +112,7 @@ def test_job_scripts_of_the_recipe(name, submit, commands, tmp_path, monkeypatch
     assert "\nexport ATEN_CPU_CAPABILITY=avx2\n" in script and "ONEDNN" not in script
 
 
-def test_slurm_jobs(commands, tmp_path, monkeypatch):
-    folder = tmp_path / "node"
-    folder.mkdir()
-    commands("sbatch", SBATCH.format(folder=folder))
-    commands("scancel", SCANCEL)
-    (tmp_path / "slurm_functions.py").write_text(FUNCTIONS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+def test_slurm_jobs(slurm, tmp_path):
     from slurm_functions import work
 
     config = write(
@@ -120,39 +120,36 @@ def test_slurm_jobs(commands, tmp_path, monkeypatch):
     )
     results = map_shards(work, list(range(4)), nj=1, config=config, log_dir=tmp_path / "jobs")
     assert results == [(2 * x, str(tmp_path), "2", "yes") for x in range(4)]
-    (script,) = folder.glob("job.*.sh")
+    (script,) = slurm.glob("job.*.sh")
     assert f"#SBATCH -o {tmp_path}/jobs/" in script.read_text()
-    _wait_until_none(lambda process: _is_job(process, script))
+    _wait_until_none(lambda process: str(script) in process.cmdline())
 
 
-def test_a_job_that_has_ended_is_submitted_again(commands, tmp_path, monkeypatch):
+def test_a_job_that_has_ended_is_submitted_again(slurm, tmp_path):
     """The only job dies, with the worker's nanny, in the middle of a shard."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    commands("sbatch", SBATCH.format(folder=folder))
-    commands("scancel", SCANCEL)
-    (tmp_path / "job_functions.py").write_text(FUNCTIONS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    from job_functions import end_the_job_once
+    from slurm_functions import end_the_job_once
 
     config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB}")
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
         map_shards(end_the_job_once, [str(tmp_path / "mark")], nj=1, config=config)
-    assert len(list(folder.glob("job.*.sh"))) == 2
+    assert len(list(slurm.glob("job.*.sh"))) == 2
 
 
-def test_a_failing_submission_is_shown(commands, tmp_path):
+def test_a_cluster_that_does_not_start_is_shown(commands, tmp_path):
     commands("sbatch", "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
     commands("scancel", SCANCEL)
     config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB}")
     with pytest.raises(ShardError, match="decode: the cluster starts no workers: .*error: invalid partition"):
         map_shards(print, [1, 2], nj=2, config=config)
+    config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB, no_such_option: 3}")
+    with pytest.raises(InputError, match="env slurm: the cluster does not start: .*no_such_option"):
+        map_shards(print, [1], nj=1, config=config)
 
 
 @pytest.mark.parametrize("config", [None, str(CONF / "local.yaml")], ids=["forked", "dask"])
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, config):
+    (tmp_path / "scratch").mkdir()
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "program.py").write_text(
         "import signal\n"
@@ -160,17 +157,22 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, confi
         "from espnet_ext.work import parallel\n"
         "from espnet_ext.command import run_main\n"
         "parallel.PROGRESS_SECONDS = 0.5\n"
-        f"def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, config={config!r}, local_directory='scratch')\n"
+        f"def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, config={config!r})\n"
         # which a shell has its background jobs ignore
         "if __name__ == '__main__':\n"
         "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "    run_main(main)\n"
     )
     program = subprocess.Popen(
-        [sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(tmp_path / "scratch")},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     waiting = ["decode: 0/3 shards"]
-    while config and len(list(tmp_path.glob("scratch/*/dask-scratch-space/worker-*/"))) < 2:
+    while config and len(list(tmp_path.glob("scratch/espnet_ext_*/dask-scratch-space/worker-*/"))) < 2:
         assert program.poll() is None, "".join(waiting)
         waiting.append(program.stderr.readline())
     time.sleep(3)  # until both workers are at work
@@ -178,26 +180,19 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, confi
     _, output = program.communicate(timeout=60)
     assert program.returncode == status, output
     assert "Traceback" not in output
-    assert not any(tmp_path.glob("scratch/*"))
-    _wait_until_none(lambda process: _session(process) == program.pid)
+    assert not any(tmp_path.glob("scratch/espnet_ext_*"))
+    _wait_until_none(lambda process: os.getsid(process.pid) == program.pid)
 
 
 def _wait_until_none(belongs) -> None:
     deadline = time.monotonic() + 30
-    while left := [process for process in psutil.process_iter() if belongs(process)]:
+    while left := [process for process in psutil.process_iter() if _is_alive_and(belongs, process)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
 
 
-def _session(process: psutil.Process) -> int | None:
+def _is_alive_and(belongs, process: psutil.Process) -> bool:
     try:
-        return None if process.status() == psutil.STATUS_ZOMBIE else os.getsid(process.pid)
-    except (psutil.NoSuchProcess, ProcessLookupError):
-        return None
-
-
-def _is_job(process: psutil.Process, script: Path) -> bool:
-    try:
-        return str(script) in process.cmdline()
-    except psutil.Error:
+        return process.status() != psutil.STATUS_ZOMBIE and belongs(process)
+    except (psutil.Error, ProcessLookupError):
         return False

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.once import NOTE, fingerprint, locked, make_folder, whole_folder
+from espnet_ext.work.once import NOTE, fingerprint, make_folder, whole_folder
 
 KEY = fingerprint({"size": (1, 2), "seed": 0})
 
@@ -19,11 +19,15 @@ def visible(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
 
 
-@pytest.mark.parametrize("before", ["absent", "empty", "in a new folder"])
+@pytest.mark.parametrize("before", ["absent", "empty", "left by a killed run"])
 def test_filled_and_then_left_alone(tmp_path: Path, before: str) -> None:
-    output = tmp_path / "deep" / "corpus" if before == "in a new folder" else tmp_path / "corpus"
+    output = tmp_path / "deep" / "corpus"
     if before == "empty":
-        output.mkdir()
+        output.mkdir(parents=True)
+    if before == "left by a killed run":
+        left = output.with_name(".corpus.a1b2c3") / "part"
+        left.mkdir(parents=True)
+        (left / "half").write_text("half")
     assert fill(output)
     assert not fill(output, text="newer")
     assert (output / "file").read_text() == "new"
@@ -40,26 +44,15 @@ def test_a_failure_leaves_the_former_result(tmp_path: Path) -> None:
     assert (tmp_path / "corpus" / "file").read_text() == "new"
 
 
-def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
-    left = tmp_path / ".corpus.a1b2c3" / "part"
-    left.mkdir(parents=True)
-    (left / "half").write_text("half")
-    assert fill(tmp_path / "corpus")
-    assert visible(tmp_path) == ["corpus"]
-
-
-def test_a_folder_of_the_users_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis").write_text("all of it")
-    with pytest.raises(InputError, match=f"{tmp_path} is not empty and not a synthetic corpus"):
-        fill(tmp_path)
-    assert visible(tmp_path) == ["thesis"]
-
-
-def test_other_parameters_are_refused(tmp_path: Path) -> None:
+def test_what_holds_something_else_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "corpus")
     with pytest.raises(InputError, match="another size, seed or version"):
-        fill(tmp_path / "corpus", fingerprint({"size": (1, 2), "seed": 1}))
-    assert (tmp_path / "corpus" / "file").read_text() == "new"
+        fill(tmp_path / "corpus", fingerprint({"size": (1, 2), "seed": 1}), "newer")
+    with pytest.raises(InputError, match=f"{tmp_path} is not empty and not a synthetic corpus"):
+        fill(tmp_path, text="newer")
+    with pytest.raises(InputError, match="file is not a folder"):
+        fill(tmp_path / "corpus" / "file", text="newer")
+    assert visible(tmp_path) == ["corpus"] and (tmp_path / "corpus" / "file").read_text() == "new"
 
 
 def test_two_at_once(tmp_path: Path) -> None:
@@ -84,25 +77,3 @@ def test_two_at_once(tmp_path: Path) -> None:
     second.join(30)
     assert made == [True, False]
     assert (tmp_path / "corpus" / "file").read_text() == "first"
-
-
-def test_a_lock_that_is_held_is_reported(tmp_path: Path) -> None:
-    waited: list[float] = []
-    held, release = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with locked(tmp_path / "lock", waited.append):
-            held.set()
-            assert release.wait(30)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    assert held.wait(30)
-
-    def report(seconds: float) -> None:
-        waited.append(seconds)
-        release.set()
-
-    with locked(tmp_path / "lock", report):
-        holder.join(30)
-    assert waited == [0.0]

@@ -4,6 +4,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -102,8 +103,9 @@ def test_two_workers(functions, local, tmp_path, monkeypatch, capsys):
     here.mkdir()
     scratch.mkdir()
     monkeypatch.chdir(here)
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     shards = [{"x": x} for x in range(7)]
-    results = map_shards(functions.square, shards, nj=2, config=local, describe="squares", local_directory=scratch)
+    results = map_shards(functions.square, shards, nj=2, config=local, describe="squares")
     assert [result[0] for result in results] == [x**2 for x in range(7)]
     workers = {result[1] for result in results}
     assert len(workers) == 2 and os.getpid() not in workers
@@ -117,7 +119,7 @@ def test_two_workers(functions, local, tmp_path, monkeypatch, capsys):
     assert all(line.startswith("squares: ") for line in lines), lines
 
 
-def test_a_killed_worker_loses_nothing(functions, local, tmp_path, capsys):
+def test_a_killed_worker_loses_nothing_and_a_shard_that_always_kills_is_named(functions, local, tmp_path, capsys):
     once = tmp_path / "once"
     once.touch()
     shards = [{"x": x, "out": str(tmp_path / f"{x}.txt"), "once": str(once) if x == 3 else ""} for x in range(6)]
@@ -126,9 +128,6 @@ def test_a_killed_worker_loses_nothing(functions, local, tmp_path, capsys):
     assert results == [shard["out"] for shard in shards]
     assert [Path(result).read_text() for result in results] == [f"half {x**3}" for x in range(6)]
     assert "lost 1 worker process" in capsys.readouterr().err
-
-
-def test_a_shard_that_always_kills_its_worker_is_named(functions, local):
     shards = [{"name": "good", "kind": "fine"}, {"name": "evil", "kind": "kill"}]
     with pytest.raises(ShardError, match="decode: shard evil failed: its worker process died 4 times"):
         map_shards(functions.fail, shards, nj=2, config=local)
@@ -156,9 +155,8 @@ def test_progress_shows_while_a_shard_runs(functions, monkeypatch, capsys):
     shards = [{"kind": "fine"}, {"kind": "sleep", "seconds": 0.3}]
     assert map_shards(functions.fail, shards, nj=1, describe="features") == ["fine", "fine"]
     lines = capsys.readouterr().err.splitlines()
-    assert lines.count("features: 1/2 shards, 0:00 elapsed, ETA 0:00") >= 2
-    assert lines[-1] == "features: 2/2 shards in 0:00"
-    assert parallel._clock(3725.4) == "1:02:05"
+    assert lines.count("features: 1/2 shards, 0:00:00 elapsed, ETA 0:00:00") >= 2
+    assert lines[-1] == "features: 2/2 shards in 0:00:00"
 
 
 def test_no_shards_and_no_jobs(functions):

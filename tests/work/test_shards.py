@@ -44,35 +44,27 @@ def test_contiguous_parts_keep_the_order(size, data):
     assert len(parts) == count and max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-def test_an_attempt_appears_whole_and_is_then_done(tmp_path):
-    shard = make(tmp_path)
+def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its_log(tmp_path):
+    shard, other = make(tmp_path), make(tmp_path, key="other")
     assert not shard.is_done()
     with work.attempt(shard) as folder:
         assert (folder / "data" / "wav.scp").read_text() == "a a.flac\nb b.flac\n"
         (folder / "text").write_text("new")
         assert not Path(shard.folder).exists()
     assert shard.is_done() and (Path(shard.folder) / "text").read_text() == "new"
-    assert not make(tmp_path, key="other").is_done()
-    with work.attempt(make(tmp_path, key="other")):
-        pass
-    (Path(shard.folder) / work.DONE).write_text("{")
-    assert not make(tmp_path, key="other").is_done()
-    with work.attempt(make(tmp_path, key="other")):
-        pass
-    assert not (Path(shard.folder) / "text").exists() and make(tmp_path, key="other").is_done()
-
-
-def test_a_failed_attempt_leaves_what_was_there_and_its_log(tmp_path):
-    shard = make(tmp_path)
-    with work.attempt(shard):
-        pass
-    with pytest.raises(ZeroDivisionError) as caught, work.attempt(make(tmp_path, key="other")):
+    assert not other.is_done()
+    with pytest.raises(ZeroDivisionError) as caught, work.attempt(other):
         print("on the way")
         _ = 1 / 0
     assert caught.value.__notes__ == [f"log: {shard.log}"]
     assert Path(shard.log).read_text() == "on the way\n"
     assert shard.is_done()
     assert sorted(path.name for path in (tmp_path / "log").iterdir()) == ["decode.1.log", "output.1"]
+    (Path(shard.folder) / work.DONE).write_text("{")
+    assert not shard.is_done()
+    with work.attempt(other):
+        pass
+    assert not (Path(shard.folder) / "text").exists() and other.is_done()
 
 
 def test_the_log_gets_all_and_the_terminal_nothing(tmp_path, capsys):

@@ -26,7 +26,7 @@ from espnet_ext.corpora.librispeech import SAMPLING_RATE, Utterance, check_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.work.files import write_json
-from espnet_ext.work.once import fingerprint, is_noted
+from espnet_ext.work.once import fingerprint, read_key
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -64,7 +64,7 @@ def join(chapter: str, utterances: Mapping[str, Utterance], output: Path) -> flo
     target, note = output / "audio" / f"{chapter}.flac", output / "joined" / f"{chapter}.json"
     states = {key: each.audio.stat() for key, each in utterances.items()}
     made_of = fingerprint({key: (state.st_size, state.st_mtime_ns) for key, state in states.items()})
-    if not (target.exists() and is_noted(note, made_of)):
+    if not (target.exists() and read_key(note) == made_of):
         part = target.with_suffix(".part")
         samples = np.concatenate([_read(each.audio) for each in utterances.values()])
         save_audio(part, samples, SAMPLING_RATE, format="FLAC")

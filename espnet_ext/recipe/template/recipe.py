@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from espnet_ext.recipe import asr, systems
+from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -39,7 +39,7 @@ def statistics(run: Run) -> None:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    return systems.train_and_average(run, system, seed, "train", "dev", asr.tokens_dir(run))
+    return asr.train_and_average(run, system, seed, "train", "dev", asr.tokens_dir(run))
 
 
 def training(run: Run) -> None:
@@ -47,7 +47,7 @@ def training(run: Run) -> None:
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    return systems.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
+    return asr.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
 
 
 def decoding(run: Run) -> None:
@@ -55,7 +55,7 @@ def decoding(run: Run) -> None:
 
 
 def scoring(run: Run) -> None:
-    run_jobs([systems.score_systems(run, TEST_SETS)])
+    run_jobs([asr.score_systems(run, TEST_SETS)])
 
 
 RECIPE = Recipe(
