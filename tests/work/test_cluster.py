@@ -29,6 +29,7 @@ def work(x):
     return 2 * x, os.getcwd(), os.environ["OMP_NUM_THREADS"], os.environ.get("LOADED")
 
 def sleep(x):
+    open(f"at_work_{x}", "w").close()
     time.sleep(300)
 
 def end_the_job_once(mark):
@@ -156,7 +157,6 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, confi
         "from functions import sleep\n"
         "from espnet_ext.work import parallel\n"
         "from espnet_ext.command import run_main\n"
-        "parallel.PROGRESS_SECONDS = 0.5\n"
         f"def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, config={config!r})\n"
         # which a shell has its background jobs ignore
         "if __name__ == '__main__':\n"
@@ -171,11 +171,9 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, confi
         text=True,
         start_new_session=True,
     )
-    waiting = ["decode: 0/3 shards"]
-    while config and len(list(tmp_path.glob("scratch/espnet_ext_*/dask-scratch-space/worker-*/"))) < 2:
-        assert program.poll() is None, "".join(waiting)
-        waiting.append(program.stderr.readline())
-    time.sleep(3)  # until both workers are at work
+    while len(list(tmp_path.glob("at_work_*"))) < 2:
+        assert program.poll() is None, program.stderr.read()
+        time.sleep(0.1)
     os.killpg(program.pid, number)
     _, output = program.communicate(timeout=60)
     assert program.returncode == status, output
