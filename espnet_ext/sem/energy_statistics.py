@@ -54,13 +54,8 @@ class EnergyHistogram:
         return cls(np.zeros(size, dtype=np.int64), np.zeros(size), zeros=0, utterances=0)
 
     def __add__(self, other: "EnergyHistogram") -> "EnergyHistogram":
-        return EnergyHistogram(
-            self.counts + other.counts,
-            self.energies + other.energies,
-            self.zeros + other.zeros,
-            self.utterances + other.utterances,
-            self.silent + other.silent,
-        )
+        mine, others = vars(self), vars(other)
+        return EnergyHistogram(**{name: mine[name] + others[name] for name in mine})
 
     @property
     def total(self) -> int:
@@ -93,20 +88,6 @@ def peak_energy(energies: torch.Tensor) -> float:
     return peak(energies.unsqueeze(0), torch.tensor([energies.size(0)])).item()
 
 
-def relative_db(energies: torch.Tensor, e_peak: float) -> np.ndarray:
-    """Return eta of each bin in dB; minus infinity where the energy is zero (P2, eq. 3).
-
-    Args:
-        energies: filterbank energies e[m, c], any shape.
-        e_peak: their utterance's peak, above zero.
-
-    Returns:
-        Eta, of the same shape, float64.
-    """
-    with np.errstate(divide="ignore"):
-        return 10.0 * np.log10(energies.double().numpy() / e_peak)
-
-
 def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
     """Count one utterance with filterbank energies (T, C). One whose e_peak is zero adds only to ``silent``."""
     e_peak = peak_energy(energies)
@@ -114,7 +95,8 @@ def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
         return dataclasses.replace(EnergyHistogram.empty(), silent=1)
     audible = energies[energies > 0.0]
     # 0: below the first edge; 1: from the first to the second; ...; len(EDGES_DB): from the last edge on.
-    place = np.searchsorted(EDGES_DB, relative_db(audible, e_peak), side="right")
+    eta = 10.0 * np.log10(audible.double().numpy() / e_peak)  # P2, eq. 3
+    place = np.searchsorted(EDGES_DB, eta, side="right")
     size = len(EDGES_DB) + 1
     return EnergyHistogram(
         counts=np.bincount(place, minlength=size),
@@ -122,14 +104,6 @@ def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
         zeros=energies.numel() - audible.numel(),
         utterances=1,
     )
-
-
-@dataclass(frozen=True)
-class EnergySurvey:
-    """The statistics of some utterances, and the id of a good example."""
-
-    histogram: EnergyHistogram
-    example: str
 
 
 def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[str]:
@@ -140,7 +114,7 @@ def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[s
     return ids if count >= len(ids) else sorted(random.Random(seed).sample(ids, count))
 
 
-def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> EnergySurvey:
+def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> tuple[EnergyHistogram, str]:
     """Accumulate the histogram over utterances, with one utterance in memory and a progress bar on stderr.
 
     Args:
@@ -148,7 +122,8 @@ def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> Energy
         frontend: computes the filterbank energies; the audio must have its sampling rate.
 
     Returns:
-        The histogram; the example is the longest utterance below ``EXAMPLE_SECONDS``, otherwise the shortest of all.
+        The histogram, and the id of a good example: the longest utterance below ``EXAMPLE_SECONDS``, otherwise the
+        shortest of all.
 
     Raises:
         InputError: an utterance's audio is bad (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or all of them
@@ -166,7 +141,7 @@ def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> Energy
             example = min(example, (rank, utterance))
     if not histogram.utterances:
         raise InputError(f"all {len(spans)} utterances are silent (e_peak is zero): choose data that holds speech")
-    return EnergySurvey(histogram, example[1])
+    return histogram, example[1]
 
 
 def utterance_energies(utterance: str, span: AudioSpan, frontend: PowerMelFrontend) -> tuple[torch.Tensor, int]:

@@ -21,12 +21,11 @@ from espnet2.asr.encoder.conformer_encoder import ConformerEncoder
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "spotify_longctx" / "local"))
-from context_cost import BANDS, Attention, count_step, ctc_model, step  # noqa: E402 -- of the recipe
+from context_cost import BANDS, count_peak, ctc_model, step  # noqa: E402 -- of the recipe
 
 # layers, width, heads
 SMALL, PAPER = (6, 256, 4), (6, 768, 6)
 KERNEL = 9
-FLASH = Attention(flash=True)
 
 
 def ours(layers: int, width: int, heads: int):
@@ -53,7 +52,7 @@ def main() -> None:
     print(f"CPU, {torch.get_num_threads()} threads; ESPnet's conformer / long_fastconformer", flush=True)
     for size in (SMALL, PAPER):
         label = "{} layers of {}, {} heads".format(*size)
-        peaks = [count_step(partial(make, *size), 600, False, FLASH).peak for make in (espnets, ours)]
+        peaks = [count_peak(partial(make, *size), 600, False, True) for make in (espnets, ours)]
         print(f"{label}: peak on 600 s {peaks[0] / 1e9:.1f} / {peaks[1] / 1e9:.1f} GB = {peaks[0] / peaks[1]:.1f}")
         if size == SMALL or args.paper_size:
             time_steps(size, args.rounds, label)

@@ -77,7 +77,7 @@ def test_a_bin_on_the_threshold_is_not_below_it():
 def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
     span = audio(tmp_path, "a", seconds=3.0)
     frontend = PowerMelFrontend()
-    histogram = survey({"a": span}, frontend).histogram
+    histogram = survey({"a": span}, frontend)[0]
     example = mask_example("a", span, frontend)
     assert list(example.kept) == [-40.0, -20.0, 0.0]
     for eta in example.kept:
@@ -118,14 +118,14 @@ def test_example_is_the_longest_below_ten_seconds_that_is_not_silent(tmp_path):
     seconds = {"short": 1.0, "good": 4.0, "long": 10.0}
     spans = {name: audio(tmp_path, name, length) for name, length in seconds.items()}
     spans["silent"] = audio(tmp_path, "silent", 6.0, loudness=0.0)
-    assert survey(spans, PowerMelFrontend()).example == "good"
+    assert survey(spans, PowerMelFrontend())[1] == "good"
 
 
 def test_survey_adds_up_utterances(tmp_path):
     spans = {name: audio(tmp_path, name, length) for name, length in {"a": 1.0, "bb": 2.0}.items()}
     frontend = PowerMelFrontend()
-    both = survey(spans, frontend).histogram
-    parts = [survey({name: span}, frontend).histogram for name, span in spans.items()]
+    both, _ = survey(spans, frontend)
+    parts = [survey({name: span}, frontend)[0] for name, span in spans.items()]
     np.testing.assert_array_equal(both.counts, parts[0].counts + parts[1].counts)
     assert both.total == 40 * (98 + 198)
 
@@ -141,7 +141,7 @@ def test_only_silence_is_refused(tmp_path):
 def test_values_are_plain_and_the_mean_share_is_that_of_random_thresholds(tmp_path):
     span = audio(tmp_path, "a", 2.0)
     frontend = PowerMelFrontend()
-    histogram = survey({"a": span}, frontend).histogram
+    histogram = survey({"a": span}, frontend)[0]
     values = json.loads(json.dumps(as_values(histogram, mask_example("a", span, frontend)), allow_nan=False))
     assert list(values["example"]["masked"]) == ["-40", "-20", "0"]
     assert values["bins_below"]["-20"] == histogram.share_below()[edge_index(-20.0)]

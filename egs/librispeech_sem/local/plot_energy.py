@@ -35,21 +35,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     frontend = PowerMelFrontend(fs=args.rate)
     chosen = statistics.choose(spans, args.max_utterances, args.seed)
-    survey = statistics.survey({key: spans[key] for key in chosen}, frontend)
-    utterance = args.utterance or survey.example
+    histogram, longest = statistics.survey({key: spans[key] for key in chosen}, frontend)
+    utterance = args.utterance or longest
     example = statistics.mask_example(utterance, spans[utterance], frontend)
 
     name = args.name or args.data.resolve().name
     figures = {
-        args.output / "fig1_energy.png": draw_distribution(survey.histogram, name),
+        args.output / "fig1_energy.png": draw_distribution(histogram, name),
         args.output / "fig3_masks.png": draw_masks(example),
     }
     for path, figure in figures.items():
         save_png(figure, path)
     about = f"Energy of time-frequency bins relative to the peak ({name}); shares from 0 to 1"
     command = shlex.join(["local/plot_energy.py", *(argv or sys.argv[1:])])
-    write_record(args.output / "energy.json", about, command, statistics.as_values(survey.histogram, example))
-    print_summary(survey.histogram)
+    write_record(args.output / "energy.json", about, command, statistics.as_values(histogram, example))
+    print_summary(histogram)
     print("written:", *figures, args.output / "energy.json")
 
 

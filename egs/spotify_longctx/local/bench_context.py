@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from context_cost import BANDS, Attention, ctc_model, fits_counted, fits_on_device, frames_per_second, longest_context
+from context_cost import BANDS, count_peak, ctc_model, fits_on_device, frames_per_second, longest_context
 from tabulate import tabulate
 
 from espnet_ext.command import run_main
@@ -79,7 +79,7 @@ def measure(encoder_conf: Mapping[str, Any], device: str | None, memory_gb: floa
     for subsampling, paper in PAPER.items():
         conf = {**encoder_conf, "subsampling": subsampling, "subsampling_channels": None}
         for flash in (False, True):
-            minutes, speed = one_system(conf, device, memory_gb, seconds, Attention(flash))
+            minutes, speed = one_system(conf, device, memory_gb, seconds, flash)
             here = {"minutes": round(minutes, 1), "frames_per_second": round(speed)}
             row = {quantity: {"paper": paper[quantity][flash], "here": here[quantity]} for quantity in UNITS}
             rows.append({"subsampling": subsampling, "flash": flash, **row})
@@ -94,7 +94,7 @@ def measure(encoder_conf: Mapping[str, Any], device: str | None, memory_gb: floa
 
 
 def one_system(
-    conf: Mapping[str, Any], device: str, memory_gb: float, seconds: float, attention: Attention
+    conf: Mapping[str, Any], device: str, memory_gb: float, seconds: float, flash: bool
 ) -> tuple[float, float]:
     """Return the longest context in minutes, and frames per second.
 
@@ -105,13 +105,11 @@ def one_system(
         return ctc_model(LongFastConformerEncoder(BANDS, **conf))
 
     model = make().to(device)
-    speed = frames_per_second(model, seconds, device == "cuda", attention)
+    speed = frames_per_second(model, seconds, device == "cuda", flash)
     if device == "cuda":
-        fits = fits_on_device(model, True, attention)
-    else:
-        del model
-        fits = fits_counted(make, round(memory_gb * 1e9), True, attention)
-    return longest_context(fits) / 60.0, speed
+        return longest_context(fits_on_device(model, True, flash)) / 60.0, speed
+    del model
+    return longest_context(lambda length: count_peak(make, length, True, flash) <= memory_gb * 1e9) / 60.0, speed
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:

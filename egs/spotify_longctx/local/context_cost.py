@@ -10,8 +10,7 @@ import math
 import statistics
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 from espnet2.asr.ctc import CTC
@@ -22,7 +21,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 BANDS = 80  # Mel bands (P5, section 3.1)
 FRAMES_PER_SECOND = 100  # a hop of 160 samples at 16 kHz
@@ -31,14 +29,9 @@ TOKENS_PER_SECOND = 3  # of speech, roughly: 150 words a minute and some words o
 MADGRAD_STATES = 3  # tensors of the size of the parameters that MADGRAD keeps
 
 
-@dataclass(frozen=True)
-class Attention:
-    """How attention is computed: ``flash``, without storing its scores; otherwise literally as in the equation."""
-
-    flash: bool
-
-    def kernels(self) -> contextlib.AbstractContextManager:
-        return sdpa_kernel(SDPBackend.FLASH_ATTENTION if self.flash else SDPBackend.MATH)
+def attention(flash: bool) -> contextlib.AbstractContextManager:
+    """Compute attention by ``flash``, without storing its scores; otherwise literally as in the equation."""
+    return sdpa_kernel(SDPBackend.FLASH_ATTENTION if flash else SDPBackend.MATH)
 
 
 def ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
@@ -69,33 +62,8 @@ def step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
     loss.backward()
 
 
-@dataclass(frozen=True)
-class StepCost:
-    """What a training step takes: bytes that are alive at its peak, and operations."""
-
-    peak: int
-    operations: int
-
-
-def operation_counter() -> FlopCounterMode:
-    """Torch's counter of operations, which knows the attention kernels of GPUs, with that of CPUs too."""
-    kernels = torch.ops.aten
-
-    def forward(query, key, value, *others, **options):
-        return sdpa_flop_count(query, key, value)
-
-    def backward(gradient, query, key, value, *others, **options):
-        return sdpa_backward_flop_count(gradient, query, key, value)
-
-    formulas = {
-        kernels._scaled_dot_product_flash_attention_for_cpu: forward,
-        kernels._scaled_dot_product_flash_attention_for_cpu_backward: backward,
-    }
-    return FlopCounterMode(display=False, custom_mapping=formulas)
-
-
-def count_step(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, attention: Attention) -> StepCost:
-    """Count a training step. Its memory: parameters, MADGRAD's states, gradients, activations.
+def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, flash: bool) -> int:
+    """Count the bytes that are alive at the peak of a training step, with parameters, gradients and MADGRAD's states.
 
     Memory that an operation allocates and frees within itself is not counted; for attention and CTC it is little.
     """
@@ -104,12 +72,12 @@ def count_step(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, a
         model.ctc.ctc_loss = CTCLossMemory()
         # lengths computed without values are unknown, but the one recording is as long as the batch
         model.encoder.register_forward_hook(lambda _, args, out: (out[0], torch.tensor([out[0].size(1)]), None))
-        with operation_counter() as operations, LiveBytes() as live, attention.kernels():
+        with LiveBytes() as live, attention(flash):
             for parameter in model.parameters():
                 live.add(parameter)
             states = MADGRAD_STATES * live.now
             step(model, seconds, half)
-    return StepCost(states + live.peak, operations.get_total_flops())
+    return states + live.peak
 
 
 def longest_context(fits: Callable[[int], bool], first: int = 960, precision: float = 0.02) -> int:
@@ -132,18 +100,13 @@ def longest_context(fits: Callable[[int], bool], first: int = 960, precision: fl
     return low
 
 
-def fits_counted(make: Callable[[], ESPnetASRModel], memory: int, half: bool, attention: Attention):
-    """Return a test for :func:`longest_context`: the counted peak is at most ``memory`` bytes."""
-    return lambda seconds: count_step(make, seconds, half, attention).peak <= memory
-
-
-def fits_on_device(model: ESPnetASRModel, half: bool, attention: Attention):
+def fits_on_device(model: ESPnetASRModel, half: bool, flash: bool) -> Callable[[int], bool]:
     """Return a test for :func:`longest_context`: a step of the model, with its optimizer, ends well on its device."""
     optimizer = MADGRAD(model.parameters())
 
     def fits(seconds: int) -> bool:
         try:
-            with attention.kernels():
+            with attention(flash):
                 step(model, seconds, half)
             optimizer.step()
             return True
@@ -156,9 +119,7 @@ def fits_on_device(model: ESPnetASRModel, half: bool, attention: Attention):
     return fits
 
 
-def frames_per_second(
-    model: ESPnetASRModel, seconds: float, half: bool, attention: Attention, rounds: int = 3
-) -> float:
+def frames_per_second(model: ESPnetASRModel, seconds: float, half: bool, flash: bool, rounds: int = 3) -> float:
     """Input frames per second of training, including the optimizer: the median of some rounds after a first one.
 
     On a CPU it is the processor time of this process, so that other work on the machine counts less.
@@ -168,7 +129,7 @@ def frames_per_second(
     clock = time.perf_counter if on_device else time.process_time
     for _ in range(rounds + 1):
         start = clock()
-        with attention.kernels():
+        with attention(flash):
             step(model, seconds, half)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -231,11 +192,7 @@ class LiveBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        for tensor in tensors_of(result):
-            self.add(tensor)
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self.add(leaf)
         return result
-
-
-def tensors_of(value: object) -> Iterator[torch.Tensor]:
-    """Return all tensors within nested lists, tuples and dicts."""
-    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
