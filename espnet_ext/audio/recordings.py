@@ -1,4 +1,4 @@
-"""Audio of long recordings, read in parts: resampled to one rate, channels averaged; and regions that are silenced.
+"""Audio of long recordings, read in parts: resampled to one rate, channels averaged.
 
 A file, a recording with silenced regions and noise all have the same interface: a ``name``, a ``rate`` in Hz, a
 ``length`` in samples, and a method ``read(start, count)``. Memory does not depend on the recording's length.
@@ -6,7 +6,7 @@ A file, a recording with silenced regions and noise all have the same interface:
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from math import gcd
 from pathlib import Path
@@ -19,8 +19,6 @@ import soxr
 from espnet_ext.audio.decoding import decode_to_wav
 from espnet_ext.audio.files import is_cut, reads_all
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
-from espnet_ext.work.files import atomic_write
 
 _BLOCK_SECONDS = 30
 _WHOLE_SECONDS = 120  # a longer part is resampled in several, so that memory stays small
@@ -28,9 +26,6 @@ _WHOLE_SECONDS = 120  # a longer part is resampled in several, so that memory st
 _MARGIN_SECONDS = 0.05
 _LOUDEST = 2.0**32  # no audio has larger samples, integers of 32 bits as numbers included; powers of 1e20 are infinite
 _MP3_PREROLL = 10 * 1152  # samples; a frame has 1152, and four or five of them were seen to be missing
-
-# Regions of recordings in seconds: start and end.
-Regions = Mapping[str, Sequence[tuple[float, float]]]
 
 
 class NoSpeech(InputError):
@@ -195,61 +190,8 @@ def copy_times(source: str | Path, copy: str | Path) -> None:
     os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-class ZeroedAudio:
-    """A recording in which some regions are silent, as those of TED-LIUM that nobody transcribed (P5, section 3.1).
-
-    Args:
-        audio: The recording.
-        regions: Starts and ends in seconds.
-    """
-
-    def __init__(self, audio: Audio, regions: Sequence[tuple[float, float]]):
-        self.name, self.rate, self.length = audio.name, audio.rate, audio.length
-        self._audio = audio
-        self._regions = [(round(start * audio.rate), round(end * audio.rate)) for start, end in regions]
-
-    def read(self, start: int, count: int) -> np.ndarray:
-        """Return samples ``start`` to ``start + count``, float32, (count,)."""
-        samples = self._audio.read(start, count)
-        for first, last in self._regions:
-            samples[max(0, first - start) : max(0, last - start)] = 0
-        return samples
-
-
 def blocks(audio: Audio) -> Iterator[np.ndarray]:
     """Yield all samples in blocks of half a minute, one after the other."""
     size = _BLOCK_SECONDS * audio.rate
     for start in range(0, audio.length, size):
         yield audio.read(start, min(size, audio.length - start))
-
-
-def write_regions(path: str | Path, regions: Regions) -> None:
-    """Write regions, sorted by recording."""
-    with atomic_write(path) as file:
-        for recording in sorted(regions):
-            for start, end in regions[recording]:
-                file.write(f"{recording} {format_seconds(start)} {format_seconds(end)}\n")
-
-
-def read_regions(path: str | Path) -> dict[str, list[tuple[float, float]]]:
-    """Read regions of recordings.
-
-    Raises:
-        InputError: no such file, not UTF-8, or a line that is not ``recording start end`` with times in order.
-    """
-    regions: dict[str, list[tuple[float, float]]] = {}
-    try:
-        lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file of regions: check the path, or prepare the corpus again") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8: prepare the corpus again") from None
-    for number, line in enumerate(lines if lines != [""] else [], 1):
-        try:
-            region = parse_segment(line)
-        except ValueError:
-            raise InputError(f"{path}: line {number} is not `recording start end`: fix it") from None
-        if not 0 <= region.start <= region.end:
-            raise InputError(f"{path}: line {number} begins before 0, or ends before it begins: fix it")
-        regions.setdefault(region.recording, []).append((region.start, region.end))
-    return regions

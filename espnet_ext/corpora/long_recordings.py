@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
-from espnet_ext.audio.recordings import write_regions
 from espnet_ext.corpora.checks import SHARE, SHOWN, Faults, check_audio_files, own_files, read_lines, whole_files
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
-from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults
+from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults, write_regions
 from espnet_ext.longform.chunking import SHORTEST
 from espnet_ext.text.words import Word
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.audio.recordings import write_regions
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
+from espnet_ext.longform.alignment.word_times import write_regions
 from espnet_ext.text import formats
 
 PARTS = ("dev", "test")

@@ -59,36 +59,17 @@ def durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
     return weights
 
 
-def check_headers(table: Mapping[str, str], rate: int | None) -> None:
-    """Look at the headers of audio files.
+def check_audio(table: Mapping[str, str], rate: int | None = None, *, decode: bool = False) -> None:
+    """Look at the headers of audio files; or after a failure, decode them to see whether one is the cause.
 
     Raises:
-        InputError: a file cannot be opened, has no samples, or has another sampling rate than ``rate`` in Hz.
-    """
-    import soundfile
-
-    for utterance, path in table.items():
-        try:
-            info = soundfile.info(path)
-        except (soundfile.SoundFileError, OSError) as error:
-            raise InputError(f"{utterance}: {path} cannot be read as audio ({error}): replace or drop it") from None
-        if not info.frames:
-            raise InputError(f"{utterance}: {path} has no samples: replace it, or drop the utterance")
-        if rate and info.samplerate != rate:
-            raise InputError(
-                f"{utterance}: {path} has {info.samplerate} Hz, but the model's frontend takes {rate} Hz: resample it"
-            )
-
-
-def blame_audio(table: Mapping[str, str]) -> None:
-    """After a failure, decode the shard's audio to see whether one file is the cause.
-
-    Raises:
-        InputError: a file is corrupt, cut off, or holds NaN or infinite samples; the message names the utterance.
+        InputError: a file cannot be opened, has no samples, breaks off, or has another sampling rate than ``rate`` in
+            Hz; with ``decode`` also if it is corrupt, or holds NaN or infinite samples.
     """
     from espnet_ext.audio.files import inspect_audio
 
     for utterance, path in table.items():
-        fault = None if is_mix(path) else inspect_audio(path, mono=False).fault  # reading a recipe blames its parts
-        if fault:
-            raise InputError(f"{fault} {utterance}: {path}: replace it, or drop the utterance")
+        if decode and is_mix(path):  # reading a recipe blames its parts
+            continue
+        if fault := inspect_audio(path, decode=decode, rate=rate, mono=False).fault:
+            raise InputError(f"{fault} {utterance}: {path}: resample or replace it, or drop the utterance")

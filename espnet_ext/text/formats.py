@@ -25,12 +25,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import text_lines
 from espnet_ext.text.words import Segment, Span, divided
 from espnet_ext.work.files import parse_json
+from espnet_ext.work.settings import Whole, fault
 
 CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
@@ -45,6 +48,9 @@ _CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)"
 _VOICE = re.compile(r"<v(?:\.\S*)?\s+([^>]*)>")
 _MARKUP = re.compile(r"<[^>]*>|\{\\[^}]*\}")
 _NAMED = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
+
+_Name = Annotated[str, Field(min_length=1)]
+_OneWord = Annotated[str, Field(pattern=r"^[^\s\x1c-\x1f]+$")]
 
 
 def is_number(text: str) -> bool:
@@ -183,19 +189,30 @@ def read_seglst(path: Path) -> Iterator[Segment]:
         yield _turn(record, f"{path}: turn {number}")
 
 
+class _Turn(BaseModel):  # of SegLST; other keys are ignored
+    session_id: _Name
+    speaker: str
+    words: str
+    start_time: float | None = None
+    end_time: float | None = None
+
+
+def _checked[Schema: BaseModel](schema: type[Schema], record: Any, where: str, advice: str) -> Schema:
+    """Return an object of a JSON file as its schema has it; the first thing that is wrong is refused."""
+    try:
+        return schema.model_validate(record)
+    except ValidationError as error:
+        reason = fault(record, error) if isinstance(record, dict) else "not an object"
+        raise InputError(f"{where}: {reason}: {advice}") from None
+
+
 def _turn(record: Any, where: str) -> Segment:
-    if not isinstance(record, dict):
-        raise InputError(f"{where}: not an object: write SegLST")
-    for name in ("session_id", "speaker", "words"):
-        if not isinstance(record.get(name), str):
-            raise InputError(f"{where}: no {name}, or no text in it: write SegLST")
-    if not record["session_id"]:
-        raise InputError(f"{where}: the session_id is empty: name the recording")
-    if not record["speaker"] and record["words"].strip():
-        raise InputError(f"{where}: words of {record['session_id']} without a speaker: name the speaker")
-    start, end = (_seconds(record, name, where) for name in ("start_time", "end_time"))
-    span = (0.0, math.inf) if start is None and end is None else checked_span(start, end, where)
-    return Segment(record["session_id"], record["speaker"], tuple(record["words"].split()), *span)
+    turn = _checked(_Turn, record, where, "write SegLST")
+    if not turn.speaker and turn.words.strip():
+        raise InputError(f"{where}: words of {turn.session_id} without a speaker: name the speaker")
+    times = turn.start_time, turn.end_time
+    span = (0.0, math.inf) if times == (None, None) else checked_span(*times, where)
+    return Segment(turn.session_id, turn.speaker, tuple(turn.words.split()), *span)
 
 
 def checked_span(start: float | None, end: float | None, where: str) -> Span:
@@ -207,14 +224,6 @@ def checked_span(start: float | None, end: float | None, where: str) -> Span:
     if start is None or end is None or not 0 <= start <= end < math.inf:
         raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
     return start, end
-
-
-def _seconds(record: Mapping[str, Any], name: str, where: str) -> float | None:
-    value = record.get(name)
-    try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: {name} is {value!r}, not a number of seconds: fix it") from None
 
 
 @dataclass(frozen=True)
@@ -376,25 +385,38 @@ def _clock_seconds(clock: str) -> float:
     return seconds
 
 
+class _Entry(BaseModel):  # of NeMo's manifest
+    audio_filepath: _Name
+    text: str | None = None
+    pred_text: str | None = None
+
+
 def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
     """Read a manifest of NeMo: the references, or what was recognised, by the name of the audio file."""
     texts: dict[str, str] = {}
     entries = load_json(path)
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
+    for number, record in enumerate(entries if isinstance(entries, list) else [entries], start=1):
         where = f"{path}: line {number}"
-        name = entry.get("audio_filepath") if isinstance(entry, dict) else None
-        if not isinstance(name, str) or not Path(name).stem:
-            raise InputError(f"{where}: no audio_filepath: write a manifest of NeMo")
-        text = entry.get("pred_text", entry.get("text")) if recognised else entry.get("text")
-        if not isinstance(text, str):
+        entry = _checked(_Entry, record, where, "write a manifest of NeMo")
+        name = Path(entry.audio_filepath).stem
+        text = entry.pred_text if recognised and "pred_text" in entry.model_fields_set else entry.text
+        if text is None:
             raise InputError(f"{where}: no {'pred_text' if recognised else 'text'} of {name}: write a manifest of NeMo")
-        if Path(name).stem in texts:
-            raise InputError(f"{where}: {Path(name).stem} comes twice: keep one of its lines")
-        texts[Path(name).stem] = text
+        if name in texts:
+            raise InputError(f"{where}: {name} comes twice: keep one of its lines")
+        texts[name] = text
     return texts
 
 
-_REQUIRED = ("recording", "window", "start", "end", "speaker", "words")
+class _WindowRecord(BaseModel):
+    recording: _Name
+    window: Whole
+    start: float
+    end: float
+    speaker: str  # "" where nobody speaks
+    words: tuple[_OneWord, ...]
+    times: tuple[Span, ...] | None = None
+    confidences: tuple[float, ...] | None = None
 
 
 def read_hypotheses(path: str | Path) -> list[Segment]:
@@ -420,39 +442,10 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
 
 
 def _window(line: str, where: str) -> Segment:
-    record = _json_line(line, where)
-    missing = [name for name in _REQUIRED if name not in record] if isinstance(record, dict) else list(_REQUIRED)
-    if missing:
-        raise InputError(f"{where}: no {', '.join(missing)}: each line must hold {', '.join(_REQUIRED)}")
-    _check_types(record, where)
-    times, confidences = record.get("times"), record.get("confidences")
+    record = _checked(_WindowRecord, _json_line(line, where), where, "fix it")
+    if record.words and not record.speaker:
+        raise InputError(f"{where}: words without a speaker: fix it")
     try:
-        return Segment(
-            record["recording"],
-            record["speaker"],
-            tuple(record["words"]),
-            float(record["start"]),
-            float(record["end"]),
-            None if times is None else tuple((float(start), float(end)) for start, end in times),
-            None if confidences is None else tuple(float(value) for value in confidences),
-            record["window"],
-        )
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{where}: {record['recording']}: {error}: fix it") from None
-
-
-def _check_types(record: Mapping[str, Any], where: str) -> None:
-    words = record["words"]
-    faults = {
-        "recording must be a name": not isinstance(record["recording"], str) or not record["recording"],
-        "speaker must be a name (empty: nobody speaks)": not isinstance(record["speaker"], str),
-        "window must be a whole number from 0": type(record["window"]) is not int or record["window"] < 0,
-        "words must be a list of words": not isinstance(words, list) or not all(map(_is_word, words)),
-        "words without a speaker": bool(words) and not record["speaker"],
-    }
-    if fault := next((text for text, found in faults.items() if found), None):
-        raise InputError(f"{where}: {fault}: fix it")
-
-
-def _is_word(word: Any) -> bool:
-    return isinstance(word, str) and word.split() == [word]
+        return Segment(**dict(record))
+    except ValueError as error:
+        raise InputError(f"{where}: {record.recording}: {error}: fix it") from None

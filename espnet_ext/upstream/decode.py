@@ -154,7 +154,7 @@ def decode_shard(shard: Shard) -> None:
         def build_or_reuse(**options: Any) -> Any:
             speech2text = inference.last_speech2text(**options)
             if name == AUDIO:
-                audio_tables.check_headers(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
+                audio_tables.check_audio(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
             return speech2text
 
         try:
@@ -163,7 +163,7 @@ def decode_shard(shard: Shard) -> None:
             raise
         except Exception:
             if name == AUDIO:
-                audio_tables.blame_audio(table)
+                audio_tables.check_audio(table, decode=True)
             raise
 
 

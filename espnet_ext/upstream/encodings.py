@@ -60,7 +60,7 @@ def encode(audio: Mapping[str, str], folder: Path, config: str, model: str) -> d
     import torch
 
     network, rate = _load(config, model)
-    audio_tables.check_headers(audio, rate)
+    audio_tables.check_audio(audio, rate)
     matrices = {}
     with torch.inference_mode():
         for name, path in audio.items():

@@ -135,7 +135,7 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
         except InputError:
             raise
         except Exception:
-            audio_tables.blame_audio(audio)
+            audio_tables.check_audio(audio, decode=True)
             raise
         _check_finite(folder, audio)
 
@@ -147,7 +147,7 @@ def _check_finite(folder: Path, audio: dict[str, str]) -> None:
         with np.load(path) as stats:
             if all(np.isfinite(stats[name]).all() for name in stats.files):
                 continue
-        audio_tables.blame_audio(audio)
+        audio_tables.check_audio(audio, decode=True)
         raise InputError(
             f"{path.stem} of {next(iter(audio))} and the {len(audio) - 1} utterances after it is NaN or infinite: "
             "check the frontend's settings and these utterances' audio"

@@ -11,11 +11,8 @@ import soxr
 
 from espnet_ext.audio.recordings import (
     RecordingAudio,
-    ZeroedAudio,
     blocks,
     opened,
-    read_regions,
-    write_regions,
 )
 from espnet_ext.errors import InputError
 
@@ -82,25 +79,6 @@ def test_bad_audio_is_refused_by_name(tmp_path):
             RecordingAudio("show", tmp_path / name) as audio,
         ):
             audio.read(0, 50)
-
-
-def test_regions_are_silenced(tmp_path):
-    soundfile.write(tmp_path / "a.wav", np.full(32000, 0.5), 16000)
-    write_regions(tmp_path / "zeroed", {"a": [(0.25, 0.5), (1.5, 9.0)], "b": [(0.0, 1.0)]})
-    regions = read_regions(tmp_path / "zeroed")
-    assert regions == {"a": [(0.25, 0.5), (1.5, 9.0)], "b": [(0.0, 1.0)]}
-    with RecordingAudio("a", tmp_path / "a.wav") as file:
-        audio = ZeroedAudio(file, regions["a"])
-        silent = np.concatenate([audio.read(start, 1000) for start in range(0, 32000, 1000)]) == 0
-    assert silent[4000:8000].all() and silent[24000:].all()
-    assert not silent[:4000].any() and not silent[8000:24000].any()
-
-
-@pytest.mark.parametrize("line", ["a 1.0", "a 2.0 1.0", "a x y"])
-def test_bad_regions(tmp_path, line):
-    (tmp_path / "zeroed").write_text(f"a 0 1\n{line}\n")
-    with pytest.raises(InputError, match="line 2"):
-        read_regions(tmp_path / "zeroed")
 
 
 def write_track(path, samples, *, at: float = 0.0, codec: str = "aac") -> None:

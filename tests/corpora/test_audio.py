@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.audio.recordings import read_regions
 from espnet_ext.corpora.audio import prepare_audio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.longform.alignment.word_times import read_word_times
+from espnet_ext.longform.alignment.word_times import read_regions, read_word_times
 
 DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from bad_corpora import write_noise
 
-from espnet_ext.audio.recordings import read_regions
 from espnet_ext.corpora import earnings22, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.checks import Faults
 from espnet_ext.corpora.long_recordings import nlp_text
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.alignment.word_times import read_word_times
+from espnet_ext.longform.alignment.word_times import read_regions, read_word_times
 
 
 def word(text: str, start: float, end: float, **more) -> dict:

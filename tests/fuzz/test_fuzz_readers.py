@@ -11,14 +11,20 @@ from damage import FUZZ, WORDS, damaged, read_or_refuse, several
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from espnet_ext.audio.recordings import read_regions, write_regions
 from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.checks import Faults
 from espnet_ext.corpora.code_switching import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_times, word_faults, write_word_times
+from espnet_ext.longform.alignment.word_times import (
+    RecordingWords,
+    read_regions,
+    read_word_times,
+    word_faults,
+    write_regions,
+    write_word_times,
+)
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores
 from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.scoring.alignment_file import alignment_blocks, read_alignment

@@ -6,9 +6,10 @@ import soundfile
 import torch
 import torchaudio
 
-from espnet_ext.audio.recordings import RecordingAudio, ZeroedAudio
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.longform import recording_features
+from espnet_ext.longform.decoding.decode import ZeroedAudio
 from espnet_ext.longform.recording_features import RecordingFeatures
 
 

@@ -44,46 +44,34 @@ def test_jsonl_comes_back(tmp_path_factory, hypotheses):
 GOOD = {"recording": "r", "window": 0, "start": 0, "end": 16, "speaker": "a", "words": ["A"]}
 
 
+LINES = [json.dumps(GOOD), json.dumps({**GOOD, "window": 1})]
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("line", "place"),
     [
-        ({"window": "0"}, "window must be a whole number"),
-        ({"window": True}, "window must be a whole number"),
-        ({"window": -1}, "window must be a whole number from 0"),
-        ({"end": 0}, "not a time span"),
-        ({"start": "soon"}, "could not convert"),
-        ({"words": "A"}, "words must be a list"),
-        ({"words": ["A B"]}, "words must be a list"),
-        ({"words": [""]}, "words must be a list"),
-        ({"speaker": None}, "speaker must be a name"),
-        ({"speaker": ""}, "words without a speaker"),
-        ({"times": []}, "0 times for 1 words"),
-        ({"times": [[1]]}, "unpack"),
-        ({"times": [[2, 1]]}, "A ends at 1.0 s, before it starts at 2.0 s"),
-        ({"times": [[18, 19]]}, "A at 18.0 s lies outside its window, 0.0 to 16.0 s"),
-        ({"confidences": [1, 2]}, "2 confidences for 1 words"),
+        *((json.dumps({**GOOD, "window": 2} | change), "line 3") for change in (
+            {"window": "0"}, {"window": True}, {"window": -1}, {"window": 10**9}, {"end": 0}, {"start": "soon"},
+            {"recording": ""}, {"words": "A"}, {"words": ["A B"]}, {"words": [""]}, {"words": [1]}, {"speaker": None},
+            {"speaker": ""}, {"times": []}, {"times": [[1]]}, {"times": [[2, 1]]}, {"times": [[18, 19]]},
+            {"times": [[1, float("nan")]]}, {"confidences": [1, 2]},
+        )),
+        *((line, "line 3") for line in ("[1]", "{", '{"recording": "r"}')),
+        (json.dumps(GOOD), "r: speaker a .* window 0"),
     ],
-)
-def test_jsonl_refuses(tmp_path, change, message):
-    (tmp_path / "hyp.jsonl").write_text(json.dumps(GOOD) + "\n\n" + json.dumps({**GOOD, "window": 1} | change) + "\n")
-    with pytest.raises(InputError, match=f"hyp.jsonl: line 3: .*{message}"):
+)  # fmt: skip
+def test_lines_that_are_refused(tmp_path, line, place):
+    (tmp_path / "hyp.jsonl").write_text("\n".join([*LINES, line]))
+    with pytest.raises(InputError, match=f"hyp.jsonl: {place}"):
         read_hypotheses(tmp_path / "hyp.jsonl")
 
 
-def test_jsonl_refuses_other_files(tmp_path):
-    path = tmp_path / "hyp.jsonl"
-    with pytest.raises(InputError, match="no such file"):
-        read_hypotheses(path)
-    for text, message in (("\n", "no hypothesis"), ("[1]\n", "line 1: no recording"), ("{\n", "line 1: not JSON")):
-        path.write_text(text)
-        with pytest.raises(InputError, match=message):
-            read_hypotheses(path)
-    path.write_text(json.dumps(GOOD) + "\n" + json.dumps(GOOD) + "\n")
-    with pytest.raises(InputError, match="r: speaker a appears twice in window 0"):
-        read_hypotheses(path)
-    path.write_bytes(b"\xff\n")
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_hypotheses(path)
+@pytest.mark.parametrize("content", [None, b"\n", b"\xff\n"])
+def test_files_that_are_refused(tmp_path, content):
+    if content is not None:
+        (tmp_path / "hyp.jsonl").write_bytes(content)
+    with pytest.raises(InputError, match="hyp.jsonl: "):
+        read_hypotheses(tmp_path / "hyp.jsonl")
 
 
 def test_grouping_fills_in_silence():
@@ -105,27 +93,16 @@ def test_grouping_fills_in_windows_at_their_distance():
     assert [item.start for item in group_by_speaker([hypothesis(2)])["r"]["a"]] == [0, 8, 16]
 
 
-def test_windows_that_disagree():
-    with pytest.raises(InputError, match="r: window 0 goes from 0.0 to 12.0 s, but from 0.0 to 16.0 s for speaker a"):
-        group_by_speaker([Segment("r", NOBODY, (), 0.0, 12.0, window=0), hypothesis(0)])
-
-
-@pytest.mark.parametrize(
-    ("starts", "message"),
-    [
-        (
-            {0: 8, 1: 0},
-            "r: window 1 starts at 0.0 s, but window 0 at 8.0 s: number windows in the order of their starts",
-        ),
-        ({0: 0, 1: 0}, "r: window 1 starts at 0.0 s, but window 0 at 0.0 s"),
-        ({1: 0, 2: 8, 3: 16}, "r: window 1 starts at 0.0 s: count windows from 0"),
-        ({1: 0}, "r: window 1 starts at 0.0 s: count windows from 0"),
-    ],
-)
-def test_windows_that_are_numbered_wrongly(starts, message):
+@pytest.mark.parametrize("starts", [{0: 8, 1: 0}, {0: 0, 1: 0}, {1: 0, 2: 8, 3: 16}, {1: 0}])
+def test_windows_that_are_numbered_wrongly(starts):
     heard = [Segment("r", "a", ("A",), float(at), at + 16.0, window=index) for index, at in starts.items()]
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="r: window 1 starts at"):
         group_by_speaker(heard)
+
+
+def test_windows_that_disagree():
+    with pytest.raises(InputError, match="r: window 0 "):
+        group_by_speaker([Segment("r", NOBODY, (), 0.0, 12.0, window=0), hypothesis(0)])
 
 
 def test_word_times_share_out_the_window():

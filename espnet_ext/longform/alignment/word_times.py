@@ -6,14 +6,15 @@ memory.
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import write_table
+from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
+from espnet_ext.kaldi.tables import text_lines, write_table
 from espnet_ext.text.words import Word
 from espnet_ext.work.files import atomic_write
 
@@ -211,3 +212,30 @@ def read_word_times(recording: str, entry: str) -> RecordingWords:
         raise InputError(
             f"{entry}: the word times of {recording} cannot be read ({error}): prepare the corpus again"
         ) from None
+
+
+def write_regions(path: str | Path, regions: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Write regions of recordings in seconds, ``recording start end`` in a line, sorted by recording."""
+    with atomic_write(path) as file:
+        for recording in sorted(regions):
+            for start, end in regions[recording]:
+                file.write(f"{recording} {format_seconds(start)} {format_seconds(end)}\n")
+
+
+def read_regions(path: Path) -> dict[str, list[tuple[float, float]]]:
+    """Read regions of recordings; a file may hold none.
+
+    Raises:
+        InputError: no such file, not UTF-8, or a line that is not ``recording start end`` with times in order.
+    """
+    regions: dict[str, list[tuple[float, float]]] = {}
+    empty = path.is_file() and not path.stat().st_size
+    for number, line in enumerate(() if empty else text_lines(path), start=1):
+        try:
+            recording, start, end = parse_segment(line)
+        except ValueError:
+            raise InputError(f"{path}: line {number} is not `recording start end`: fix it") from None
+        if not 0 <= start <= end:
+            raise InputError(f"{path}: line {number} begins before 0, or ends before it begins: fix it")
+        regions.setdefault(recording, []).append((start, end))
+    return regions

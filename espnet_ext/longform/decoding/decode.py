@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio, ZeroedAudio, read_regions
+import numpy as np
+
+from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.longform.alignment.word_times import read_regions
 from espnet_ext.longform.decoding.settings import DecodeSettings
 from espnet_ext.longform.noise import find_noise, with_noise
 from espnet_ext.work import shards as work
@@ -146,6 +149,27 @@ def decode_recording(shard: RecordingShard) -> None:
                 print(f"{error.args[0].rpartition(':')[0]}: its text is empty")
         write_table(folder / "text", {name: " ".join(words)})
         print(f"{name}: {file.seconds:.1f} s of audio in {time.perf_counter() - begin:.1f} s")
+
+
+class ZeroedAudio:
+    """A recording in which some regions are silent, as those of TED-LIUM that nobody transcribed (P5, section 3.1).
+
+    Args:
+        audio: The recording.
+        regions: Starts and ends in seconds.
+    """
+
+    def __init__(self, audio: Audio, regions: Sequence[tuple[float, float]]):
+        self.name, self.rate, self.length = audio.name, audio.rate, audio.length
+        self._audio = audio
+        self._regions = [(round(start * audio.rate), round(end * audio.rate)) for start, end in regions]
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Return samples ``start`` to ``start + count``, float32, (count,)."""
+        samples = self._audio.read(start, count)
+        for first, last in self._regions:
+            samples[max(0, first - start) : max(0, last - start)] = 0
+        return samples
 
 
 def _as_heard(audio: Audio, shard: RecordingShard) -> Audio:

@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.word_times import (
@@ -14,10 +16,13 @@ from espnet_ext.longform.alignment.word_times import (
     RecordingWords,
     Word,
     drop_overlaps,
+    read_regions,
     read_word_times,
     word_faults,
+    write_regions,
     write_word_times,
 )
+from espnet_ext.longform.decoding.decode import ZeroedAudio
 
 WORDS = [Word("The", 0.1, 0.3), Word("cat", 0.3, 0.9), Word("sat.", 1.4, 2.0)]
 
@@ -108,3 +113,22 @@ def test_overlapping_words_become_a_region():
     assert [word.text for word in drop_overlaps(words)] == ["The", "<dropped>", "on"]
     assert word_faults(drop_overlaps(words), seconds=5.0) is None
     assert drop_overlaps(WORDS) == WORDS
+
+
+def test_regions_are_silenced(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.full(32000, 0.5), 16000)
+    write_regions(tmp_path / "zeroed", {"a": [(0.25, 0.5), (1.5, 9.0)], "b": [(0.0, 1.0)]})
+    regions = read_regions(tmp_path / "zeroed")
+    assert regions == {"a": [(0.25, 0.5), (1.5, 9.0)], "b": [(0.0, 1.0)]}
+    with RecordingAudio("a", tmp_path / "a.wav") as file:
+        audio = ZeroedAudio(file, regions["a"])
+        silent = np.concatenate([audio.read(start, 1000) for start in range(0, 32000, 1000)]) == 0
+    assert silent[4000:8000].all() and silent[24000:].all()
+    assert not silent[:4000].any() and not silent[8000:24000].any()
+
+
+@pytest.mark.parametrize("line", ["a 1.0", "a 2.0 1.0", "a x y"])
+def test_bad_regions(tmp_path, line):
+    (tmp_path / "zeroed").write_text(f"a 0 1\n{line}\n")
+    with pytest.raises(InputError, match="line 2"):
+        read_regions(tmp_path / "zeroed")
