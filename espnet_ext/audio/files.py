@@ -23,6 +23,7 @@ CONVERTED_SUFFIXES = (".m4a", ".m4b", ".mp4", ".aac", ".webm", ".mov", ".mkv", "
 
 _WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _SPHERE_HEADER = 1024  # bytes, the usual length
+_LARGEST_HEADER = 4096  # bytes, of WAV files without samples
 _OGG_MARK = b"OggS\0"  # each page begins with it
 _OGG_HEADER = 27  # bytes, the last of which says how many sizes follow; their sum is what the page holds
 _OGG_PAGE = _OGG_HEADER + 255 + 255 * 255  # bytes of the largest page
@@ -133,7 +134,11 @@ def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = N
 
 
 def _fault(file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool) -> str | None:
-    if not file.frames:
+    if not 0 < file.frames < _MOST_FRAMES:
+        # Written to a pipe. Of such WAV files soundfile, with which ESPnet reads, finds nothing; of FLAC it fails.
+        piped = file.frames or (file.format == "WAV" and Path(file.name).stat().st_size > _LARGEST_HEADER)
+        if piped:
+            return "no length in the header, without which ESPnet (soundfile) cannot read the audio of"
         return "no samples in the audio of"
     if mono and file.channels != 1:
         return f"{file.channels} channels instead of one in the audio of"

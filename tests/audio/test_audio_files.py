@@ -91,6 +91,19 @@ def test_an_ogg_file_that_ends_within_a_page_is_cut(tmp_path: Path, subtype: str
     assert inspect_audio(path, decode=decode).fault is None
 
 
+@pytest.mark.parametrize("decode", [True, False])
+def test_files_of_pipes_are_told_from_corrupt_ones(tmp_path: Path, decode: bool) -> None:
+    """soundfile opens them, but reads nothing of a WAV file whose sizes are not filled in, and fails at such FLAC."""
+    for name, place in (("a.wav", 40), ("a.flac", 22)):
+        soundfile.write(tmp_path / name, SAMPLES, 16000)
+        content = bytearray((tmp_path / name).read_bytes())
+        content[place : place + 4] = bytes(4)
+        (tmp_path / name).write_bytes(content)
+        assert inspect_audio(tmp_path / name, decode=decode).fault.startswith("no length in the header")
+    soundfile.write(tmp_path / "empty.wav", SAMPLES[:0], 16000)
+    assert inspect_audio(tmp_path / "empty.wav", decode=decode).fault == "no samples in the audio of"
+
+
 def test_missing_file(tmp_path: Path) -> None:
     assert inspect_audio(tmp_path / "a.flac", decode=False) == Inspected(fault="no audio file for")
 

@@ -14,25 +14,9 @@ from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import read_folder
 from espnet_ext.transcription import engines
-from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
+from espnet_ext.transcription.engines import engine_for, times_of_words
 from espnet_ext.transcription.request import Request
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        (["--work", "kept"], "--work is for Whisper or a speaker-attributed model, and this is a recogniser"),
-        pytest.param(
-            ["--ngpu", "1"],
-            "--ngpu 1: PyTorch finds no GPU: leave the option out",
-            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
-        ),
-    ],
-)
-def test_options_that_do_not_suit_a_recogniser(words, message, audio, model):
-    with pytest.raises(InputError, match=message):
-        call(["transcribe", str(audio), "--model", str(model), "--window", "1", *words])
 
 
 def test_models_of_long_recordings_have_the_windows_of_their_paper(audio, model, monkeypatch):
@@ -62,12 +46,12 @@ def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatc
 
 def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_path):
     (tmp_path / "search.yaml").write_text("multi_asr: true\n")
-    with pytest.raises(InputError, match="search.yaml: multi_asr gives a text for each speaker: leave it out"):
+    with pytest.raises(InputError, match="search.yaml: multi_asr"):
         list(engine_for(model, Request(config=tmp_path / "search.yaml"))(audio))
     shutil.copytree(model, tmp_path / "several")
     config = read_yaml(model / "config.yaml")
     write_yaml(tmp_path / "several" / "config.yaml", config | {"model": "pit_espnet"}, "several")
-    with pytest.raises(InputError, match="several: a model of the kind pit_espnet, which .* --multi_asr true decodes"):
+    with pytest.raises(InputError, match="several: .* pit_espnet"):
         engine_for(tmp_path / "several", Request())
 
 
@@ -92,23 +76,17 @@ def test_a_model_that_computes_nan_hears_no_silence(window, audio, model, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"token_type": None}, "'token_type' is missing"),
-        ({"token_list": None}, "cannot be built"),
-        ({"encoder": "nosuch"}, "cannot be built"),
-        ({"frontend_conf": {"fs": "many"}}, "cannot be built"),
-    ],
+    "changes", [{"token_type": None}, {"token_list": None}, {"encoder": "nosuch"}, {"frontend_conf": {"fs": "many"}}]
 )
-def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(changes, message, audio, model, tmp_path):
+def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(changes, audio, model, tmp_path):
     shutil.copytree(model, tmp_path / "bad")
     config = {name: value for name, value in (read_yaml(model / "config.yaml") | changes).items() if value is not None}
     write_yaml(tmp_path / "bad" / "config.yaml", config, "bad")
     shutil.copy(audio, tmp_path / "again.flac")
     words = [str(audio), str(tmp_path / "again.flac"), "--model", str(tmp_path / "bad"), "--window", "1"]
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(InputError, match="bad") as refused:
         call(["transcribe", *words, "--output", str(tmp_path / "out")])
-    assert "bad" in str(refused.value) and "talk" not in str(refused.value)
+    assert "talk" not in str(refused.value)
 
 
 def test_audio_that_breaks_off_is_told_where(audio, model, tmp_path):
@@ -178,10 +156,6 @@ def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narro
     torch.save(again | state, tmp_path / "model" / "model.pth")
     beam = engines.beam_search(Request(config=narrow), read_folder(tmp_path / "model"))(audio)
     assert all(line.words for line in beam)
-
-
-def test_without_tokens_there_are_no_words():
-    assert grouped([], ["a"], "char") == []
 
 
 def test_with_no_model_whisper_hears_a_sentence(tmp_path, capsys):

@@ -5,7 +5,6 @@ import pytest
 import soundfile
 
 from espnet_ext.cli.program import call
-from espnet_ext.errors import InputError
 from espnet_ext.synthetic.voices import VOICE_RATE, draw_speakers
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.words import Segment, Word
@@ -146,14 +145,3 @@ def test_two_voices_are_told(talk, tmp_path, capsys):
     assert "] speaker2: " in capsys.readouterr().out
     turns = transcribed(talk, tmp_path, "--enrolment", str(talk / "people"))
     assert [text_of(turns, name).count("seven") for name in ("ann", "bob")] == [2, 2], turns
-
-
-def test_what_whisper_cannot_do_is_refused(talk, tmp_path):
-    wav = str(talk / "a talk.wav")
-    with pytest.raises(InputError, match="Whisper hears at most 30 s at once"):
-        call(["transcribe", wav, "--window", "60"])
-    with pytest.raises(InputError, match="--stitcher is for a speaker-attributed model, and this is Whisper"):
-        call(["transcribe", wav, "--stitcher", "s"])
-    with pytest.raises(InputError, match="people: no folder in it"):
-        (tmp_path / "people").mkdir()
-        call(["transcribe", wav, "--enrolment", str(tmp_path / "people")])
