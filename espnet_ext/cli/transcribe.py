@@ -77,10 +77,9 @@ def transcribe(
     """
     from espnet_ext.longform.decoding.settings import SHORTEST
     from espnet_ext.transcription.engines import engine_for
-    from espnet_ext.transcription.enrolment import find_enrolment
-    from espnet_ext.transcription.notes import key_of, unfinished, writable
+    from espnet_ext.transcription.notes import key_of, unfinished
     from espnet_ext.transcription.recordings import find_recordings
-    from espnet_ext.transcription.request import Request
+    from espnet_ext.transcription.request import Request, find_enrolment
     from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
     from espnet_ext.work.parallel import device_of
 
@@ -105,9 +104,8 @@ def transcribe(
         key = key_of(model, request)
         left = recordings
         if not overwrite:
-            undone = unfinished(recordings, output, wanted, key, _done)
-            left = writable(undone, output, wanted, _failed)
-            failures += len(undone) - len(left)
+            left, blocked = unfinished(recordings, output, wanted, key, _done, _failed)
+            failures += blocked
         if left:
             click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
             failures += transcribe_files(
@@ -116,7 +114,6 @@ def transcribe(
                 output,
                 wanted,
                 key=key,
-                overwrite=overwrite,
                 show=_show,
                 failed=_failed,
                 silent=_silent,

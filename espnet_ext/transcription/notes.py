@@ -4,14 +4,14 @@ Each recording has a note in the folder ``.transcripts`` of the output.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.multitalker.search_settings import DECODING
 from espnet_ext.sharing.model_files import find_model, named_files, without_training
-from espnet_ext.transcription.recordings import Recording, targets_of
+from espnet_ext.transcription.recordings import Failed, Recording, targets_of
 from espnet_ext.transcription.request import Request
 from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.files import parse_json, write_json
@@ -63,38 +63,24 @@ def _stamps(paths: Iterable[Path]) -> list[Any]:
 
 
 def unfinished(
-    recordings: Sequence[Recording],
-    output: Path,
-    kinds: Sequence[str],
-    key: str,
-    done: Callable[[Path, str], None] = lambda path, reason: None,
-) -> list[Recording]:
-    """The recordings that lack transcripts made with a key; ``done`` is called with each other one, and how it is."""
-    left = []
+    recordings: Sequence[Recording], output: Path, kinds: Sequence[str], key: str, done: Failed, failed: Failed
+) -> tuple[list[Recording], int]:
+    """Return the recordings that lack transcripts made with a key, and in how many others' way a file is that stays.
+
+    ``done`` is called with each recording that has its transcripts, and how these are; ``failed`` with each that cannot
+    be written, and why.
+    """
+    left, blocked = [], 0
     for recording in recordings:
-        state = Note(output, recording).finished(targets_of(output, recording.name, kinds), key)
-        if state is None:
-            left.append(recording)
-        else:
+        note, targets = Note(output, recording), targets_of(output, recording.name, kinds)
+        if (state := note.finished(targets, key)) is not None:
             done(recording.path, state)
-    return left
-
-
-def writable(
-    recordings: Sequence[Recording],
-    output: Path,
-    kinds: Sequence[str],
-    failed: Callable[[Path, str], None] = lambda path, reason: None,
-) -> list[Recording]:
-    """The recordings in whose way no file is that must stay; ``failed`` is called with each other one, and why."""
-    free = []
-    for recording in recordings:
-        other = Note(output, recording).in_the_way(targets_of(output, recording.name, kinds))
-        if other is None:
-            free.append(recording)
-        else:
+        elif (other := note.in_the_way(targets)) is not None:
             failed(recording.path, f"{recording.path}: {other}: give another --output, or --overwrite to replace it")
-    return free
+            blocked += 1
+        else:
+            left.append(recording)
+    return left, blocked
 
 
 class Note:

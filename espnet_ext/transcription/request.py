@@ -1,10 +1,11 @@
-"""What users ask of a transcription, and which options each kind of engine reads."""
+"""What users ask of a transcription, which options each kind of engine reads, and folders of enrolled speakers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from espnet_ext.audio.files import SUFFIXES
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Segment
 
@@ -83,3 +84,30 @@ def check_options(kind: str, request: Request) -> None:
     if wrong is not None:
         suits = " or ".join(other for other, options in READ.items() if wrong in options)
         raise InputError(f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: leave it out")
+
+
+def find_enrolment(folder: Path) -> dict[str, list[Path]]:
+    """Speaker -> audio files, from a folder with a folder for each speaker.
+
+    Raises:
+        InputError: no such folder, no speaker in it, a speaker without audio files, or a name with a blank or ``=``.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")
+    found = {
+        path.name: sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+        for path in sorted(folder.iterdir())
+        if path.is_dir()
+    }
+    if not found:
+        raise InputError(
+            f"{folder}: no folder in it: put each speaker's audio files into a folder of the speaker's name"
+        )
+    for speaker, files in found.items():
+        if not files:
+            raise InputError(
+                f"{folder / speaker}: no audio file in it ({', '.join(SUFFIXES)}): enrol {speaker}, or remove it"
+            )
+        if len(speaker.split()) != 1 or "=" in speaker:
+            raise InputError(f"{folder / speaker}: a speaker's name must have no blank and no equals sign: rename it")
+    return found

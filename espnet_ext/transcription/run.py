@@ -11,8 +11,8 @@ from espnet_ext.pages.transcript import RATE, write_transcript_page
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import show_line, write_transcript
 from espnet_ext.transcription.engines import seconds_of
-from espnet_ext.transcription.notes import NOTES, Note, writable
-from espnet_ext.transcription.recordings import KINDS, PAGE, Recording, targets_of
+from espnet_ext.transcription.notes import NOTES, Note
+from espnet_ext.transcription.recordings import KINDS, PAGE, Failed, Recording, targets_of
 from espnet_ext.transcription.request import Engine, UnusableModel
 
 # What ends one file alone, libraries' own errors too: audio that cannot be decoded, too little memory, no space left.
@@ -52,12 +52,11 @@ def transcribe_files(
     kinds: Sequence[str],
     *,
     key: str = "",
-    overwrite: bool = False,
     show: Callable[[Path, Segment, float], None] = lambda path, line, share: None,
-    failed: Callable[[Path, str], None] = lambda path, reason: None,
+    failed: Failed = lambda path, reason: None,
     silent: Callable[[Path], None] = lambda path: None,
 ) -> int:
-    """Transcribe audio files into ``<output>/<name>.<kind>``; return how many failed.
+    """Transcribe audio files into ``<output>/<name>.<kind>``, and replace what is there; return how many failed.
 
     Lines go to ``<output>/<name>.txt.part`` as they are done. It remains if the file fails or the process is killed;
     the next try replaces it with its first line.
@@ -68,8 +67,6 @@ def transcribe_files(
         output: a folder.
         kinds: some of :data:`KINDS`.
         key: what transcripts depend on besides the audio, noted for :func:`espnet_ext.transcription.notes.unfinished`.
-        overwrite: replace any file. Otherwise only transcripts of the same recording are replaced, as they were written
-            here, and a file fails where another one is in the way.
         show: called with each line as it is done, and the share of its file that is done, 0 to 1.
         failed: called with each file that fails, and why.
         silent: called with each file in which no word is heard; its transcripts are empty.
@@ -82,12 +79,7 @@ def transcribe_files(
     check_output(output)
     failures = 0
 
-    def count(path: Path, reason: str) -> None:
-        nonlocal failures
-        failures += 1
-        failed(path, reason)
-
-    for recording in recordings if overwrite else writable(recordings, output, kinds, count):
+    for recording in recordings:
         targets = dict(zip(kinds, targets_of(output, recording.name, kinds), strict=True))
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
         lines: list[Segment] = []
@@ -104,7 +96,8 @@ def transcribe_files(
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", recording.path, exc_info=error)
             reason = str(error) if isinstance(error, InputError) else f"{recording.path}: {_first_line(error)}"
-            count(recording.path, f"{reason} (the lines until then: {partial})" if lines else reason)
+            failures += 1
+            failed(recording.path, f"{reason} (the lines until then: {partial})" if lines else reason)
             continue
         if not lines:
             silent(recording.path)

@@ -22,8 +22,7 @@ from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import Grouped, group_by_speaker
 from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.text.words import Segment, spoken_lines
-from espnet_ext.transcription.enrolment import find_enrolment
-from espnet_ext.transcription.request import Engine, Request, loading
+from espnet_ext.transcription.request import Engine, Request, find_enrolment, loading
 from espnet_ext.transcription.voices import copy_audio, enrolled
 from espnet_ext.work.once import digest
 from espnet_ext.work.yaml_files import read_yaml

@@ -15,7 +15,7 @@ from espnet_ext.audio.recordings import RecordingAudio, copy_times, opened
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
 from espnet_ext.text.words import Word
-from espnet_ext.transcription.enrolment import find_enrolment
+from espnet_ext.transcription.request import find_enrolment
 
 UNKNOWN = "unknown"
 PAUSE = 0.4  # seconds between two words that end a phrase

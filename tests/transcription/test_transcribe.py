@@ -163,10 +163,12 @@ def again(audio, tmp_path):
         yield from LINES
 
     def run(kinds=("txt",), of=audio, key="", overwrite=False):
-        say = lambda path, reason: done.append(reason)  # noqa: E731
-        left = named(of) if overwrite else unfinished(named(of), tmp_path, kinds, key, say)
-        say = {"failed": lambda path, reason: faults.append(reason), "overwrite": overwrite}
-        return transcribe_files(engine, left, tmp_path, kinds, key=key, **say)
+        left, before = named(of), len(faults)
+        failed = lambda path, reason: faults.append(reason)  # noqa: E731
+        if not overwrite:
+            left, _ = unfinished(left, tmp_path, kinds, key, lambda path, state: done.append(state), failed)
+        transcribe_files(engine, left, tmp_path, kinds, key=key, failed=failed)
+        return len(faults) - before
 
     run.heard, run.faults, run.done = heard, faults, done
     return run
