@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.nbest.card import CARD, write_card
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
@@ -93,19 +92,6 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
             inputs=[reference],
             outputs=[output],
         )
-    outputs = lists_of(run, list_parts(run))
-    made: Mapping[str, Any] = {"nbest_lists": folder.name}
-    if run.options["first_pass"] == ESPNET and run.path("nbest_lists") is None:
-        made = {"first_pass": ESPNET, **run.sections["asr_decode"]}
-    yield Step(
-        name="card of the lists",
-        log=run.expdir / "lists" / "log" / "card.log",
-        function=write_card,
-        arguments={"folder": run.expdir / "lists", "lists": outputs, "made": made},
-        free={"corpus": run.corpus_name, "command": run.command},
-        inputs=outputs,
-        outputs=[run.expdir / "lists" / CARD],
-    )
 
 
 def convert(source: Path, reference: Path, output: Path) -> None:
@@ -149,7 +135,7 @@ def whisper_step(run: Run) -> Step:
             "data": [str(run.datadir / part) for part in parts],
             "outputs": outputs,
         },
-        free={"nj": run.nj, "parallel": run.parallel, "ngpu": run.gpu, "card": (run.corpus_name, run.command)},
+        free={"nj": run.nj, "parallel": run.parallel, "ngpu": run.gpu},
         inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
         outputs=outputs,
         preload=["espnet_ext.whisper.lists"],
@@ -163,12 +149,8 @@ def decode_parts(
     nj: int,
     parallel: Path | None,
     ngpu: int,
-    card: tuple[str, str],
 ) -> None:
-    """Make the lists of each data dir, with logs in a folder named after its file of lists, and a card for all.
-
-    ``card``: the corpus and the command, for those who get the lists.
-    """
+    """Make the lists of each data dir, with logs in a folder named after its file of lists."""
     from espnet_ext.text.nbest import write_nbest
     from espnet_ext.whisper.lists import FirstPass, make_lists
 
@@ -179,7 +161,6 @@ def decode_parts(
         write_nbest(output, lists)
         short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
         print(f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} -> {output}")
-    write_card(outputs[0].parent, outputs, *card, read_yaml(config))
 
 
 def statistics(run: Run) -> None:

@@ -21,7 +21,7 @@ from espnet_ext.rescore.weights import (
     tune,
     write_tuned,
 )
-from espnet_ext.text.nbest import NBest, word_errors, words_of_reference, write_nbest
+from espnet_ext.text.nbest import NBest, words_of_reference, write_nbest
 from espnet_ext.work.files import refuse_input
 
 # New scores of each hypothesis of each list, in the order given.
@@ -109,16 +109,6 @@ class Outcome:
     before: list[NBest]
     after: list[NBest]
 
-    @property
-    def changed(self) -> int:
-        """Number of lists whose best text has changed."""
-        return sum(old.hyps[0].text != new.hyps[0].text for old, new in zip(self.before, self.after, strict=True))
-
-    @property
-    def can_be_scored(self) -> bool:
-        """Whether all lists have references, and some of them words."""
-        return all(nbest.ref is not None for nbest in self.before) and any(nbest.ref for nbest in self.before)
-
 
 def rescore(
     job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, log: Callable[[str], None] = print
@@ -141,7 +131,8 @@ def rescore(
         The result; None of several processes.
     """
     if ngpu > 1:
-        return launch(rescore, ngpu, job, models, ngpu=1, log=log)
+        launch(rescore, ngpu, job, models, ngpu=1, log=log)
+        return None
     log, names = main_prints(log), [model.label for model in models]
     for model in models:  # the last one too, before the first has scored all lists
         check_model_path(model.path)
@@ -171,12 +162,9 @@ def rescore(
         tuned, curves = tune(scored if same else tuned_on, names, [str(path) for path in job.tune_on])
         weights = tuned.weights
     after = [rerank(nbest, weights) for nbest in scored]
-    if is_main():
-        begin_output(job.output)
-        if tuned:
-            write_tuning(job.output, tuned, curves)
-        write_lists(job.output, after)
     outcome = Outcome(weights, tuned, curves, lists, after)
+    if is_main():
+        write_outcome(job.output, outcome)
     for line in outcome_lines(outcome):
         log(line)
     return outcome
@@ -202,12 +190,14 @@ def outcome_lines(outcome: Outcome) -> list[str]:
                 f"  the same for {name} from {low:.6g} to {high:.6g}; {_rate(ends[0], tuned.words)} without it, "
                 f"{_rate(ends[-1], tuned.words)} by it alone"
             )
-    lines.append(f"{len(outcome.after)} lists; the best hypothesis has changed in {outcome.changed} of them")
-    if outcome.can_be_scored:
-        (before, words), (after, _) = best_errors(outcome.before), best_errors(outcome.after)
-        bound = oracle_errors(outcome.before)[-1]
-        rates = f"WER {_rate(before, words)} -> {_rate(after, words)} (oracle {_rate(bound, words)})"
-        lines.append(f"{rates} of {words} words")
+    pairs = list(zip(outcome.before, outcome.after, strict=True))
+    changed = sum(old.hyps[0].text != new.hyps[0].text for old, new in pairs)
+    lines.append(f"{len(pairs)} lists; the best hypothesis has changed in {changed} of them")
+    if all(nbest.ref is not None for nbest in outcome.before) and any(nbest.ref for nbest in outcome.before):
+        before, after = oracle_errors(outcome.before), oracle_errors(outcome.after, 1)
+        words = sum(len(words_of_reference(nbest)) for nbest in outcome.before)
+        rates = [_rate(errors, words) for errors in (before[0], after[0], before[-1])]
+        lines.append(f"WER {rates[0]} -> {rates[1]} (oracle {rates[2]}) of {words} words")
     return lines
 
 
@@ -228,11 +218,6 @@ def add_scores(lists: Sequence[NBest], score: ListScorer, name: str) -> list[NBe
     ]
 
 
-def best_errors(lists: Sequence[NBest]) -> tuple[int, int]:
-    """Return the word errors of the best hypotheses, and the number of words in the references."""
-    return sum(word_errors(nbest)[0] for nbest in lists), sum(len(words_of_reference(nbest)) for nbest in lists)
-
-
 def check_output(folder: Path, inputs: Iterable[Path | None]) -> None:
     """Refuse a folder in which a second pass would replace what it reads, or what it has not written."""
     if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
@@ -245,30 +230,24 @@ def check_output(folder: Path, inputs: Iterable[Path | None]) -> None:
         raise InputError(f"{other}: was not written by rescore, and would be replaced: name another folder")
 
 
-def begin_output(folder: Path) -> None:
-    """Mark a folder as that of a second pass, and remove the results of an earlier one."""
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Write the results of a second pass into its folder, in the place of those of an earlier one."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in RESULTS:
         (folder / name).unlink(missing_ok=True)
     (folder / MARK).touch()
+    if tuned := outcome.tuned:
+        from espnet_ext.rescore.figures import draw_curves  # matplotlib takes a second to import
+        from espnet_ext.work.plot_style import save_png
 
-
-def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
-    """Write ``nbest.jsonl``, ``text`` with the best hypotheses, and ``ref`` if all lists have references."""
-    write_nbest(folder / "nbest.jsonl", lists)
-    write_table(folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in lists})
-    references = {nbest.utt_id: nbest.ref for nbest in lists if nbest.ref is not None}
-    if len(references) == len(lists):
+        write_tuned(folder / "interpolation.json", tuned)
+        title = ", ".join(Path(path).stem for path in tuned.tuned_on)
+        save_png(draw_curves(outcome.curves, tuned, title), folder / "curve.png")
+    write_nbest(folder / "nbest.jsonl", outcome.after)
+    write_table(folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after})
+    references = {nbest.utt_id: nbest.ref for nbest in outcome.after if nbest.ref is not None}
+    if len(references) == len(outcome.after):
         write_table(folder / "ref", references)
-
-
-def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -> None:
-    """Write ``interpolation.json`` and ``curve.png``."""
-    from espnet_ext.rescore.figures import draw_curves  # matplotlib takes a second to import
-    from espnet_ext.work.plot_style import save_png
-
-    write_tuned(folder / "interpolation.json", tuned)
-    save_png(draw_curves(curves, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
 
 
 def _read_development(job: SecondPass, names: Collection[str], log: Callable[[str], None]) -> list[NBest]:
@@ -281,7 +260,8 @@ def _read_development(job: SecondPass, names: Collection[str], log: Callable[[st
     for path, reference in zip(job.tune_on, references, strict=True):
         own = _without_scores(path, read_lists(path, reference, job.form), names)
         try:
-            best_errors(own)
+            for nbest in own:
+                words_of_reference(nbest)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         for warning in warnings_of(own, path) if path != job.nbest else ():

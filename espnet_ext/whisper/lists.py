@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import batched
+from itertools import batched, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -148,9 +148,9 @@ def _references(data: Path, audio: Mapping[str, str]) -> dict[str, str]:
     if not path.exists():
         return {}
     table = read_table(path)
-    missing = next((utterance for utterance in audio if utterance not in table), None)
-    if missing:
-        raise InputError(f"{path}: {missing} of wav.scp is missing: add its transcript, or drop the utterance")
+    for utterance in audio:
+        if utterance not in table:
+            raise InputError(f"{path}: {utterance} of wav.scp is missing: add its transcript, or drop the utterance")
     return table
 
 
@@ -258,8 +258,8 @@ def decode_utterances(
 ) -> list[list[Scored]]:
     """Return the ``count`` best texts of each utterance that differ after normalisation, or fewer.
 
-    Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded one by one, as if they were
-    independent: a text joins one text of each piece, and its log-probability is the sum of theirs.
+    Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded as if they were independent: a
+    text joins one text of each piece, and its log-probability is the sum of theirs.
 
     Args:
         utterances: samples of each, shape (samples,).
@@ -271,19 +271,17 @@ def decode_utterances(
         threads: calls of ``decode`` at the same time.
         rate: the sampling rate in Hz.
     """
-    pieces = [
-        (number, index, piece)
-        for number, samples in enumerate(utterances)
-        for index, piece in enumerate(cut(samples, longest * rate, round(_QUIET * rate)))
-    ]
-    batches = list(batched(sorted(pieces, key=lambda piece: len(piece[2])), batch))
+    cuts = [cut(samples, longest * rate, round(_QUIET * rate)) for samples in utterances]
+    pieces = [piece for own in cuts for piece in own]
+    order = sorted(range(len(pieces)), key=lambda index: len(pieces[index]))
+    batches = list(batched(order, batch))
     with ThreadPoolExecutor(threads) as pool:
-        results = list(pool.map(lambda part: decode([samples for _, _, samples in part]), batches))
-    found: list[dict[int, list[Scored]]] = [{} for _ in utterances]
+        results = list(pool.map(lambda part: decode([pieces[index] for index in part]), batches))
+    found: dict[int, Sequence[Scored]] = {}
     for part, texts in zip(batches, results, strict=True):
-        for (number, index, _), own in zip(part, texts, strict=True):
-            found[number][index] = distinct_texts(own, rules)
-    return [combine([own[index] for index in sorted(own)], count) for own in found]
+        found |= zip(part, texts, strict=True)
+    in_order = (distinct_texts(found[index], rules) for index in range(len(pieces)))
+    return [combine(list(islice(in_order, len(own))), count) for own in cuts]
 
 
 def distinct_texts(found: Iterable[Scored], rules: Callable[[str], str]) -> list[Scored]:

@@ -20,7 +20,7 @@ from espnet_ext.whisper.model import RATE, TRAINED_WINDOW, inside
 WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
 
 
-def transcribe(network: Any, path: Path, language: str = "en") -> Iterator[Segment]:
+def transcribe(network: Any, path: Path, language: str) -> Iterator[Segment]:
     """Recognise a recording in Whisper's own manner."""
     with opened(path, RATE) as recording:
         samples = recording.read(0, recording.length)
@@ -30,9 +30,7 @@ def transcribe(network: Any, path: Path, language: str = "en") -> Iterator[Segme
     return lines_of(Word(word.word.strip(), word.start, word.end, word.probability) for word in _words(segments))
 
 
-def transcribe_windows(
-    network: Any, audio: RecordingAudio, windowing: Windowing = WINDOWS, language: str = "en"
-) -> Iterator[Segment]:
+def transcribe_windows(network: Any, audio: RecordingAudio, windowing: Windowing, language: str) -> Iterator[Segment]:
     """Recognise a recording at 16 kHz in windows."""
     for window in windowing.cut(audio.name, audio.length / RATE):
         first = round(window.start * RATE)

@@ -7,11 +7,12 @@ import torch
 from bench_latency import ScorerKind, make_scorers
 
 from espnet_ext.rescore.training.lm_training import LmSettings
-from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
+from espnet_ext.rescore.training.mwer import MwerLoss, backward, make_examples
 from espnet_ext.rescore.training.mwer_training import MwerSettings
 from espnet_ext.rescore.training.small_models import SmallModel
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.reading import load_tables
+from espnet_ext.text.nbest import Hypothesis, NBest
 from espnet_ext.whisper.lists import FirstPass
 from espnet_ext.work.settings import checked
 
@@ -47,7 +48,7 @@ def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale
 
 def test_the_papers_models_take_a_step():
     """Two hypotheses of an utterance; every parameter that the score depends on has a gradient."""
-    batch = [Example("u1", ("w1 w2 w3", "w1 w4"), (-1.0, -2.0), (1, 0), "w1 w4")]
+    batch = make_examples([NBest("u1", (Hypothesis("w1 w2 w3", -1.0), Hypothesis("w1 w4", -2.0)), "w1 w4")])
     sizes = {}
     for kind, scorer in make_scorers():
         if kind.pooling == "attention":

@@ -70,7 +70,6 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
     text = (tmp_path / "exp/first_pass/seed1/decode_default/test-clean/text").read_text()
     (first, *_) = (json.loads(line) for line in (tmp_path / "test-clean.jsonl").read_text().splitlines())
     assert f"{first['utt_id']} {first['hyps'][0]['text']}".strip() in text.splitlines()
-    assert "nbest_lists" in (tmp_path / "exp/lists/README.md").read_text()
 
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.rescore.models.language_model import LmScorer, begin_and_end
-from espnet_ext.rescore.models.prefix_trees import Rows, TreeLimit, inputs_of, padded, to_rows
+from espnet_ext.rescore.models.prefix_trees import Rows, inputs_of, padded, to_rows, tree_limit
 from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
 
@@ -22,6 +23,10 @@ class CausalChunk:
 
     rows: Rows
     targets: torch.Tensor
+
+    @property
+    def ids(self) -> torch.Tensor:
+        return self.rows.ids
 
 
 class CausalScorer(LmScorer):
@@ -38,17 +43,20 @@ class CausalScorer(LmScorer):
 
     Attributes:
         plain: whether the vocabulary can be computed in blocks.
-        tree_limit: most nodes of a tree; 0 for one hypothesis per row.
     """
 
     name = "causal"
-    tree_limit = TreeLimit()
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, casing: str = "as-is"):
         begin, self.end = begin_and_end(tokenizer)
         super().__init__(model, tokenizer, casing, ([begin], []))
         self.known([begin, self.end])
         self.plain = is_plain(model)
+
+    @cached_property
+    def tree_limit(self) -> int:
+        """Return the most nodes of a tree, found out where the model runs; 0 for one hypothesis per row."""
+        return tree_limit(self.model)
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[CausalChunk]:
         """Return forward passes over the hypotheses of all lists."""
@@ -58,9 +66,6 @@ class CausalScorer(LmScorer):
             CausalChunk(rows, torch.from_numpy(padded([following[hyp] for hyp in rows.hyps.tolist()])))
             for rows in to_rows(numbered, self.tree_limit, self.budget)
         ]
-
-    def positions(self, chunk: CausalChunk) -> int:
-        return chunk.rows.ids.numel()
 
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
         """Return log-probabilities of tokens, (n,), and the numbers of their hypotheses, (n,)."""

@@ -221,11 +221,10 @@ class LmScorer(torch.nn.Module):
         self.size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[Any]:
-        """Return forward passes over lists of hypotheses, which are numbered through all of the lists."""
-        raise NotImplementedError
+        """Return forward passes over lists of hypotheses, which are numbered through all of the lists.
 
-    def positions(self, chunk: Any) -> int:
-        """Return the positions of a forward pass, padding included."""
+        Each has ``ids``, the token ids with padding, (rows, positions).
+        """
         raise NotImplementedError
 
     def precision(self) -> torch.autocast:

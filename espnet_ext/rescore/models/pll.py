@@ -1,7 +1,6 @@
 """Pseudo-log-likelihoods of a masked language model (P3, eq. 3)."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +8,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.language_model import LmScorer, surrounding
-from espnet_ext.rescore.models.last_layer import computes_again, only_at, takes_one_position
 from espnet_ext.rescore.models.prefix_trees import in_batches, padded
 from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
@@ -47,7 +45,6 @@ class PllScorer(LmScorer):
 
     Attributes:
         plain: whether the vocabulary can be computed in blocks.
-        narrow: whether the end of the last layer can be computed at masked positions alone.
     """
 
     name = "pll"
@@ -61,7 +58,6 @@ class PllScorer(LmScorer):
         if self.padding >= self.size:  # it is masked, so that any token will do
             self.padding = 0
         self.plain = is_plain(model)
-        self.narrow = takes_one_position(model)
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[MaskedChunk]:
         """Return forward passes over the masked copies of all lists' hypotheses, grouped by length."""
@@ -77,24 +73,15 @@ class PllScorer(LmScorer):
         batches = in_batches([len(ids) for _, ids in copies], self.budget)
         return [_chunk([(*copies[index], found[copies[index]]) for index in batch]) for batch in batches]
 
-    def positions(self, chunk: MaskedChunk) -> int:
-        return chunk.ids.numel()
-
     def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
         """Return log-probabilities of tokens under the mask, (n,), and the numbers of their hypotheses, (n,)."""
         device = self.model.device
         ids, masked = chunk.ids.to(device), chunk.masked.to(device)
         real = ids >= 0
         inputs = {"input_ids": ids.masked_fill(~real, self.padding), "attention_mask": real.long()}
-        indices, targets = chunk.copies.to(device), chunk.targets.to(device)
-        narrow = self.narrow and not computes_again(self.model)
-        if narrow:
-            chosen = torch.ones_like(masked, dtype=torch.bool).unsqueeze(1)
-        else:
-            chosen = torch.zeros_like(ids, dtype=torch.bool)
-            chosen[torch.arange(len(ids), device=device), masked] = True
-        with only_at(self.model, masked) if narrow else nullcontext():
-            terms = log_probs(self.model, chosen, indices, targets, self.plain, **inputs)
+        chosen = torch.zeros_like(real)
+        chosen[torch.arange(len(ids), device=device), masked] = True
+        terms = log_probs(self.model, chosen, chunk.copies.to(device), chunk.targets.to(device), self.plain, **inputs)
         return terms, chunk.hyps.to(device)
 
 

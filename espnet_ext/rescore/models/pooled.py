@@ -1,6 +1,7 @@
 """RescoreGPT and RescoreBERT: a score from a model's hidden states, without its vocabulary (P3, eq. 10 to 12)."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ from espnet_ext.rescore.models.language_model import (
     reads_both_ways,
     surrounding,
 )
-from espnet_ext.rescore.models.prefix_trees import Rows, TreeLimit, hidden_states, to_rows
+from espnet_ext.rescore.models.prefix_trees import Rows, hidden_states, to_rows, tree_limit
 
 HEAD = "pooling.safetensors"
 
@@ -77,13 +78,9 @@ class PooledScorer(LmScorer):
         tokenizer: its tokenizer.
         casing: a key of ``CASINGS``.
         pooling: "last" (causal models), "cls" (bidirectional models) or "attention"; by default "last" or "cls".
-
-    Attributes:
-        tree_limit: most nodes of a tree; 0 for one hypothesis per row.
     """
 
     name = "pooled"
-    tree_limit = TreeLimit()
 
     def __init__(
         self,
@@ -104,12 +101,14 @@ class PooledScorer(LmScorer):
         size = model.config.hidden_size
         self.head = AttentionHead(size) if pooling == "attention" else TokenHead(size, 0 if both_ways else -1)
 
+    @cached_property
+    def tree_limit(self) -> int:
+        """Return the most nodes of a tree, found out where the model runs; 0 for one hypothesis per row."""
+        return tree_limit(self.model)
+
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[Rows]:
         """Return forward passes over the hypotheses of all lists."""
         return to_rows(self.encode(lists), self.tree_limit, self.budget)
-
-    def positions(self, chunk: Rows) -> int:
-        return chunk.ids.numel()
 
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Return scores of hypotheses, (n,), and their numbers, (n,)."""

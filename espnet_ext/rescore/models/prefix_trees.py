@@ -187,23 +187,6 @@ def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
     return states(model, real, False, **inputs_of(model, rows))[0]
 
 
-class TreeLimit:
-    """An attribute of a scorer: :func:`tree_limit` of its model where it runs; a number may be set instead.
-
-    It is found out when it is needed, and again after a move: kernels of a GPU and half precision may differ.
-    """
-
-    def __get__(self, scorer: Any, owner: type) -> int:
-        known = scorer.__dict__.setdefault("_tree_limits", {})
-        key = "set" if "set" in known else (scorer.model.device, scorer.model.dtype)
-        if key not in known:
-            known[key] = tree_limit(scorer.model)
-        return int(known[key])
-
-    def __set__(self, scorer: Any, limit: int) -> None:
-        scorer.__dict__.setdefault("_tree_limits", {})["set"] = limit
-
-
 def tree_limit(model: PreTrainedModel) -> int:
     """Return how many nodes a tree may have for this model; 0 if it cannot score trees.
 

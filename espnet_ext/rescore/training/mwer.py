@@ -23,35 +23,19 @@ RandomState = tuple[torch.Tensor, torch.Tensor | None]  # of the CPU, and of the
 
 @dataclass(frozen=True)
 class Example:
-    """One utterance as MWER training uses it.
+    """An N-best list, and E(y_i, y*) of each hypothesis: its word errors."""
 
-    Attributes:
-        utt_id: its id, for messages.
-        texts: its hypotheses.
-        first_pass: log P_AM of each, natural logarithm.
-        errors: E(y_i, y*) of each: word errors.
-        reference: the transcript.
-    """
-
-    utt_id: str
-    texts: tuple[str, ...]
-    first_pass: tuple[float, ...]
+    nbest: NBest
     errors: tuple[int, ...]
-    reference: str
+
+    @property
+    def texts(self) -> list[str]:
+        return [hyp.text for hyp in self.nbest.hyps]
 
 
 def make_examples(lists: Sequence[NBest]) -> list[Example]:
     """Return training examples of N-best lists. Texts are compared as they are: normalise them first."""
-    return [
-        Example(
-            utt_id=nbest.utt_id,
-            texts=tuple(hyp.text for hyp in nbest.hyps),
-            first_pass=tuple(hyp.score for hyp in nbest.hyps),
-            errors=tuple(errors),
-            reference=nbest.ref or "",
-        )
-        for nbest, errors in zip(lists, errors_of_lists(lists), strict=True)
-    ]
+    return [Example(nbest, tuple(own)) for nbest, own in zip(lists, errors_of_lists(lists), strict=True)]
 
 
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
@@ -96,13 +80,14 @@ class MwerLoss:
 
     def texts(self, batch: Sequence[Example]) -> list[list[str]]:
         """Return the texts to score: each utterance's hypotheses, and its reference at the end if the loss needs it."""
-        return [[*item.texts, item.reference] if self.ce_weight else list(item.texts) for item in batch]
+        return [item.texts + [item.nbest.ref or ""] * bool(self.ce_weight) for item in batch]
 
     def mwer(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
         """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`; ignore the score of the reference."""
+        first = [lm.new_tensor([hyp.score for hyp in item.nbest.hyps]) for lm, item in zip(scores, batch, strict=True)]
         scaled = [
-            self.posterior_scale * (lm[: len(item.texts)] + self.first_pass_weight * lm.new_tensor(item.first_pass))
-            for lm, item in zip(scores, batch, strict=True)
+            self.posterior_scale * (lm[: len(am)] + self.first_pass_weight * am)
+            for lm, am in zip(scores, first, strict=True)
         ]
         errors = [expected_errors(own, own.new_tensor(item.errors)) for own, item in zip(scaled, batch, strict=True)]
         effective = [effective_hypotheses(own.detach()) for own in scaled]
@@ -138,7 +123,7 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
     lists = loss.texts(batch)
     chunks = scorer.chunks(lists)
     device = next(scorer.parameters()).device
-    again = len(chunks) - graphs_at_once([scorer.positions(chunk) for chunk in chunks], scorer.budget)
+    again = len(chunks) - graphs_at_once([chunk.ids.numel() for chunk in chunks], scorer.budget)
     start = random_state(device)
     with torch.no_grad():
         parts = [scorer(chunk) for chunk in chunks[:again]]
@@ -178,8 +163,8 @@ def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> N
     for lm, item in zip(scores, batch, strict=True):
         if not lm.isfinite().all():
             raise InputError(
-                f"{item.utt_id}: the language model gives a score that is not finite: training has diverged (lower the "
-                "learning rate), or its weights are broken"
+                f"{item.nbest.utt_id}: the language model gives a score that is not finite: training has diverged "
+                "(lower the learning rate), or its weights are broken"
             )
 
 
@@ -188,17 +173,12 @@ def random_state(device: torch.device) -> RandomState:
     return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
 
 
-def set_random_state(state: RandomState, device: torch.device) -> None:
-    """Restore what :func:`random_state` returned."""
-    cpu, cuda = state
-    torch.set_rng_state(cpu)
-    if cuda is not None:
-        torch.cuda.set_rng_state(cuda, device)
-
-
 @contextmanager
 def replayed(state: RandomState, device: torch.device) -> Iterator[None]:
     """Draw random numbers from ``state`` inside the block; afterwards continue as if nothing had been drawn."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        set_random_state(state, device)
+        cpu, cuda = state
+        torch.set_rng_state(cpu)
+        if cuda is not None:
+            torch.cuda.set_rng_state(cuda, device)
         yield

@@ -114,8 +114,7 @@ def train_mwer(
         raise InputError(
             "a pooled scorer has no cross-entropy, since its scores are not probabilities: leave ce_weight at 0"
         )
-    lists, dev_lists = ([with_words(nbest) for nbest in each] for each in (lists, dev_lists))
-    examples, dev = make_examples(lists), make_examples(dev_lists)
+    examples, dev = (make_examples([with_words(nbest) for nbest in each]) for each in (lists, dev_lists))
     if not dev:
         raise InputError("there are no development lists to choose the model by")
     check_lengths(scorer, examples, loss)
@@ -138,7 +137,7 @@ def train_mwer(
         module=scorer,
         examples=examples,
         backward=lambda batch: backward(scorer, batch, loss),
-        evaluate=lambda: evaluate(scorer, dev_lists, dev, loss),
+        evaluate=lambda: evaluate(scorer, dev, loss),
         best_by=("wer", "mwer"),
         save=scorer.save,
     )
@@ -153,7 +152,7 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) ->
         try:
             scorer.encode(block)
         except HypothesisError as error:
-            raise InputError(f"{items[start + error.list_of(block)].utt_id}: {error}") from None
+            raise InputError(f"{items[start + error.list_of(block)].nbest.utt_id}: {error}") from None
 
 
 def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
@@ -188,20 +187,15 @@ def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
     return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), [SCORES])[0].weights[FIRST_PASS]
 
 
-def evaluate(scorer: LmScorer, lists: Sequence[NBest], examples: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
+def evaluate(scorer: LmScorer, examples: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
     """Measure how well a scorer in evaluation mode rescores lists.
-
-    Args:
-        scorer: the scorer.
-        lists, examples: the same lists twice.
-        loss: whose lambda and posteriors are used.
 
     Returns:
         ``wer`` in percent with lambda tuned on these lists, ``lambda``, ``wer_fixed`` with the lambda of the loss, and
         with the posteriors of the loss ``mwer``, the expected word errors per utterance, and ``effective``, the
         hypotheses that share them.
     """
-    scored = scored_lists(scorer, lists)
+    scored = scored_lists(scorer, [item.nbest for item in examples])
     tuned, curves = tune(scored, [SCORES])
     scores = [torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64) for nbest in scored]
     return {

@@ -28,7 +28,8 @@ def by_hand(model, tokenizer, text):
 
 
 @torch.no_grad()
-def test_a_score_is_the_sum_over_tokens_and_the_end(causal_model):
+def test_a_score_is_the_sum_over_tokens_and_the_end(causal_model, monkeypatch):
+    monkeypatch.setattr(vocabulary, "BLOCK", 7)
     _, model, tokenizer = causal_model
     scorer = CausalScorer(model, tokenizer)
     for texts, scores in zip(LISTS, score_lists(scorer, LISTS), strict=True):
@@ -85,19 +86,6 @@ def test_gradients_are_those_of_the_padded_batch(causal_model):
         found.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
     assert found[0].abs().max() > 0.1
     torch.testing.assert_close(*found, rtol=tolerance, atol=tolerance)
-
-
-def test_logits_that_are_bounded_afterwards_are_the_models_own(causal_model):
-    family, model, tokenizer = causal_model
-    assert CausalScorer(model, tokenizer).plain == (family != "gemma2")
-
-
-def test_a_vocabulary_of_several_blocks(monkeypatch, causal_model):
-    _, model, tokenizer = causal_model
-    wanted = score_lists(CausalScorer(model, tokenizer), LISTS)
-    monkeypatch.setattr(vocabulary, "BLOCK", 7)
-    for found, expected in zip(score_lists(CausalScorer(model, tokenizer), LISTS), wanted, strict=True):
-        assert found == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_tokenizer_without_ends_is_refused(causal_model):

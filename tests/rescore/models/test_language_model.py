@@ -23,11 +23,6 @@ def test_without_a_network_the_hub_is_named_not_the_name(offline):
         load(AutoModelForCausalLM, "gpt2")
 
 
-def test_a_folder_without_a_model(tmp_path):
-    with pytest.raises(InputError, match="give a folder written by transformers, or a name on the hub$"):
-        config_of(tmp_path)
-
-
 def test_attempts_of_the_client_are_not_shown(caplog):
     logger = hub_logging.get_logger("huggingface_hub.utils._http")
     logger.warning("before")

@@ -13,7 +13,7 @@ from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.lora import Lora, prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
-from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
+from espnet_ext.rescore.training.mwer import MwerLoss, backward, make_examples
 from espnet_ext.rescore.training.mwer_training import train_rescorer
 from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
@@ -121,11 +121,12 @@ def test_an_adapted_models_matrices_are_trained_on_by_mwer(llama, tmp_path, monk
         load_lm(model)
 
 
-BATCH = [
-    Example("a", ("the cat sat", "a cat sat on"), (-1.0, -1.5), (0, 2), "the cat sat"),
-    Example("b", ("on the mat", "on mat", "mat"), (-2.0, -1.0, -3.0), (0, 1, 2), "on the mat"),
-    Example("c", ("cat", "the cat"), (-1.0, -1.1), (1, 0), "the cat"),
+BATCH_LISTS = [
+    NBest("a", (Hypothesis("the cat sat", -1.0), Hypothesis("a cat sat on", -1.5)), "the cat sat"),
+    NBest("b", (Hypothesis("on the mat", -2.0), Hypothesis("on mat", -1.0), Hypothesis("mat", -3.0)), "on the mat"),
+    NBest("c", (Hypothesis("cat", -1.0), Hypothesis("the cat", -1.1)), "the cat"),
 ]
+BATCH = make_examples(BATCH_LISTS)
 
 
 def gradients(scorer: CausalScorer) -> dict[str, torch.Tensor]:

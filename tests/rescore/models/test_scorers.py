@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 import torch
@@ -7,7 +8,6 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
-from espnet_ext.rescore.second_pass import LanguageModel
 from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 
 LISTS = [["THE CAT SAT", "the cat sat on  the mat", ""], [], ["cat"]]
@@ -70,8 +70,6 @@ def test_a_folder_of_transformers_is_scored_by_its_kind(gpt2, bert):
 def test_a_model_without_a_trained_pooling_layer_does_not_score(gpt2):
     with pytest.raises(InputError, match="gpt2: has no trained pooling layer.* train it .*, or score by another"):
         load_lm(gpt2, "pooled")
-    with pytest.raises(InputError, match="gpt2: has no trained pooling layer"):
-        LanguageModel(str(gpt2), "lm", scorer="pooled", pooling="attention").load()
 
 
 def test_an_adapted_model_may_become_pooled_but_not_back(gpt2, tmp_path):
@@ -135,20 +133,12 @@ def test_scores_that_are_no_numbers_are_refused(gpt2):
         score_lists(scorer, [[], ["cat"]], ["utt1", "utt2"])
 
 
-def test_a_hypothesis_that_is_too_long_is_named(gpt2):
-    with pytest.raises(
-        InputError, match='N-best list 3: hypothesis "cat cat cat .*": 71 tokens, but the model takes 64'
-    ):
-        score_lists(load_lm(gpt2), [["cat"], [], ["cat", "cat " * 70]])
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
         ("gpt2", {"scorer": "pll"}, "scorer pll does not fit this model: it is causal"),
         ("bert", {"scorer": "causal"}, "scorer causal does not fit this model: it is bidirectional"),
         ("bert", {"scorer": "ppl"}, "scorer ppl: choose one of causal, pll, pooled"),
-        ("bert", {"scorer": "pooled", "pooling": "last"}, "pooling last: for bert choose cls or attention"),
     ],
 )
 def test_wrong_options_are_refused(name, options, message, request):
@@ -156,31 +146,26 @@ def test_wrong_options_are_refused(name, options, message, request):
         load_lm(request.getfixturevalue(name), **options, new_layer=True)
 
 
+def one_layer_more(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"n_layer": 3}))
+
+
 @pytest.mark.parametrize(
-    "fault", ["no folder", "no config", "no weights", "broken weights", "no tokenizer", "settings"]
+    "spoil",
+    [
+        shutil.rmtree,
+        one_layer_more,
+        lambda folder: (folder / "config.json").unlink(),
+        lambda folder: (folder / "model.safetensors").unlink(),
+        lambda folder: (folder / "model.safetensors").write_bytes(b"xx"),
+        lambda folder: (folder / "scorer.json").write_text("{"),
+        lambda folder: [path.unlink() for path in folder.glob("tokenizer*")],
+    ],
 )
-def test_broken_folders_are_refused_in_one_line(gpt2, fault, tmp_path):
-    folder = gpt2
-    if fault == "no folder":
-        folder = tmp_path / "nowhere"
-    elif fault == "settings":
-        (folder / "scorer.json").write_text("{")
-    elif fault == "broken weights":
-        (folder / "model.safetensors").write_bytes(b"xx")
-    elif fault == "no tokenizer":
-        for path in folder.glob("tokenizer*"):
-            path.unlink()
-    else:
-        (folder / {"no config": "config.json", "no weights": "model.safetensors"}[fault]).unlink()
-    with pytest.raises(InputError) as caught:
-        load_lm(folder)
-    assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
-
-
-def test_weights_that_are_missing_or_too_few_are_refused(gpt2, make_causal, tmp_path):
-    config = json.loads((gpt2 / "config.json").read_text())
-    (gpt2 / "config.json").write_text(json.dumps(config | {"n_layer": 3}))
-    with pytest.raises(InputError, match="weights of GPT2LMHeadModel are missing"):
+def test_broken_folders_are_refused_in_one_line(gpt2, spoil):
+    spoil(gpt2)
+    with pytest.raises(InputError, match=f"^{gpt2}[^\n]*$"):
         load_lm(gpt2)
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.lora import Lora
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer_training import MwerSettings
@@ -13,48 +12,42 @@ NEEDED = {"batch_size": 4, "lm": "gpt2"}
 NAN, INFINITE = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"learning_rate": 1.0}, "x: unknown key 'learning_rate'"),
-        ({"lr": "1e-5"}, "x: lr: .*write 1.0e-5"),
-        ({"lr": NAN}, "x: lr: "),
-        ({"batch_size": True}, "x: batch_size: "),
-        ({"max_steps": 0}, "x: max_steps: "),
-        ({"warmup_steps": -1}, "x: warmup_steps: "),
-        ({"schedule": "up"}, "x: schedule: "),
-        ({"lm": None}, "lm is missing"),
-        ({"lm": 3}, "x: lm: "),
-        ({"scorer": "ppl"}, "x: scorer: "),
-        ({"pooling": "max"}, "x: pooling: "),
-        ({"dtype": "int4"}, "x: dtype: "),
-        ({"amp": "yes please"}, "x: amp: "),
-        ({"ce_weight": INFINITE}, "x: ce_weight: "),
-        ({"posterior_scale": 0}, "x: posterior_scale: "),
-        ({"lora": {"rank": 8}}, "x: lora: unknown key 'rank'"),
-        ({"lora": {"r": 0}}, "x: lora.r: "),
-        ({"lora": {"dropout": 1.0}}, "x: lora.dropout: "),
-        ({"lora": {"targets": "q_proj"}}, "x: lora.targets: "),
-    ],
-)
-def test_bad_settings_of_mwer_training_are_refused(values, message):
-    with pytest.raises(InputError, match=message) as caught:
-        checked(MwerSettings, NEEDED | values, "x")
-    assert "\n" not in str(caught.value)
+MWER = [
+    ({"learning_rate": 1.0}, "x: unknown key 'learning_rate'"),
+    ({"lr": "1e-5"}, "x: lr: .*write 1.0e-5"),
+    ({"lr": NAN}, "x: lr: "),
+    ({"batch_size": True}, "x: batch_size: "),
+    ({"max_steps": 0}, "x: max_steps: "),
+    ({"warmup_steps": -1}, "x: warmup_steps: "),
+    ({"schedule": "up"}, "x: schedule: "),
+    ({"lm": None}, "lm is missing"),
+    ({"lm": 3}, "x: lm: "),
+    ({"scorer": "ppl"}, "x: scorer: "),
+    ({"pooling": "max"}, "x: pooling: "),
+    ({"dtype": "int4"}, "x: dtype: "),
+    ({"amp": "yes please"}, "x: amp: "),
+    ({"ce_weight": INFINITE}, "x: ce_weight: "),
+    ({"posterior_scale": 0}, "x: posterior_scale: "),
+    ({"lora": {"rank": 8}}, "x: lora: unknown key 'rank'"),
+    ({"lora": {"r": 0}}, "x: lora.r: "),
+    ({"lora": {"dropout": 1.0}}, "x: lora.dropout: "),
+    ({"lora": {"targets": "q_proj"}}, "x: lora.targets: "),
+]
+ON_TEXT = [
+    ({"sentences": 0}, "sentences: "),
+    ({"mask_probability": 1}, "mask_probability: "),
+    ({"scorer": "pooled"}, "scorer: must be one of causal, pll"),
+    ({"pooling": "cls"}, "unknown key 'pooling'"),
+]
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"sentences": 0}, "sentences: "),
-        ({"mask_probability": 1}, "mask_probability: "),
-        ({"scorer": "pooled"}, "scorer: must be one of causal, pll"),
-        ({"pooling": "cls"}, "unknown key 'pooling'"),
-    ],
+    ("kind", "values", "message"),
+    [(kind, *row) for kind, rows in ((MwerSettings, MWER), (LmSettings, ON_TEXT)) for row in rows],
 )
-def test_bad_settings_of_training_on_text_are_refused(values, message):
-    with pytest.raises(SettingError, match=message):
-        checked(LmSettings, NEEDED | values, "x")
+def test_bad_settings_are_refused(kind, values, message):
+    with pytest.raises(SettingError, match=f"^[^\n]*{message}[^\n]*$"):
+        checked(kind, NEEDED | values, "x")
 
 
 def test_what_is_missing_is_named():

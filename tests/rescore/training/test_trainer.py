@@ -163,13 +163,6 @@ def test_divergence_is_said(tmp_path):
         line.train(tmp_path)
 
 
-def test_no_examples(tmp_path):
-    line = Line()
-    line.examples = []
-    with pytest.raises(InputError, match="no examples"):
-        line.train(tmp_path)
-
-
 def test_digests_tell_models_and_texts_apart():
     assert digest(["ab", "c"]) != digest(["a", "bc"])
     line, other = Line().module, Line().module
