@@ -4,17 +4,16 @@ Errors are counted over whole utterances and recordings. The alignment of a reco
 reference, so that people can read it. An inserted word belongs to the turn of the word before it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Pairs, cp_pairs, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import Pair, align, check_alignable
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
 from espnet_ext.scoring.recordings import recognised_texts, recorded_turns
-from espnet_ext.scoring.score import refuse, split_units
+from espnet_ext.scoring.score import check_ids, split_units
 from espnet_ext.text.transcripts import Transcripts
 from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
 
@@ -107,7 +106,8 @@ def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcript
     if measure.rate in BY_SPEAKER:
         return _by_speaker(reference, wholes, hypothesis, measure)
     split, texts = _splitter(measure), recognised_texts(reference, hypothesis, wholes)
-    _check_ids(reference, wholes, hypothesis.path, texts)
+    what = "utterance" if reference.of_utterances else "recording"
+    check_ids(wholes, texts, (str(reference.path), str(hypothesis.path)), what)
     found: Aligned = {}
     for whole, own in wholes.items():
         spoken, heard = [token for row in own for token in row.tokens], split(texts[whole])
@@ -121,7 +121,7 @@ def _by_speaker(
 ) -> Aligned:
     real, heard = recorded_turns(reference, hypothesis, measure.normaliser)
     spoken, recognised = by_recording(in_order(real)), by_recording(in_order(heard))
-    _check_ids(reference, spoken, hypothesis.path, recognised)
+    check_ids(spoken, recognised, (str(reference.path), str(hypothesis.path)), "recording")
     if measure.rate == "tcpwer":
         for path, turns in ((reference.path, real), (hypothesis.path, heard)):
             timeless = next((turn for turn in turns if turn.words and not turn.has_span), None)
@@ -166,16 +166,6 @@ def _cut(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
             number = next(left)
         parts[number].append(pair)
     return {row.key: tuple(part) for row, part in zip(rows, parts, strict=True)}
-
-
-def _check_ids(reference: Transcripts, real: Iterable[str], path: Path, heard: Iterable[str]) -> None:
-    """Refuse ids that are only in one of two files."""
-    what = "utterance" if reference.of_utterances else "recording"
-    real, heard = dict.fromkeys(real), dict.fromkeys(heard)
-    missing = f"of {reference.path} is missing: recognise it, or write it without text"
-    refuse([key for key in real if key not in heard], str(path), missing, what)
-    other = f"is not in {reference.path}: is this another test set?"
-    refuse([key for key in heard if key not in real], str(path), other, what)
 
 
 def split_channels(files: Sequence[Transcripts]) -> list[Transcripts]:

@@ -35,7 +35,6 @@ from espnet_ext.scoring.score_files import percent
 from espnet_ext.scoring.significance import (
     EXACT_BELOW,
     LEAST_SEEDS,
-    count_different,
     crossed_test,
     holm,
     mean_interval,
@@ -255,10 +254,11 @@ def _system(system: System, totals: Sequence[ErrorRate], errors: Errors, words: 
 
 def _pair(a: str, b: str, errors: Mapping[str, Errors], words: Errors, unit: str) -> dict[str, Any]:
     first, second = np.broadcast_arrays(errors[a], errors[b])
-    different = count_different(np.concatenate([first, second], axis=1))
     several = [name for name in (a, b) if len(errors[name]) > 1]
-    trainings = min(len(first), different) >= LEAST_SEEDS
-    test = (crossed_test if trainings else outputs_test)(second, first, words)
+    test = outputs_test(second, first, words)
+    trainings = test.seeds >= LEAST_SEEDS
+    if trainings:
+        test = crossed_test(second, first, words)
     return {
         "a": a,
         "b": b,
@@ -269,7 +269,7 @@ def _pair(a: str, b: str, errors: Mapping[str, Errors], words: Errors, unit: str
         "least_p": test.least_p,
         "better": None,
         "seeds": len(first),
-        "different_seeds": different,
+        "different_seeds": test.seeds,
         "units": test.units,
         "unit": unit,
         "trainings": several if trainings else [],  # of which systems the test covers other trainings

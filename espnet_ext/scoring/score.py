@@ -1,6 +1,6 @@
 """Score texts by utterance id: counts by utterance, by speaker and in total, in words, characters or mixed tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -20,7 +20,8 @@ class Score:
 
     Attributes:
         unit: ``word``, ``char`` or ``mixed``.
-        reference, hypothesis: the texts that were compared, by utterance id, in the reference's order.
+        reference, hypothesis: the texts that were compared, by utterance id, in the reference's order; none if the
+            words of each speaker were compared.
         utterances: counts by utterance id, in the same order.
         speakers: counts by speaker, sorted by name; empty if no ``utt2spk`` was given.
         speaker_of: speaker by utterance id; empty likewise.
@@ -119,12 +120,7 @@ def score_texts(
     real, heard, speakers = names
     if not reference:
         raise InputError(f"{real}: there is no utterance to score")
-    refuse(
-        [key for key in reference if key not in hypothesis],
-        heard,
-        f"of {real} is missing: decode it, or write its id with no text",
-    )
-    refuse([key for key in hypothesis if key not in reference], heard, f"is not in {real}: is this another test set?")
+    check_ids(reference, hypothesis, names[:2])
     refuse(
         [key for key, text in reference.items() if not split_units(text, unit)],
         real,
@@ -139,6 +135,22 @@ def score_texts(
     }
     speaker_of = {} if utt2spk is None else {key: utt2spk[key] for key in reference}
     return Score(unit, reference, hypothesis, utterances, speaker_of=speaker_of).with_counts(utterances)
+
+
+def check_ids(
+    reference: Iterable[str], hypothesis: Iterable[str], names: tuple[str, str], what: str = "utterance"
+) -> None:
+    """Refuse ids that are in one of two files only; ``names`` are those of the files.
+
+    Raises:
+        InputError: there are.
+    """
+    real, heard = dict.fromkeys(reference), dict.fromkeys(hypothesis)
+    missing = f"of {names[0]} is missing: recognise it, or write it without text"
+    refuse([key for key in real if key not in heard], names[1], missing, what)
+    refuse(
+        [key for key in heard if key not in real], names[1], f"is not in {names[0]}: is this another test set?", what
+    )
 
 
 def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> None:

@@ -29,7 +29,7 @@ class CrossedTest:
         ci95: 95% interval of the difference, for other trainings and other units; None below two seeds or two units.
         p_value: two-sided, for "the systems are equally good"; None below two seeds or two units.
         least_p: the smallest p-value that the design can give.
-        seeds: trainings that differ; see :func:`count_different`.
+        seeds: trainings that differ: those with the same output are one.
         units: speakers or recordings.
     """
 
@@ -91,18 +91,11 @@ def _tested(
 
 
 def _different(better: ArrayLike, worse: ArrayLike) -> int:
-    return count_different(np.concatenate([np.asarray(better), np.asarray(worse)], axis=1))
-
-
-def count_different(rows: ArrayLike) -> int:
-    """The number of rows that differ.
+    """The number of seeds that differ.
 
     Systems without a training of their own give the same output under each seed, which are then one observation.
-
-    >>> count_different([[3, 1], [3, 1], [2, 1]])
-    2
     """
-    return len(np.unique(np.asarray(rows), axis=0))
+    return len(np.unique(np.concatenate([np.asarray(better), np.asarray(worse)], axis=1), axis=0))
 
 
 def sign_flip(gains: ArrayLike) -> float:

@@ -19,7 +19,7 @@ from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, orc_errors, 
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors, count_pairs
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import recorded_turns
-from espnet_ext.scoring.score import Score
+from espnet_ext.scoring.score import Score, check_ids, refuse
 from espnet_ext.scoring.score_files import percent, summarise, write_reports
 from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
@@ -115,14 +115,14 @@ def score_speakers(
     if groups is not None:
         for key in real:
             conditions.setdefault(groups[key], []).append(key)
-    parts = {name: _score(pairs, counts, keys) for name, keys in sorted(conditions.items())}
+    parts = {name: _score(counts, keys) for name, keys in sorted(conditions.items())}
     spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
     has_times = all(turn.has_span for turn in (*reference, *hypothesis) if turn.words)
     timed = (tcp_pairs(streams(spoken[key]), streams(recognised[key]), collar) for key in real)
     orc = {key: orc_errors(spoken[key], heard[key]) for key in real}
     unknown = {key: tuple(sorted(heard[key].keys() - real[key].keys())) for key in real}
     return SpeakerScore(
-        score=replace(_score(pairs, counts, real), parts=parts),
+        score=replace(_score(counts, real), parts=parts),
         pairs=pairs,
         unknown={key: speakers for key, speakers in unknown.items() if speakers},
         cp=_sum(cp_errors(real[key], heard[key]) for key in real),
@@ -143,32 +143,20 @@ def _check_recordings(
 ) -> None:
     if not real:
         raise InputError(f"{names[0]}: there is no recording to score")
-    for recording in real:
-        if recording not in heard:
-            raise InputError(
-                f"{names[1]}: recording {recording} of {names[0]} is missing: decode it, or write a turn without words"
-            )
-        if not real[recording]:
-            raise InputError(f"{names[0]}: nobody says a word in {recording}: take it out of both files")
-        if groups is not None and recording not in groups:
-            raise InputError(f"recording {recording} of {names[0]} has no group: add it")
-    other = [recording for recording in heard if recording not in real]
-    if other:
-        raise InputError(f"{names[1]}: recording {other[0]} is not in {names[0]}: is this another test set?")
+    check_ids(real, heard, names, "recording")
+    refuse([key for key in real if not real[key]], names[0], "has no word: take it out of both files", "recording")
+    if groups is not None:
+        refuse([key for key in real if key not in groups], names[0], "has no group: add it", "recording")
 
 
-def _score(pairs: Pairs, counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[str]) -> Score:
+def _score(counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[str]) -> Score:
     """Add up the counts of some recordings by recording and by speaker."""
-    recordings = list(recordings)
-    reference, hypothesis = (
-        {key: " ".join(" ".join(pair[side]) for pair in pairs[key].values()) for key in recordings} for side in (0, 1)
-    )
+    own = {key: counts[key] for key in recordings}
     speakers: dict[str, ErrorRate] = {}
-    for key in recordings:
-        for speaker, errors in counts[key].items():
-            speakers[speaker] = speakers.get(speaker, ZERO) + errors
-    utterances = {key: _sum(counts[key].values()) for key in recordings}
-    return Score("word", reference, hypothesis, utterances, dict(sorted(speakers.items())))
+    for speaker, errors in chain(*(each.items() for each in own.values())):
+        speakers[speaker] = speakers.get(speaker, ZERO) + errors
+    utterances = {key: _sum(each.values()) for key, each in own.items()}
+    return Score("word", {}, {}, utterances, dict(sorted(speakers.items())))
 
 
 def count_speakers(real: int, heard: int) -> ErrorRate:

@@ -9,8 +9,16 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import Windows, cut_at_silence, cut_by_half, merge_parts, renumbered
-from espnet_ext.stitcher.pairs import SYMBOLS, piece_maker, serialise_windows, source_text
-from espnet_ext.stitcher.trained_on import ALIGNMENT, read_trained_on, require_windows, windowing_of
+from espnet_ext.stitcher.pairs import (
+    ALIGNMENT,
+    SYMBOLS,
+    piece_maker,
+    read_trained_on,
+    require_windows,
+    serialise_windows,
+    source_text,
+    windowing_of,
+)
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge, merge_all, whole_turns
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
 from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines

@@ -16,7 +16,7 @@ from espnet_ext.multitalker.search_settings import read_decoding_settings, with_
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
-from espnet_ext.stitcher.trained_on import read_trained_on, require_windows
+from espnet_ext.stitcher.pairs import read_trained_on, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import Grouped, group_by_speaker

@@ -11,9 +11,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.stitcher import inference
 from espnet_ext.stitcher.inference import MODEL_FILE, Stitcher, StitcherOptions, merge_windows
-from espnet_ext.stitcher.pairs import SYMBOLS, make_pairs
+from espnet_ext.stitcher.pairs import STYLES, SYMBOLS, make_pairs
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_windows
-from espnet_ext.stitcher.trained_on import STYLES
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.tokens import write_tokens
 from espnet_ext.text.transcripts import read_segments
@@ -193,7 +192,7 @@ def test_parts_of_a_long_recording(overfitted, monkeypatch):
     grouped = group_by_speaker(windows)
     stitched = stitcher.stitch(grouped)(grouped["r"]["a"])
     assert [word.text for word in stitched] == text
-    assert max(lengths) <= stitcher.trained_on.longest.windows and len(lengths) > 15
+    assert max(lengths) <= stitcher.pairs.longest.windows and len(lengths) > 15
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 from espnet_ext.stitcher.error_statistics import fit_errors
 from espnet_ext.stitcher.guard import GUARD, guard_transcripts, tune_guard
 from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_windows
-from espnet_ext.stitcher.pairs import SYMBOLS, join_pairs, make_pairs
+from espnet_ext.stitcher.pairs import ALIGNMENT, SYMBOLS, TRAINED_ON, join_pairs, make_pairs
 from espnet_ext.stitcher.simulated_errors import simulate_hypotheses
-from espnet_ext.stitcher.trained_on import ALIGNMENT, TRAINED_ON
 from espnet_ext.tables.schema import DEFAULT_DECODING, TRAIN, System
 
 SIMULATED = ("train_simulated", "dev_simulated")
