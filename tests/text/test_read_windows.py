@@ -1,6 +1,7 @@
 """What other recognisers write: each format is read as the same windows, and what does not fit is refused."""
 
 import json
+import re
 
 import pytest
 
@@ -121,37 +122,26 @@ def test_ours(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "segments", "place"),
     [
-        ("a.ctm", "talk-w00000 1 1 0.5 A high\n", "line 1 is not"),
-        ("a.ctm", "other 1 1 0.5 A\n", "other is not in --segments"),
-        ("a.ctm", "\n", "holds no word"),
-        ("a.ctm", ";; nothing\n", "holds no word"),
-        ("a.txt", "A", "kaldi has no windows"),
-        ("missing.ctm", None, "no such file"),
+        ("a.ctm", "talk-w00000 1 1 0.5 A high\n", SEGMENTS, "a.ctm: line 1"),
+        ("a.ctm", "other 1 1 0.5 A\n", SEGMENTS, "a.ctm: other"),
+        ("a.ctm", "\n", SEGMENTS, "a.ctm: "),
+        ("a.ctm", ";; nothing\n", SEGMENTS, "a.ctm: "),
+        ("a.txt", "A", SEGMENTS, "a.txt: kaldi"),
+        ("missing.ctm", None, SEGMENTS, "missing.ctm: "),
+        ("a.json", '{"segments": [{"text": "A B"}]}', None, "a.json: a: "),
+        ("a.json", '{"segments": []}', "a talk 8 x\n", "segments: a: "),
+        ("a.json", '{"segments": [{"start": 20, "end": 21, "text": "A"}]}', "a talk 0 16\n", "talk: A at 20.0 s"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path, segments, name, content, message):
-    """What is not of its format is refused by the readers (tests/text)."""
-    if content is not None:
-        (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=f"{name}: .*{message}"):
-        read_grouped(tmp_path / name, segments)
-
-
-@pytest.mark.parametrize(
-    ("segments", "content", "message"),
-    [
-        (None, '{"segments": [{"text": "A B"}]}', "a: no times: give --segments"),
-        ("a talk 8 x\n", '{"segments": []}', "segments: a: `talk 8 x` is not `recording start end`"),
-        ("a talk 0 16\n", '{"segments": [{"start": 20, "end": 21, "text": "A"}]}', "talk: A at 20.0 s lies outside"),
-    ],
-)
-def test_windows_without_a_place_are_refused(tmp_path, segments, content, message):
-    (tmp_path / "a.json").write_text(content)
-    (tmp_path / "segments").write_text(segments or "")
-    with pytest.raises(InputError, match=message):
-        read_grouped(tmp_path / "a.json", tmp_path / "segments" if segments else None)
+def test_what_does_not_fit_is_refused(tmp_path, name, content, segments, place):
+    """What is not of its format is refused by the readers (test_transcripts.py)."""
+    for path, text in ((tmp_path / name, content), (tmp_path / "segments", segments)):
+        if text is not None:
+            path.write_text(text)
+    with pytest.raises(InputError, match=place):
+        read_grouped(tmp_path / name, tmp_path / "segments" if segments else None)
 
 
 def test_two_channels_are_two_speakers(tmp_path):
@@ -171,13 +161,11 @@ def test_a_window_that_is_given_twice_is_refused(tmp_path, segments):
     """Its words would be there twice."""
     for name in ("a.ctm", "b.ctm"):
         (tmp_path / name).write_text(ctm_of_kaldi())
-    with pytest.raises(
-        InputError, match=r"b\.ctm: talk: the window from 0 to 16 s of speaker is given twice, also in "
-    ):
+    with pytest.raises(InputError, match=r"b\.ctm: talk: .*a\.ctm"):
         read_grouped([tmp_path / "a.ctm", tmp_path / "b.ctm"], segments)
     for name in ("a.jsonl", "b.jsonl"):
         write_hypotheses(tmp_path / name, EXPECTED["talk"]["speaker"])
-    with pytest.raises(InputError, match=r"b\.jsonl: talk: window 0 of speaker speaker is also in .*a\.jsonl"):
+    with pytest.raises(InputError, match=r"b\.jsonl: talk: .*a\.jsonl"):
         read_grouped([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
 
 
@@ -204,31 +192,30 @@ def test_windows_without_hypotheses_are_silent_and_named(tmp_path, capsys):
     assert capsys.readouterr().err == "warning: talk: window 1 missing: taken as silent\n"
 
 
-def windows_of(*places: tuple[float, float, str]) -> str:
-    """Whisper's JSON of windows with an offset and a duration, and one word half a second after their start."""
-    words = [{"word": "w", "start": 0.5, "end": 1.0}]
-    return json.dumps([{"offset": at, "duration": for_, "segments": [{"words": words}]} for at, for_, _ in places])
+def windows_of(*spans: tuple[float, float]) -> str:
+    """Whisper's JSON of windows with an offset and a duration, and a word near each of their ends."""
+    items = []
+    for start, length in spans:
+        words = [{"word": "w", "start": at, "end": at + 0.5} for at in (0.5, length - 1)]
+        items.append({"offset": start, "duration": length, "segments": [{"words": words}]})
+    return json.dumps(items)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "warning"),
+    ("name", "content", "place"),
     [
-        ("talk.json", windows_of((0, 20, ""), (15, 20, ""), (75, 20, "")), "talk: no window covers 35.0 to 75.0 s"),
-        ("talk.json", windows_of((0, 20, ""), (0.5, 20, "")), "talk: windows 0 and 1 share 98% of their time"),
-        ("talk.ctm", "talk 1 15 0.5 a\ntalk 1 8 0.5 b\n", "talk: times go back from 15.00 to 8.00 s"),
-        ("talk.ctm", "talk 1 1000 50000 a\ntalk 1 52000 40000 b\n", "half of the words last over 45000 s: are"),
-        (
-            "talk.json",
-            windows_of((0, 16000, ""), (8000, 16000, "")),
-            "hold words in their first 0.0% only: are they in",
-        ),
+        ("talk.json", windows_of((0, 20), (15, 20), (75, 20)), "talk: .* 35.0 to 75.0 s"),
+        ("talk.json", windows_of((0, 20), (0.5, 20)), "talk: windows 0 and 1"),
+        ("talk.ctm", "talk 1 15 0.5 a\ntalk 1 8 0.5 b\n", "talk: .* 15.00 to 8.00 s"),
+        ("talk.ctm", "talk 1 1000 50000 a\ntalk 1 52000 40000 b\n", "talk: .* 45000 s"),
+        ("talk.json", windows_of((0, 16000), (8000, 16000)).replace("15999", "2"), "talk: windows of 16000 s"),
     ],
 )
-def test_what_is_probably_wrong_is_said(tmp_path, capsys, name, content, warning):
+def test_what_is_probably_wrong_is_said(tmp_path, capsys, name, content, place):
     (tmp_path / name).write_text(content)
     read_grouped(tmp_path / name)
     err = capsys.readouterr().err
-    assert err.startswith("warning: ") and warning in err and err.count("\n") == 1
+    assert re.match(f"warning: .*{place}", err) and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -242,11 +229,7 @@ def test_what_is_probably_wrong_is_said(tmp_path, capsys, name, content, warning
     ],
 )
 def test_windows_that_overlap_touch_or_were_cut_at_pauses_are_no_doubt(tmp_path, capsys, places):
-    items = []
-    for start, length in places:
-        words = [{"word": "w", "start": at, "end": at + 0.5} for at in (0.5, length - 1)]
-        items.append({"offset": start, "duration": length, "segments": [{"words": words}]})
-    (tmp_path / "talk.json").write_text(json.dumps(items))
+    (tmp_path / "talk.json").write_text(windows_of(*places))
     read_grouped(tmp_path / "talk.json")
     assert capsys.readouterr().err == ""
 
@@ -255,6 +238,4 @@ def test_several_files_of_one_window_each_may_be_windows_of_one_recording(tmp_pa
     for name in "ab":
         (tmp_path / f"{name}.json").write_text('{"segments": [{"start": 0, "end": 2, "text": "A B"}]}')
     assert list(read_grouped([tmp_path / "a.json", tmp_path / "b.json"])) == ["a", "b"]
-    assert (
-        "2 utterances are taken as 2 recordings: if they are windows of one, give --segments" in capsys.readouterr().err
-    )
+    assert "2 utterances are taken as 2 recordings" in capsys.readouterr().err
