@@ -106,14 +106,9 @@ def _curves(figure: Figure, rows: Sequence[ResultRow]) -> tuple[ResultCurve, ...
 def _curve(figure: Figure, name: str, rows: Sequence[ResultRow]) -> ResultCurve:
     cells = {row.point.x: next(iter(row.cells.values())) for row in rows if row.point}
     start = cells.get(figure.start)
-    points = []
-    for row in rows:
-        assert row.point is not None
-        cell = cells[row.point.x]
-        reduced = reduced_result(cell.here, start.here if start else None)
-        points.append(CurvePoint(row.point.x, row, cell, reduced))
-    (column,) = rows[0].cells
-    return ResultCurve(name, column, figure.largest.get(name), tuple(sorted(points, key=lambda point: point.x)))
+    base = start.here if start else None
+    points = (CurvePoint(x, cell, reduced_result(cell.here, base)) for x, cell in sorted(cells.items()))
+    return ResultCurve(name, figure.largest.get(name), tuple(points))
 
 
 def reduced_result(rate: Result | None, base: Result | None) -> Result | None:

@@ -140,10 +140,9 @@ class ClaimResult:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A point of a curve: its row, its cell, and the reduction from the curve's own rate at the start of the axis."""
+    """A point of a curve: its cell, and the reduction from the curve's own rate at the start of the axis."""
 
     x: float
-    row: ResultRow
     cell: Cell
     reduction: Result | None
 
@@ -153,7 +152,6 @@ class ResultCurve:
     """A curve of a figure, in the order of x; ``largest`` is the largest reduction that the paper names, in percent."""
 
     name: str
-    column: Column
     largest: float | None
     points: tuple[CurvePoint, ...]
 

@@ -267,11 +267,6 @@ Side = Annotated[
 ]  # a row as "table/row", or a change from one to another
 
 
-def rows_of(side: str | Change) -> tuple[str, ...]:
-    """Return the rows that a side of a claim names, as "table/row"; of a change, first the one before."""
-    return (side,) if isinstance(side, str) else (side.before, side.after)
-
-
 class Claim(StrictMapping):
     """A statement: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
 
@@ -303,8 +298,9 @@ class Claim(StrictMapping):
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """All rows that it names, as "table/row"."""
-        return (*rows_of(self.better), *rows_of(self.worse))
+        """All rows that it names, as "table/row": those of ``better``, then ``worse``; of a change, ``from`` first."""
+        sides = (self.better, self.worse)
+        return tuple(row for side in sides for row in ((side,) if isinstance(side, str) else (side.before, side.after)))
 
 
 class Table(StrictMapping):

@@ -147,7 +147,7 @@ MISTAKES = [
     ("toy", "name: base row", "name: 0.5", r"rows\[1\]\.name: .* in quotes\), is 0\.5"),
     ("toy", "name: base row", 'name: "a,b"', r"rows\[1\] \(a,b\)\.name"),
     ("toy", "[4.0", "[four", r"rows\[0\] \(-1dB\)\.paper\[0\]: .*number.*'four'"),
-    ("toy", "[4.0", "[-4.0", r"rows\[0\] \(-1dB\)\.paper\[0\]: .*number"),
+    ("toy", "[4.0", "[-4.0", r"rows\[0\] \(-1dB\)\.paper\[0\]: .*-4\.0"),
     ("toy", "[4.0, ", "[", r"tables\.1: rows\[0\] \(-1dB\)\.paper: .*, holds 2"),
     ("toy", "[4.0, 10.0, 7.0]", "4.0", r"\(-1dB\)\.paper: must be a list"),
     ("toy", "decoding: lm,", "decoding: ml,", r"rows\[0\] \(lm\)\.decoding: unknown .*'ml'; known are default, lm"),
