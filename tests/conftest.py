@@ -1,6 +1,7 @@
 """What tests of several folders use."""
 
 import argparse
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -180,6 +181,22 @@ def espnet_speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def build_model():
+    """Return a function that builds the model of an ESPnet task from its defaults and what differs from them."""
+
+    def build(task, **settings):
+        import torch
+
+        import espnet_ext
+
+        espnet_ext.register()
+        torch.manual_seed(0)
+        return task.build_model(argparse.Namespace(**task.get_default_config() | settings))
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def build_sa_asr():
     """Return a function that builds the model, in evaluation mode, from a config that its arguments change."""
     encoder = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
@@ -255,24 +272,34 @@ def make_training_data():
 
 @pytest.fixture(scope="session")
 def train_small():
-    """Return a function that trains on such data by our asr_train, for a few updates; it gives the saved config."""
+    """Return a function that trains on data by one of our commands, for a few updates; it gives the saved config.
 
-    def train(data: Path, output: Path, config: dict[str, Any], *options: str) -> dict[str, Any]:
+    ``tables`` are those of the folder, with the names and types that ESPnet has for them; as ``make_training_data``
+    writes them unless they are given.
+    """
+
+    def train(
+        data: Path,
+        output: Path,
+        config: dict[str, Any],
+        *options: str,
+        command: str = "asr_train",
+        tables: tuple[str, ...] = (),
+        shapes: tuple[str, ...] = ("speech_shape", "text_shape"),
+    ) -> dict[str, Any]:
         import yaml
-
-        from espnet_ext.bin import asr_train
 
         output.mkdir(parents=True, exist_ok=True)
         (output / "train.yaml").write_text(yaml.safe_dump(SMALL_TRAINING | config))
-        command = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
-        command += ["--token_list", str(data / "tokens.txt"), *options]
+        words = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
+        words += ["--token_list", str(data / "tokens.txt"), *options]
         kind = "sound" if list(data.glob("*.flac")) else "npy"
         for part in ("train", "valid"):
-            for table in (f"{data / 'speech.scp'},speech,{kind}", f"{data / 'text'},text,text"):
-                command += [f"--{part}_data_path_and_name_and_type", table]
-            for shape in ("speech_shape", "text_shape"):
-                command += [f"--{part}_shape_file", str(data / shape)]
-        asr_train.main(command)
+            for table in tables or (f"speech.scp,speech,{kind}", "text,text,text"):
+                words += [f"--{part}_data_path_and_name_and_type", str(data / table)]
+            for shape in shapes:
+                words += [f"--{part}_shape_file", str(data / shape)]
+        importlib.import_module(f"espnet_ext.bin.{command}").main(words)
         return yaml.safe_load((output / "config.yaml").read_text())
 
     return train

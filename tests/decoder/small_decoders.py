@@ -1,4 +1,4 @@
-"""Small language-related decoders, in double precision, and what they are given."""
+"""Small language-related decoders, in double precision, and what they and recurrent decoders are given."""
 
 import torch
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
@@ -27,6 +27,19 @@ def make(mode: str = "none", cls=LanguageTransformerDecoder, seed: int = 0, **op
 
 def encodings(count: int = 1) -> torch.Tensor:
     return torch.randn(count, FRAMES, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(count))
+
+
+def frames(size: int, length: int = 9, seed: int = 0) -> torch.Tensor:
+    """Encodings of an utterance, (length, size)."""
+    return torch.randn(length, size, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def padded(size: int, lengths: list[int], filler: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Encodings of several utterances, (n, T, size), and their lengths."""
+    batch = torch.full((len(lengths), max(lengths), size), filler).double()
+    for row, length in enumerate(lengths):
+        batch[row, :length] = frames(size, length, seed=row)
+    return batch, torch.tensor(lengths)
 
 
 def tokens(count: int, length: int, seed: int = 0) -> torch.Tensor:

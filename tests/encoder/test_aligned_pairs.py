@@ -1,13 +1,10 @@
 """The alignment-based stitcher's encoder against the concatenation written out, in ESPnet's MT model."""
 
-import argparse
-
 import pytest
 import torch
 from espnet2.asr.encoder.transformer_encoder import TransformerEncoder
 from espnet2.tasks.mt import MTTask
 
-import espnet_ext
 from espnet_ext.encoder.aligned_pairs import AlignedPairsEncoder
 from espnet_ext.errors import InputError
 
@@ -38,11 +35,10 @@ def test_no_pairs():
             encoder(torch.randn(2, width, 6), torch.tensor(lengths))
 
 
-def model(**options) -> torch.nn.Module:
-    espnet_ext.register()
-    torch.manual_seed(0)
+@pytest.fixture
+def model(build_model):
+    """Return a function that builds a stitcher."""
     tokens = ["<blank>", "<unk>", *"abcdef", "<sos/eos>"]
-    blocks = {"attention_heads": 2, "linear_units": 8, "num_blocks": 1}
     settings = {
         "token_list": tokens,
         "src_token_list": tokens,
@@ -51,15 +47,14 @@ def model(**options) -> torch.nn.Module:
         "encoder": "aligned_pairs",
         "encoder_conf": OPTIONS,
         "decoder": "transformer",
-        "decoder_conf": blocks,
+        "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
         "model": "stitcher",
         "model_conf": {"patch_size": 2, "report_bleu": False},
-        **options,
     }
-    return MTTask.build_model(argparse.Namespace(**MTTask.get_default_config() | settings)).eval()
+    return lambda **options: build_model(MTTask, **settings | options).eval()
 
 
-def test_in_the_mt_model_the_first_pair_is_two_starts_and_padding_changes_nothing():
+def test_in_the_mt_model_the_first_pair_is_two_starts_and_padding_changes_nothing(model):
     built = model()
     source = torch.tensor([[2, 3, 4, 5, 6, 7], [7, 6, 5, 4, -1, -1]])
     encodings, lengths = built.encode(source, torch.tensor([6, 4]))
@@ -76,7 +71,7 @@ def test_in_the_mt_model_the_first_pair_is_two_starts_and_padding_changes_nothin
     torch.testing.assert_close(encodings[1:, :3], alone)
 
 
-def test_embeddings_begin_small_and_matrices_are_shared():
+def test_embeddings_begin_small_and_matrices_are_shared(model):
     wide = {"embed_dim": 64}
     built = model(
         frontend_conf=wide,

@@ -60,9 +60,9 @@ def test_frames_lie_between_the_centres_of_windows(encoder):
 
 
 def test_bad_options_and_features_are_refused(encoder):
-    with pytest.raises(InputError, match="windows of 1.0 s every 2.0 s"):
+    with pytest.raises(InputError, match="2.0 s"):
         DVectorEncoder(window=1.0, shift=2.0)
-    with pytest.raises(InputError, match="needs samples"):
+    with pytest.raises(InputError, match="samples"):
         encoder(torch.zeros(1, 10, 80), torch.tensor([10]))
 
 

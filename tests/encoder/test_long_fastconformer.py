@@ -10,7 +10,6 @@ from pairwise import pairwise
 
 from espnet_ext.encoder.long_fastconformer import POSITIONS, SUBSAMPLING, LongFastConformerEncoder
 from espnet_ext.errors import InputError
-from espnet_ext.layers import conformer
 from espnet_ext.layers.conformer import NORMS
 from espnet_ext.layers.positions import sinusoids
 
@@ -101,58 +100,23 @@ def test_positions_enter_as_named():
         torch.testing.assert_close(encoder.eval()(x, lengths, ctc=ctc)[0], outs[positions])
 
 
-def test_attention_has_no_mask_at_any_lengths(monkeypatch):
-    """It is called once in each of the three layers for each length of encodings."""
-    calls = []
-    attend = conformer.scaled_dot_product_attention
-
-    def spy(queries, *args, **options):
-        calls.append((queries.shape[0], queries.shape[2], options.get("attn_mask")))
-        return attend(queries, *args, **options)
-
-    monkeypatch.setattr(conformer, "scaled_dot_product_attention", spy)
+def test_what_cannot_be_encoded_is_refused():
     encoder, ctc = build()
-    x, lengths = batch()
-    encoder(x, torch.full_like(lengths, 40), ctc=ctc)
-    assert calls == [(4, 5, None)] * 3
-    calls.clear()
-    # 40 and 38 frames are 5 each after the subsampling
-    encoder(x[:2], torch.tensor([40, 38]), ctc=ctc)
-    assert calls == [(2, 5, None)] * 3
-    calls.clear()
-    encoder(x, lengths, ctc=ctc)
-    assert calls == [(1, 1, None), (1, 3, None), (1, 5, None), (1, 8, None)] * 3
-
-
-def test_without_a_ctc_head_conditioning_is_refused():
-    encoder, _ = build()
-    with pytest.raises(InputError, match="self_conditioning needs the model's CTC head"):
+    with pytest.raises(InputError, match="self_conditioning"):
         encoder(*batch())
     assert build(self_conditioning=False)[0](*batch())[0].shape == (4, 8, 12)
-
-
-def test_an_utterance_without_frames_is_too_short():
-    encoder, ctc = build()
     with pytest.raises(TooShortUttError, match="no frame"):
         encoder(batch()[0], torch.tensor([61, 0, 40, 1]), ctc=ctc)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"norm": "group"}, "norm is 'group', it must be one of batch_renorm, batch, layer"),
-        ({"positions": "relative"}, "positions is 'relative'"),
-        ({"subsampling": "vgg"}, "subsampling is 'vgg'"),
-        ({"attention_heads": 5}, "5 attention_heads do not divide an output_size of 12"),
-        ({"attention_heads": 4}, "rotary positions need heads of an even size, not 3"),
-        ({"output_size": 9, "positions": "sinusoidal"}, "sinusoidal positions need an even output_size, not 9"),
-        ({"num_blocks": 0}, "num_blocks is 0"),
-        ({"cnn_module_kernel": 8}, "cnn_module_kernel is 8"),
-        ({"rotary_base": 1.0}, "rotary_base is 1.0"),
-        ({"renorm_steps": [10, 5, 20]}, r"renorm_steps is \[10, 5, 20\]"),
-        ({"renorm_steps": [10]}, r"renorm_steps is \[10\]"),
+        {"norm": "group"}, {"positions": "relative"}, {"subsampling": "vgg"}, {"attention_heads": 5},
+        {"num_blocks": 0}, {"cnn_module_kernel": 8}, {"rotary_base": 1.0}, {"renorm_steps": [10, 5, 20]},
+        {"renorm_steps": [10]}, {"output_size": 9, "positions": "sinusoidal"},
     ],
-)
-def test_bad_settings_are_refused(options, message):
-    with pytest.raises(InputError, match=f"long_fastconformer: {message}"):
+)  # fmt: skip
+def test_bad_settings_are_refused(options):
+    with pytest.raises(InputError, match=f"^long_fastconformer: .*{next(iter(options))}"):
         build(**options)

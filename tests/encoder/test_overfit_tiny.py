@@ -1,13 +1,9 @@
 """A tiny model of the recipe's kind overfits four synthetic utterances."""
 
-import argparse
-
 import numpy as np
 import pytest
 import torch
 from espnet2.tasks.asr import ASRTask
-
-import espnet_ext
 
 WORDS = {"HIGH": 2500.0, "LOW": 300.0, "MID": 900.0}
 TEXTS = ["HIGH LOW MID", "LOW LOW", "MID HIGH HIGH LOW", "LOW MID"]
@@ -35,30 +31,22 @@ def batch() -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("normalize", ["global_mvn", "sem_global_mvn"])
-def test_tiny_model_overfits(tmp_path, normalize):
-    espnet_ext.register()
-    torch.manual_seed(0)
+def test_tiny_model_overfits(build_model, tmp_path, normalize):
     data = batch()
     stats = {"count": 1000, "sum": np.full(40, 600.0), "sum_square": np.full(40, 1000 * (0.6**2 + 0.15**2))}
     np.savez(tmp_path / "feats_stats.npz", **stats)
-    model = ASRTask.build_model(
-        argparse.Namespace(
-            token_list=TOKENS,
-            input_size=None,
-            frontend="power_mel",
-            frontend_conf={},
-            specaug=None,
-            normalize=normalize,
-            normalize_conf={"stats_file": str(tmp_path / "feats_stats.npz")},
-            encoder="blstm_maxpool",
-            encoder_conf={"num_layers": 3, "hidden_size": 24},
-            decoder="weight_feedback_rnn",
-            decoder_conf={"hidden_size": 24, "embed_size": 16, "attention_size": 24, "readout_size": 24},
-            ctc_conf={},
-            model="espnet",
-            model_conf={"ctc_weight": 0.5, "lsm_weight": 0.0},
-            init=None,
-        )
+    model = build_model(
+        ASRTask,
+        token_list=TOKENS,
+        frontend="power_mel",
+        frontend_conf={},
+        normalize=normalize,
+        normalize_conf={"stats_file": str(tmp_path / "feats_stats.npz")},
+        encoder="blstm_maxpool",
+        encoder_conf={"num_layers": 3, "hidden_size": 24},
+        decoder="weight_feedback_rnn",
+        decoder_conf={"hidden_size": 24, "embed_size": 16, "attention_size": 24, "readout_size": 24},
+        model_conf={"ctc_weight": 0.5, "lsm_weight": 0.0},
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     model.train()

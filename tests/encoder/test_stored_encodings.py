@@ -8,7 +8,6 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.bin import asr_train
 from espnet_ext.upstream.decode import Decoding, decode
 from espnet_ext.upstream.encodings import write_encodings
 
@@ -17,13 +16,7 @@ SIZE = 8
 CONFIG = {
     "frontend_conf": {"n_fft": 256, "hop_length": 128, "n_mels": 20},
     "encoder": "conformer",
-    "encoder_conf": {
-        "output_size": SIZE,
-        "num_blocks": 1,
-        "linear_units": 8,
-        "attention_heads": 2,
-        "input_layer": "conv2d",
-    },
+    "encoder_conf": {"output_size": SIZE, "num_blocks": 1, "linear_units": 8, "attention_heads": 2},
     "decoder": "transformer",
     "decoder_conf": {"num_blocks": 1, "linear_units": 8, "attention_heads": 2},
     "model_conf": {"ctc_weight": 0.3},
@@ -34,17 +27,10 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    rng = np.random.default_rng(0)
-    tables = {"wav.scp": [], "text": [], "utt2spk": []}
-    for index in range(3):
-        path = folder / f"u{index}.wav"
-        soundfile.write(path, rng.normal(scale=0.1, size=6000 + 1000 * index), 16000)
-        for name, value in (("wav.scp", path), ("text", "AB" if index else "BA"), ("utt2spk", "s")):
-            tables[name].append(f"u{index} {value}\n")
-    for name, lines in tables.items():
-        (folder / name).write_text("".join(lines))
+def data(tmp_path_factory, make_data_dir):
+    folder = make_data_dir(tmp_path_factory.mktemp("data") / "data", {f"u{n}": 0.375 + n / 16 for n in range(3)})
+    for name, value in (("text", "AB"), ("utt2spk", "s")):
+        (folder / name).write_text("".join(f"u{index} {value}\n" for index in range(3)))
     return folder
 
 
@@ -79,27 +65,23 @@ def test_kept_are_the_encoders_outputs(data, model, kept):
     matrices = dict(kaldiio.load_scp(str(kept / "feats.scp")))
     shapes = dict(line.split() for line in (kept / "shape").read_text().splitlines())
     for index in range(3):
-        samples, _ = soundfile.read(data / f"u{index}.wav", dtype="float32")
+        samples, _ = soundfile.read(data / f"u{index}.flac", dtype="float32")
         with torch.no_grad():
             expected, _ = model[1].encode(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
         np.testing.assert_allclose(matrices[f"u{index}"], expected[0].numpy(), rtol=1e-5, atol=1e-6)
         assert shapes[f"u{index}"] == f"{expected.size(1)},{SIZE}"
 
 
-def test_a_decoder_trains_on_them_and_decodes_them_as_the_whole_model_decodes_audio(data, model, kept, tmp_path):
+def test_a_decoder_trains_on_them_and_decodes_them_as_the_whole_model_decodes_audio(
+    data, model, kept, train_small, tmp_path
+):
     """Only the decoder learns; put into the whole model it says of the audio what it says of the kept outputs."""
     given = {key: value for key, value in CONFIG.items() if not key.startswith(("frontend", "encoder"))}
     given |= {"frontend": None, "encoder": "stored_encodings", "input_size": SIZE, "freeze_param": ["ctc"]}
-    given |= {"max_epoch": 2, "num_workers": 0, "batch_type": "sorted", "batch_size": 2, "optim": "adam"}
-    given |= {"use_tensorboard": False, "use_matplotlib": False, "num_att_plot": 0}
-    config = write(tmp_path / "train.yaml", given)
-    words = ["--config", str(config), "--output_dir", str(tmp_path / "exp")]
-    words += ["--init_param", f"{model[0] / 'model.pth'}:ctc:ctc"]
-    for part in ("train", "valid"):
-        words += [f"--{part}_shape_file", str(kept / "shape")]
-        for name, kind in (("feats.scp", "speech,kaldi_ark"), ("text", "text,text")):
-            words += [f"--{part}_data_path_and_name_and_type", f"{kept / name},{kind}"]
-    asr_train.main(words)
+    (kept / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    init = ("--init_param", f"{model[0] / 'model.pth'}:ctc:ctc")
+    tables = ("feats.scp,speech,kaldi_ark", "text,text,text")
+    train_small(kept, tmp_path / "exp", given, *init, tables=tables, shapes=("shape",))
     trained = torch.load(tmp_path / "exp" / "2epoch.pth", weights_only=True)
     whole = model[1].state_dict()
     assert all(torch.equal(trained[name], whole[name]) for name in whole if name.startswith("ctc"))

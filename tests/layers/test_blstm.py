@@ -47,14 +47,3 @@ def test_values_and_gradients_equal_packed_sequences(lengths, extra):
             expected_grad = getattr(peer, name + suffix).grad
             torch.testing.assert_close(getattr(direction, name).grad, expected_grad, rtol=1e-9, atol=1e-12)
     assert inputs[0].grad.abs().max() > 0
-
-
-def test_padding_reaches_no_valid_frame():
-    ours, _ = pair(4, 5)
-    x, lengths = torch.randn(3, 10, 4).double(), torch.tensor([10, 4, 1])
-    changed = x.clone()
-    changed[1, 4:] = 100.0
-    changed[2, 1:] = -100.0
-    first, second = ours(x, lengths), ours(changed, lengths)
-    for row, length in enumerate(lengths.tolist()):
-        assert torch.equal(first[row, :length], second[row, :length])

@@ -4,8 +4,7 @@ import pytest
 import torch
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
 
-from espnet_ext.layers.cached_attention import EncoderMemory, ScoredPrefixes, count_groups
-from espnet_ext.layers.prefix_tree import PrefixTree
+from espnet_ext.layers.cached_attention import EncoderMemory, count_groups
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "qk_norm"])
@@ -60,32 +59,3 @@ def test_memory_of_inference_tensors(attention):
         x = utterances(1)
         memory = EncoderMemory(x, [attention])
         assert memory.is_of(x) and not memory.is_of(x.clone())
-
-
-def test_new_tokens_attend_to_all_before_them_and_to_no_others(attention):
-    groups, each, length = 2, 3, 7
-    x = torch.randn(groups * each, length, 8, dtype=torch.float64)
-    mask = torch.ones(1, length, length, dtype=torch.bool).tril()
-    expected = attention(x, x, x, mask)
-    tree, nodes = PrefixTree(1, groups, 0), torch.zeros(groups * each, 0, dtype=torch.long)
-    outputs = []
-    for first, last in ((0, 1), (1, 4), (4, 5), (5, 7)):
-        tree, nodes = tree.extended(nodes, last - first)
-        outputs.append(ScoredPrefixes(tree, nodes, first).attend(0, attention, x[:, first:last]))
-    torch.testing.assert_close(torch.cat(outputs, dim=1), expected)
-
-
-def test_weights_multiply_the_scores_of_the_tokens_they_belong_to(attention):
-    x = torch.randn(2, 3, 8, dtype=torch.float64)
-    weights = torch.rand(2, 3, 3, dtype=torch.float64)
-    queries, keys, values = attention.forward_qkv(x, x, x)
-    scores = queries @ keys.transpose(-2, -1) / 2 * weights.unsqueeze(1)
-    expected = attention.forward_attention(values, scores, torch.ones(1, 3, 3, dtype=torch.bool).tril())
-    tree, nodes = PrefixTree(1, 1, 0), torch.zeros(2, 0, dtype=torch.long)
-    outputs = []
-    for position in range(3):
-        tree, nodes = tree.extended(nodes, 1)
-        new = slice(position, position + 1)
-        prefixes = ScoredPrefixes(tree, nodes, position)
-        outputs.append(prefixes.attend(0, attention, x[:, new], weights[:, new, : position + 1]))
-    torch.testing.assert_close(torch.cat(outputs, dim=1), expected)

@@ -7,7 +7,7 @@ from espnet2.asr.encoder.conformer_encoder import EncoderLayer, MultiHeadedAtten
 
 from espnet_ext.layers import conformer
 from espnet_ext.layers.batch_renorm import Ramp
-from espnet_ext.layers.conformer import NORMS, ConformerLayer, SelfAttention
+from espnet_ext.layers.conformer import ConformerLayer, SelfAttention
 from espnet_ext.layers.padding import Padding
 from espnet_ext.layers.positions import rotate, rotation
 
@@ -83,31 +83,6 @@ def test_is_espnets_layer(layer):
     torch.testing.assert_close(layer(x), expected)
 
 
-def test_padding_changes_nothing(layer):
-    lengths = [17, 5, 1]
-    x = torch.randn(3, 17, SIZE).double()
-    padding = Padding.of(torch.tensor(lengths), 17)
-    turned = rotation(17, SIZE // HEADS, 1e4)
-    out = layer(x.masked_fill(~padding.valid.unsqueeze(-1), 1e3), padding, turned)
-    for row, utterance, length in zip(out, x, lengths, strict=True):
-        alone = layer(utterance[None, :length], None, tuple(part[:length] for part in turned))
-        torch.testing.assert_close(row[:length], alone[0])
-
-
-def test_attention_is_the_equation():
-    torch.manual_seed(1)
-    attention = SelfAttention(8, 2).double()
-    x = torch.randn(1, 6, 8).double()
-    queries, keys, values = (x[0] @ attention.queries_keys_values.weight.T).chunk(3, dim=1)
-    heads = []
-    for head in range(2):
-        part = slice(4 * head, 4 * head + 4)
-        scores = queries[:, part] @ keys[:, part].T / 2.0
-        weights = scores.exp() / scores.exp().sum(1, keepdim=True)
-        heads.append(weights @ values[:, part])
-    torch.testing.assert_close(attention(x)[0], torch.cat(heads, dim=1) @ attention.output.weight.T)
-
-
 def masked(attention: SelfAttention, x: torch.Tensor, valid: torch.Tensor, turned) -> torch.Tensor:
     """The same attention in one call of torch's, with a mask for padding."""
     projected = attention.queries_keys_values(x).unflatten(-1, (3, attention.heads, -1))
@@ -141,13 +116,3 @@ def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
         results.append((out, gradients))
     torch.testing.assert_close(results[0], results[1])
     assert len(calls) == len(set(lengths.tolist())) and not any(call.get("attn_mask") is not None for call in calls)
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_only_the_convolution_module_has_biases(norm):
-    layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, norm, Ramp())
-    maps = {n: m for n, m in layer.named_modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv1d))}
-    assert len(maps) == 9
-    assert {name for name, module in maps.items() if module.bias is not None} == {
-        f"convolution.{name}" for name in ("gated", "depthwise", "output")
-    }

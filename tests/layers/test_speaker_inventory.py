@@ -33,18 +33,6 @@ def test_inventory_attention_is_equations_9_and_10(scale):
             np.testing.assert_allclose(weighted[b, n], expected @ profiles[b], atol=1e-12)
 
 
-def test_padding_has_no_part():
-    torch.manual_seed(0)
-    queries, profiles = torch.randn(1, 5, 4), torch.randn(1, 3, 4)
-    padded = torch.cat((profiles, torch.zeros(1, 2, 4)), dim=1)
-    present = torch.tensor([[True, True, True, False, False]])
-    posteriors, weighted = inventory_attention(queries, padded, present)
-    alone = inventory_attention(queries, profiles)
-    torch.testing.assert_close(posteriors[..., :3], alone[0])
-    assert torch.equal(posteriors[..., 3:].exp(), torch.zeros(1, 5, 2))
-    torch.testing.assert_close(weighted, alone[1])
-
-
 def test_speaker_query_is_equation_8():
     """An LSTM cell over [p, embedding of y], written out gate by gate."""
     torch.manual_seed(0)

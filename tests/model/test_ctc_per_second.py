@@ -1,39 +1,24 @@
 """The loss per second of audio: its scale against ESPnet's own, and gradients of equal audio at all lengths."""
 
-import argparse
-
 import pytest
 import torch
 from espnet2.tasks.asr import ASRTask
-
-import espnet_ext
 
 TOKENS = ["<blank>", "<unk>", *"abcdefgh", "<sos/eos>"]
 SECONDS, RATE, TOKENS_PER_SECOND = 160, 100, 3
 
 
-def build(model: str, **options):
-    espnet_ext.register()
-    torch.manual_seed(0)
-    return ASRTask.build_model(
-        argparse.Namespace(
-            token_list=TOKENS,
-            input_size=20,
-            frontend=None,
-            frontend_conf={},
-            specaug=None,
-            normalize=None,
-            normalize_conf={},
-            encoder="long_fastconformer",
-            encoder_conf={"output_size": 32, "attention_heads": 2, "num_blocks": 2, "subsampling_channels": 8},
-            decoder=None,
-            decoder_conf={},
-            ctc_conf={},
-            model=model,
-            model_conf={"ctc_weight": 1.0, **options},
-            init=None,
-        )
-    )
+@pytest.fixture
+def build(build_model):
+    """Return a function that builds a model by its name."""
+    encoder = {"output_size": 32, "attention_heads": 2, "num_blocks": 2, "subsampling_channels": 8}
+    settings = {"token_list": TOKENS, "input_size": 20, "frontend": None, "normalize": None, "decoder": None}
+    settings |= {"encoder": "long_fastconformer", "encoder_conf": encoder}
+
+    def build(model: str, **options):
+        return build_model(ASRTask, **settings, model=model, model_conf={"ctc_weight": 1.0, **options})
+
+    return build
 
 
 def batch(length: int) -> dict[str, torch.Tensor]:
@@ -59,7 +44,7 @@ def gradient_norm(model: torch.nn.Module, length: int) -> float:
     )
 
 
-def test_gradients_of_equal_audio_are_equal_at_all_lengths():
+def test_gradients_of_equal_audio_are_equal_at_all_lengths(build):
     model = build("ctc_per_second")
     norms = {length: gradient_norm(model, length) for length in (5, 10, 40, 160)}
     assert max(norms.values()) < 1.3 * min(norms.values()), norms
@@ -68,7 +53,7 @@ def test_gradients_of_equal_audio_are_equal_at_all_lengths():
 
 
 @pytest.mark.parametrize("input_seconds", [0.01, 0.02])
-def test_loss_is_espnets_sum_by_seconds(input_seconds):
+def test_loss_is_espnets_sum_by_seconds(build, input_seconds):
     """With padding: 8 and 5 s of frames of 10 ms, or twice as long ones."""
     models = [build("espnet"), build("ctc_per_second", input_seconds=input_seconds)]
     assert list(models[0].state_dict()) == list(models[1].state_dict())

@@ -1,13 +1,9 @@
 """The model that reports its layers' statistics against ESPnet's own model, and the shares against numpy."""
 
-import argparse
-
 import numpy as np
 import pytest
 import torch
 from espnet2.tasks.asr import ASRTask
-
-import espnet_ext
 
 TOKENS = ["<blank>", "<unk>", "A", "B", "<sos/eos>"]
 
@@ -19,28 +15,26 @@ def stats_file(tmp_path_factory) -> str:
     return str(path)
 
 
-def build(model: str, normalize: str, normalize_conf: dict, stats_file: str):
-    espnet_ext.register()
-    torch.manual_seed(0)
-    return ASRTask.build_model(
-        argparse.Namespace(
+@pytest.fixture
+def build(build_model, stats_file):
+    """Return a function that builds a model with a normalisation."""
+
+    def build(model: str, normalize: str, normalize_conf: dict):
+        return build_model(
+            ASRTask,
             token_list=TOKENS,
-            input_size=None,
             frontend="power_mel",
             frontend_conf={},
-            specaug=None,
             normalize=normalize,
             normalize_conf={"stats_file": stats_file} | normalize_conf,
             encoder="blstm_maxpool",
             encoder_conf={"num_layers": 3, "hidden_size": 8},
             decoder="rnn",
             decoder_conf={"hidden_size": 8},
-            ctc_conf={},
             model=model,
-            model_conf={},
-            init=None,
         )
-    )
+
+    return build
 
 
 @pytest.fixture
@@ -55,8 +49,8 @@ def batch() -> dict[str, torch.Tensor]:
     }
 
 
-def test_all_but_the_share_is_espnets(stats_file, batch):
-    models = [build(name, "sem_global_mvn", {}, stats_file) for name in ("espnet", "espnet_layer_stats")]
+def test_all_but_the_share_is_espnets(build, batch):
+    models = [build(name, "sem_global_mvn", {}) for name in ("espnet", "espnet_layer_stats")]
     assert list(models[0].state_dict()) == list(models[1].state_dict())
     results = []
     for model in models:
@@ -73,9 +67,9 @@ def test_all_but_the_share_is_espnets(stats_file, batch):
     ("normalize", "conf"),
     [("sem_global_mvn", {"eta_min": -25.0, "eta_max": -5.0}), ("dropout_global_mvn", {"dropout_rate": 0.3})],
 )
-def test_the_share_is_that_of_the_zeros(stats_file, batch, normalize, conf):
+def test_the_share_is_that_of_the_zeros(build, batch, normalize, conf):
     """A masked bin of the normalised features is 0; hardly any other is, of real numbers."""
-    model = build("espnet_layer_stats", normalize, conf, stats_file)
+    model = build("espnet_layer_stats", normalize, conf)
     seen = []
     model.encoder.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
     stats = model.train()(**batch)[1]

@@ -46,20 +46,16 @@ def test_a_profile_is_the_mean_direction():
 @pytest.mark.parametrize("value", [np.array([[np.nan, 1.0]]), np.zeros((1, 2)), np.zeros((0, 2)), np.ones((1, 5))])
 def test_bad_profiles_are_refused(value, tmp_path):
     scp = write_profiles(tmp_path, {"x": np.ones((1, 2)), "y": value})
-    with pytest.raises(InputError, match=rf"^{scp}: y: .*make (it|them|all)"):
+    with pytest.raises(InputError, match=f"^{scp}: y: "):
         read_profiles([scp])
-
-
-def test_bad_files_are_refused(tmp_path):
-    first = write_profiles(tmp_path / "1", {"x": np.ones((1, 2))})
-    with pytest.raises(InputError, match="x has a profile in another file too"):
-        read_profiles([first, first])
+    with pytest.raises(InputError, match="x has a profile in another file"):
+        read_profiles([write_profiles(tmp_path / name, {"x": np.ones((1, 2))}) for name in "12"])
     (tmp_path / "1" / "profiles.ark").unlink()
-    with pytest.raises(InputError, match="x: no profile can be read from"):
-        read_profiles([first])
-    write_table(first, {"x": f"touch {tmp_path / 'run'} |"})
-    with pytest.raises(InputError, match="1/profiles.scp: x: .*commands are not run"):
-        read_profiles([first])
+    for line in (None, f"touch {tmp_path / 'run'} |"):
+        if line:
+            write_table(tmp_path / "1" / "profiles.scp", {"x": line})
+        with pytest.raises(InputError, match="profiles.scp: x: |x: no profile"):
+            read_profiles([tmp_path / "1" / "profiles.scp"])
     assert not (tmp_path / "run").exists()
 
 
@@ -98,12 +94,12 @@ def test_rows_are_the_embeddings_of_the_chosen_utterances(data, tmp_path, monkey
         np.testing.assert_allclose(profiles[speaker], expected, rtol=1e-6)
 
 
-def test_bad_input_is_refused(data, tmp_path):
-    with pytest.raises(InputError, match="utterance a-[123]: no voice is found in it: enrol a with another"):
+def test_bad_input_is_refused(data):
+    with pytest.raises(InputError, match="utterance a-[123]"):
         make_profiles([data], lambda samples: np.zeros(4))
-    with pytest.raises(InputError, match="of 0 enrolment utterances"):
+    with pytest.raises(InputError, match="0 enrolment utterances"):
         make_profiles([data], pitch, count=0)
-    with pytest.raises(InputError, match="x.yaml: no such file: check the path of the speaker model"):
+    with pytest.raises(InputError, match="x.yaml: no such file"):
         module.espnet_speaker_model("x.yaml", "x.pth")
 
 

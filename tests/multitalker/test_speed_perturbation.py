@@ -36,5 +36,5 @@ def test_faster_is_shorter_and_higher_and_another_speaker(nj, tone, tmp_path, ca
 
 @pytest.mark.parametrize("factors", [[1.0], [3.0], [0.9, 0.9], [float("nan")]])
 def test_factors_that_make_no_new_voice_are_refused(tone, tmp_path, factors):
-    with pytest.raises(InputError, match="give factors from 0.5 to 2.0 other than 1, each once"):
+    with pytest.raises(InputError, match="factors"):
         perturb_speed(tone, factors, tmp_path / "out")

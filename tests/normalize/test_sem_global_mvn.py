@@ -78,12 +78,9 @@ def test_off_in_evaluation_and_equal_to_espnets_global_mvn(stats_file):
     out, out_lengths = SEMGlobalMVN(stats_file, eta_min=-1.0).eval()(x.clone(), lengths)
     assert torch.equal(out, expected) and torch.equal(out_lengths, lengths)
     assert torch.equal(torch.get_rng_state(), state)
+    assert list(SEMGlobalMVN(stats_file).state_dict()) == list(GlobalMVN(stats_file).state_dict())
     without_lengths, _ = SEMGlobalMVN(stats_file).eval()(x.clone())
     assert torch.equal(without_lengths, GlobalMVN(stats_file)(x.clone())[0])
-
-
-def test_checkpoint_fits_that_of_global_mvn(stats_file):
-    assert list(SEMGlobalMVN(stats_file).state_dict()) == list(GlobalMVN(stats_file).state_dict())
 
 
 def test_threshold_is_drawn_anew_for_each_utterance_and_step(stats_file):
@@ -170,22 +167,14 @@ def test_half_precision(stats_file, monkeypatch, dtype, tolerance):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"eta_min": 0.0, "eta_max": -1.0}, r"eta_min \(0.0\) is above eta_max \(-1.0\)"),
-        ({"eta_min": float("-inf")}, "must be finite"),
-        ({"eta_max": float("nan")}, "must be finite"),
-        ({"scale": "mel"}, "scale is 'mel', it must be one of power_mel, normalized, none"),
-        ({"max_scale": 0.5}, "max_scale is 0.5"),
-        ({"max_scale": float("nan")}, "max_scale is nan"),
+        {"eta_min": 0.0, "eta_max": -1.0}, {"eta_min": float("-inf")}, {"eta_max": float("nan")}, {"scale": "mel"},
+        {"max_scale": 0.5}, {"max_scale": float("nan")},
     ],
-)
-def test_bad_settings_are_refused(stats_file, options, message):
-    with pytest.raises(InputError, match=f"sem_global_mvn: .*{message}"):
+)  # fmt: skip
+def test_bad_settings_and_log_mel_features_are_refused(stats_file, options):
+    with pytest.raises(InputError, match=f"sem_global_mvn: .*{next(iter(options))}"):
         SEMGlobalMVN(stats_file, **options)
-
-
-def test_log_mel_features_are_refused(stats_file):
-    layer = SEMGlobalMVN(stats_file).train()
     with pytest.raises(InputError, match="power_mel"):
-        layer(torch.rand(2, 50, 40).log(), torch.tensor([50, 50]))
+        SEMGlobalMVN(stats_file).train()(torch.rand(2, 50, 40).log(), torch.tensor([50, 50]))

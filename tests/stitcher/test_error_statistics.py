@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from espnet_ext.stitcher.error_statistics import count_errors_of_windows, fit_errors, simulated_errors
+from espnet_ext.stitcher.error_statistics import count_errors_of_windows, fit_errors
 from espnet_ext.stitcher.simulated_errors import (
     DISTANCES,
     SimulatedErrors,
-    simulate_hypotheses,
     simulate_recordings,
 )
-from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
@@ -65,10 +63,12 @@ KNOWN = SimulatedErrors(
 )
 
 
-def test_known_probabilities_are_found_again():
+def test_known_probabilities_are_found_again_in_files(tmp_path):
     turns = recordings()
-    heard = simulate_recordings(turns, Windowing(8.0, 0.5), KNOWN, 1)
-    found = simulated_errors(count_errors_of_windows(group_by_speaker(heard), turns))
+    write_segments(tmp_path / "ref.json", turns)
+    write_hypotheses(tmp_path / "hyp.jsonl", simulate_recordings(turns, Windowing(8.0, 0.5), KNOWN, 1))
+    fit_errors(tmp_path / "hyp.jsonl", tmp_path / "ref.json", tmp_path / "errors.json")
+    found = SimulatedErrors.model_validate_json((tmp_path / "errors.json").read_text())
     for name in ("alone", "overlapped"):
         assert found.rates[name] == pytest.approx(KNOWN.rates[name], abs=0.12)
     # with two speakers, half of the utterances that are given to any speaker keep their own
@@ -78,25 +78,6 @@ def test_known_probabilities_are_found_again():
     assert found.correlation == pytest.approx(KNOWN.correlation, abs=0.12)
     assert set(found.confusions["W0"]) >= {"W7", "W9"}
     assert found.confusions["W0"]["W7"] > found.confusions["W0"]["W9"]
-
-
-def test_the_simulation_has_like_statistics(tmp_path):
-    """Fitted to a recogniser, and simulated again: no statistic is far off."""
-    turns = recordings()
-    write_segments(tmp_path / "ref.json", turns)
-    write_hypotheses(tmp_path / "hyp.jsonl", simulate_recordings(turns, Windowing(8.0, 0.5), KNOWN, 1))
-    fit_errors(tmp_path / "hyp.jsonl", tmp_path / "ref.json", tmp_path / "errors.json")
-    again, errors = tmp_path / "again.jsonl", tmp_path / "errors.json"
-    simulate_hypotheses(tmp_path / "ref.json", again, windowing=Windowing(8.0), errors=errors)
-    real, simulated = (
-        simulated_errors(count_errors_of_windows(group_by_speaker(read_hypotheses(path)), turns))
-        for path in (tmp_path / "hyp.jsonl", again)
-    )
-    assert real.correlation > 0.3 and real.deletion > 0.2
-    for name in ("speaker", "deletion", "insertion", "correlation", "same"):
-        assert getattr(simulated, name) == pytest.approx(getattr(real, name), abs=0.09), name
-    for name, rates in real.rates.items():
-        assert simulated.rates[name] == pytest.approx(rates, abs=0.09)
 
 
 def test_without_errors_nothing_is_counted():

@@ -48,17 +48,12 @@ def test_a_limit_is_tuned_on_sets_and_read_again(tmp_path):
     write_segments(tmp_path / "made.json", [Segment("r", "a", tuple("AXCD")), Segment("s", "a", ("A",))])
     files = [[tmp_path / name] for name in ("heard.jsonl", "made.json", "said.json")]
     tune_guard(*files, tmp_path / "guard.json")
-    assert json.loads((tmp_path / "guard.json").read_text()) == {
-        "edits_per_word": 0.25,
-        "transcripts": 2,
-        "stitched": 1,
-    }
+    tuned = {"edits_per_word": 0.25, "transcripts": 2, "stitched": 1}
+    assert json.loads((tmp_path / "guard.json").read_text()) == tuned
     assert read_guard(tmp_path) == 0.25
     guard_transcripts(*files[:2], [tmp_path / "guarded.json"], tmp_path)
-    assert {turn.recording: "".join(turn.words) for turn in read_segments(tmp_path / "guarded.json")} == {
-        "r": "AXCD",
-        "s": "ABCD",
-    }
+    guarded = {turn.recording: "".join(turn.words) for turn in read_segments(tmp_path / "guarded.json")}
+    assert guarded == {"r": "AXCD", "s": "ABCD"}
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"edits_per_word": -1}', '{"edits_per_word": "many"}'])

