@@ -14,7 +14,7 @@ which ``lhotse prepare`` makes of many corpora. Of these, recordings that they d
 import heapq
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings, tedlium
@@ -32,11 +32,12 @@ from espnet_ext.corpora.long_recordings import DroppedRegions, spoken_text
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.alignment.recordings import align_recordings
-from espnet_ext.longform.alignment.word_times import DROPPED, write_word_times
-from espnet_ext.sharing.model_files import ModelFiles, find_model
 from espnet_ext.text.formats import read_ctm
+from espnet_ext.text.word_times import DROPPED, write_word_times
 from espnet_ext.text.words import Word
+
+# Words of recordings, their audio files, a folder for the work -> the words with their times, or why there are none.
+Align = Callable[[Mapping[str, Sequence[str]], Mapping[str, Path], Path], Iterator[tuple[str, list[Word] | str]]]
 
 SUPERVISIONS = (".jsonl", ".jsonl.gz")
 _MARK = re.compile(r"<.*>|\[.*\]|\{.*\}")
@@ -49,10 +50,9 @@ def prepare_audio(
     output_dir: str | Path,
     words: str | Path = "",
     text: str | Path = "",
-    aligner: str | Path = "",
     part: str = "train",
     *,
-    ngpu: int = 0,
+    align: Align | None = None,
     names: Mapping[str, str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
@@ -66,15 +66,13 @@ def prepare_audio(
             ``audio_<part>_dropped.txt`` as of :func:`espnet_ext.corpora.spotify.prepare_spotify`.
         words: The ctm file, in which times may overlap as there, or:
         text: The transcripts, and
-        aligner: an ESPnet model with CTC that finds their words: what ``find_model`` takes. A recording that was
-            aligned is not aligned again by a later run.
+        align: What finds the times of their words, such as
+            :func:`espnet_ext.longform.alignment.recordings.align_recordings` with a model.
         part: The part's name.
-        ngpu: GPUs that align.
     """
-    if bool(words) == bool(text) or bool(text) != bool(aligner):
+    if bool(words) == bool(text) or bool(text) != bool(align):
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
     corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
-    model = find_model(aligner) if aligner else None
     faults = Faults(corpus, output / f"audio_{part}_faults.txt", skip_faulty)
     there = list(own_files(corpus, faults))
     files, unread = audio_files(there, part, faults), unread_files(there)
@@ -96,9 +94,11 @@ def prepare_audio(
     texts: dict[str, str] = {}
 
     def timed() -> Iterator[tuple[str, list[Word]]]:
-        found = {key: spoken[key] for key in sounds}
-        work = output / f"audio_{part}_alignment"
-        for key, own in found.items() if model is None else _aligned(found, files, model, work, num_jobs, ngpu):
+        found: Iterable[tuple[str, list[Word] | str]] = [(key, spoken[key]) for key in sounds]
+        if align:
+            said = {key: [word.text for word in spoken[key]] for key in sounds}
+            found = align(said, files, output / f"audio_{part}_alignment")
+        for key, own in found:
             kept = own if isinstance(own, str) else dropped.drop(key, own, sounds[key].seconds)
             if isinstance(kept, str):
                 faults.add(part, key, f"{key}: {kept}")
@@ -172,17 +172,3 @@ def word_times(path: Path) -> dict[str, list[Word]]:
 def _is_silence(text: str) -> bool:
     mark = _MARK.fullmatch(text)
     return text in _SILENCE or (mark is not None and text[1:-1].lower() in _NOISES)
-
-
-def _aligned(
-    spoken: Mapping[str, list[Word]],
-    files: Mapping[str, Path],
-    aligner: ModelFiles,
-    work: Path,
-    num_jobs: int,
-    ngpu: int,
-) -> Iterator[tuple[str, list[Word] | str]]:
-    """Yield the words of each recording with the times that a model finds; or why it cannot align them."""
-    texts = {key: [word.text for word in words] for key, words in spoken.items()}
-    for key, own in align_recordings(texts, files, aligner, work, num_jobs, ngpu):
-        yield key, own if isinstance(own, str) else [Word(word.text, word.start, word.end) for word in own]

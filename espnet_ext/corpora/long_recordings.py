@@ -13,8 +13,7 @@ from espnet_ext.audio.files import Inspected
 from espnet_ext.corpora.checks import SHARE, SHOWN, Faults, check_audio_files, own_files, read_lines, whole_files
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
-from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults, write_regions
-from espnet_ext.longform.chunking import SHORTEST
+from espnet_ext.text.word_times import DROPPED, SHORTEST, drop_overlaps, word_faults, write_regions
 from espnet_ext.text.words import Word
 
 _LATE = 0.5  # seconds by which a transcript may exceed its audio: times are rounded, and ends of files are trimmed

@@ -26,8 +26,8 @@ from espnet_ext.corpora.checks import Faults, check_audio_files, require_corpus,
 from espnet_ext.corpora.long_recordings import DroppedRegions, spoken_text
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
-from espnet_ext.longform.alignment.word_times import write_word_times
 from espnet_ext.text.formats import is_number
+from espnet_ext.text.word_times import write_word_times
 from espnet_ext.text.words import Segment, Word, word_spans
 from espnet_ext.work.files import parse_json
 

@@ -15,8 +15,8 @@ from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
-from espnet_ext.longform.alignment.word_times import write_regions
 from espnet_ext.text import formats
+from espnet_ext.text.word_times import write_regions
 
 PARTS = ("dev", "test")
 _PRONUNCIATION = re.compile(r"\([0-9]\)")

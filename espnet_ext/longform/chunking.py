@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from espnet_ext.errors import InputError
-
-# The rest of a recording is dropped if it is shorter than this, in seconds: it holds no word.
-SHORTEST = 0.5
+from espnet_ext.text.word_times import SHORTEST
 
 
 class Chunk(NamedTuple):

@@ -5,7 +5,7 @@
 
     speech      wav.scp: recording and audio file, of any rate and number of channels
     duration    utt2dur: recording and seconds
-    words       words.scp of :mod:`espnet_ext.longform.alignment.word_times`
+    words       words.scp of :mod:`espnet_ext.text.word_times`
     statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`; recordings that
                 ``no_speech.txt`` beside it lists are left out
     features    normalised features that were kept; with them speech and statistics are not read
@@ -38,9 +38,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.data_dir import is_command
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_features import NO_SPEECH, ChannelStatistics, RecordingFeatures
+from espnet_ext.text.word_times import read_word_times
 from espnet_ext.upstream.option_faults import unfit
 
 TABLES = ("speech", "duration", "words", "statistics")

@@ -47,7 +47,6 @@ def data_step(
     /,
     *,
     title: str = "",
-    ngpu: int = 0,
     **options: Any,
 ) -> Step:
     """Check a corpus and write the data dirs of its parts. They are made again when a file below ``folders`` changes.
@@ -56,7 +55,6 @@ def data_step(
         corpus: a module of :mod:`espnet_ext.corpora`; its function ``prepare_<corpus>`` is called.
         names: the name of each part -> the name of its data dir.
         title: the name of the corpus, if the recipe has several.
-        ngpu: GPUs, if that function can use some.
         options: more arguments of that function.
     """
     return Step(
@@ -70,7 +68,7 @@ def data_step(
             "skip_faulty": run.skip_faulty,
             **options,
         },
-        free={"num_jobs": run.nj} | ({"ngpu": ngpu} if ngpu else {}),  # most have nothing for a GPU
+        free={"num_jobs": run.nj},
         depends=stamps(*folders),
         outputs=[run.datadir / name / "text" for name in names.values()],
     )

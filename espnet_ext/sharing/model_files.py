@@ -12,7 +12,7 @@ A packed model is a folder, or an archive of it, in the layout of ESPnet's own p
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.archives import ARCHIVES, unpack
 from espnet_ext.upstream.checkpoint import LATEST
+from espnet_ext.upstream.config_paths import bases_of, named_files, replace_paths
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
@@ -28,8 +29,6 @@ META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
 TASKS = ("asr", "sa_asr", "long", "mt", "s2t_ctc")
 PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
-WORDS = ("token_list", "src_token_list")  # lists of words, which may look like paths and never are
-NEEDED = ("_file", "bpemodel")  # how keys end that name a file, which must be there
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
 CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -192,52 +191,6 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     raise InputError(f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or name a file with --model")
 
 
-def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) -> dict[str, Path]:
-    """Find the files that a config names: as it writes them -> where they are.
-
-    Args:
-        bases: folders from which relative paths may be meant, the likeliest first.
-        source: the config's file, for messages.
-
-    Raises:
-        InputError: a file that the config needs is not there, or is a folder.
-    """
-    found = {}
-    for key, value in _strings(config):
-        # A bare word may be a file's name, but only where a file is expected: `exp` may also be an option's value.
-        if "\n" in value or not ("/" in value or key.endswith((*NEEDED, "token_list"))):
-            continue
-        path = next((base / value for base in bases if (base / value).exists()), None)
-        if path is not None and path.is_file():
-            found[value] = path.resolve()
-        elif path is not None and ("/" in value or key.endswith(NEEDED)):
-            raise InputError(f"{source}: {key} names the folder {path}: only files can be packed and loaded")
-        elif path is None and key.endswith(NEEDED):
-            raise InputError(f"{source}: {key}: {value} is not there: put it back, or correct the path")
-    return found
-
-
-def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            if not (name in WORDS and isinstance(item, list)):
-                yield from _strings(item, str(name))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item, key)
-    elif isinstance(value, str):
-        yield key, value
-
-
-def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
-    """Return a copy of a config in which each string that is a key of ``paths`` is replaced; lists of tokens stay."""
-    if isinstance(value, Mapping):
-        return {name: replace_paths(item, paths, name) for name, item in value.items()}
-    if isinstance(value, list):
-        return value if key in WORDS else [replace_paths(item, paths) for item in value]
-    return paths.get(value, value) if isinstance(value, str) else value
-
-
 def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
     """Return the config with absolute paths: the file itself if they are absolute already, or a copy in the cache."""
     model_part = without_training(read_yaml(config))
@@ -252,8 +205,3 @@ def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
 def without_training(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config without the paths that only its training needs."""
     return {key: TRAINING.get(key, value) for key, value in config.items()}
-
-
-def bases_of(folder: Path) -> list[Path]:
-    """List where relative paths of a config may start: its folder, or where its training was run: here or above."""
-    return [folder.resolve(), Path.cwd(), *folder.resolve().parents]

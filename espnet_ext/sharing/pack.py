@@ -23,11 +23,10 @@ from espnet_ext.sharing.model_files import (
     OURS,
     PRIOR,
     find_checkpoint,
-    named_files,
-    replace_paths,
     task_of,
     without_training,
 )
+from espnet_ext.upstream.config_paths import named_files, replace_paths
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 WINDOWED = ("stride", "batch_seconds", "precision")  # options of decoding long recordings

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.multitalker.search_settings import DECODING
-from espnet_ext.sharing.model_files import find_model, named_files, without_training
+from espnet_ext.sharing.model_files import find_model, without_training
 from espnet_ext.transcription.recordings import Failed, Recording, targets_of
 from espnet_ext.transcription.request import Request
+from espnet_ext.upstream.config_paths import named_files
 from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.files import parse_json, write_json
 from espnet_ext.work.once import digest, fingerprint

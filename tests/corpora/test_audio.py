@@ -1,5 +1,6 @@
 """A folder of recordings with word times or transcripts."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ from espnet_ext.corpora.audio import prepare_audio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.longform.alignment.word_times import read_regions, read_word_times
+from espnet_ext.longform.alignment.recordings import align_recordings
+from espnet_ext.sharing.model_files import find_model
+from espnet_ext.text.word_times import read_regions, read_word_times
 
 DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
 
@@ -36,8 +39,10 @@ def of_ctm(folder, *lines, **options):
     return prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm", **options)["train"]
 
 
-def of_text(folder, text, aligner, **options):
-    return prepare_audio(folder / "audio", folder / "out", text=text, aligner=aligner, **options)["train"]
+def of_text(folder, text, aligner, *, out="out", nj=1, **options):
+    files = find_model(aligner)
+    align = partial(align_recordings, config=files.config, model=files.model, nj=nj)
+    return prepare_audio(folder / "audio", folder / out, text=text, align=align, **options)["train"]
 
 
 def test_recordings_with_word_times(folder):
@@ -133,7 +138,7 @@ def test_recordings_of_less_than_half_a_second_are_faulty(folder):
 
 
 def test_words_or_text_and_a_model(folder):
-    for options in ({}, {"words": "a.ctm", "text": "text", "aligner": "model"}, {"text": "text"}):
+    for options in ({}, {"words": "a.ctm", "text": "text", "align": iter}, {"text": "text"}):
         with pytest.raises(InputError, match="--words CTM, or --text FILE and --aligner DIR"):
             prepare_audio(folder / "audio", folder / "out", **options)
 
@@ -221,7 +226,7 @@ def test_chapters_are_aligned_by_a_model(chapters, model, kind, hears_every_lett
 def test_transcripts_that_a_model_does_not_hear_are_refused(chapters, model):
     """A model that has learned nothing: each of the three is named, and no table is left."""
     with pytest.raises(InputError, match="does not agree with it.*all 3 faults"):
-        of_text(chapters, chapters / "text", model, num_jobs=2)
+        of_text(chapters, chapters / "text", model, nj=2)
     assert not list((chapters / "out").glob("audio_words_train*"))
 
 
@@ -276,7 +281,7 @@ def test_supervisions_of_lhotse_are_transcripts(chapters, model, hears_every_let
         segments += [(key, 9.0, " ".join(words[4:]) + " <PERIOD>"), (key, 0.5, " ".join(words[:4]) + " <COMMA>")]
     for name in ("gigaspeech_supervisions_XS.jsonl.gz", "supervisions.jsonl"):
         text = supervisions(chapters / name, segments)
-        found = prepare_audio(chapters / "audio", chapters / name[:4], text=text, aligner=model)["train"]
+        found = of_text(chapters, text, model, out=name[:4])
         assert found.text == {key: texts[key] for key in named}
 
 

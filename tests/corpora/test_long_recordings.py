@@ -14,7 +14,7 @@ from espnet_ext.corpora.long_recordings import nlp_text
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.alignment.word_times import read_regions, read_word_times
+from espnet_ext.text.word_times import read_regions, read_word_times
 
 
 def word(text: str, start: float, end: float, **more) -> dict:

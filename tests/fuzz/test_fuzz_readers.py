@@ -17,14 +17,6 @@ from espnet_ext.corpora.code_switching import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.longform.alignment.word_times import (
-    RecordingWords,
-    read_regions,
-    read_word_times,
-    word_faults,
-    write_regions,
-    write_word_times,
-)
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores
 from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.scoring.alignment_file import alignment_blocks, read_alignment
@@ -35,6 +27,14 @@ from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcripts import read_segments, read_transcripts
 from espnet_ext.text.window_hypotheses import group_by_speaker, read_grouped
+from espnet_ext.text.word_times import (
+    RecordingWords,
+    read_regions,
+    read_word_times,
+    word_faults,
+    write_regions,
+    write_word_times,
+)
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.text.writing import write_hypotheses, write_segments
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.chunking import SHORTEST, Chunk, Schedule, batches
+from espnet_ext.longform.chunking import Chunk, Schedule, batches
+from espnet_ext.text.word_times import SHORTEST
 
 DURATIONS = st.dictionaries(st.text("abcd", min_size=1), st.floats(0.5, 300), min_size=1, max_size=20)
 SCHEDULES = st.builds(

@@ -15,9 +15,9 @@ from espnet_ext import register
 from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.longform import training as training
-from espnet_ext.longform.alignment.word_times import write_word_times
 from espnet_ext.longform.chunking import Chunk
 from espnet_ext.longform.recording_features import write_statistics
+from espnet_ext.text.word_times import write_word_times
 from espnet_ext.text.words import Word
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
 

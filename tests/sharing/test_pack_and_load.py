@@ -13,8 +13,9 @@ import yaml
 
 import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.model_files import find_checkpoint, find_model, named_files, read_folder
+from espnet_ext.sharing.model_files import find_checkpoint, find_model, read_folder
 from espnet_ext.sharing.pack import Packing, pack
+from espnet_ext.upstream.config_paths import named_files
 
 from .conftest import SEARCH
 

@@ -10,10 +10,10 @@ import soundfile
 from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.synthetic import long_recordings, parameters
 from espnet_ext.synthetic.spotify import make_spotify, shards_of, write_audio
 from espnet_ext.synthetic.voices import draw_speakers
+from espnet_ext.text.word_times import read_word_times
 
 PARTS = {"train": 3, "dev": 1, "control": 1, "tedlium-dev": 1, "tedlium-test": 3, "earnings22": 1, "rev16": 2}
 TINY = parameters.LongformSize(PARTS, (6, 9), voices=2)

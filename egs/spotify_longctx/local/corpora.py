@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.audio.files import SUFFIXES
+from espnet_ext.corpora.audio import prepare_audio
 from espnet_ext.errors import InputError
+from espnet_ext.longform.alignment.recordings import align_recordings
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
 from espnet_ext.recipe.steps import Step, run_steps
@@ -59,8 +63,9 @@ def data(run: Run) -> None:
         run_steps(*(data_step(run, "spotify", part, folder, part, part=part) for part, folder in folders.items()))
     elif not run.options[PUBLISHED]:  # the user's podcasts have no validation set
         given = {name: run.options[name] for name in ALIGNED if run.options[name]}
-        ngpu = run.ngpu if given.get("aligner") else 0
-        own = data_step(run, run.corpus_option, TRAIN, run.corpus, "podcasts", part=TRAIN, ngpu=ngpu, **given)
+        own = data_step(run, run.corpus_option, TRAIN, run.corpus, "podcasts", part=TRAIN, **given)
+        if "aligner" in given:
+            own = replace(own, function=prepare_aligned, free={**own.free, "ngpu": run.ngpu})
         run_steps(own, hold_out_step(run))
     for corpus in test_corpora(run):
         run_steps(data_step(run, corpus, "test", corpus_folder(run, corpus), corpus, **test_options(run, corpus)))
@@ -70,6 +75,13 @@ def data_step(run: Run, corpus: str, part: str, folder: Path, name: str, /, **op
     """Write the data dir of a part of a corpus, whose utterances are whole recordings."""
     title = f"{corpus}, {part}"
     return asr.data_step(run, corpus, [folder], {part: name}, title=title, corpus_dir=str(folder), **options)
+
+
+def prepare_aligned(aligner: str, num_jobs: int, ngpu: int, **options: Any) -> None:
+    """Check recordings, and write their data dir and the times of their words, which a model finds."""
+    model = find_model(aligner)
+    align = partial(align_recordings, config=model.config, model=model.model, nj=num_jobs, ngpu=ngpu)
+    prepare_audio(align=align, num_jobs=num_jobs, **options)
 
 
 def test_options(run: Run, corpus: str) -> dict[str, Any]:

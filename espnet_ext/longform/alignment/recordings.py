@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.text.words import Word
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
@@ -30,8 +29,10 @@ class AlignmentShard(Shard):
 def align_recordings(
     texts: Mapping[str, Sequence[str]],
     files: Mapping[str, Path],
-    aligner: ModelFiles,
     output: Path,
+    *,
+    config: Path,
+    model: Path,
     nj: int = 1,
     ngpu: int = 0,
 ) -> Iterator[tuple[str, list[Word] | str]]:
@@ -40,16 +41,16 @@ def align_recordings(
     Args:
         texts: the words of each recording.
         files: its audio file.
-        aligner: a model with CTC.
         output: the folder of what is done: a recording whose audio, transcript and model are the same is not aligned
             again.
+        config, model: of an ESPnet model with CTC, all paths in the config absolute.
         nj: processes without a GPU.
         ngpu: GPUs, each with a process of its own.
 
     Raises:
         InputError: the model cannot be used.
     """
-    model = work.fingerprint(work.file_hashes([aligner.config, aligner.model]))
+    aligner = work.fingerprint(work.file_hashes([config, model]))
     planned = [
         AlignmentShard(
             name=name,
@@ -57,11 +58,11 @@ def align_recordings(
             log=str(output / "log" / f"align.{name}.log"),
             options=(),
             tables={},
-            key=work.fingerprint(model, list(words), work.file_stamps({name: str(files[name])})),
+            key=work.fingerprint(aligner, list(words), work.file_stamps({name: str(files[name])})),
             audio=files[name],
             words=tuple(words),
-            config=aligner.config,
-            model=aligner.model,
+            config=config,
+            model=model,
             ngpu=min(ngpu, 1),
         )
         for name, words in texts.items()

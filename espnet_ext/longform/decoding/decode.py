@@ -13,9 +13,9 @@ from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.longform.alignment.word_times import read_regions
 from espnet_ext.longform.decoding.settings import DecodeSettings
 from espnet_ext.longform.noise import find_noise, with_noise
+from espnet_ext.text.word_times import read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import device_of

@@ -13,6 +13,7 @@ from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
 from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.text.words import Segment, Word, lines_of
+from espnet_ext.upstream.config_paths import bases_of, named_files
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -123,8 +124,6 @@ def _load(
 
 def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
     """Return where a config's sentencepiece model is; a relative path may start at the config's folder."""
-    from espnet_ext.sharing.model_files import bases_of, named_files
-
     name = config.get("bpemodel")
     return str(named_files({"bpemodel": name}, bases_of(path.parent), path)[name]) if name else None
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.alignment.word_times import (
+from espnet_ext.longform.decoding.decode import ZeroedAudio
+from espnet_ext.text.word_times import (
     DROPPED,
     RecordingWords,
     Word,
@@ -22,7 +23,6 @@ from espnet_ext.longform.alignment.word_times import (
     write_regions,
     write_word_times,
 )
-from espnet_ext.longform.decoding.decode import ZeroedAudio
 
 WORDS = [Word("The", 0.1, 0.3), Word("cat", 0.3, 0.9), Word("sat.", 1.4, 2.0)]
 

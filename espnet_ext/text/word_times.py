@@ -18,6 +18,7 @@ from espnet_ext.kaldi.tables import text_lines, write_table
 from espnet_ext.text.words import Word
 from espnet_ext.work.files import atomic_write
 
+SHORTEST = 0.5  # seconds: what is shorter, a recording or the rest of one, is not trained on: it holds no word
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap by that much.
 OVERLAP = 0.1001
 _ROUNDING = 1e-3  # of times in single precision, after hours
