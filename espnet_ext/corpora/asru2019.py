@@ -81,10 +81,6 @@ def prepare_asru2019(
         mandarin_dir: The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of ``train-zh``.
         librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
         allow_pipes: Run the commands in the ``wav.scp`` of a Kaldi data dir, which may do anything.
-
-    Raises:
-        InputError: A folder is missing, or there are more faults in transcripts or audio than ``skip_faulty`` allows.
-            No data dir has been written.
     """
     folders = {**({MANDARIN: mandarin_dir} if mandarin_dir else {}), **(folders or {})}
     found = find_folders(corpus_dir, parts, folders, librispeech_dir, layout)
@@ -164,13 +160,9 @@ def scan_asru2019(
     allow_pipes: bool = False,
     num_jobs: int = 1,
 ) -> dict[str, DataDir]:
-    """Read the transcripts and list the audio files of parts, without opening audio; apply the rules to the text.
+    """Read the transcripts and list the audio files of parts, those without a fault; apply the rules to the text.
 
-    Faults are those of :func:`espnet_ext.corpora.code_switching.scan_audio_folder`. Commands in ``wav.scp`` are run if
-    they are allowed, and what they print goes to ``cuts / part / recordings``.
-
-    Returns:
-        Part -> its recordings, speakers, texts and languages; those without a fault.
+    Commands in ``wav.scp`` are run if they are allowed, and what they print goes to ``cuts / part / recordings``.
     """
     scanned = {}
     for part, folder in folders.items():

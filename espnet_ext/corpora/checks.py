@@ -218,13 +218,7 @@ def whole_files(
 
 
 def write_parts(parts: Mapping[str, DataDir], output_dir: str | Path, names: Mapping[str, str] | None = None) -> None:
-    """Write the data dir of each part of a corpus, and print how much speech it holds.
-
-    Args:
-        parts: Part -> its tables, whose audio has been checked.
-        output_dir: The folder of the data dirs.
-        names: Part -> the name of its data dir (default: the part's).
-    """
+    """Write the data dir of each part of a corpus, called as in ``names``, and print how much speech it holds."""
     for part, data in parts.items():
         folder = Path(output_dir) / (names or {}).get(part, part)
         raise_problems(folder, validate(data, require_text=False))

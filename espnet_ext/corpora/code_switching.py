@@ -68,11 +68,7 @@ def part_folder(corpus: str, root: Path, part: str) -> Path:
 
 
 def scan_part(place: Path, part: str, faults: Faults) -> DataDir:
-    """Read the transcripts of a part that is not a Kaldi data dir, and list its audio files, in the form that it has.
-
-    Faults are those of :func:`scan_audio_folder`; for lists of several parts, a
-    transcript without audio is none.
-    """
+    """Read the transcripts of a part that is not a Kaldi data dir, and list its audio files, whatever its form."""
     if place.is_file():
         return _scan_metadata(place, part, faults)
     for root in (place, *(place / name for name in INSIDE)):
@@ -85,19 +81,11 @@ def scan_part(place: Path, part: str, faults: Faults) -> DataDir:
 
 
 def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
-    """Read the transcripts of a folder of audio files, as many corpora are distributed, without opening audio.
+    """Read the transcripts of a folder of audio files, in the form that :mod:`espnet_ext.corpora.asru2019` describes.
 
-    Audio files ``<utterance>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``) are in folders of any depth. The
-    transcripts are lines ``<utterance> <text>`` of files that are called ``text``, or whose name contains ``trans`` and
-    ends in ``.txt``. If there is no such file, each transcript is in a file ``<utterance>.txt``. ``README*.txt`` is
-    ignored.
-
-    The table ``utt2spk`` in ``folder``, if it exists, names the speakers. Otherwise the speaker is the name of the
-    folder that the audio is in if the utterance's id begins with it; if the id contains it further on, the id up to
-    its end (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``); if not, each utterance has a speaker of its own.
-
-    Faults are no utterances, an empty transcript, an id that comes twice, a transcript without audio or the reverse, an
-    utterance without a line in ``utt2spk``. What is returned has none of them.
+    ``README*.txt`` is ignored. Without ``utt2spk``, the speaker is the name of the folder that the audio is in if the
+    utterance's id begins with it; if the id contains it further on, the id up to its end (``T0055G0013`` for
+    ``G0013/T0055G0013S0001.wav``); if not, each utterance has a speaker of its own. What is returned has no fault.
     """
     files = list(own_files(folder, faults))
     audio = audio_files(files, part, faults)
@@ -145,11 +133,7 @@ def _speaker(utterance: str, folder: str) -> str:
 def _scan_listed(
     audio: Path, transcript: Path, part: str, faults: Faults, speaker: Callable[[Path], str], complete: bool = False
 ) -> DataDir:
-    """Audio below a folder, and one file with lines ``<utterance> <text>``.
-
-    Args:
-        complete: whether each transcript must have audio, and the reverse. AISHELL-1 has a few hundred files more.
-    """
+    """Read one file of lines ``<utterance> <text>``. ``complete``: all have audio, and the reverse."""
     files = audio_files(list(own_files(audio, faults)), part, faults) if audio.is_dir() else {}
     texts: dict[str, tuple[str, Path]] = {}
     for number, line in enumerate(read_lines(transcript), start=1):
@@ -167,28 +151,26 @@ def _scan_listed(
 
 
 def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
-    """ASCEND: rows with ``path`` (or ``file_name``), ``transcription`` and ``original_speaker_id``."""
-    with io.StringIO("\n".join(read_lines(table)), newline="") as file:
-        rows = csv.DictReader(file)
-        columns = set(rows.fieldnames or ())
-        name = next((column for column in ("path", "file_name") if column in columns), None)
-        missing = {"transcription", "original_speaker_id"} - columns
-        if name is None or missing:
-            lacking = ", ".join(sorted(missing)) or "path"
-            raise InputError(f"{table}: no column {lacking}: this is not ASCEND's metadata")
-        files: dict[str, Path] = {}
-        texts: dict[str, tuple[str, Path]] = {}
-        speakers: dict[str, str] = {}
-        for row in rows:
-            path = table.parent / row[name]
-            path = path if path.exists() else table.parent / "waves" / path.name
-            key = path.stem
-            if key in texts:
-                faults.add(part, key, f"utterance {key} comes twice ({table}, line {rows.line_num})")
-            texts.setdefault(key, ((row["transcription"] or "").strip(), table))
-            speakers[key] = f"spk{row['original_speaker_id']}"
-            if path.is_file():
-                files[key] = path
+    """Read ASCEND's rows with ``path`` (or ``file_name``), ``transcription`` and ``original_speaker_id``."""
+    rows = csv.DictReader(io.StringIO("\n".join(read_lines(table)), newline=""))
+    columns = set(rows.fieldnames or ())
+    name = next((column for column in ("path", "file_name") if column in columns), None)
+    missing = {"transcription", "original_speaker_id"} - columns
+    if name is None or missing:
+        raise InputError(f"{table}: no column {', '.join(sorted(missing)) or 'path'}: this is not ASCEND's metadata")
+    files: dict[str, Path] = {}
+    texts: dict[str, tuple[str, Path]] = {}
+    speakers: dict[str, str] = {}
+    for row in rows:
+        path = table.parent / row[name]
+        path = path if path.exists() else table.parent / "waves" / path.name
+        key = path.stem
+        if key in texts:
+            faults.add(part, key, f"utterance {key} comes twice ({table}, line {rows.line_num})")
+        texts.setdefault(key, ((row["transcription"] or "").strip(), table))
+        speakers[key] = f"spk{row['original_speaker_id']}"
+        if path.is_file():
+            files[key] = path
     return _joined(files, texts, speakers, part, faults, table)
 
 

@@ -23,13 +23,8 @@ _TIMEOUT = 60.0  # seconds without a byte
 def download(url: str, path: str | Path, md5: str, pause: float = 2.0) -> Path:
     """Download ``url`` to ``path``, which appears when it is complete and its sum is right.
 
-    An interrupted transfer stays as ``<path>.part``; this call or the next resumes it.
-
-    Args:
-        url: Where the file is.
-        path: Where it goes. If the file exists already, only its sum is checked.
-        md5: The published sum, in hexadecimal.
-        pause: Seconds before the second attempt; each later one waits twice as long.
+    An interrupted transfer stays as ``<path>.part``; this call or the next resumes it. If the file exists already, only
+    its sum ``md5`` (hexadecimal) is checked. Before the second attempt are ``pause`` seconds, then twice as many.
     """
     path = Path(path)
     if path.is_file():

@@ -53,13 +53,7 @@ def download_librispeech(target: str | Path, parts: Sequence[str] = tuple(PARTS)
     A part whose folder exists is left as it is. The archives stay in ``target``. Lhotse's ``download_librispeech`` is
     not used, because it checks no sums and unpacks straight into the corpus.
 
-    Args:
-        target: Folder for the archives and the corpus.
-        parts: Keys of ``PARTS``.
-        base_url: A mirror of https://www.openslr.org/resources.
-
-    Returns:
-        The corpus folder, ``<target>/LibriSpeech``.
+    ``base_url`` may be a mirror. Returns the corpus folder.
     """
     _require_known(parts)
     target = Path(target)
@@ -172,10 +166,6 @@ def _require_known(parts: Iterable[str]) -> None:
 
 def scan_librispeech(root: Path, parts: Sequence[str], faults: Faults) -> dict[str, dict[str, Utterance]]:
     """Read the transcripts and list the audio files of parts, without opening audio.
-
-    Faults are a part without utterances, a malformed line, an empty transcript, an id that comes twice in a part, a
-    transcript without audio or the reverse, a file in a wrong folder. Blank lines and ``._*``, which macOS leaves
-    beside files, are ignored.
 
     Returns:
         Part -> utterance id -> utterance, sorted by id; those without a fault.

@@ -32,10 +32,8 @@ from espnet_ext.kaldi.parts import restrict
 from espnet_ext.kaldi.tables import TableScan, scan_table
 
 SHOWN_IDS = 3
-# Times in `segments` are often rounded to a hundredth of a second.
-OVERSHOOT_SECONDS = 0.01
-# Tables that, if they exist, must have a line for each utterance.
-_COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")
+OVERSHOOT_SECONDS = 0.01  # times in `segments` are often rounded to a hundredth of a second
+_COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")  # if they exist, they have a line for each utterance
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
 
 
@@ -82,7 +80,6 @@ def validate_data_dir(
     """Print to stderr what is wrong with a data dir on disk, and what is allowed but rarely intended.
 
     Args:
-        path: the data dir.
         require_text, files: see :func:`validate_scan`.
         audio, rate: also open each audio file (:func:`check_audio`), unless the tables are faulty.
         features: also read ``feats.scp`` (:func:`check_features`), unless something else is faulty.
@@ -113,17 +110,19 @@ def validate_scan(
     """Check what :func:`scan_data_dir` has read: the form of the files, and what :func:`validate` checks.
 
     Args:
-        data, scans: the tables, and each file's scan.
         require_text: a dir without ``text`` is a fault.
         files: check that the audio files exist and are not empty (without opening them).
     """
     problems = [problem for name, scan in scans.items() for problem in _form(name, scan)]
     if "spk2utt" not in scans:
         problems.append(Problem("spk2utt", "no such file", (), "`espnet-ext data fix` writes it"))
-    elif differing := _differing({key: value.split() for key, value in scans["spk2utt"].table.items()}, data):
-        problems.append(
-            Problem("spk2utt", "does not match utt2spk for", differing, "`espnet-ext data fix` writes it again")
-        )
+    else:
+        found, expected = scans["spk2utt"].table, data.spk2utt
+        sides = [{key: sorted(value.split()) for key, value in table.items()} for table in (found, expected)]
+        if wrong := tuple(key for key in sorted(found | expected) if sides[0].get(key, []) != sides[1].get(key)):
+            problems.append(
+                Problem("spk2utt", "does not match utt2spk for", wrong, "`espnet-ext data fix` writes it again")
+            )
     problems += validate(data, require_text=require_text)
     return problems + (check_files(data) if files else [])
 
@@ -139,11 +138,6 @@ def _form(name: str, scan: TableScan) -> Iterator[Problem]:
         yield Problem(name, "not sorted; out of order:", scan.unsorted, advice)
 
 
-def _differing(spk2utt: dict[str, list[str]], data: DataDir) -> tuple[str, ...]:
-    expected = {speaker: utterances.split() for speaker, utterances in data.spk2utt.items()}
-    return tuple(key for key in sorted(spk2utt | expected) if sorted(spk2utt.get(key, ())) != expected.get(key))
-
-
 def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
     """Check that the tables match; return the faults, one :class:`Problem` for each kind.
 
@@ -153,13 +147,17 @@ def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
     problems = []
     if data.text is None and require_text:
         problems.append(Problem("text", "no such file", (), "add it, or check with --no-text"))
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for file, what, utterance in utterance_faults(data):
-        kinds.setdefault((file, what), []).append(utterance)
-    problems += [Problem(file, what, tuple(ids), _FIX) for (file, what), ids in kinds.items()]
+    problems += _by_kind(utterance_faults(data), _FIX)
     for file, ids in derived_faults(data).items():
         problems.append(Problem(file, "missing, extra or not a positive number:", ids, "delete the file or fix it"))
     return problems
+
+
+def _by_kind(faults: Iterable[tuple[str, str, str]], advice: str) -> list[Problem]:
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for file, what, key in faults:
+        kinds.setdefault((file, what), []).append(key)
+    return [Problem(file, what, tuple(ids), advice) for (file, what), ids in kinds.items()]
 
 
 def utterance_faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
@@ -245,18 +243,16 @@ def warn(data: DataDir) -> list[Problem]:
 
 def check_files(data: DataDir) -> list[Problem]:
     """Check that the audio files are there, and not empty. :func:`check_audio` also looks inside."""
-    missing, empty = [], []
+    faults = []
     for recording, value in sorted(data.wav_scp.items()):
         if is_command(value) or not value:
             continue
         try:
             if not os.stat(audio_path(value)).st_size:
-                empty.append(f"{recording} ({value})")
+                faults.append(("wav.scp", "zero-length audio file of", f"{recording} ({value})"))
         except OSError:
-            missing.append(f"{recording} ({value})")
-    problems = [("no audio file of", missing), ("zero-length audio file of", empty)]
-    advice = "check the corpus folder and the paths"
-    return [Problem("wav.scp", what, tuple(ids), advice) for what, ids in problems if ids]
+            faults.append(("wav.scp", "no audio file of", f"{recording} ({value})"))
+    return sorted(_by_kind(faults, "check the corpus folder and the paths"), key=lambda problem: problem.what)
 
 
 def raise_problems(path: str | Path, problems: list[Problem]) -> None:
@@ -265,9 +261,6 @@ def raise_problems(path: str | Path, problems: list[Problem]) -> None:
         others = len(problems) - 1
         more = f" (and {others} more kinds of fault: `espnet-ext data validate` lists them)" if others else ""
         raise InputError(f"{path}/{problems[0]}{more}")
-
-
-# --- slow checks: every sample, every value ---
 
 
 def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
@@ -292,7 +285,7 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
         return found.fault
 
     problems = _grouped("wav.scp", sorted(data.wav_scp), fault, "replace the audio files, or drop what uses them")
-    problems += _rate_problems(rates, rate)
+    problems += _unlike(rate, rates, "wav.scp", "sampling rate {} Hz, not {} Hz, of", "resample to {} Hz")
     if data.segments is not None:
         # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
         true = dataclasses.replace(data, reco2dur=seconds)
@@ -300,13 +293,13 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
     return problems
 
 
-def _rate_problems(rates: dict[int, list[str]], rate: int | None) -> list[Problem]:
-    if rate is None and rates:
-        rate = max(rates, key=lambda found: len(rates[found]))
+def _unlike(wanted: int | None, found: dict[int, list[str]], file: str, what: str, advice: str) -> list[Problem]:
+    """Name what has another value than the wanted one (None: than the most frequent one)."""
+    wanted = max(found, key=lambda value: len(found[value]), default=0) if wanted is None else wanted
     return [
-        Problem("wav.scp", f"sampling rate {found} Hz, not {rate} Hz, of", tuple(names), f"resample to {rate} Hz")
-        for found, names in sorted(rates.items())
-        if found != rate
+        Problem(file, what.format(value, wanted), tuple(ids), advice.format(wanted))
+        for value, ids in sorted(found.items())
+        if value != wanted
     ]
 
 
@@ -335,45 +328,31 @@ def check_features(data: DataDir) -> list[Problem]:
         return None if np.isfinite(matrix).all() else "NaN or infinite features of"
 
     problems = _grouped("feats.scp", sorted(positions), fault, "compute the features again")
-    usual = max(widths, key=lambda width: len(widths[width]), default=0)
-    for width, utterances in sorted(widths.items()):
-        if width != usual:
-            what = f"{width} values per frame, not {usual}, in the features of"
-            problems.append(Problem("feats.scp", what, tuple(utterances), "compute the features again"))
-    return problems
+    what = "{} values per frame, not {}, in the features of"
+    return problems + _unlike(None, widths, "feats.scp", what, "compute the features again")
 
 
 def _grouped(file: str, keys: Iterable[str], fault: Callable[[str], str | None], advice: str) -> list[Problem]:
     from tqdm import tqdm
 
-    kinds: dict[str, list[str]] = {}
-    for key in tqdm(list(keys), desc=f"check {file}", mininterval=5, delay=5):
-        if found := fault(key):
-            kinds.setdefault(found, []).append(key)
-    return [Problem(file, what, tuple(ids), advice) for what, ids in kinds.items()]
-
-
-# --- repair ---
+    each = ((key, fault(key)) for key in tqdm(list(keys), desc=f"check {file}", mininterval=5, delay=5))
+    return _by_kind(((file, what, key) for key, what in each if what), advice)
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The repaired data, and what was dropped: reason -> utterances, and names of files."""
+    """The repaired data, the utterances that were dropped, with the reasons, and the names of dropped files."""
 
     data: DataDir
-    dropped: dict[str, tuple[str, ...]]
+    dropped: tuple[Problem, ...]
     dropped_files: tuple[str, ...]
 
     def __str__(self) -> str:
-        dropped = sum(map(len, self.dropped.values()))
+        dropped = sum(len(problem.ids) for problem in self.dropped)
         lines = [f"kept {len(self.data.utt2spk):,} utterances, dropped {dropped:,}"]
-        for reason, ids in self.dropped.items():
-            file, what = reason.split(": ", 1)
-            lines.append(f"  dropped {len(ids):,}: {Problem(file, what, ids, 'dropped')}".removesuffix(": dropped"))
-        lines += [
-            f"  removed {name}: it had gaps, or values that are not positive numbers" for name in self.dropped_files
-        ]
-        return "\n".join(lines)
+        lines += [f"  dropped {len(each.ids):,}: {each}".removesuffix(": dropped") for each in self.dropped]
+        what = "it had gaps, or values that are not positive numbers"
+        return "\n".join(lines + [f"  removed {name}: {what}" for name in self.dropped_files])
 
 
 def fix(data: DataDir) -> Fixed:
@@ -382,22 +361,18 @@ def fix(data: DataDir) -> Fixed:
     Recordings and speakers without utterances are dropped too, and so are files of durations that have gaps or values
     that are not positive numbers. Audio files are not checked: a disk that is not mounted must not empty a data dir.
     """
-    dropped: dict[str, list[str]] = {}
-    gone: set[str] = set()
-    for file, what, utterance in utterance_faults(data):
-        if utterance not in gone:
-            gone.add(utterance)
-            dropped.setdefault(f"{file}: {what}", []).append(utterance)
+    first = {utterance: (file, what, utterance) for file, what, utterance in reversed([*utterance_faults(data)])}
+    dropped = _by_kind(sorted(first.values(), key=lambda fault: fault[2]), "dropped")
     audio = data.wav_scp if data.segments is None else data.segments
-    keep = set(audio) - gone
+    keep = set(audio) - first.keys()
     if not keep:
-        reasons = "; ".join(f"{reason} {ids[0]}" for reason, ids in dropped.items())
+        reasons = "; ".join(f"{problem.file}: {problem.what} {problem.ids[0]}" for problem in dropped)
         raise InputError(f"no utterance is complete ({reasons}): nothing was changed; make the data dir again")
     data = restrict(data, keep)
     files = derived_faults(data)
     without: dict[str, Any] = {field: None for field, name in FILES.items() if name in files}
     data = dataclasses.replace(data, **without)
-    return Fixed(data, {reason: tuple(ids) for reason, ids in dropped.items()}, tuple(files))
+    return Fixed(data, tuple(dropped), tuple(files))
 
 
 def fix_data_dir(path: str | Path) -> Fixed:

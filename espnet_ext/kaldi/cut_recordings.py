@@ -18,14 +18,9 @@ def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, nu
     """Run the commands in ``wav.scp`` (``sph2pipe -f wav a.sph |``) and keep what they print as ``<recording>.wav``.
 
     Args:
-        data: a data dir.
         folder: where the files go.
         where: the data dir, for messages.
         allow: whether the user trusts the folder's commands, which may do anything (``--allow-pipes``).
-        num_jobs: threads.
-
-    Returns:
-        The data dir with files in place of commands.
     """
     commands = {key: value for key, value in data.wav_scp.items() if is_command(value)}
     if commands and not allow:
@@ -65,15 +60,9 @@ def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, s
 
 
 def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
-    """Write each utterance of a data dir with segments to ``<folder>/<utterance>.flac``, 16 bits.
+    """Write each utterance of a data dir without faults to ``<folder>/<utterance>.flac``, 16 bits.
 
-    Args:
-        data: a data dir whose audio and segments have no faults.
-        folder: where the files go.
-        num_jobs: threads.
-
-    Returns:
-        A data dir of these files, with their durations.
+    Returns a data dir of these files, with their durations.
     """
     files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
     wanted: dict[str, dict[str, KaldiSegment]] = {}

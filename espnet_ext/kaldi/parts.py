@@ -52,9 +52,6 @@ def _only(table: Mapping | None, keys: Sequence[str]) -> dict | None:
     return None if table is None else {key: table[key] for key in keys if key in table}
 
 
-# --- which utterances: lists for subset() ---
-
-
 def spread(data: DataDir, count: int) -> list[str]:
     """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers; InputError if there are fewer."""
     utterances = data.utterances
@@ -77,9 +74,6 @@ def after_first_per_speaker(data: DataDir, count: int) -> list[str]:
     if not left:
         raise InputError(f"nothing is left after the first {count} utterances of each speaker: take fewer")
     return left
-
-
-# --- combine ---
 
 
 def combine(parts: Sequence[DataDir]) -> DataDir:
@@ -131,19 +125,11 @@ def _merged(tables: Sequence[Table | None], name: str) -> dict[str, str] | None:
     return merged
 
 
-# --- the same on folders ---
-
 CHOICES = {"spread": spread, "first_per_speaker": first_per_speaker, "after_first_per_speaker": after_first_per_speaker}
 
 
 def subset_data_dir(source: str | Path, destination: str | Path, count: int, how: str = "spread") -> None:
-    """Write a subset of a data dir.
-
-    Args:
-        source, destination: data dirs, not the same one.
-        count: how many utterances; of each speaker if ``how`` says so.
-        how: a key of ``CHOICES``.
-    """
+    """Write ``count`` utterances of a data dir, or so many of each speaker; ``how`` is a key of ``CHOICES``."""
     _require_other(destination, [source])
     data = read_data_dir(source)
     chosen = CHOICES[how](data, count)
@@ -156,10 +142,7 @@ def combine_data_dirs(
 ) -> DataDir:
     """Write the combination of data dirs (:func:`combine`), and say which tables it leaves out.
 
-    Args:
-        destination: the new data dir.
-        sources: the data dirs.
-        suffix_source: append each source's name to its ids (:func:`with_suffix`).
+    With ``suffix_source``, each source's name is appended to its ids (:func:`with_suffix`).
     """
     parts = [read_data_dir(source) for source in sources]
     _require_other(destination, sources)

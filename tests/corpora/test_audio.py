@@ -127,26 +127,10 @@ def test_unknown_words_are_left_out_of_training_and_are_no_overlap(folder, mark,
         of_ctm(folder, *lines)
 
 
-def test_recordings_of_less_than_half_a_second_are_faulty(folder):
-    soundfile.write(folder / "audio" / "tiny.wav", np.ones(6000, np.int16), 16000)
-    with (folder / "words.ctm").open("a") as file:
-        file.write("tiny 1 0.0 0.2 a\n")
-    with pytest.raises(InputError, match=r"tiny lasts 0.375 s, less than 0.5 s \(.*tiny.wav\)"):
-        of_ctm(folder)
-    found = of_ctm(folder, skip_faulty=0.5)
-    assert found.utterances == ["one", "two"]
-
-
 def test_words_or_text_and_a_model(folder):
     for options in ({}, {"words": "a.ctm", "text": "text", "align": iter}, {"text": "text"}):
         with pytest.raises(InputError, match="--words CTM, or --text FILE and --aligner DIR"):
             prepare_audio(folder / "audio", folder / "out", **options)
-
-
-def test_two_recordings_of_one_name_are_refused(folder):
-    soundfile.write(folder / "audio" / "one.wav", np.zeros(100, np.int16), 16000)
-    with pytest.raises(InputError, match="one comes twice"):
-        of_ctm(folder)
 
 
 @pytest.fixture
@@ -293,35 +277,16 @@ def test_a_manifest_that_is_none_is_refused(chapters, model):
             of_text(chapters, text, model)
 
 
-@pytest.fixture
-def texts(chapters, hears_every_letter):
-    """A folder with the transcript of each chapter, and the name of the first."""
-    (chapters / "texts").mkdir()
-    for key, line in read_table(chapters / "text").items():
-        (chapters / "texts" / f"{key}.txt").write_text(f"{line}\n")
-    return chapters / "texts", min(read_table(chapters / "text"))
-
-
-def test_one_transcript_that_cannot_be_read_is_a_faulty_recording(chapters, texts, model):
-    folder, first = texts
+def test_transcripts_in_files_that_are_faulty(chapters, model, hears_every_letter):
+    """Of the recording that cannot be read, and of the one whose words end after its audio."""
+    folder = chapters / "texts"
+    folder.mkdir()
+    first, second, third = sorted(read_table(chapters / "text"))
     (folder / f"{first}.txt").write_bytes("déjà".encode("latin-1"))
-    options = {"text": folder, "aligner": model}
-    with pytest.raises(InputError, match=f"{first}.txt is not UTF-8 text: .*--skip-faulty"):
-        of_text(chapters, **options)
-    found = of_text(chapters, **options, skip_faulty=0.5)
-    assert len(found.text) == 2 and first not in found.text
-
-
-@pytest.mark.parametrize("other", ["sub/{}.txt", "{}.stm"])
-def test_two_transcripts_of_a_recording_are_refused(chapters, texts, model, other):
-    folder, first = texts
-    second = folder / other.format(first)
-    second.parent.mkdir(exist_ok=True)
-    second.write_text(f"{first} 1 s 0 9999 <o,f0,male> other words\n")
-    with pytest.raises(InputError, match=f"{first} comes twice, and the files differ: ") as refused:
+    (folder / f"{second}.stm").write_text(f"{second} 1 s 0 9999 <o,f0,male> other words\n")
+    (folder / f"{third}.txt").write_text(f"{read_table(chapters / 'text')[third]}\n")
+    with pytest.raises(InputError, match=f"{first}.txt is not UTF-8 .*{second}: its transcript ends at 9999 s"):
         of_text(chapters, folder, model)
-    assert str(second) in str(refused.value) and str(folder / f"{first}.txt") in str(refused.value)
-    if second.suffix == ".stm":  # which ends after its recording
-        (folder / f"{first}.txt").unlink()
-        with pytest.raises(InputError, match=f"{first}: its transcript ends at 9999 s, its audio at"):
-            of_text(chapters, folder, model)
+    (folder / f"{third}.stm").write_text(f"{third} 1 s 0 1 <o,f0,male> other words\n")
+    with pytest.raises(InputError, match=f"{third} comes twice, and the files differ: .*{third}.stm and .*{third}.txt"):
+        of_text(chapters, folder, model)

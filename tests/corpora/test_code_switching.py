@@ -8,7 +8,6 @@ from bad_corpora import write_noise
 from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
-from espnet_ext.text.mixed_text import mixed_tokens
 
 
 def write(path: Path, *lines: str) -> None:
@@ -145,8 +144,6 @@ def test_commands_run_only_when_allowed(tmp_path: Path) -> None:
             "sph2pipe_not_here -f wav a.sph |",
             "its command failed with status 127: .*sph2pipe_not_here: .*not found",
         ),
-        ("cat nothing.sph |", "recording NI01train: its command failed with status 1: .*nothing.sph"),
-        ("cat it's.sph |", "its command failed with status 2: .*unexpected EOF"),
         ("|", "corrupt audio|empty audio file"),
     ],
 )
@@ -190,13 +187,9 @@ def test_the_share_of_faults_counts_utterances_and_not_recordings(tmp_path: Path
     assert "# left out: 60 of 120 in train-cs" in faults and faults.count("\tB-0") == 60
 
 
-def test_names_that_come_twice_other_formats_and_metadata_in_another_encoding(tmp_path: Path) -> None:
+def test_other_formats_and_metadata_in_another_encoding(tmp_path: Path) -> None:
     talcs(tmp_path / "t")
     wav = tmp_path / "t" / "TALCS_corpus" / "dev_set" / "wav"
-    write_noise(wav / "again" / "dev_set0.wav")
-    with pytest.raises(InputError, match="dev_set0 comes twice"):
-        prepare("talcs", tmp_path / "t")
-    (wav / "again" / "dev_set0.wav").unlink()
     write_noise(wav / "dev_set0.flac")
     (wav / "dev_set0.flac").rename(wav / "dev_set0.FLAC")
     (wav / "dev_set0.wav").unlink()
@@ -206,30 +199,6 @@ def test_names_that_come_twice_other_formats_and_metadata_in_another_encoding(tm
     table.write_bytes(table.read_text(encoding="utf-8").encode("gb18030"))
     with pytest.raises(InputError, match="test_metadata.csv is not UTF-8 text"):
         prepare("ascend", tmp_path / "a")
-
-
-def test_faults_of_lists(tmp_path: Path) -> None:
-    talcs(tmp_path)
-    write(tmp_path / "TALCS_corpus" / "dev_set" / "label.txt", "dev_set0", "dev_set7 好", "dev_set7 好")
-    with pytest.raises(InputError) as error:
-        prepare("talcs", tmp_path)
-    faults = (tmp_path.parent / "out" / "asru2019_faults.txt").read_text()
-    for fault in ("empty transcript of dev_set0", "dev_set7 comes twice", "no transcript of utterance dev_set1"):
-        assert fault in faults
-    assert "\n" not in str(error.value)
-
-
-def test_mixed_error_rate_of_seames_text_is_jiwers_count_over_the_same_tokens(tmp_path: Path) -> None:
-    jiwer = pytest.importorskip("jiwer")
-    from espnet_ext.scoring.mixed import score_mixed_texts
-
-    seame(tmp_path)
-    reference = prepare("seame", tmp_path)["dev"].text
-    hypothesis = {"NI01dev_man-1": "然后啦OK", "NI01dev_man-2": "OKAY"}
-    score = score_mixed_texts(reference, hypothesis)
-    tokens = [[" ".join(mixed_tokens(side[key])) for key in reference] for side in (reference, hypothesis)]
-    assert score.total.rate == pytest.approx(jiwer.wer(*tokens))
-    assert score.total.errors == 3
 
 
 def test_layouts_and_folders_that_are_missing(tmp_path: Path) -> None:

@@ -118,11 +118,9 @@ def lines(*each: str) -> Callable[[Path], object]:
         (lambda corpus: transcripts(corpus).unlink(), "no transcript of utterance 7-70-0000.* 7-70-0001"),
         (lines("7-70-0000 A", "7-70-0001 B", "7-70-0000 C"), r"7-70-0000 comes twice \(line 3 of .*7-70.trans.txt\)"),
         (lines("7-70-0000 ONE", "7-70-0001"), r"empty transcript of 7-70-0001 \(line 2 of .*7-70.trans.txt\)"),
-        (lines("7-70-0000 ONE", "7-70-0001  \t"), r"empty transcript of 7-70-0001 \(line 2 of"),
         (lines("7-70-0000 A", "7-70-0001 B", "HELLO WORLD"), r"malformed line .* \(line 3 of .*7-70.trans.txt\)"),
         (lines("7-70-0000 A", "7-70-0001 B", "8-80-0001 OF ANOTHER"), r"malformed line .* \(line 3 of"),
         (lines("7-70-0000 A", "7-70-0001 B", "7-70-../../x UP"), r"malformed line .* \(line 3 of"),
-        (lines("7-70-0000 A", "7-70-0001 B", "7-70- NO NUMBER"), r"malformed line .* \(line 3 of"),
         (lambda corpus: transcripts(corpus).write_bytes(b"7-70-0000 \xff\xfe\n"), "7-70.trans.txt is not UTF-8"),
         (
             lambda corpus: (corpus / "dev-clean" / "7").rename(corpus / "dev-clean" / "9"),
@@ -144,11 +142,10 @@ def test_bad_audio(corpus: Path, damage, pattern: str, check_audio: str) -> None
     refused(corpus, rf"({pattern}).* 7-70-0001 \(.*/7-70-0001.flac\)", check_audio=check_audio)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_truncated_audio_is_found_by_decoding(corpus: Path, share: float) -> None:
+def test_truncated_audio_is_found_by_decoding(corpus: Path) -> None:
+    """Four files are few enough to decode by default."""
     path = chapter(corpus) / "7-70-0000.flac"
-    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
-    # Four files are few enough to decode by default.
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     refused(corpus, r"(breaks off before its end|corrupt audio).* 7-70-0000 \(")
 
 

@@ -83,24 +83,6 @@ def test_spotify_refuses_or_drops(tmp_path, words, fault, capsys):
     assert "left out: 1 of 2 in train" in capsys.readouterr().err
 
 
-def test_spotify_drops_regions_of_overlapping_words(tmp_path, capsys):
-    """2 % of what is spoken without any option, or as much as is given; the file and the error name them."""
-    for number in range(4):
-        write_podcast(tmp_path / "corpus", f"good{number}", WORDS)
-    write_podcast(tmp_path / "corpus", "bad", [*OVERLAP, word("world.", 1.6, 2.0)])
-    dropped = tmp_path / "out" / "spotify_train_dropped.txt"
-    with pytest.raises(InputError, match=rf"\(\d+\.\d %\), most in bad \(.* s\); at most 2 % .*all regions: {dropped}"):
-        spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.02)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [dropped.name]
-    data = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
-    assert len(data.text) == 5 and data.text["bad"] == "world."
-    read = read_word_times("bad", read_table(tmp_path / "out" / "spotify_words_train.scp")["bad"])
-    assert [word.text for word in read] == ["<dropped>", "world."]
-    assert read.text(0, 3) == "world." and read.dropped(0, 0.7)[0][1] == 0.7
-    assert list(read_regions(dropped)) == ["bad"]
-    assert f"left out of training (all regions: {dropped})" in capsys.readouterr().out
-
-
 def test_spotify_in_three_archives(tmp_path):
     """As the archives unpack, each with a part of the shows; audio and the list lie elsewhere."""
     corpus = tmp_path / "corpus"
@@ -131,16 +113,6 @@ def test_an_episode_in_two_archives_or_shows_must_be_the_same(kind, tmp_path, ca
     with pytest.raises(InputError, match="1a comes twice, and the files differ: ") as refused:
         spotify.prepare_spotify(corpus, tmp_path / "out")
     assert str(first) in str(refused.value) and str(copy) in str(refused.value)
-
-
-def test_what_a_link_leads_to_is_not_read_to_compare(tmp_path, monkeypatch):
-    """A corpus of terabytes may be reached by two ways."""
-    write_podcast(tmp_path / "corpus", "1a", WORDS)
-    (tmp_path / "corpus" / "again").symlink_to(tmp_path / "corpus" / "podcasts-audio", target_is_directory=True)
-    monkeypatch.setattr(long_recordings.filecmp, "cmp", None)
-    folders = [tmp_path / "corpus" / name for name in ("podcasts-audio", "again")]
-    faults = Faults(tmp_path, tmp_path / "faults.txt")
-    assert list(long_recordings.files_by_id(folders, "*.ogg", "train", faults)) == ["1a"] and not faults.found
 
 
 @pytest.mark.parametrize("value", ["nans", "-1.0s", "0.4", 0.4])
@@ -325,3 +297,26 @@ def test_an_stm_of_another_talk_is_refused(tmp_path):
     gap = "Talk 1 inter_segment_gap 3.4 9 <o,,unknown> ignore_time_segment_in_scoring\n"
     stm.write_text(stm.read_text().replace("3.6", "3.4") + gap)
     assert tedlium.prepare_tedlium(tmp_path, tmp_path / "out", parts=["dev"])["dev"].text["Talk"] == "hello world"
+
+
+def test_spotify_drops_regions_of_overlapping_words(tmp_path):
+    """The limit and the messages are those of recordings with a ctm, see test_audio.py."""
+    write_podcast(tmp_path / "corpus", "bad", [*OVERLAP, word("world.", 1.6, 2.0)])
+    dropped = tmp_path / "out" / "spotify_train_dropped.txt"
+    with pytest.raises(InputError, match=f"at most 2 % .*all regions: {dropped}"):
+        spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [dropped.name]
+    spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.9)
+    read = read_word_times("bad", read_table(tmp_path / "out" / "spotify_words_train.scp")["bad"])
+    assert [word.text for word in read] == ["<dropped>", "world."]
+    assert list(read_regions(dropped)) == ["bad"]
+
+
+def test_what_a_link_leads_to_is_not_read_to_compare(tmp_path, monkeypatch):
+    """A corpus of terabytes may be reached by two ways."""
+    audio = Path(write_noise(tmp_path / "audio" / "1a.ogg")).parent
+    (tmp_path / "again").symlink_to(audio, target_is_directory=True)
+    monkeypatch.setattr(long_recordings.filecmp, "cmp", None)
+    faults = Faults(tmp_path, tmp_path / "faults.txt")
+    found = long_recordings.files_by_id([audio, tmp_path / "again"], "*.ogg", "train", faults)
+    assert list(found) == ["1a"] and not faults.found

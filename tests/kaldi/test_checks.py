@@ -47,11 +47,6 @@ def messages(problems):
     return [str(problem) for problem in problems]
 
 
-def test_a_sound_dir_passes():
-    assert validate(SOUND) == []
-    assert warn(SOUND) == []
-
-
 # Each is one fault, so exactly one message must come, and it must name the utterance; `fix` must repair it by dropping
 # that utterance and no other.
 FAULTS = [
@@ -75,11 +70,12 @@ FAULTS = [
 
 @pytest.mark.parametrize(("data", "message"), FAULTS)
 def test_faults_are_named_by_file_and_utterance_and_fixed(data, message):
+    assert validate(SOUND) == warn(SOUND) == []
     (found,) = messages(validate(data))
     assert found.startswith(message + ": ")
     fixed = fix(data)
     assert fixed.data.utterances == ["a-1", "b-1"]
-    assert list(fixed.dropped.values()) == [("a-2",)]
+    assert [problem.ids for problem in fixed.dropped] == [("a-2",)]
     assert validate(fixed.data) == []
 
 
@@ -151,7 +147,7 @@ def test_faults_of_form(path, name, content, message):
     (path / name).unlink() if content is None else (path / name).write_text(content)
     (found,) = messages(problems_of(path))
     assert found.startswith(message)
-    assert fix_data_dir(path).dropped == {}
+    assert fix_data_dir(path).dropped == ()
     assert problems_of(path) == []
 
 
@@ -181,7 +177,9 @@ def test_repair_keeps_a_backup_and_drops_what_nobody_can_know(path, capsys):
         "  removed utt2dur: it had gaps, or values that are not positive numbers",
         f"  the files as they were: {path}/.backup",
     ]
-    assert fixed.dropped == {"text: no transcript for": ("a-1", "b-1")}
+    assert [(problem.file, problem.what, problem.ids) for problem in fixed.dropped] == [
+        ("text", "no transcript for", ("a-1", "b-1"))
+    ]
     assert fixed.dropped_files == ("utt2dur",)
     assert (path / "text").read_text() == "a-2 SAME\nb-2 Y\n"
     assert not (path / "utt2dur").exists()
@@ -238,7 +236,7 @@ def test_any_damaged_dir_is_sound_after_the_repair_which_is_idempotent(tmp_path_
     assert set(fixed.data.utt2spk) <= set(whole.utt2spk)
     after = contents(path)
     again = fix_data_dir(path)
-    assert (again.data, again.dropped, again.dropped_files) == (fixed.data, {}, ())
+    assert (again.data, again.dropped, again.dropped_files) == (fixed.data, (), ())
     assert contents(path) == after
 
 
@@ -272,8 +270,8 @@ def test_missing_and_empty_files(audio_dir, tmp_path):
     assert check_files(command) == check_audio(command) == []
 
 
-def noise(frames=8000, channels=1):
-    return np.random.default_rng(1).uniform(-0.5, 0.5, (frames, channels))
+def noise():
+    return np.random.default_rng(1).uniform(-0.5, 0.5, 8000)
 
 
 def with_nan():
@@ -285,8 +283,6 @@ def with_nan():
 @pytest.mark.parametrize(
     ("samples", "rate", "message"),
     [
-        (noise(channels=2), 16000, "2 channels instead of one in the audio of"),
-        (noise(frames=0), 16000, "no samples in the audio of"),
         (with_nan(), 16000, "NaN or infinite samples in the audio of"),
         (noise(), 8000, "sampling rate 8000 Hz, not 16000 Hz, of"),
     ],

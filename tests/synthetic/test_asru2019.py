@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import regex
 
 from espnet_ext.corpora.asru2019 import prepare_asru2019
-from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.asru2019 import draw_sentences, make_asru2019
@@ -185,30 +183,6 @@ def test_sentences_that_are_drawn_later_change_no_others(mini) -> None:
 # --- the corpus on disk ---
 
 
-def test_layout(corpus: Path) -> None:
-    names = [".made.json", "LibriSpeech", "README.TXT", "dev", "test", "train-cs", "train-zh"]
-    assert sorted(path.name for path in corpus.iterdir()) == names
-    for part, task in (("train-cs", "T0001"), ("train-zh", "T0002"), ("dev", "T0003"), ("test", "T0004")):
-        audio = sorted((corpus / part).rglob("*.wav"))
-        assert len(audio) == {"train-cs": 4, "train-zh": 10, "dev": 2, "test": 3}[part]
-        for path in audio:
-            assert re.fullmatch(rf"{task}{path.parent.name}S\d{{4}}", path.stem)
-        if part == "train-zh":
-            assert [path.with_suffix(".txt") for path in audio] == sorted((corpus / part).rglob("*.txt"))
-            lines = [path.with_suffix(".txt").read_text(encoding="utf-8") for path in audio]
-        else:
-            (listed,) = (corpus / part).rglob("*.txt")
-            keys, lines = zip(*(line.split(" ", 1) for line in listed.open(encoding="utf-8")), strict=True)
-            assert list(keys) == [path.stem for path in audio]
-        # as people write: lower case, a full stop
-        assert all(regex.fullmatch(r"[\p{Han}a-z' ]+。\n", line) for line in lines)
-    assert [path.name for path in sorted((corpus / "LibriSpeech").iterdir())] == [
-        "SPEAKERS.TXT",
-        "train-clean-100",
-        "train-clean-360",
-    ]
-
-
 def test_recipe_reads_it(data_dirs: dict[str, DataDir]) -> None:
     assert list(data_dirs) == ["train-cs", "train-zh", "dev", "test", "train-clean-100", "train-clean-360"]
     drawn = draw_sentences(
@@ -244,16 +218,6 @@ def test_same_seed_same_bytes(corpus: Path, tmp_path: Path, tiny: str) -> None:
     assert files(tmp_path / "again") == files(corpus)
     _, differing, errors = filecmp.cmpfiles(corpus, tmp_path / "again", files(corpus), shallow=False)
     assert (differing, errors) == ([], [])
-
-
-def test_a_finished_corpus_is_left_as_it_is(corpus: Path, tiny: str) -> None:
-    before = {path: (corpus / path).stat().st_mtime_ns for path in files(corpus)}
-    assert make_asru2019(corpus, tiny, seed=0) is False
-    assert before == {path: (corpus / path).stat().st_mtime_ns for path in files(corpus)}
-    with pytest.raises(InputError, match="corpus holds a synthetic corpus of another size, seed or version"):
-        make_asru2019(corpus, tiny, seed=1)
-    with pytest.raises(InputError, match="no size 'huge'; known: smoke, mini"):
-        make_asru2019(corpus, "huge")
 
 
 # --- speech ---
