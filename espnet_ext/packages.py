@@ -21,7 +21,7 @@ MODULES = {
 
 
 def package_checks(wanted: Iterable[str]) -> list[tuple[str, Callable[[], str]]]:
-    """One check for each package that the package metadata asks for, alone and with extras."""
+    """List one check for each package that the package metadata asks for, alone and with extras."""
     environments = [{"extra": extra} for extra in ("", *wanted)]
     needed = [Requirement(line) for line in requires("espnet_ext") or []]
     return [

@@ -66,7 +66,7 @@ def _write(container: Any, file: soundfile.SoundFile, av: Any) -> tuple[float, f
 
 
 def _frames(container: Any, av: Any) -> Iterator[Any]:
-    """The decoded frames, and the error of each packet that cannot be decoded."""
+    """Return the decoded frames, and the error of each packet that cannot be decoded."""
     packets = container.demux(container.streams.audio[0])
     while True:
         try:
@@ -95,7 +95,7 @@ def _write_silence(file: soundfile.SoundFile, count: int) -> int:
 
 
 def _promised_seconds(container: Any) -> float | None:
-    """The end of the audio as the headers have it, or None if they do not say."""
+    """Return the end of the audio as the headers have it, or None if they do not say."""
     if not any(name in _EXACT for name in container.format.name.split(",")):
         return None
     stream = container.streams.audio[0]

@@ -39,7 +39,7 @@ _LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may ha
 
 
 def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any) -> None:
-    """``soundfile.write`` block by block, with its options. A file that cannot be written to its end is removed.
+    """Write samples by ``soundfile.write`` block by block, with its options. One that cannot be written whole is removed.
 
     Args:
         samples: (T,) or (T, channels).
@@ -62,7 +62,7 @@ def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any)
 
 
 def decodes(check: str, files: int) -> bool:
-    """Whether a check (``auto``, ``header`` or ``full``) of this many files decodes them.
+    """Return whether a check (``auto``, ``header`` or ``full``) of this many files decodes them.
 
     >>> decodes("auto", 120), decodes("auto", 281_241), decodes("full", 281_241)
     (True, False, True)
@@ -189,7 +189,8 @@ def is_chained(path: str | Path, form: str) -> bool:
 
 
 def is_cut(file: soundfile.SoundFile) -> bool:
-    """Whether the header of an open WAV or SPHERE file, or of an Ogg file's last page, promises more than there is.
+    """Return whether the header of an open WAV or SPHERE file, or of an Ogg file's last page, promises more than there
+    is.
 
     libsndfile quietly takes what is left.
     """
@@ -205,7 +206,7 @@ def is_cut(file: soundfile.SoundFile) -> bool:
 
 
 def _ends_within_page(path: str | Path) -> bool:
-    """Whether an Ogg file ends within a page (RFC 3533, section 6)."""
+    """Return whether an Ogg file ends within a page (RFC 3533, section 6)."""
     with Path(path).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _OGG_PAGE))
         tail = file.read()

@@ -35,7 +35,7 @@ PRECISIONS = ("float32", "bfloat16")
 
 
 def path(name: str, what: str, *, metavar: str = "FILE", required: bool = False, several: bool = False) -> Decorator:
-    """An option whose value is a file or a folder; with ``several`` it may be repeated."""
+    """Return an option whose value is a file or a folder; with ``several`` it may be repeated."""
     return click.option(name, type=PATH, required=required, multiple=several, metavar=metavar, help=what)
 
 
@@ -78,7 +78,7 @@ def processes() -> Decorator:
 
 
 def moving_windows() -> Decorator:
-    """The options of recordings that are decoded in windows by a model's CTC."""
+    """Return the options of recordings that are decoded in windows by a model's CTC."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in (
@@ -221,7 +221,7 @@ def window_overlap(default: float | None = 0.5, most: str = "0.5", says: str = "
 
 
 def espnet_options(command: str) -> Decorator:
-    """All arguments after ``--``, which go to an ESPnet command unchanged; see :func:`check_espnet_options`."""
+    """Return all arguments after ``--``, which go to an ESPnet command unchanged; see :func:`check_espnet_options`."""
     return click.argument(
         "options", nargs=-1, type=click.UNPROCESSED, metavar=f"[-- OPTIONS OF {command.upper()}]", required=False
     )
@@ -242,7 +242,7 @@ def check_espnet_options(options: Sequence[str]) -> tuple[str, ...]:
 
 
 def pairs(inputs: Sequence[Path], outputs: Sequence[Path], name: str = "--data") -> list[tuple[Path, Path]]:
-    """Each input with its output.
+    """Return each input with its output.
 
     Raises:
         InputError: there are more of one than of the other.
@@ -253,7 +253,7 @@ def pairs(inputs: Sequence[Path], outputs: Sequence[Path], name: str = "--data")
 
 
 def settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a YAML file sets, with the options that the command line has (those that are not None) over it.
+    """Return what a YAML file sets, with the options that the command line has (those that are not None) over it.
 
     Raises:
         InputError: the file is missing or not YAML.
@@ -267,7 +267,7 @@ def settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names(value: str) -> list[str]:
-    """The names of a list that is written with commas.
+    """Return the names of a list that is written with commas.
 
     >>> names("dev, test,")
     ['dev', 'test']

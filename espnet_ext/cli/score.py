@@ -29,7 +29,7 @@ def score() -> None:
 
 
 def _choice(name: str, values: Sequence[str], what: str, *declared: str) -> Callable[..., Any]:
-    """An option with some values, of which the first is the default."""
+    """Return an option with some values, of which the first is the default."""
     return click.option(name, *declared, type=click.Choice(values), default=values[0], show_default=True, help=what)
 
 

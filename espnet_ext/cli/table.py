@@ -39,7 +39,7 @@ def _scale(default: str | None) -> Callable[..., Any]:
 
 
 def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which tables and rows."""
+    """Return which tables and rows."""
     rows = click.option("--rows", metavar="A,B", help="Rows with commas between them.  [default: all]")
     tables = click.option(
         "--table", "tables", default="all", show_default=True, metavar="1,2", help="Tables with commas between them."

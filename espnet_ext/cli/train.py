@@ -22,7 +22,7 @@ def train() -> None:
 
 
 def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options of every training of a transformers model."""
+    """Return the options of every training of a transformers model."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in (

@@ -241,7 +241,7 @@ def _are_copies(first: Path, second: Path) -> bool:
 def paired(
     audio: Mapping[str, Path], transcripts: Mapping[str, Path], read: Callable[[Path], str], part: str, faults: Faults
 ) -> list[Transcribed]:
-    """Recordings by id, sorted: each has audio and a transcript, which ``read`` can read. Others are faults."""
+    """Pair recordings by id, sorted: each has audio and a transcript, which ``read`` can read. Others are faults."""
     for id, path in sorted(audio.items()):
         if id not in transcripts:
             faults.add(part, id, f"no transcript of {id} ({path})")

@@ -116,7 +116,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
     def _first_layer(
         self, tokens: torch.Tensor, context: torch.Tensor, z: torch.Tensor, c: torch.Tensor, child: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The first layer's cell for n hypotheses with u parents.
+        """Return the first layer's cell for n hypotheses with u parents.
 
         Args:
             tokens: last token of each hypothesis, (n,).
@@ -144,7 +144,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
     def _other_layers(
         self, z_first: torch.Tensor, c_first: torch.Tensor, z: torch.Tensor, c: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The layers above the first.
+        """Return the layers above the first.
 
         Args:
             z_first, c_first: output of the first layer, (n, cells) each.
@@ -186,7 +186,7 @@ def _check(num_encs: int, atype: Any) -> None:
 
 
 def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:
-    """The distinct states among those of n hypotheses, and the index of each hypothesis' state.
+    """Return the distinct states among those of n hypotheses, and the index of each hypothesis' state.
 
     The search passes the same object to all continuations of a hypothesis.
 

@@ -236,7 +236,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return ((scores, hidden) if return_hs else scores), new_states
 
     def _memory(self, states: list[Scored | None], xs: torch.Tensor) -> EncoderMemory:
-        """The encoder's keys and values: those of the states, unless these encodings differ."""
+        """Return the encoder's keys and values: those of the states, unless these encodings differ."""
         memories = {getattr(state, "memory", None) for state in states}
         memory = memories.pop()
         if memory is not None and not memories and memory.is_of(xs):
@@ -244,7 +244,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return EncoderMemory(xs, [layer.src_attn for layer in self.decoders])
 
     def _join(self, states: list[Scored | None], groups: int, ys: torch.Tensor) -> tuple[PrefixTree, torch.Tensor]:
-        """The tree of all hypotheses and their nodes in it, (n, t), for t tokens before the last one."""
+        """Return the tree of all hypotheses and their nodes in it, (n, t), for t tokens before the last one."""
         paths = [state.path for state in states if state is not None]
         if len(paths) < len(states):
             slots = sum(_streams(layer.self_attn) for layer in self.decoders)
@@ -281,7 +281,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
 
 def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
-    """The options with which an attention was built."""
+    """Return the options with which an attention was built."""
     return {
         "n_head": attention.h,
         "n_feat": attention.linear_q.in_features,
@@ -310,7 +310,7 @@ def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list
 
 
 def _streams(attention: torch.nn.Module) -> int:
-    """Number of keys and values per token in an attention."""
+    """Return the number of keys and values per token in an attention."""
     return len(attention.attentions) if isinstance(attention, LanguageAttention) else 1
 
 
@@ -334,7 +334,7 @@ def _block(
     self_attention: Callable[[torch.Tensor], torch.Tensor],
     cross_attention: Callable[[torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """An ESPnet block (norms, residuals, dropout, feed-forward) with these attentions in place of its own."""
+    """Return an ESPnet block (norms, residuals, dropout, feed-forward) with these attentions in place of its own."""
     parts = (
         (layer.norm1, self_attention, "concat_linear1"),
         (layer.norm2, cross_attention, "concat_linear2"),

@@ -159,7 +159,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         ]
 
     def _cell(self, x: torch.Tensor, z: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The LSTM for few rows: new state and cells."""
+        """Return the LSTM for few rows: new state and cells."""
         cell = self.cell
         gates = blocked_linear(x, cell.weight_ih, cell.bias_ih) + blocked_linear(z, cell.weight_hh, cell.bias_hh)
         i, f, g, o = gates.chunk(4, dim=1)

@@ -106,6 +106,6 @@ class PowerMelFrontend(AbsFrontend):
         return spectrum.square().sum(dim=-1) @ self.mel.to(waveform.dtype)
 
     def output_lengths(self, input_lengths: torch.Tensor) -> torch.Tensor:
-        """Number of frames of utterances with these numbers of samples, (B,)."""
+        """Return the number of frames of utterances with these numbers of samples, (B,)."""
         frames = torch.div(input_lengths - self.window_length, self.hop_length, rounding_mode="floor") + 1
         return frames.clamp(min=1)

@@ -39,7 +39,7 @@ def read_audio_table(data: str | Path) -> dict[str, str]:
 
 
 def durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
-    """The seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each if there is no such file.
+    """Return the seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each if there is no such file.
 
     Raises:
         InputError: an utterance is missing there, or its value is no number.

@@ -118,7 +118,7 @@ class MixedPart:
 
 
 def is_mix(path: str | Path) -> bool:
-    """Is this a recipe for audio?"""
+    """Return whether this is a recipe for audio."""
     return str(path).endswith(MIX)
 
 
@@ -128,7 +128,8 @@ def write_mix(path: str | Path, seconds: float, parts: Sequence[MixedPart], rate
 
 
 def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int]:
-    """The samples of a recipe for audio, bit by bit those that a file of 16 bits would have, and their rate in Hz.
+    """Return the samples of a recipe for audio, bit by bit those that a file of 16 bits would have, and their rate in
+    Hz.
 
     Args:
         path: of :func:`write_mix`.

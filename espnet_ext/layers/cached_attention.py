@@ -118,7 +118,7 @@ def _version(xs: torch.Tensor) -> int:
 
 
 def count_groups(xs: torch.Tensor) -> int:
-    """Number of utterances in encodings that are repeated for their hypotheses, (n, T, D).
+    """Return the number of utterances in encodings that are repeated for their hypotheses, (n, T, D).
 
     Consecutive equal rows are one utterance. If their number differs between utterances, each row counts as one.
     """

@@ -139,7 +139,7 @@ def stream_scores(stream: Stream, x: torch.Tensor) -> tuple[torch.Tensor, torch.
 def _attend_to_all(
     mask: torch.Tensor, shown: list[torch.Tensor | None], number: int, stream: Stream, x: torch.Tensor
 ) -> torch.Tensor:
-    """A stream's attention among all tokens of a sentence, in ESPnet's way. Appends the attention weights."""
+    """Return a stream's attention among all tokens of a sentence, in ESPnet's way. Appends the attention weights."""
     attention = stream.attention
     if stream.weights is None and stream.bias is None:
         output = MultiHeadedAttention.forward(attention, x, x, x, mask)
@@ -206,7 +206,7 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
         return [self]
 
     def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
-        """One stream with all tokens."""
+        """Return one stream with all tokens."""
         weights = score_weights(queries, keys, self.same_language_weight, self.other_language_weight, dtype)
         return [Stream(self, bias=weights.log()) if self.additive else Stream(self, weights=weights)]
 
@@ -229,7 +229,7 @@ class SharedStreams(LanguageAttention, MultiHeadedAttention):
         return [self] * self.languages
 
     def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
-        """One stream per language."""
+        """Return one stream per language."""
         return _by_language(self.attentions, self.other_language_factor, queries, dtype)
 
 
@@ -246,7 +246,7 @@ class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
         return list(self)
 
     def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
-        """One stream per language."""
+        """Return one stream per language."""
         return _by_language(self.attentions, self.other_language_factor, queries, dtype)
 
 

@@ -80,7 +80,7 @@ class PrefixTree:
         return tree, torch.cat((nodes, new), dim=1)
 
     def _living(self, nodes: torch.Tensor, room: int) -> tuple["PrefixTree", torch.Tensor]:
-        """A larger tree with only the nodes on these paths, and the paths in it."""
+        """Return a larger tree with only the nodes on these paths, and the paths in it."""
         paths = nodes.view(self.groups, -1)
         alive = torch.zeros(self.groups, self.size, dtype=torch.bool, device=nodes.device).scatter_(1, paths, True)
         count = int(alive.sum(1).max()) if self.size else 0

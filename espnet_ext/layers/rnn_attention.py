@@ -165,7 +165,7 @@ class WholeUtteranceScorer(BatchScorerInterface):
         raise NotImplementedError
 
     def batch_logits(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
-        """Of the next token of n hypotheses, (n, vocab_size), and the states after the last token of ``ys``, (n, L)."""
+        """Return logits of the next token of n hypotheses, (n, vocab_size), and the states after ``ys``, (n, L)."""
         raise NotImplementedError
 
     def init_state(self, x: torch.Tensor) -> State:

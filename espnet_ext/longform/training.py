@@ -175,7 +175,7 @@ class ChunkIterFactory(AbsIterFactory):
         self.share, self.num_workers, self.pin_memory = share, num_workers, pin_memory
 
     def chunks(self, epoch: int) -> list[list[Chunk]]:
-        """This process's chunks of each batch of an epoch, counted from 1."""
+        """Return this process's chunks of each batch of an epoch, counted from 1."""
         first = 0 if self.per_epoch is None else (epoch - 1) * self.per_epoch
         last = None if self.per_epoch is None else first + self.per_epoch
         rank, processes = self.share
@@ -199,7 +199,7 @@ class RecordingsASRTask(ASRTask):
 
     @classmethod
     def add_task_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """ESPnet's options and those of this task."""
+        """Add ESPnet's options and those of this task."""
         super().add_task_arguments(parser)
         group = parser.add_argument_group("Recordings (espnet_ext)")
         group.add_argument("--chunk_conf", action=NestedDictAction, default={}, help="batch_seconds, max_seconds ...")

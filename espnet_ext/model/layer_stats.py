@@ -22,7 +22,7 @@ class LayerStatsASRModel(ESPnetASRModel):
         text_lengths: torch.Tensor,
         **kwargs: torch.Tensor,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Loss, statistics and weight of a batch, as ``ESPnetASRModel.forward`` returns them."""
+        """Return loss, statistics and weight of a batch, as ``ESPnetASRModel.forward`` returns them."""
         loss, stats, weight = super().forward(speech, speech_lengths, text, text_lengths, **kwargs)
         layers: dict[str, torch.Tensor] = {}
         for module in self.modules():

@@ -56,7 +56,7 @@ def write_d_vectors(
 def compute_d_vectors(
     audio: Mapping[str, str], folder: Path, options: Mapping[str, Any], ngpu: int = 0
 ) -> dict[str, np.ndarray]:
-    """d-vectors of the recordings of one shard, (windows, 256) each (in a worker process)."""
+    """Compute d-vectors of the recordings of one shard, (windows, 256) each (in a worker process)."""
     import torch
 
     from espnet_ext.encoder.d_vectors import RATE, DVectorEncoder

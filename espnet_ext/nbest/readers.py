@@ -212,7 +212,7 @@ def read_icefall(path: Path) -> list[NBest]:
 
 
 def _recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
-    """Number of the line, cut, ref or hyp, and words."""
+    """Return the number of the line, cut, ref or hyp, and words."""
     for number, line in enumerate(text_lines(file), start=1):
         if _TIMESTAMPS.match(line):
             continue
@@ -331,7 +331,7 @@ def _whisper_hypothesis(path: Path) -> Hypothesis:
 
 
 def _read_json(path: Path) -> Any:
-    """A JSON file; a key that comes twice in an object is refused, since Python would take the last in silence."""
+    """Read a JSON file; a key that comes twice in an object is refused, since Python would take the last in silence."""
     try:
         return parse_json("\n".join(text_lines(path)), refuse_twins)
     except ValueError as error:

@@ -120,7 +120,7 @@ class SEMGlobalMVN(GlobalMVN):
         self.features_checked = True
 
     def _normalize(self, x: torch.Tensor) -> torch.Tensor:
-        """The arithmetic of GlobalMVN, not in place, and without masking the padding: SEM's mask does that."""
+        """Return the arithmetic of GlobalMVN, not in place, and without masking the padding: SEM's mask does that."""
         if self.norm_means:
             x = x - self.mean.to(x.device, x.dtype)
         return x / self.std.to(x.device, x.dtype) if self.norm_vars else x

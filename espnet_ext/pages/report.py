@@ -126,7 +126,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _sections(home: Path, runs: Sequence[Path]) -> list[Section]:
-    """The results of the runs, then those that the recipe keeps of other corpora and scales."""
+    """Return the results of the runs, then those that the recipe keeps of other corpora and scales."""
     sources = [run / "results" for run in runs if (run / "results" / META).is_file()] + kept_folders(home)
     sections: dict[tuple[str, str], Section] = {}
     for source in sources:
@@ -179,7 +179,7 @@ def _grids(result: TableResult) -> list[Grid]:
 
 
 def _errors(run: Path, home: Path, site: Path, several: bool, notes: list[str]) -> list[dict[str, Any]]:
-    """The aligned errors of each test set of a run, with audio; what is missing goes into ``notes``."""
+    """Return the aligned errors of each test set of a run, with audio; what is missing goes into ``notes``."""
     found: dict[str, list[Path]] = {}
     for path in sorted(run.glob("*/seed*/decode_*/*/alignment.txt")):
         if (path.parent / "score.json").is_file():
@@ -192,7 +192,9 @@ def _errors(run: Path, home: Path, site: Path, several: bool, notes: list[str]) 
 
 
 def _data_dir(folder: Path) -> Path:
-    """The data dir of a test set: its folder, or one below it if the corpus is prepared in steps, as LibriCSS is."""
+    """Return the data dir of a test set: its folder, or one below it if the corpus is prepared in steps, as LibriCSS
+    is.
+    """
     if (folder / "wav.scp").is_file():
         return folder
     return next((path.parent for path in sorted(folder.rglob("wav.scp"))), folder)
@@ -201,7 +203,7 @@ def _data_dir(folder: Path) -> Path:
 def _test_set(
     name: str, files: Sequence[Path], data_dir: Path, home: Path, clips: Path, notes: list[str]
 ) -> dict[str, Any]:
-    """The aligned errors of one test set. The audio of the worst is written into ``clips``."""
+    """Return the aligned errors of one test set. The audio of the worst is written into ``clips``."""
     table = data_dir / "utt2spk"
     rows, systems = read_aligned(files, read_table(table) if table.is_file() else {})
     data = aligned_data(name, rows, systems, ROWS)
@@ -248,7 +250,9 @@ def read_aligned(files: Sequence[Path], speakers: dict[str, str]) -> tuple[list[
 
 
 def _spans(folder: Path, home: Path) -> dict[str, AudioSpan]:
-    """Where the audio of a data dir is; its relative paths are relative to the recipe's folder, where commands run."""
+    """Return where the audio of a data dir is; its relative paths are relative to the recipe's folder, where commands
+    run.
+    """
     if not (folder / "wav.scp").is_file():
         raise InputError(f"{folder} has no wav.scp")
     return {key: span._replace(path=str(home / span.path)) for key, span in read_spans(folder).items()}

@@ -35,7 +35,7 @@ def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: st
 
 
 def _function(kind: str, corpus: str, do: str) -> Callable[..., object]:
-    """A function of a corpus's module, imported only if a run has this corpus."""
+    """Return a function of a corpus's module, imported only if a run has this corpus."""
     return getattr(import_module(f"espnet_ext.{kind}.{corpus}"), f"{do}_{corpus}")
 
 
@@ -86,7 +86,7 @@ def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
 
 
 def _derived_step(run: Run, name: str, parts: Sequence[str], make: Callable[..., object], **arguments: Any) -> Step:
-    """A data dir that is made of others."""
+    """Return a data dir that is made of others."""
     return Step(
         name=f"data dir {name}",
         log=run.datadir / "log" / f"data_{name}.log",

@@ -339,7 +339,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
 
 
 def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
-    """A command line whose paths are their last names: results that are kept tell nobody's folders."""
+    """Return a command line whose paths are their last names: results that are kept tell nobody's folders."""
     for name in (*recipe.all_paths, "parallel", "expdir", "datadir"):
         if "/" in (path := given.get(name, "")):
             command = command.replace(path, Path(path).name)

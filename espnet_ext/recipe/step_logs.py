@@ -22,7 +22,7 @@ def last_line(log: Path) -> str:
 
 
 def _tells(line: str) -> bool:
-    """Whether a line can say how far a step is."""
+    """Return whether a line can say how far a step is."""
     return bool(line.strip()) and not line.startswith("#") and not any(aside in line for aside in ASIDE)
 
 

@@ -320,7 +320,7 @@ def _call_of(step: Step) -> str:
 
 
 def _paths(values: Iterable[Any]) -> Iterator[Path]:
-    """The paths in nested lists, tuples, mappings and dataclasses."""
+    """Return the paths in nested lists, tuples, mappings and dataclasses."""
     for value in values:
         if isinstance(value, Path):
             yield value

@@ -171,7 +171,7 @@ def rescore(
 
 
 def _given_weights(job: SecondPass, names: Collection[str]) -> Weights:
-    """The weights that need no tuning, 1 for scores that are not named."""
+    """Return the weights that need no tuning, 1 for scores that are not named."""
     given = read_weights(job.weight_file) if job.weight_file else job.weights
     check_weights(given)
     if unknown := sorted(given.keys() - {FIRST_PASS, *names}):

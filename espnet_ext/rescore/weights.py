@@ -170,7 +170,7 @@ def _curve(tables: Sequence[_List], weights: Weights, name: str, words: int) -> 
 
 
 def _sum_steps(start: int, corners: Sequence[float], steps: Sequence[int], words: int) -> ErrorCurve:
-    """The curve that begins with ``start`` errors and changes by ``steps`` at ``corners``, in any order."""
+    """Return the curve that begins with ``start`` errors and changes by ``steps`` at ``corners``, in any order."""
     found, index = np.unique(np.asarray(corners, dtype=float), return_inverse=True)
     changes = np.zeros(len(found), dtype=np.int64)
     np.add.at(changes, index, np.asarray(steps, dtype=np.int64))
@@ -251,14 +251,14 @@ def tune(
 
 
 def _widest(curve: ErrorCurve) -> tuple[float, float]:
-    """The widest piece with the fewest errors."""
+    """Return the widest piece with the fewest errors."""
     best = min(curve.errors)
     pieces = (ends for ends, errors in zip(pairwise(curve.corners), curve.errors, strict=True) if errors == best)
     return max(pieces, key=lambda ends: ends[1] - ends[0])
 
 
 def _piece(curve: ErrorCurve, weight: float) -> tuple[float, float]:
-    """The weights of the piece that a weight is in."""
+    """Return the weights of the piece that a weight is in."""
     share = share_of(weight)
     low, high = next(ends for ends in pairwise(curve.corners) if ends[0] <= share <= ends[1])
     return weight_of(low), weight_of(high)

@@ -142,7 +142,7 @@ def _by_speaker(
 
 
 def _nobody(whole: str) -> str:
-    """The key of the row for words that were given to nobody of the reference."""
+    """Return the key of the row for words that were given to nobody of the reference."""
     return f"{whole} nobody"
 
 

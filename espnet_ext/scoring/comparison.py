@@ -159,7 +159,7 @@ def _check_systems(systems: Sequence[System]) -> None:
 
 
 def _whole(transcripts: Transcripts) -> str:
-    """What a file names."""
+    """Return what a file names."""
     return "utterance" if transcripts.of_utterances else "recording"
 
 
@@ -170,7 +170,8 @@ def _empty(rows: Sequence[Row]) -> list[str]:
 
 
 def _units(rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None) -> tuple[str, dict[str, str]]:
-    """What the units of the test are (speakers, recordings or utterances), and that of each utterance or recording.
+    """Return what the units of the test are (speakers, recordings or utterances), and that of each utterance or
+    recording.
 
     It is the speaker if that is known: if a table names them, or there is one in each recording and one has several.
     """
@@ -284,7 +285,7 @@ def _warnings(
     aligned: Mapping[str, Sequence[Aligned]],
     measure: Measure,
 ) -> list[str]:
-    """What people should know before they believe the numbers."""
+    """Return what people should know before they believe the numbers."""
     warnings = []
     if empty := _empty(rows):
         what = f"{len(empty)} {_whole(reference)}s ({empty[0]})"

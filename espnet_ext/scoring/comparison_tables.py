@@ -48,7 +48,7 @@ def system_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _rate_cells(system: Mapping[str, Any]) -> list[str]:
-    """The error rate in percent, with the standard deviation between seeds; its interval; the number of seeds."""
+    """Return the error rate in percent, with the standard deviation between seeds; its interval; the seeds."""
     value = format_value(system["value"], system["spread"])
     return [value, format_interval(system["ci95"]), str(len(system["values"]))]
 
@@ -65,7 +65,7 @@ def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _verdict(pair: Mapping[str, Any]) -> str:
-    """Which of two systems is better, if the test can tell."""
+    """Return which of two systems is better, if the test can tell."""
     if pair["p_value"] is None:
         return f"no test: {count_of(pair['units'], pair['unit'])}"
     return f"{pair['better']} is better" if pair["better"] else "undecided"
@@ -92,7 +92,7 @@ def what_is_covered(result: Mapping[str, Any]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names as text.
+    """Return names as text.
 
     >>> _listed(["a"]), _listed(["a", "b", "c"])
     ('a', 'a, b and c')

@@ -73,7 +73,7 @@ def outputs_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> Cross
 def _tested(
     gains: NDArray[np.float64], lengths: NDArray[np.float64], different: int, spread: tuple[float, float] | None
 ) -> CrossedTest:
-    """The test of a mean difference; ``spread`` is its standard error and degrees of freedom, None if unknown."""
+    """Test a mean difference; ``spread`` is its standard error and degrees of freedom, None if unknown."""
     units = gains.shape[1]
     difference = float((gains.sum(axis=1) / lengths.sum()).mean())
     exact = units < EXACT_BELOW
@@ -91,7 +91,7 @@ def _tested(
 
 
 def _different(better: ArrayLike, worse: ArrayLike) -> int:
-    """The number of seeds that differ.
+    """Return the number of seeds that differ.
 
     Systems without a training of their own give the same output under each seed, which are then one observation.
     """
@@ -140,7 +140,7 @@ def mean_interval(errors: ArrayLike, words: ArrayLike) -> tuple[float, float] | 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Holm, Scandinavian Journal of Statistics 6(2), 1979), in the same order.
+    """Correct p-values for their number (Holm, Scandinavian Journal of Statistics 6(2), 1979), in the same order.
 
     If those at most 0.05 are called, the chance of any wrong call among all is at most 0.05.
 
@@ -184,7 +184,7 @@ def _standard_error(gains: NDArray[np.float64], lengths: NDArray[np.float64]) ->
 
 
 def _deviations(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much each unit moves each seed's rate away from what its length alone would, (seeds, units)."""
+    """Return how much each unit moves each seed's rate away from what its length alone would, (seeds, units)."""
     total = lengths.sum()
     return (gains - np.outer(gains.sum(axis=1) / total, lengths)) / total
 

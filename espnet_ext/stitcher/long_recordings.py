@@ -85,7 +85,7 @@ def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
 
 
 def renumbered(windows: Windows) -> Windows:
-    """Number windows from 0."""
+    """Return number windows from 0."""
     return tuple(replace(item, window=number) for number, item in enumerate(windows))
 
 

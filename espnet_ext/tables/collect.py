@@ -44,7 +44,7 @@ def _collect(tables: Tables, table: Table, scores: Scores, meta: Meta) -> TableR
 
 
 def _row(tables: Tables, table: Table, name: str, scores: Scores) -> ResultRow:
-    """A row that is named "table/row", with the columns of this table."""
+    """Return a row that is named "table/row", with the columns of this table."""
     row, paper = tables.rows[name], tables.paper_of(name)
     columns = [tables.columns[name] for name in (paper if isinstance(row, Point) else table.columns)]
     seeds: set[int] = set()
@@ -68,7 +68,7 @@ def _cell(scores: Scores, row: Row, column: Column, per_test_set: Sequence[Mappi
 
 
 def _rate(by_seed: Mapping[int, Score]) -> Result | None:
-    """The error rate of one test set, with its interval over units."""
+    """Return the error rate of one test set, with its interval over units."""
     if not by_seed:
         return None
     errors, words = errors_and_words(list(by_seed.values()))
@@ -79,7 +79,7 @@ def _rate(by_seed: Mapping[int, Score]) -> Result | None:
 
 
 def _average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
-    """The mean of the test sets' error rates, over the seeds that have run on all of them; None if none has.
+    """Return the mean of the test sets' error rates, over the seeds that have run on all of them; None if none has.
 
     It is not the error rate of the pooled test sets, so it has no counts and no interval.
     """

@@ -68,7 +68,7 @@ def y_label(figure: Figure, metric: str) -> str:
 
 
 def _label(figure: Figure, curve: ResultCurve) -> str:
-    """The curve's name; with reductions, also the rates at the baseline, here and in the paper."""
+    """Return the curve's name; with reductions, also the rates at the baseline, here and in the paper."""
     start = next((point.cell for point in curve.points if point.x == figure.start), None)
     if figure.y == RATE or start is None or start.here is None:
         return curve.name

@@ -224,7 +224,7 @@ def report_page(kept: Mapping[Path, Sequence[TableResult]], notes: str) -> str:
 
 
 def _claims_section(folder: Path, results: Sequence[TableResult]) -> list[str]:
-    """The claims on one corpus and scale, with a line for each that was tested, and where all its tables are."""
+    """Return the claims on one corpus and scale, with a line for each that was tested, and where all its tables are."""
     claims = [(result.table.title, claim) for result in results for claim in result.claims]
     meta, page = results[0].meta, f"results/{folder.name}/{PAGE}"
     lines = [f"## {meta.corpus}, scale {meta.scale}", ""]

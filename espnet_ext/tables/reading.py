@@ -40,7 +40,7 @@ _REFERENCES = ("claims", "better", "worse", "from", "to", "baseline")  # where a
 
 
 def _absolute(value: Any, table: str) -> Any:
-    """What a table or figure holds, with the rows that its claims and its baseline name made "table/row"."""
+    """Return what a table or figure holds, with the rows that its claims and its baseline name made "table/row"."""
     if isinstance(value, dict):
         return {key: _absolute(item, table) if key in _REFERENCES else item for key, item in value.items()}
     if isinstance(value, list):
@@ -183,7 +183,7 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
 
 
 def _point(curve: Curve, value: float, unit: str) -> Point:
-    """The row of a curve at a value of the axis."""
+    """Return the row of a curve at a value of the axis."""
     x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
     return Point.model_construct(
         name=f"{curve.name} at {value:g} {unit}",

@@ -75,7 +75,7 @@ class Choice:
 
 
 def _label(value: Any) -> str:
-    """How a value is written in a name: a number in its shortest form, with ``m`` for minus."""
+    """Return how a value is written in a name: a number in its shortest form, with ``m`` for minus."""
     return f"{value:g}".replace("-", "m") if isinstance(value, int | float) else str(value)
 
 

@@ -229,7 +229,7 @@ def read_meta(folder: str | Path) -> Meta:
 
 
 def _lines(path: Path, header: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The place and the fields of each line of a CSV file."""
+    """Return the place and the fields of each line of a CSV file."""
     try:
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")

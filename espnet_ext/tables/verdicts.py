@@ -54,7 +54,7 @@ def correct(tables: Tables, claims: Sequence[ClaimResult]) -> list[ClaimResult]:
 
 
 def _comparison(tables: Tables, claim: ClaimResult) -> object:
-    """What a claim tests: equal for two claims on the same systems and decodings with the same tests."""
+    """Return what a claim tests: equal for two claims on the same systems and decodings with the same tests."""
     rows = [tables.rows[name] for name in claim.claim.rows]  # better and worse are each half of them
     sides = tuple((row.system, row.decoding) for row in rows)
     return (sides, claim.claim.margin, tuple((test.column, test.here) for test in claim.tests))
@@ -78,7 +78,7 @@ def _paper_effect(tables: Tables, claim: Claim, column: Column) -> float | None:
 
 
 def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
-    """What a side of a claim is: its one value, or for two (before and after) how much more there is after."""
+    """Return what a side of a claim is: its one value, or for two (before and after) how much more there is after."""
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
@@ -121,7 +121,7 @@ def _obstacle(effects: Sequence[Effect]) -> str | None:
 
 
 def _p_value(effects: Sequence[Effect], margin: float) -> float:
-    """The p-value of a claim on several columns.
+    """Return the p-value of a claim on several columns.
 
     If all point the right way: the largest, as the claim must hold on each. Otherwise: the smallest of those that point
     the wrong way, times the number of columns, as one of them suffices to contradict it.

@@ -107,7 +107,7 @@ def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
 
 
 def _plain(text: str, where: str) -> str:
-    """A text without sclite's alternatives, such as ``{ uh / um / @ }``, which are not supported."""
+    """Return a text without sclite's alternatives, such as ``{ uh / um / @ }``, which are not supported."""
     if _ALTERNATIVES.search(text):
         raise InputError(f"{where} has alternatives ({{ a / b }}), which are not supported: write one of them")
     return text
@@ -271,7 +271,7 @@ def later(segment: Segment, seconds: float) -> Segment:
 
 
 def _whisper_part(part: Mapping[str, Any], recording: str) -> Iterator[Segment]:
-    """The segments of one of Whisper's: one for each stretch of words of one speaker."""
+    """Return the segments of one of Whisper's: one for each stretch of words of one speaker."""
     who = str(part.get("speaker") or "")
     start, end = part["timestamp"] if "timestamp" in part else (part.get("start"), part.get("end"))
     span = _span(start, end)
@@ -302,7 +302,7 @@ def _whisper_part(part: Mapping[str, Any], recording: str) -> Iterator[Segment]:
 
 
 def _shared(text: str, span: Span | None) -> Iterator[tuple[str, Span | None]]:
-    """The words of a text, which share its time by their letters."""
+    """Return the words of a text, which share its time by their letters."""
     words = text.split()
     yield from zip(words, divided(words, span) if span else [None] * len(words), strict=True)
 

@@ -14,7 +14,7 @@ from espnet_ext.work.parallel import map_shards
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a text file, plain or gzipped, with single spaces between words; empty ones are left out.
+    """Return the lines of a text file, plain or gzipped, with single spaces between words; empty ones are left out.
 
     Raises:
         InputError: a missing file, or one that is not gzip or UTF-8 text.
@@ -93,7 +93,8 @@ def _write_lengths(job: tuple[Path, Sequence[str], Path]) -> None:
 
 
 def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()) -> Iterator[str]:
-    """The sentences of text files, as :func:`read_lines` reads them, and of Kaldi tables; empty ones are left out.
+    """Return the sentences of text files, as :func:`read_lines` reads them, and of Kaldi tables; empty ones are left
+    out.
 
     Raises:
         InputError: a file is missing or not readable as what it should be.

@@ -126,7 +126,7 @@ def han_characters() -> list[str]:
 
 
 def language_of(text: str, otherwise: str) -> str:
-    """``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, and ``otherwise`` for neither (digits alone).
+    """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, and ``otherwise`` for neither (digits alone).
 
     >>> [language_of(text, "zh") for text in ("喜欢", "RED WINE", "喜欢WINE", "15")]
     ['zh', 'en', 'cs', 'zh']

@@ -79,7 +79,7 @@ def straight_apostrophes(text: str) -> str:
 
 
 def drop_noise_marks(text: str) -> str:
-    """Marks of noise and similar marks in square, angle, curly or 【】 brackets become a space.
+    """Replace marks of noise and the like in square, angle, curly or 【】 brackets by a space.
 
     A mark has up to 30 characters of any script and does not begin with a space, as a comparison does. Words in round
     brackets stay, but for SEAME's ``(ppb)``, ``(ppc)``, ``(ppl)`` and ``(ppo)``.
@@ -108,7 +108,7 @@ _INVISIBLE = {"Cf": "", "Cc": " "}
 
 
 def upper_case_english(text: str) -> str:
-    """Letters become upper case, as in LibriSpeech's transcripts.
+    """Write letters in upper case, as in LibriSpeech's transcripts.
 
     >>> upper_case_english("喜欢 red Wine")
     '喜欢 RED WINE'
@@ -152,7 +152,7 @@ def spell_titles(text: str) -> str:
 
 
 def spell_numbers(text: str) -> str:
-    """Numbers in digits become English words; four digits from 1100 to 1999 are read as a year.
+    """Write numbers in digits as English words; four digits from 1100 to 1999 are read as a year.
 
     >>> spell_numbers("12 men, the 3rd of 1,234, in 1815 or 1906: 2.5 miles, 007")
     'twelve men, the third of one thousand two hundred thirty-four, in eighteen fifteen or nineteen oh six: \
@@ -187,7 +187,7 @@ def _later_half(digits: str, engine: Any) -> str:
 
 
 def single_blanks(text: str) -> str:
-    """One space between words, and none at the ends.
+    """Return one space between words, and none at the ends.
 
     >>> single_blanks("  THE   CAT ")
     'THE CAT'

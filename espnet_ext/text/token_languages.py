@@ -20,7 +20,7 @@ SPECIAL = regex.compile(r"<.*>|\[.*\]|\(.+\)|\{.*\}")
 
 
 def token_languages(tokens: Iterable[str], scripts: Mapping[str, str] = SCRIPTS) -> list[str]:
-    """The languages of tokens, by the script of their letters.
+    """Return the languages of tokens, by the script of their letters.
 
     Args:
         tokens: characters, word pieces or words.
@@ -62,7 +62,7 @@ def read_languages(path: str | Path) -> dict[str, str]:
 
 
 def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:
-    """Number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in ``names``.
+    """Return number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in ``names``.
 
     Raises:
         InputError: a language that is not in ``names``.

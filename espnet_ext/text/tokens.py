@@ -84,7 +84,7 @@ def train_pieces(
 
 
 def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | None) -> bool:
-    """Whether anything remains when the texts are normalised and the symbols removed.
+    """Return whether anything remains when the texts are normalised and the symbols removed.
 
     If nothing does, sentencepiece's unigram trainer kills the whole process.
     """
@@ -106,7 +106,7 @@ def _train(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
 
 
 def _largest_size(error: RuntimeError, vocab_size: int) -> int:
-    """The vocabulary size that sentencepiece names when the one asked for is too large for the text."""
+    """Return the vocabulary size that sentencepiece names when the one asked for is too large for the text."""
     limit = re.search(r"value <= (\d+)", str(error))
     if limit is None:
         raise InputError(f"no vocabulary of {vocab_size} word pieces can be learnt: {_one_line(error)}") from error
@@ -118,7 +118,7 @@ def _one_line(error: Exception) -> str:
 
 
 def token_list(tokens: Iterable[str]) -> list[str]:
-    """ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end.
+    """Return ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end.
 
     Raises:
         InputError: a token equals one of those symbols, and ESPnet could not distinguish the two.

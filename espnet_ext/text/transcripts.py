@@ -59,7 +59,7 @@ class Transcripts:
 
 
 def _windows_of_whisper(path: Path) -> list[Segment]:
-    """The segments; a window, or a file, without a word is a recording in which nobody speaks."""
+    """Return the segments; a window, or a file, without a word is a recording in which nobody speaks."""
     return [
         segment
         for window in formats.read_whisper(path)
@@ -157,7 +157,7 @@ def detect_format(path: Path) -> str:
 
 
 def _are_times(lines: list[str], places: slice) -> bool:
-    """Whether fields are times, and not numerals in Kaldi text, which has an id only once."""
+    """Return whether fields are times, and not numerals in Kaldi text, which has an id only once."""
     names = [line.split()[0] for line in lines]
     return len(set(names)) < len(names) or any("." in field for line in lines for field in line.split()[places])
 

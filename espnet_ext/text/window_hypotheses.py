@@ -149,7 +149,7 @@ def warn(text: str) -> None:
 
 
 def _format(path: Path) -> str:
-    """The format of a file; recognisers write an empty CTM for a window in which nobody speaks."""
+    """Return the format of a file; recognisers write an empty CTM for a window in which nobody speaks."""
     form = detect_format(path)
     if form not in (WINDOWS, WHISPER, SEGLST, CTM, RTTM):
         raise InputError(f"{path}: {form} has no windows: give ours, Whisper's JSON, SegLST, CTM or RTTM")
@@ -157,7 +157,7 @@ def _format(path: Path) -> str:
 
 
 def _ours(paths: Sequence[Path]) -> list[Segment]:
-    """The windows of all files of ours; one that two of them have is refused, one that none has warned of."""
+    """Return the windows of all files of ours; one that two of them have is refused, one that none has warned of."""
     found: dict[tuple[str, int, str], tuple[Path, Segment]] = {}
     for path in paths:
         for item in read_hypotheses(path):
@@ -175,7 +175,7 @@ def _ours(paths: Sequence[Path]) -> list[Segment]:
 
 
 def _read_all(files: Mapping[Path, str], segments: Mapping[str, KaldiSegment] | None) -> Iterator[tuple[Path, Window]]:
-    """What the files hold. In one without words nobody speaks, if another has some."""
+    """Return what the files hold. In one without words nobody speaks, if another has some."""
     read = [(path, _read(path, form)) for path, form in files.items()]
     if read and not any(segment.words for _, windows in read for window in windows for segment in window.segments):
         raise InputError(f"{read[0][0]}: it holds no word: decode again")
@@ -217,7 +217,7 @@ def _in_time(name: str, words: Sequence[Segment], path: Path) -> list[Segment]:
 def _silent(
     path: Path, segments: Mapping[str, KaldiSegment], read: Sequence[tuple[Path, Window]]
 ) -> list[tuple[Path, Window]]:
-    """The other windows of the recordings that were read: in them nobody speaks, or they were not decoded."""
+    """Return the other windows of the recordings that were read: in them nobody speaks, or they were not decoded."""
     names = {window.utterance for _, window in read}
     recordings = {segments[name].recording for name in names if name in segments}
     missing = [name for name, segment in segments.items() if segment.recording in recordings and name not in names]
@@ -227,7 +227,7 @@ def _silent(
 
 
 def _some(what: str, names: Sequence[str]) -> str:
-    """The first few of some names.
+    """Return the first few of some names.
 
     >>> _some("window", ["a", "b", "c", "d", "e"])
     '5 windows (a, b, c ...)'
@@ -250,7 +250,7 @@ def _segments(path: Path) -> dict[str, KaldiSegment]:
 
 
 def _placed(path: Path, window: Window, segments: Mapping[str, KaldiSegment] | None) -> PlacedWindow:
-    """A window in its recording."""
+    """Return a window in its recording."""
     if segments is not None:
         place = segments.get(window.utterance)
         if place is None:
@@ -299,7 +299,7 @@ def _speakers(segments: Sequence[Segment], speaker: str) -> dict[str, list[Segme
 
 
 def _own_windows(placed: Iterable[PlacedWindow], speaker: str) -> Grouped:
-    """Each speaker's turns as windows of that speaker alone: of the others a turn says nothing."""
+    """Return each speaker's turns as windows of that speaker alone: of the others a turn says nothing."""
     grouped: dict[str, dict[str, list[Segment]]] = {}
     for turn in sorted(placed, key=lambda turn: (turn.recording, turn.span)):
         speakers = grouped.setdefault(turn.recording, {})
@@ -310,7 +310,7 @@ def _own_windows(placed: Iterable[PlacedWindow], speaker: str) -> Grouped:
 
 
 def _window(recording: str, index: int, speaker: str, span: Span, segments: Sequence[Segment]) -> Segment:
-    """What one speaker says in a window; times that are missing are filled in, if some are known."""
+    """Return what one speaker says in a window; times that are missing are filled in, if some are known."""
     words = [word for segment in segments for word in segment.words]
     times = [time for segment in segments for time in _times(segment)]
     scores = [score for segment in segments for score in segment.confidences or ()]

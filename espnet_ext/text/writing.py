@@ -18,7 +18,7 @@ Recordings = Mapping[str, Sequence[Segment]]
 
 
 def clock(seconds: float, mark: str = ".") -> str:
-    """A time as subtitles have it.
+    """Return a time as subtitles have it.
 
     >>> clock(3723.0456), clock(0.9999, ",")
     ('01:02:03.046', '00:00:01,000')
@@ -29,7 +29,7 @@ def clock(seconds: float, mark: str = ".") -> str:
 
 
 def show_line(line: Segment) -> str:
-    """A line for a terminal: times, the speaker if known, and the words."""
+    """Return a line for a terminal: times, the speaker if known, and the words."""
     return f"[{clock(line.start)} --> {clock(line.end)}] {_said(line)}"
 
 
@@ -128,7 +128,7 @@ def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
 
 
 def _broken(text: str) -> str:
-    """A long text on two lines, broken at the space that is nearest to its middle."""
+    """Return a long text on two lines, broken at the space that is nearest to its middle."""
     spaces = [place for place, letter in enumerate(text) if letter == " "]
     if len(text) <= SCREEN or not spaces:
         return text

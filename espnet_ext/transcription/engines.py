@@ -35,7 +35,7 @@ SEVERAL_TEXTS = ("multi_asr", "enh_s2t_task")  # options of the search with whic
 
 
 def engine_for(model: str | Path | None, request: Request) -> Engine:
-    """The engine that suits a model.
+    """Return the engine that suits a model.
 
     Args:
         model: what :func:`espnet_ext.sharing.model_files.find_model` takes, the folder of a Whisper that
@@ -77,7 +77,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
 
 
 def seconds_of(path: Path) -> float:
-    """The length of an audio file.
+    """Return the length of an audio file.
 
     Raises:
         InputError: it cannot be read.
@@ -87,7 +87,7 @@ def seconds_of(path: Path) -> float:
 
 
 def trained_seconds(model: ModelFiles) -> float | None:
-    """The longest sequences that a model was trained on, if its config says so."""
+    """Return the longest sequences that a model was trained on, if its config says so."""
     return (read_yaml(model.config).get("chunk_conf") or {}).get("max_seconds")
 
 
@@ -130,7 +130,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
 
 
 def beam_search(request: Request, model: ModelFiles) -> Engine:
-    """The model's own search, with the times of words from an alignment with its CTC."""
+    """Return the model's own search, with the times of words from an alignment with its CTC."""
     loaded: list[Any] = []
 
     def lines(path: Path) -> Iterator[Segment]:
@@ -161,14 +161,14 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
 
 
 def sampling_rate(recogniser: Any) -> int:
-    """The rate that a model was trained on, in Hz."""
+    """Return the rate that a model was trained on, in Hz."""
     from espnet_ext.upstream.options import sampling_rate as rate_of
 
     return rate_of(vars(recogniser.asr_train_args)) or RATE
 
 
 def times_of_words(recogniser: Any, samples: np.ndarray, tokens: Sequence[int], seconds: float) -> list[Word]:
-    """Words of a hypothesis with times and confidences, from the best path of the CTC through its tokens.
+    """Return words of a hypothesis with times and confidences, from the best path of the CTC through its tokens.
 
     A confidence is the mean of the CTC's posteriors of the word's tokens, each at its best frame. Without a CTC, or if
     it has fewer frames than the hypothesis needs, all words have the times of the whole.
@@ -209,7 +209,7 @@ def times_of_words(recogniser: Any, samples: np.ndarray, tokens: Sequence[int], 
 
 
 def grouped(tokens: Sequence[int], names: Sequence[str], token_type: str) -> list[list[int]]:
-    """The tokens of each word.
+    """Return the tokens of each word.
 
     >>> grouped([1, 2, 1], ["<blank>", "▁th", "e"], "bpe"), grouped([1, 1], ["", "the"], "word")
     ([[1, 2], [1]], [[1], [1]])

@@ -25,7 +25,7 @@ _NOT_IN_KEY = {"work"}
 
 
 def key_of(model: Path | None, request: Request) -> str:
-    """What all transcripts of a run depend on: model, options, and the files that these name.
+    """Return what all transcripts of a run depend on: model, options, and the files that these name.
 
     Raises:
         InputError: there is no such model.
@@ -54,7 +54,9 @@ def _version_of_whisper() -> str | None:
 
 
 def _stamps(paths: Iterable[Path]) -> list[Any]:
-    """The name, size and time of files, and a hash of these of all files below folders; those that are missing too."""
+    """Return the name, size and time of files, and a hash of these of all files below folders; those that are missing
+    too.
+    """
     found: list[Any] = []
     for path in paths:
         status = path.stat() if path.is_file() else None
@@ -97,7 +99,7 @@ class Note:
         self._audio = Path(os.path.realpath(recording.path))
 
     def finished(self, targets: Collection[Path], key: str) -> str | None:
-        """How the transcripts are if all are there, made with this key of this audio; None if they are not."""
+        """Return how the transcripts are if all are there, made with this key of this audio; None if they are not."""
         files, key = self._read()["files"], self._key(key)
         if not all(target.is_file() and files.get(self._name(target), {}).get("key") == key for target in targets):
             return None

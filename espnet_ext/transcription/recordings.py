@@ -34,12 +34,13 @@ class Recording(NamedTuple):
 
 
 def targets_of(output: Path, name: str, kinds: Sequence[str]) -> list[Path]:
-    """The files of a recording's transcripts, one of each format."""
+    """Return the files of a recording's transcripts, one of each format."""
     return [output / f"{name}.{ENDINGS.get(kind, kind)}" for kind in kinds]
 
 
 def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] = KINDS) -> tuple[list[Recording], int]:
-    """The audio files among ``files`` and below the folders among these, and how many of them cannot be transcribed.
+    """Return the audio files among ``files`` and below the folders among these, and how many of them cannot be
+    transcribed.
 
     Args:
         files: files and folders; one that comes twice counts once.

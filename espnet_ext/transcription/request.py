@@ -50,7 +50,7 @@ class Request:
         return self.work or self.temporary
 
     def given(self) -> set[str]:
-        """The options that the user has chosen."""
+        """Return the options that the user has chosen."""
         named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
         return named - {"device", "temporary"}
 
@@ -61,7 +61,7 @@ class UnusableModel(InputError):
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Makes bad input an :class:`UnusableModel`."""
+    """Turn bad input into an :class:`UnusableModel`."""
     try:
         yield
     except InputError as error:

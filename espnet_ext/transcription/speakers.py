@@ -31,7 +31,7 @@ OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of win
 
 
 def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
-    """A speaker-attributed model, which chooses among enrolled speakers.
+    """Return a speaker-attributed model, which chooses among enrolled speakers.
 
     Windows are the stitcher's, otherwise the model's, otherwise 16 s long, and overlap by half (not at all if they are
     joined block-wise). They are merged by time. With the method ``no`` the recording is not cut.
@@ -90,7 +90,7 @@ def check_loads(model: ModelFiles) -> None:
 
 
 def windowing_of(request: Request, model: ModelFiles) -> Windowing | None:
-    """How recordings are cut; None: they are not.
+    """Return how recordings are cut; None: they are not.
 
     Raises:
         InputError: windows that are not the stitcher's.
@@ -109,7 +109,7 @@ def windowing_of(request: Request, model: ModelFiles) -> Windowing | None:
 
 
 def merge_of(request: Request) -> Callable[[Grouped], Merge]:
-    """Makes the function that merges windows from all hypotheses."""
+    """Return the function that merges windows from all hypotheses."""
     if request.stitcher:
         guard = read_guard(request.stitcher)
         return Stitcher(StitcherOptions(request.stitcher, device=request.device, guard=guard)).stitch

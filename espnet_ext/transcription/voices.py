@@ -65,7 +65,7 @@ def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str]
 
 
 def phrases(words: Sequence[Word]) -> list[tuple[Word, ...]]:
-    """Words of one sentence that follow each other without a pause, up to some seconds.
+    """Return words of one sentence that follow each other without a pause, up to some seconds.
 
     Another talker's answer may follow at once: a sentence ends a phrase too.
 
@@ -89,7 +89,7 @@ def phrases(words: Sequence[Word]) -> list[tuple[Word, ...]]:
 
 
 def loud_part(word: Word, audio: RecordingAudio) -> Word:
-    """The word without the pauses at its ends: Whisper gives a pause to the words around it.
+    """Return the word without the pauses at its ends: Whisper gives a pause to the words around it.
 
     Frames count as a pause if they are QUIET dB below the loudest frame of the word, so that steady noise, however loud
     it is, leaves the word as it was.
@@ -136,7 +136,7 @@ def _embedded(phrase: Sequence[Word], audio: RecordingAudio, embed: Embed) -> np
 
 
 def match(vectors: np.ndarray, profiles: Mapping[str, np.ndarray]) -> list[str]:
-    """The enrolled speaker of each voice, (phrases, E); ``unknown`` where none is near enough."""
+    """Return the enrolled speaker of each voice, (phrases, E); ``unknown`` where none is near enough."""
     names = list(profiles)
     cosines = vectors @ np.stack([profiles[name] for name in names]).T
     return [
@@ -146,7 +146,7 @@ def match(vectors: np.ndarray, profiles: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def cluster(vectors: np.ndarray) -> list[str]:
-    """Voices by average linkage; they are numbered in the order in which they are first heard."""
+    """Find voices by average linkage; they are numbered in the order in which they are first heard."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     if len(vectors) == 1:

@@ -79,7 +79,8 @@ def last_epochs(folder: Path, count: int) -> list[Path]:
 
 
 def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str], first: int = 1) -> list[Path]:
-    """The checkpoints of the ``count`` best epochs by a criterion such as ``("valid", "acc", "max")``, the best first.
+    """Return the checkpoints of the ``count`` best epochs by a criterion such as ``("valid", "acc", "max")``, the best
+    first.
 
     Raises:
         InputError: the training did not record the criterion, or one of the epochs no longer exists.

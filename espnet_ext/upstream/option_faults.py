@@ -81,7 +81,7 @@ def _types(found: type) -> Mapping[str, Any]:
 
 
 def _unlike(value: Any, wanted: Any) -> str | None:
-    """What a value must be, if it is of another type; text that looks like a number is text."""
+    """Return what a value must be, if it is of another type; text that looks like a number is text."""
     try:
         taken = TypeAdapter(wanted).validate_python(value)
     except ValidationError:

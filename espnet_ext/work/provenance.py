@@ -51,7 +51,7 @@ def git_state(folder: str | Path) -> dict[str, Any] | None:
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of Python and of the packages that results depend on (null: not installed)."""
+    """Return the versions of Python and of the packages that results depend on (null: not installed)."""
     found: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -81,7 +81,7 @@ def _cpu_model() -> str:
 
 
 def _output(command: Sequence[str]) -> str | None:
-    """The output of a command, stripped; None if it is missing, fails or takes over 20 s."""
+    """Return the output of a command, stripped; None if it is missing, fails or takes over 20 s."""
     if shutil.which(command[0]) is None:
         return None
     try:

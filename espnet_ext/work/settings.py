@@ -43,7 +43,7 @@ def known(names: Sequence[str] | Mapping[str, Any]) -> str:
 
 
 def _place(content: Any, location: tuple[int | str, ...]) -> str:
-    """Where in the file an error is, such as ``tables.1.rows[0] (baseline).paper[2]``.
+    """Return where in the file an error is, such as ``tables.1.rows[0] (baseline).paper[2]``.
 
     What pydantic adds to a location, such as the branch of a union, is not in the file and is left out.
     """

@@ -42,7 +42,7 @@ class MovingWindow:
 
 
 def windows(length: int, unit: int, frames: int, stride: float = 0.125) -> Iterator[MovingWindow]:
-    """Windows from the start of a recording to its end; the last one ends with the recording.
+    """Return windows from the start of a recording to its end; the last one ends with the recording.
 
     A recording no longer than a window has one.
 

@@ -281,7 +281,7 @@ class LmScorer(torch.nn.Module):
             return None
 
         def counted(write: Callable[[str], str]) -> tuple[float, float]:
-            """Tokens a word, and the share of the tokens that the vocabulary does not know."""
+            """Return tokens per word, and the share of the tokens that the vocabulary does not know."""
             # no warning that the model takes fewer: it does not read them
             tokens = self.tokenizer(write(" ".join(words)), add_special_tokens=False, verbose=False)["input_ids"]
             # GPT-2 has one token for all purposes, which no text gives

@@ -86,7 +86,7 @@ class PllScorer(LmScorer):
 
 
 def _chunk(copies: Sequence[tuple[int, tuple[int, ...], list[tuple[int, int]]]]) -> MaskedChunk:
-    """One forward pass over copies, given as masked place, token ids, and targets with their hypotheses."""
+    """Return one forward pass over copies, given as masked place, token ids, and targets with their hypotheses."""
     terms = [(index, *term) for index, (_, _, terms) in enumerate(copies) for term in terms]
     index, targets, hyps = torch.tensor(terms).unbind(dim=1)
     return MaskedChunk(

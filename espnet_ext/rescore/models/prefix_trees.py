@@ -101,7 +101,7 @@ def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tre
 
 
 def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
-    """How many of the first tokens are nodes already."""
+    """Return how many of the first tokens are nodes already."""
     node = -1
     for count, token in enumerate(tokens):
         if (node, token) not in children:
@@ -219,7 +219,7 @@ def _tolerance(model: PreTrainedModel) -> float:
 
 
 def _is_causal(model: PreTrainedModel) -> bool:
-    """Whether the hidden states of tokens stay the same when the last token changes."""
+    """Return whether the hidden states of tokens stay the same when the last token changes."""
     size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
     ids = [number % size for number in range(1, PROBE_TOKENS + 1)]
     rows = [grow([(0, [*ids[:-1], last])], PROBE_TOKENS)[0] for last in (ids[-1], 0)]

@@ -123,7 +123,7 @@ def load_lm(
 
 
 def _settings(folder: str | Path) -> dict[str, str]:
-    """The settings that ``save`` wrote beside a model; empty for a model from elsewhere."""
+    """Return the settings that ``save`` wrote beside a model; empty for a model from elsewhere."""
     path = Path(folder) / SETTINGS
     if not path.is_file():
         return {}

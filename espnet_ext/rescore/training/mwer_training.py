@@ -156,7 +156,7 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) ->
 
 
 def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
-    """The lists of several files; prints what must be wrong with those of a file."""
+    """Return the lists of several files; prints what must be wrong with those of a file."""
     found = []
     for path in paths:
         own = read_lists(path)

@@ -228,7 +228,7 @@ class _Run:
         vector_to_parameters(total, gradients)
 
     def _batch(self) -> list[Any]:
-        """The examples of the next update; they depend only on the seed and the number of the update."""
+        """Return the examples of the next update; they depend only on the seed and the number of the update."""
         count, size = len(self.task.examples), self.settings.batch_size
         epoch, number = divmod(self.step, math.ceil(count / size))
         if self._order[0] != epoch:
@@ -255,7 +255,7 @@ class _Run:
         self._write_checkpoint()
 
     def _best(self) -> int:
-        """The update with the best evaluation, the first of equals."""
+        """Return the update with the best evaluation, the first of equals."""
 
         def rank(values: Mapping[str, float]) -> list[float]:
             found = [values[f"dev_{name}"] for name in self.task.best_by]
@@ -347,7 +347,7 @@ def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 
 def _trained_state(module: nn.Module) -> dict[str, torch.Tensor]:
-    """What training changes: all of the state but parameters that have no gradient."""
+    """Return what training changes: all of the state but parameters that have no gradient."""
     fixed = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
     return {name: value for name, value in module.state_dict().items() if name not in fixed}
 
