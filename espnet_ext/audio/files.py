@@ -39,7 +39,7 @@ _LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may ha
 
 
 def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any) -> None:
-    """Write samples by ``soundfile.write`` block by block, with its options. One that cannot be written whole is removed.
+    """Write samples by ``soundfile.write`` in blocks, with its options. One that cannot be written whole is removed.
 
     Args:
         samples: (T,) or (T, channels).
