@@ -112,7 +112,7 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
 @_recipes
 @common.path("--results", "Folder with a run's scores, exp/<run>/results, to be kept.", metavar="DIR")
 def results(recipe: tuple[Path, ...], results: Path | None) -> None:
-    """Keep the results of a run, and write the pages that show what is kept.
+    """Keep a run's results, and write RESULTS.md.
 
     They replace those that the recipe keeps of the same scale and corpus. RESULTS.md holds the claims, the main tables
     and conf/notes.md; results/<scale>-<corpus>/tables.md holds all.
@@ -134,7 +134,7 @@ def results(recipe: tuple[Path, ...], results: Path | None) -> None:
 @table.command()
 @_recipes
 def verify(recipe: tuple[Path, ...]) -> None:
-    """Compute the pages that a recipe keeps again from its scores, and compare.
+    """Render the kept results again, and compare.
 
     A difference ends the command with status 1.
     """

@@ -7,6 +7,7 @@ Checks and repair are in :mod:`espnet_ext.kaldi.checks`, subsets and combination
 {'a': 'a-1', 'b': 'b-1'}
 """
 
+import errno
 import os
 import re
 import shutil
@@ -164,7 +165,7 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
+    with suppress(FileNotFoundError):  # there is none, or another process has just taken it away
         _require_ours(target)
     own = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     new, old = own / "new", own / "old"
@@ -176,8 +177,8 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
                 os.rename(target, old)
             try:
                 os.rename(new, target)
-            except OSError:
-                if not target.exists():  # otherwise another process was faster: once more
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster: once more
                     raise
                 shutil.rmtree(old, ignore_errors=True)
     finally:
@@ -187,7 +188,7 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
 
 
 def _require_ours(folder: Path) -> None:
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a data dir: name another folder")
     if _OWN_FOLDER.fullmatch(folder.name):
         return

@@ -77,16 +77,7 @@ def test_the_command(model, data, tmp_path, capsys):
     soundfile.write(files["silent"], np.zeros(16000), 16000)
     soundfile.write(files["tiny"], np.ones(100) * 0.1, 16000)
     words = [*files.values(), data / "long.flac", data / "short.flac"]
-    options = [
-        "--model",
-        model / "model.pth",
-        "--output",
-        tmp_path / "out",
-        "--window-overlap",
-        "0.25",
-        "--beam-size",
-        "4",
-    ]
+    options = ["--model", model / "model.pth", "--output", tmp_path / "out", "--window-overlap", "0.25"]
     formats = ["--formats", "txt,json,ctm,srt,vtt", "--window", WINDOW]
     with pytest.raises(InputError, match="2 of 6 files could not be transcribed"):
         call([str(word) for word in ["transcribe", *words, *options, *formats]])
@@ -110,12 +101,9 @@ def test_the_command(model, data, tmp_path, capsys):
         ),
         (["--window-overlap", "nan"], "--window-overlap must be a share .* not nan"),
         (["--window-overlap", "-0.5"], "--window-overlap must be a share .* not -0.5"),
-        (["--batch-seconds", "0"], "--batch-seconds: "),
-        (["--batch-seconds", "nan"], "--batch-seconds: "),
         (["--stitcher", "s"], "--stitcher is for a speaker-attributed model, and this is a recogniser"),
         (["--language", "de"], "--language is for Whisper"),
         (["--enrolment", "VOICES"], "does not tell speakers"),
-        (["--beam-size", "-3"], "beam-size"),
     ],
 )
 def test_bad_options(options, fault, model, data, tmp_path):
