@@ -182,8 +182,9 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
                     raise
                 shutil.rmtree(old, ignore_errors=True)
     finally:
-        if old.exists() and not target.exists():
-            os.rename(old, target)
+        if new.exists():  # it has not taken the place
+            with suppress(OSError):  # nothing was taken away, or another process has written the folder
+                os.rename(old, target)
         shutil.rmtree(own, ignore_errors=True)
 
 

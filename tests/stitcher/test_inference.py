@@ -176,7 +176,7 @@ def test_parts_of_a_long_recording(overfitted, monkeypatch):
     grouped = group_by_speaker(windows)
     stitched = stitcher.stitch(grouped)(grouped["r"]["a"])
     assert [word.text for word in stitched] == text
-    assert max(lengths) <= stitcher.pairs.longest.windows and len(lengths) > 15
+    assert max(lengths) <= stitcher.trained_on.longest.windows and len(lengths) > 15
 
 
 @pytest.mark.parametrize(
