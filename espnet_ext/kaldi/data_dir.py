@@ -7,7 +7,7 @@ Checks and repair are in :mod:`espnet_ext.kaldi.checks`, subsets and combination
 {'a': 'a-1', 'b': 'b-1'}
 """
 
-import errno
+import fcntl
 import os
 import re
 import shutil
@@ -165,31 +165,41 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):  # there is none, or another process has just taken it away
-        _require_ours(target)
+    with _alone_in(target.parent):
+        if target.exists():
+            _require_ours(target)
     own = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     new, old = own / "new", own / "old"
     new.mkdir()
     try:
         yield new
-        while new.exists():
-            with suppress(FileNotFoundError):  # it is new, or another process has just taken it away
+        with _alone_in(target.parent):
+            if target.exists():
                 os.rename(target, old)
             try:
                 os.rename(new, target)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster: once more
-                    raise
-                shutil.rmtree(old, ignore_errors=True)
+            except OSError:
+                if old.exists():
+                    os.rename(old, target)
+                raise
     finally:
-        if new.exists():  # it has not taken the place
-            with suppress(OSError):  # nothing was taken away, or another process has written the folder
-                os.rename(old, target)
         shutil.rmtree(own, ignore_errors=True)
 
 
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder, where its file system has locks; the system releases it when this process ends."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _require_ours(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
+    if not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a data dir: name another folder")
     if _OWN_FOLDER.fullmatch(folder.name):
         return
