@@ -63,13 +63,13 @@ def test_setup_py_has_no_metadata():
     assert (ROOT / "setup.py").read_text() == "from setuptools import setup\n\nsetup()\n"
 
 
-def test_package_data_is_there(pyproject):
-    data = ["py.typed", "templates/*", "template/*", "template/conf/*"]
-    assert pyproject["tool"]["setuptools"]["package-data"] == {"*": data}
-    assert (ROOT / "espnet_ext" / "py.typed").exists()
-    assert (ROOT / "espnet_ext" / "recipe" / "template" / "conf" / "tables.yaml").exists()
-    files = [path for path in (ROOT / "espnet_ext").rglob("*") if path.suffix in (".j2", ".js", ".css")]
-    assert files and {path.parent.name for path in files} == {"templates"}
+def test_every_file_of_the_package_that_is_no_module_is_packaged(pyproject):
+    patterns = pyproject["tool"]["setuptools"]["package-data"]["*"]
+    root = ROOT / "espnet_ext"
+    others = {path for path in root.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    packaged = {path for folder in (root, *root.glob("**/")) for pattern in patterns for path in folder.glob(pattern)}
+    assert {path.relative_to(root) for path in others - packaged} == {Path("upstream/README.md")}
+    assert any(path.parent.name == "resources" for path in others)
 
 
 def test_citation_names_this_version_and_each_recipe():
