@@ -57,7 +57,7 @@ def test_the_papers_models_take_a_step():
         sizes[kind] = sum(parameter.numel() for parameter in scorer.parameters()) / 1e6
         optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-5)
         values = backward(scorer.train(), batch, MwerLoss(ce_weight=0.0 if kind.scorer == "pooled" else 0.01))
-        assert 0 < values["mwer"] < 1
+        assert 0 < values["mwer"] < 2  # between the errors of the two hypotheses; the models are random
         without = [name for name, parameter in scorer.named_parameters() if parameter.grad is None]
         assert without == [], kind
         optimizer.step()
