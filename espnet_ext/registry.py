@@ -21,6 +21,7 @@ from typing import Any
 
 from espnet_ext.environment import espnet_release
 from espnet_ext.errors import InputError
+from espnet_ext.packages import how_to_install
 
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
 PACKAGE = "espnet_ext"
@@ -78,8 +79,9 @@ def add_plugins() -> None:
     """Add all plugins to ESPnet's dicts; calling it again changes nothing."""
     check_espnet()
     for key, target in PLUGINS.items():
-        _add(key, _load(target), PACKAGE)
-        _add(_qualified(key, PACKAGE), _load(target), PACKAGE)
+        plugin = _load_plugin(target)
+        _add(key, plugin, PACKAGE)
+        _add(_qualified(key, PACKAGE), plugin, PACKAGE)
     for entry in third_parties():
         origin = f"the package {entry.dist.name}" if entry.dist else entry.value
         try:
@@ -141,6 +143,23 @@ def classes_of(target: str) -> tuple[dict[str, type], type | None]:
 def _load(target: str) -> Any:
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
+
+
+@cache
+def _load_plugin(target: str) -> type:
+    """Load a plugin. One of an extra that is not installed becomes a class that says so when a config uses it."""
+    module = target.partition(":")[0]
+    try:
+        return _load(target)
+    except ModuleNotFoundError as error:
+        if error.name != module or module.startswith(PACKAGE):
+            raise
+    advice = how_to_install(module) or f"{module} is not installed: pip install {module}"
+
+    def refuse(self: object, *args: object, **options: object) -> None:
+        raise InputError(advice)
+
+    return type(module, (), {"__init__": refuse})
 
 
 def _add(key: str, plugin: type, origin: str) -> None:

@@ -1,9 +1,12 @@
-"""Kaldi's ark files: vectors and matrices, read and written by ``kaldiio``; one matrix per recording, in parallel."""
+"""Kaldi's ark files: vectors and matrices, one matrix per recording, in parallel."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -27,14 +30,13 @@ def write_arrays(ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path |
         arrays: id -> vector or matrix, float or int32.
         renamed: where the file will be in the end, if its folder is about to be renamed.
     """
-    import kaldiio
-
+    kaldi = _library()
     target = (renamed or ark).resolve()
     positions = {}
     with atomic_write(ark, "wb") as file:
         for key, array in arrays.items():
             positions[key] = f"{target}:{file.tell() + len(f'{key} '.encode())}"  # the array follows id and space
-            kaldiio.save_ark(file, {key: array})
+            kaldi.save_ark(file, {key: array})
     return positions
 
 
@@ -42,11 +44,9 @@ def read_array(position: str) -> np.ndarray:
     """Read the vector or matrix at a position as scp files have it, such as ``feats.ark:1234``.
 
     Raises:
-        InputError: a command, or a pickle: kaldiio would run the code of either.
+        InputError: a command, or a pickle: the library would run the code of either.
         Exception: the file is missing or broken; each way of being broken raises another exception.
     """
-    import kaldiio
-
     found = _POSITION.fullmatch(position)
     if found is None or is_command(position) or position.startswith("|"):
         raise InputError(f"{position!r} is no position in an ark file; commands are not run")
@@ -54,7 +54,15 @@ def read_array(position: str) -> np.ndarray:
         file.seek(int(found["offset"] or 0))
         if file.read(3) == b"PKL":
             raise InputError(f"{position}: a pickle, which is not loaded because it may run code: write it as a matrix")
-    return np.asarray(kaldiio.load_mat(position))
+    return np.asarray(_library().load_mat(position))
+
+
+def _library() -> ModuleType:
+    """Return kaldiio where it is installed, else ESPnet's omniio (MIT licence): both have the same functions.
+
+    kaldiio's licence allows its evaluation alone, so nothing here depends on it (docs/licences.md).
+    """
+    return import_module("kaldiio" if find_spec("kaldiio") else "omniio.kaldi")
 
 
 @dataclass(frozen=True)

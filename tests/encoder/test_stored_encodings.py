@@ -1,11 +1,11 @@
 """Kept outputs of an encoder: equal to ESPnet's, trained on and decoded from by ESPnet's commands."""
 
-import kaldiio
 import numpy as np
 import pytest
 import soundfile
 import torch
 import yaml
+from omniio import kaldi
 
 import espnet_ext
 from espnet_ext.upstream.decode import Decoding, decode
@@ -62,7 +62,7 @@ def kept(data, model, tmp_path_factory):
 
 
 def test_kept_are_the_encoders_outputs(data, model, kept):
-    matrices = dict(kaldiio.load_scp(str(kept / "feats.scp")))
+    matrices = dict(kaldi.load_scp(str(kept / "feats.scp")))
     shapes = dict(line.split() for line in (kept / "shape").read_text().splitlines())
     for index in range(3):
         samples, _ = soundfile.read(data / f"u{index}.flac", dtype="float32")
