@@ -249,7 +249,8 @@ def decoding(run: Run) -> None:
     run.each_system(
         lambda run, system, seed, nj: asr.decode_system(
             run, system, seed, nj, TEST_SETS, asr.tokens_dir(run), data=folder
-        )
+        ),
+        shards=True,
     )
 
 

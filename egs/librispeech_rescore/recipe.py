@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
@@ -188,7 +189,11 @@ def report_steps(run: Run) -> Iterator[Step]:
 
 def language_model(run: Run) -> None:
     names = sorted({system_config(run.sections, system)["lm"] for system in run.systems if system.config})
-    run_jobs((adapt(run, name, seed) for name in names for seed in run.seeds), 1 if run.ngpu else run.nj)
+    run_side_by_side(run, {f"{name}/seed{seed}": adapt_job(name, seed) for name in names for seed in run.seeds})
+
+
+def adapt_job(name: str, seed: int) -> Make:
+    return lambda run, nj: adapt(run, name, seed)
 
 
 def adapted(run: Run, name: str, seed: int) -> Path:

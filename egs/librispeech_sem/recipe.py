@@ -136,7 +136,8 @@ def training(run: Run) -> None:
 
 def decoding(run: Run) -> None:
     run.each_system(
-        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
+        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run)),
+        shards=True,
     )
 
 

@@ -228,7 +228,7 @@ def decode_windows(
 
 @corpora.for_systems
 def decoding(run: Run) -> None:
-    run.each_system(decode_system)
+    run.each_system(decode_system, shards=True)
 
 
 def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:

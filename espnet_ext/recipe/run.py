@@ -13,8 +13,9 @@ from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
+from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
-from espnet_ext.recipe.steps import Step, run_jobs, show
+from espnet_ext.recipe.steps import Step, show
 from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
 from espnet_ext.tables.reading import Tables, load_tables
 from espnet_ext.tables.schema import System, Table
@@ -233,15 +234,21 @@ class Run:
         """Return the merged config of a decoding."""
         return decode_config(self.sections, self.tables, decoding)
 
-    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]") -> None:
-        """Run a chain of steps for each system and seed, several in parallel; with GPUs, one by one.
+    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", *, shards: bool = False) -> None:
+        """Run a chain of steps for each system and seed, several in parallel (:func:`run_side_by_side`).
 
         Args:
             work: makes the chain from the run, a system, a seed, and the number of processes that the chain may use.
+            shards: whether its work is in shards.
         """
+
+        def job(system: System, seed: int) -> Make:
+            return lambda run, nj: work(run, system, seed, nj)
+
         pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
-        limit = 1 if self.ngpu else max(1, min(len(pairs), self.nj))
-        run_jobs((work(self, system, seed, max(1, self.nj // limit)) for system, seed in pairs), limit)
+        run_side_by_side(
+            self, {f"{system.name}/seed{seed}": job(system, seed) for system, seed in pairs}, shards=shards
+        )
 
 
 def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:

@@ -53,6 +53,13 @@ def failure_text(name: str, log: Path, status: int) -> str:
     return "\n".join(lines)
 
 
+def failure_reason(log: Path, status: int) -> str:
+    """Return why a step failed, in one line: the last error in its log, or how it ended."""
+    errors = [line for line in tail(log, 20_000).splitlines() if line.startswith("error: ")]
+    ended = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
+    return errors[-1].removeprefix("error: ") if errors else ended
+
+
 def cannot_write(name: str, log: Path, error: OSError) -> str:
     """Why a step cannot write its log or its note, and what to do."""
     path = Path(error.filename) if error.filename else log

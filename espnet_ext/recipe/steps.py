@@ -25,7 +25,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.guard import end_with_parent, kill_group
-from espnet_ext.recipe.step_logs import cannot_write, failure_text, last_line, warnings_in
+from espnet_ext.recipe.step_logs import cannot_write, failure_reason, failure_text, last_line, warnings_in
 from espnet_ext.work import once
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
@@ -101,32 +101,59 @@ def run_steps(*steps: Step) -> None:
     run_jobs([steps])
 
 
-def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
+@dataclass
+class Watch:
+    """What a rehearsal does with the steps of a run: failures are noted, and the other jobs go on.
+
+    Attributes:
+        began: called with a step that begins.
+        ended: called with a step that has run, the GPUs that it saw, its seconds, and what failed (empty: nothing).
+        failed: called with what keeps a step from beginning.
+    """
+
+    began: Callable[[Step], object]
+    ended: Callable[[Step, tuple[str, ...], float, str], object]
+    failed: Callable[[str], object]
+
+
+watches: list[Watch] = []  # the last one is told of all steps
+
+
+def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Sequence[tuple[str, ...]] = ()) -> None:
     """Run jobs, each a chain of steps, several of them in parallel.
 
     A chain may be a generator: its code between two steps runs in this process, after the first of them is done. After
     a failure no further step starts, and those that are running are waited for.
 
+    Args:
+        jobs: the chains.
+        side_by_side: how many of them run at a time.
+        lanes: instead of that number, the GPUs of each chain that runs at a time (``CUDA_VISIBLE_DEVICES``).
+
     Raises:
         StepFailed: a step failed.
         InputError: an input is missing, or the work in a folder was started with another config or other data.
     """
-    waiting = iter(jobs)
-    chains: list[Iterator[Step]] = []
+    waiting, free = iter(jobs), list(lanes) or [()] * max(1, side_by_side)
+    chains: list[tuple[Iterator[Step], tuple[str, ...]]] = []
     running: dict[Any, _Started] = {}
     failure: BaseException | None = None
     try:
         while True:
-            try:
-                while failure is None and (chains or len(running) < max(1, side_by_side)):
+            while failure is None and (chains or free):
+                lane = ()
+                try:
                     if not chains:
                         job = next(waiting, None)
                         if job is None:
                             break
-                        chains.append(iter(job))
-                    _advance(chains.pop(0), running)
-            except Exception as error:
-                failure = error
+                        chains.append((iter(job), free.pop(0)))
+                    chain, lane = chains.pop(0)
+                    if _advance(chain, lane, running):
+                        continue
+                except Exception as error:
+                    failure = _noted(error)
+                free.append(lane)
             if not running:
                 if failure is not None:
                     raise failure
@@ -135,9 +162,10 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
                 started = running.pop(sentinel)
                 try:
                     started.finish()
-                    chains.append(started.chain)
+                    chains.append((started.chain, started.lane))
                 except Exception as error:
-                    failure = failure or error
+                    free.append(started.lane)
+                    failure = failure or (None if watches else error)
             check_parent()
             for started in running.values():
                 started.show_progress()
@@ -147,8 +175,16 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
             started.process.join()
 
 
-def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
-    """Start the next step of a chain that is not done. A chain without such a step has ended."""
+def _noted(error: Exception) -> Exception | None:
+    """Tell the rehearsal of a step that cannot begin; without one, the error ends the run."""
+    if not watches:
+        return error
+    watches[-1].failed(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
+    return None
+
+
+def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _Started]") -> bool:
+    """Start the next step of a chain that is not done, and say whether there is one."""
     for step in chain:
         for path in step.inputs:
             if not os.access(path, os.R_OK):
@@ -163,13 +199,16 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
         _preload(step.preload)
         check_parent()
         if step.command:
-            show(f"{step.name}: {step.command}")
+            show(f"{step.name}: {f'CUDA_VISIBLE_DEVICES={",".join(lane)} ' if lane else ''}{step.command}")
         sys.stdout.flush()
         sys.stderr.flush()
-        process = get_context("fork").Process(target=_child, args=(step, key, os.getpid()))
+        process = get_context("fork").Process(target=_child, args=(step, key, lane, os.getpid()))
         process.start()
-        running[process.sentinel] = _Started(step, process, chain)
-        return
+        running[process.sentinel] = _Started(step, process, chain, lane)
+        for watch in watches[-1:]:
+            watch.began(step)
+        return True
+    return False
 
 
 def _preload(modules: Iterable[str]) -> None:
@@ -183,8 +222,8 @@ def _preload(modules: Iterable[str]) -> None:
 class _Started:
     """A step that is running, in the process of the stage."""
 
-    def __init__(self, step: Step, process: Any, chain: Iterator[Step]):
-        self.step, self.process, self.chain = step, process, chain
+    def __init__(self, step: Step, process: Any, chain: Iterator[Step], lane: tuple[str, ...]):
+        self.step, self.process, self.chain, self.lane = step, process, chain, lane
         self.began = self.shown = time.monotonic()
 
     def show_progress(self) -> None:
@@ -204,6 +243,9 @@ class _Started:
         self.process.join()
         status = self.process.exitcode
         kill_group(self.process.pid)  # processes that it left running
+        for watch in watches[-1:]:
+            reason = "" if status in (0, DONE_BY_ANOTHER) else failure_reason(self.step.log, status or 0)
+            watch.ended(self.step, self.lane, time.monotonic() - self.began, reason)
         if status == 0:
             show(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
             _show_warnings(self.step)
@@ -220,9 +262,11 @@ def _show_warnings(step: Step) -> None:
         show(f"{step.name}: {warning}")
 
 
-def _child(step: Step, key: str, parent: int) -> None:
+def _child(step: Step, key: str, lane: tuple[str, ...], parent: int) -> None:
     """Run a step in this process, which was forked for it, and exit with its status."""
     os.setsid()
+    if lane:  # CUDA is not initialised yet
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(lane)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     end_with_parent(parent)
     user = os.dup(2)  # the log takes its place

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.run import Run, load_script
-from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
+from espnet_ext.recipe.steps import Step, run_steps, show
 from espnet_ext.recipe.training import data_options, run_command, train_step
 from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 from espnet_ext.stitcher.error_statistics import fit_errors
@@ -33,9 +34,12 @@ def training(run: Run) -> None:
     if simulates(run):
         ways = dict.fromkeys(str(system.windows) for system in trained.values())
         run_steps(*(step for way in ways for step in simulate(run, way)))
-    jobs = (prepare_stitchers(run, system) for system in trained.values())
-    run_jobs(jobs, 1 if run.ngpu else run.nj)  # they would share the GPUs
+    run_side_by_side(run, {str(folder.relative_to(run.expdir)): first_job(each) for folder, each in trained.items()})
     run.each_system(train_stitcher)
+
+
+def first_job(system: System) -> Make:
+    return lambda run, nj: prepare_stitchers(run, system)
 
 
 def simulates(run: Run) -> bool:

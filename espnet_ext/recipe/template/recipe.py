@@ -51,7 +51,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
 
 
 def decoding(run: Run) -> None:
-    run.each_system(decode_system)
+    run.each_system(decode_system, shards=True)
 
 
 def scoring(run: Run) -> None:

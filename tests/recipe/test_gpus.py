@@ -1,0 +1,106 @@
+"""Which GPUs each training gets, in processes that write what they see: there need be no GPU."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espnet_ext.recipe.gpus import gpu_names, hours_file, rounds, run_side_by_side
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.steps import Step
+
+FULL = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "conf" / "full.yaml"
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"), [(None, ("0", "1")), ("5,7, 9", ("5", "7")), ("GPU-3f", ("GPU-3f",)), ("", ("0", "1"))]
+)
+def test_gpus_are_those_that_the_run_may_see(visible, names):
+    assert gpu_names(2, visible) == names
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("jobs", [1, 2, 5, 13])
+@pytest.mark.parametrize("most", [1, 2, 8])
+def test_each_job_runs_once_and_no_gpu_twice_at_a_time(jobs, gpus, most):
+    names, there = [f"job{number}" for number in range(jobs)], tuple(map(str, range(gpus)))
+    planned = rounds(names, there, most)
+    assert [name for chosen, _ in planned for name in chosen] == names
+    for chosen, lanes in planned:
+        used = [gpu for lane in lanes for gpu in lane]
+        assert len(used) == len(set(used)) and set(used) <= set(there)
+        assert len(lanes) <= len(chosen) and {len(lane) for lane in lanes} == {len(lanes[0])} and len(lanes[0]) <= most
+    if most == 1 or jobs >= gpus:
+        assert len(planned[0][1]) == min(jobs, gpus)
+
+
+def note(output: str, others: int, ngpu: int, nj: int) -> None:
+    """Write which GPUs this process sees, and wait until as many have begun as run at the same time."""
+    folder = Path(output).parent
+    Path(output).write_text(f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {ngpu} {nj}")
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*.txt"))) < others:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def a_run(folder: Path, ngpu: int, **changes) -> Run:
+    settings = yaml.safe_load(FULL.read_text())["settings"] | changes.pop("settings", {})
+    options = {"ngpu": str(ngpu), "nj": "6", "scale": "full", "parallel": changes.pop("parallel", "")}
+    values = {"recipe": None, "tables": None, "selected": (), "expdir": folder / "exp", "datadir": folder / "data"}
+    return Run(options=options, sections={"settings": settings}, **(values | changes))
+
+
+def seen(run: Run, names: list[str], others: int, **options) -> list[str]:
+    """Run a job of one step for each name, and return what each has seen."""
+    outputs = {name: run.expdir.parent / f"{name}.txt" for name in names}
+
+    def make(name):
+        step = lambda run, nj: Step(  # noqa: E731
+            name=name,
+            log=outputs[name].with_suffix(".log"),
+            function=note,
+            arguments={"output": str(outputs[name]), "others": others},
+            free={"ngpu": run.ngpu, "nj": nj},
+        )
+        return lambda run, nj: [step(run, nj)]
+
+    run_side_by_side(run, {name: make(name) for name in names}, **options)
+    return [outputs[name].read_text() for name in names]
+
+
+def test_trainings_run_side_by_side_with_a_gpu_each(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    assert sorted(seen(a_run(tmp_path, 4), ["a", "b", "c", "d"], 4)) == [f"{gpu} 1 1" for gpu in "4567"]
+
+
+def test_fewer_trainings_than_gpus_share_them_if_that_helps(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    run = a_run(tmp_path, 4, settings={"training_gpus": None})
+    assert sorted(seen(run, ["a", "b"], 2)) == ["0,1 2 3", "2,3 2 3"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "expected"),
+    [
+        ({"launch": ("srun",)}, {}, "None 4 6"),
+        ({"parallel": "slurm.yaml"}, {"shards": True}, "None 4 6"),
+        ({"parallel": "slurm.yaml"}, {}, "0 1 3"),
+    ],
+)
+def test_what_runs_elsewhere_runs_one_by_one(changes, options, expected, tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert seen(a_run(tmp_path, 4, **changes), ["a", "b"], 1, **options)[0] == expected
+
+
+def test_plan_of_table_1_has_hours_by_gpu(tmp_path, capsys):
+    """By the recipe's own estimate, and then by those of a rehearsal, of which seeds are alike."""
+    run, names = a_run(tmp_path, 4), [f"system{number}" for number in range(5)]
+    hours = run.sections["settings"]["hours"]
+    seen(run, names, 1)
+    assert f"about {2 * hours:.1f} h (one after the other {5 * hours:.1f} h)" in capsys.readouterr().out
+    hours_file(run).write_text('{"a/seed1": 4.0, "b/seed1": 1.0}')
+    seen(run, ["b", "a", "a2"], 1)
+    assert "about" in capsys.readouterr().out
