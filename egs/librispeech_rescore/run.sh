@@ -34,7 +34,7 @@ nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's out
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
-ngpu=0           # GPUs; with several, trainings and rescoring have a process on each
+ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
 parallel=        # conf/parallel/*.yaml or your own file: the first pass on a cluster
 # Folders

@@ -38,7 +38,7 @@ check_audio=auto # auto|header|full: auto decodes all audio of a small corpus an
 keep_features=   # true: compute features once and keep them (16 kB per second of audio at full); mini does
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
-ngpu=0           # GPUs of one training; at most as many as a batch has sequences are used
+ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
 parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
 # Folders

@@ -24,7 +24,7 @@ librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT);
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
-ngpu=0           # GPUs of one training
+ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
 parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
 # Folders
