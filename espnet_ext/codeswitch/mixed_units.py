@@ -92,12 +92,12 @@ def _compiled_rules() -> tuple[bytes, bytes]:
 
 
 def _split_rules() -> Iterable[str]:
-    """Before encoding: a space on either side of each Han character; sentencepiece joins several spaces."""
+    """Split before encoding: a space on either side of each Han character; sentencepiece joins several spaces."""
     return (_rule(char, f" {char} ") for char in han_characters())
 
 
 def _join_rules() -> Iterable[str]:
-    """After decoding: no space beside a Han character, nor beside the unknown mark, which has two of its own."""
+    """Leave no space beside a Han character, nor beside the unknown mark, which has two of its own: after decoding."""
     for char in (*han_characters(), UNKNOWN_MARK):
         yield from (_rule(spaced, char) for spaced in (f" {char} ", f" {char}", f"{char} "))
     yield from (_rule(spaced, UNKNOWN_MARK) for spaced in (f" {UNKNOWN_MARK}  ", f"{UNKNOWN_MARK}  "))

@@ -103,7 +103,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         ]
 
     def _attend(self, groups: list[list[State]], z: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Context vectors of the parents, (u, D), and their attention weights, u of (T of its utterance,)."""
+        """Return context vectors of the parents, (u, D), and their attention weights, u of (T of its utterance,)."""
         contexts: list[torch.Tensor] = []
         weights: list[torch.Tensor] = []
         for group, z_group in zip(groups, z.split([len(group) for group in groups]), strict=True):

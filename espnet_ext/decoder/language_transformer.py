@@ -253,7 +253,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return tree, nodes[:, : ys.size(1) - 1]
 
     def _languages(self, ys: torch.Tensor) -> torch.Tensor:
-        """Language codes of tokens."""
+        """Return language codes of tokens."""
         codes = self.token_languages
         if not self._known:
             if (codes == UNKNOWN).any():
@@ -295,7 +295,7 @@ def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
 
 
 def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list[int]:
-    """Language codes of all tokens; if the file is missing, the checkpoint must hold them."""
+    """Return language codes of all tokens; if the file is missing, the checkpoint must hold them."""
     if path is None or not Path(path).exists():
         return [UNKNOWN] * vocab_size
     languages = read_languages(path)
@@ -317,7 +317,7 @@ def _streams(attention: torch.nn.Module) -> int:
 def _attend_to_prefix(
     attention: torch.nn.Module, prefixes: ScoredPrefixes, slot: int, languages: torch.Tensor | None, x: torch.Tensor
 ) -> torch.Tensor:
-    """Self-attention of new tokens, (n, new, D), to all tokens of their hypotheses."""
+    """Compute self-attention of new tokens, (n, new, D), to all tokens of their hypotheses."""
     if isinstance(attention, LanguageAttention):
         assert languages is not None  # these kinds need them
 

@@ -80,7 +80,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Glorot-uniform weights, biases 0 but 1 for the forget gate, as in RETURNN, with which [17] was trained."""
+        """Draw Glorot-uniform weights; biases are 0, 1 for the forget gate, as in RETURNN, which trained [17]."""
         with torch.no_grad():
             for name, parameter in self.named_parameters():
                 if "bias" in name:
@@ -94,7 +94,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
     def forward(
         self, hs_pad: torch.Tensor, hlens: torch.Tensor, ys_in_pad: torch.Tensor, ys_in_lens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Teacher forcing.
+        """Run with teacher forcing.
 
         Args:
             hs_pad: encodings, (B, T, D).
@@ -167,7 +167,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         return o.sigmoid() * c.tanh(), c
 
     def _attend(self, states: Sequence[State], rows: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Context vectors of n hypotheses, (n, D), and the weight feedback after them, n of (T of its utterance,).
+        """Return context vectors of n hypotheses, (n, D), and the weight feedback after them, n of (T of each,).
 
         Args:
             states: of the hypotheses.

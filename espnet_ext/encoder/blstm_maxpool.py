@@ -94,7 +94,7 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
 
 
 def max_pool(x: torch.Tensor, lengths: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Maximum over ``factor`` consecutive valid frames.
+    """Return the maximum over ``factor`` consecutive valid frames.
 
     Args:
         x: (B, T, D).

@@ -87,7 +87,7 @@ class DVectorEncoder(AbsEncoder):
         return vectors, windows, None
 
     def _spectrogram(self, samples: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mel power spectrograms as Resemblyzer's, (B, frames, 40), zero after the end, and numbers of frames."""
+        """Return mel power spectrograms as Resemblyzer's, (B, frames, 40), zero after the end, and frame counts."""
         samples = samples.float() * valid_frames(lengths, samples.size(1))
         loudness = (samples.square().sum(1) / lengths).sqrt()
         samples = samples * (_LEVEL / loudness.clamp(1e-8, _LEVEL)).unsqueeze(1)

@@ -85,7 +85,7 @@ class BatchRenorm(torch.nn.Module):
 
     @torch.no_grad()
     def _correction(self, frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """r and d of a batch's frames, (D,) each; also updates the running values."""
+        """Return r and d of a batch's frames, (D,) each, and update the running values."""
         # half precision is too coarse for sums over thousands of frames
         precise = frames.to(torch.promote_types(frames.dtype, torch.float32))
         variance, mean = torch.var_mean(precise, dim=0, correction=0)

@@ -41,7 +41,7 @@ class BLSTM(torch.nn.Module):
 
 
 def initialise(lstm: torch.nn.LSTM) -> None:
-    """Glorot-uniform input weights and orthogonal recurrent ones, gate by gate; biases 0, but 1 for the forget gate.
+    """Draw Glorot-uniform input weights and orthogonal recurrent ones, gate by gate; biases 0, forget gate 1.
 
     With PyTorch's own initial values, half of the state is forgotten at every frame, and a stack of such layers needs
     several times as many updates until CTC or attention align (forget gate: Jozefowicz et al. 2015, section 2.2).

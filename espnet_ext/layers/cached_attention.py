@@ -105,7 +105,7 @@ class EncoderMemory:
     def attend(
         self, block: int, attention: MultiHeadedAttention, x: torch.Tensor, visible: torch.Tensor | None
     ) -> torch.Tensor:
-        """Cross-attention of a block for n hypotheses, (n, tokens, D); ``visible``: (n, 1, T). Stores its weights."""
+        """Compute cross-attention for n hypotheses, (n, tokens, D), and store its weights; ``visible``: (n, 1, T)."""
         return attend(attention, project_queries(attention, x), *self._blocks[block], visible, keep=True)
 
 
@@ -163,7 +163,7 @@ class ScoredPrefixes:
         weights: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Self-attention of the new tokens; their keys and values are written to the tree.
+        """Compute self-attention of the new tokens; their keys and values are written to the tree.
 
         Args:
             slot: the place of this attention's keys and values in a node.

@@ -145,7 +145,7 @@ class ConformerLayer(torch.nn.Module):
 
 
 def feed_forward(size: int, units: int, dropout_rate: float) -> torch.nn.Sequential:
-    """Layer normalisation, a hidden layer of GELU and a projection back."""
+    """Apply layer normalisation, a hidden layer of GELU and a projection back."""
     return torch.nn.Sequential(
         torch.nn.LayerNorm(size),
         torch.nn.Linear(size, units, bias=False),

@@ -35,7 +35,7 @@ class ConvSubsampling(torch.nn.Module):
         self.projection = torch.nn.Linear(channels * width, output_size, bias=False)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Subsample.
+        """Subsample frames.
 
         Args:
             x: features, (B, T, F).

@@ -86,7 +86,7 @@ def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Sum of each utterance's bins without padding, in float32 or better, (B,). ``x``: (B, T, C); ``lengths``: (B,)."""
+    """Sum each utterance's bins without padding, in float32 or better, (B,). ``x``: (B, T, C); ``lengths``: (B,)."""
     frames = x.sum(dim=2, dtype=_precise(x))
     return frames.masked_fill(~valid_frames(lengths, x.size(1)), 0.0).sum(dim=1)
 
@@ -110,5 +110,5 @@ def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
 
 
 def _precise(x: torch.Tensor) -> torch.dtype:
-    """float32, or float64 for float64: half precision is too coarse for sums over an utterance and for thresholds."""
+    """Return float32, or float64 for float64: half precision is too coarse for an utterance's sums and thresholds."""
     return torch.promote_types(x.dtype, torch.float32)

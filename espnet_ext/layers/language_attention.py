@@ -106,7 +106,7 @@ Attend = Callable[[int, Stream, torch.Tensor], torch.Tensor]
 def attend_by_language(
     kind: "LanguageAttention", x: torch.Tensor, queries: torch.Tensor, keys: torch.Tensor, attend: Attend
 ) -> torch.Tensor:
-    """Self-attention that distinguishes languages, of all tokens or of new ones.
+    """Compute self-attention that distinguishes languages, of all tokens or of new ones.
 
     Args:
         kind: the attention.

@@ -15,7 +15,7 @@ def angles(length: int, width: int, base: float, device: torch.device | str = "c
 def rotation(
     length: int, width: int, base: float, device: torch.device | str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosine and sine of rotary encodings, (length, width / 2) each, for :func:`rotate`. ``width``: of a head."""
+    """Return cosine and sine of rotary encodings, (length, width / 2) each, for :func:`rotate`; ``width``: a head's."""
     turned = angles(length, width, base, device)
     return turned.cos().float(), turned.sin().float()
 
@@ -36,6 +36,6 @@ def rotate(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.T
 
 
 def sinusoids(length: int, size: int, base: float = 1e4, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Sinusoidal encodings, sine and cosine by turns, (length, size); they are added to the scaled input."""
+    """Return sinusoidal encodings, sine and cosine by turns, (length, size); they are added to the scaled input."""
     turned = angles(length, size, base, device)
     return torch.stack((turned.sin(), turned.cos()), dim=-1).flatten(1).float()

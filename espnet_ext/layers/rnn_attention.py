@@ -69,7 +69,7 @@ def memorise(attention: Any, x: torch.Tensor, lengths: torch.Tensor | None = Non
 def attend(
     attention: Any, memory: Memory, z: torch.Tensor, previous: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Context vectors of hypotheses of one utterance.
+    """Return context vectors of hypotheses of one utterance.
 
     Args:
         attention: one of ESPnet's modules in ``ATTENTIONS``.
@@ -101,7 +101,7 @@ def _weights(energies: torch.Tensor) -> torch.Tensor:
 
 
 def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
-    """Energies g' tanh(keys + W z + U f) up to a constant, with f the convolved weights, (n, T).
+    """Return energies g' tanh(keys + W z + U f) up to a constant, with f the convolved weights, (n, T).
 
     Args:
         attention: ``AttAdd``, which has no f, or ``AttLoc``.
@@ -169,7 +169,7 @@ class WholeUtteranceScorer(BatchScorerInterface):
         raise NotImplementedError
 
     def init_state(self, x: torch.Tensor) -> State:
-        """State before the first token of one utterance. ``x``: encodings, (T, D)."""
+        """Return the state before the first token of one utterance. ``x``: encodings, (T, D)."""
         return self.first_states(x.unsqueeze(0), None)[0]
 
     def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:

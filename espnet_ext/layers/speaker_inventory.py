@@ -68,7 +68,7 @@ def inventory_attention(
     present: torch.Tensor | None = None,
     scale: torch.Tensor | float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """InventoryAttention: a softmax over the cosines of a query and the profiles (P4, eq. 9), and the profiles'
+    """Apply InventoryAttention: a softmax over the cosines of a query and the profiles (P4, eq. 9), and the profiles'
     mean by these weights (P4, eq. 10).
 
     Args:
@@ -104,7 +104,7 @@ def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
 
 
 def segment_posteriors(posteriors: torch.Tensor, tokens: torch.Tensor, change: int) -> torch.Tensor:
-    """Mean speaker posteriors of each segment of one hypothesis, its closing symbol (``<sc>`` or end) included.
+    """Return the mean speaker posteriors of each segment of one hypothesis, with its closing symbol (``<sc>`` or end).
 
     Args:
         posteriors: of each token, (L, K).

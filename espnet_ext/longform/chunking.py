@@ -56,7 +56,7 @@ class Schedule:
             )
 
     def length(self, recordings: int) -> float:
-        """Sequence length in seconds after a number of recordings (P5, section 2.3).
+        """Return the sequence length in seconds after a number of recordings (P5, section 2.3).
 
         >>> schedule = Schedule(max_seconds=41)
         >>> [schedule.length(seen) for seen in (0, 4999, 5000, 10000, 15000, 10**9)]

@@ -41,7 +41,7 @@ class ChannelStatistics(NamedTuple):
 
     @classmethod
     def of_matrix(cls, matrix: np.ndarray) -> Self:
-        """From a (2, n_mels) matrix of an ark file."""
+        """Take them from a (2, n_mels) matrix of an ark file."""
         return cls(matrix[0], matrix[1])
 
 

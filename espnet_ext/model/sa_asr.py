@@ -137,7 +137,7 @@ class SAASRModel(ESPnetASRModel):
         speech_lengths: torch.Tensor,
         d_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Output of the ASR encoder (P4, eq. 1) and of the speaker encoder (P4, eq. 6).
+        """Return the output of the ASR encoder (P4, eq. 1) and of the speaker encoder (P4, eq. 6).
 
         Args:
             speech: (B, N).
@@ -165,7 +165,7 @@ class SAASRModel(ESPnetASRModel):
         return encodings, speaker_encodings, frames
 
     def check_profiles(self, profiles: torch.Tensor) -> None:
-        """InputError if profiles, (..., E), have another dimension than the model's."""
+        """Refuse profiles, (..., E), of another dimension than the model's."""
         if profiles.size(-1) != self.profile_size:
             raise InputError(
                 f"sa_asr: the profiles have {profiles.size(-1)} dimensions, but the model takes {self.profile_size}: "

@@ -53,5 +53,5 @@ class DropoutGlobalMVN(GlobalMVN):
         return normalized * mask, ilens
 
     def layer_stats(self) -> dict[str, torch.Tensor]:
-        """Share of dropped bins in the last training batch, for ``model: espnet_layer_stats``."""
+        """Return the share of dropped bins in the last training batch, for ``model: espnet_layer_stats``."""
         return {} if self.masked is None else {"masked": self.masked}

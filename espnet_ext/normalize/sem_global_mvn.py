@@ -106,11 +106,11 @@ class SEMGlobalMVN(GlobalMVN):
         return masked * ratio.to(masked.dtype)[:, None, None], ilens
 
     def layer_stats(self) -> dict[str, torch.Tensor]:
-        """Mean share of masked bins in the last training batch, for ``model: espnet_layer_stats``."""
+        """Return the mean share of masked bins in the last training batch, for ``model: espnet_layer_stats``."""
         return {} if self.masked is None else {"masked": self.masked}
 
     def _check_features(self, x: torch.Tensor, ilens: torch.Tensor) -> None:
-        """Only once, since it makes a GPU wait. SpecAug's time warp, which comes before, may go slightly below 0."""
+        """Check once, since it makes a GPU wait. SpecAug's time warp, which comes before, may go slightly below 0."""
         x = x.masked_fill(~valid_frames(ilens, x.size(1)).unsqueeze(-1), 0.0)
         if x.min() < -0.1 * x.abs().max():
             raise InputError(

@@ -106,7 +106,7 @@ def tokens_dir(run: Run) -> Path:
 def tokens_step(
     run: Run, train: str, folder: Path, token_type: str, vocab_size: int, *, english: Sequence[str] = (), **options: Any
 ) -> Step:
-    """Word pieces, characters or words of a training set. The type ``mixed`` has the Han characters of the training set
+    """Make word pieces, characters or words of a training set. ``mixed`` has the Han characters of the training set
     and word pieces of the English sets.
 
     Args:
@@ -252,7 +252,7 @@ def decode_sets(jobs: Sequence[Decoding], nj: int, parallel: Path | None, ngpu: 
 
 
 def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: Any) -> Step:
-    """Word error rate of a decoding, or with ``mer`` the mixed error rate of Mandarin and English."""
+    """Compute the word error rate of a decoding, or with ``mer`` the mixed error rate of Mandarin and English."""
     return Step(
         name=f"score {folder.relative_to(run.expdir)}",
         log=folder / "log" / "score.log",

@@ -61,7 +61,7 @@ def failure_reason(log: Path, status: int) -> str:
 
 
 def cannot_write(name: str, log: Path, error: OSError) -> str:
-    """Why a step cannot write its log or its note, and what to do."""
+    """Say why a step cannot write its log or its note, and what to do."""
     path = Path(error.filename) if error.filename else log
     start = f"{name}: cannot write {path}: "
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or disk_is_full(log.parent):

@@ -95,7 +95,7 @@ def train_step(
 
 
 def train_progress(log: Path) -> str:
-    """Epoch, batch, loss and accuracy from a training's log, in one short line."""
+    """Find epoch, batch, loss and accuracy from a training's log, in one short line."""
     found = EPOCH.findall(tail(log, 20_000))
     if not found:
         return ""

@@ -62,7 +62,7 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         self._set()
 
     def step(self, val: float, epoch: int | None = None) -> None:
-        """After an epoch, with its dev score: the lower, the better."""
+        """Step after an epoch, with its dev score: the lower, the better."""
         self.past.append((self.rate(), float(val)))
         self._set()
 

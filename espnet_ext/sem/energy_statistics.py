@@ -84,7 +84,7 @@ def edge_index(eta_db: float) -> int:
 
 
 def peak_energy(energies: torch.Tensor) -> float:
-    """e_peak of one utterance with filterbank energies (T, C) (P2, eq. 2)."""
+    """Return e_peak of one utterance with filterbank energies (T, C) (P2, eq. 2)."""
     return peak(energies.unsqueeze(0), torch.tensor([energies.size(0)])).item()
 
 

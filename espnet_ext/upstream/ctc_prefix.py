@@ -101,13 +101,13 @@ class ScanCTCPrefixScore(CTCPrefixScoreTH):
         return (prefix - score).to(self.scored_in), (new, prefix, 0, 0, places)
 
     def _start(self, count: int, utterances: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """Forward probabilities of no label yet, (T, 2, n), and its score."""
+        """Return forward probabilities of no label yet, (T, 2, n), and its score."""
         blanks = self.cumulated[:, utterances, self.blank]
         return torch.stack((torch.full_like(blanks, self.logzero), blanks), 1), 0.0
 
     @staticmethod
     def _scan(entering: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
-        """Log-probability of being in a label at each frame, having entered it at some earlier frame.
+        """Return the log-probability of being in a label at each frame, having entered it at some earlier frame.
 
         Args:
             entering: in frame 0, log-probability of being in it; later, of its predecessor in the previous frame.

@@ -205,7 +205,7 @@ def _require_all(lines: Mapping[str, str], utterances: Sequence[str], path: Path
 
 
 def _refuse_nan(scores: Mapping[str, str], path: Path) -> None:
-    """Hypotheses of a model that computes NaN are empty or nonsense, and look like any other."""
+    """Refuse NaN: hypotheses of such a model are empty or nonsense, and look like any other."""
     bad = [utterance for utterance, row in scores.items() if "nan" in row.partition(" ")[2]]
     if bad:
         raise InputError(

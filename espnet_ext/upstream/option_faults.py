@@ -50,7 +50,7 @@ def _faults(key: str, args: Namespace, inside: set[type], message: str) -> Itera
 
 
 def unfit(found: type, option: str, value: Any) -> str | None:
-    """Why a class cannot take an option with this value: it has none of this name, or of another type.
+    """Say why a class cannot take an option with this value: it has none of this name, or of another type.
 
     >>> unfit(complex, "rael", 1.0)
     'no option rael: is real meant?'

@@ -190,7 +190,7 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
 
 @contextmanager
 def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
-    """Within this block, ESPnet's data type ``sound`` checks each file that it reads.
+    """Check audio: in this block, ESPnet's data type ``sound`` checks each file that it reads.
 
     ESPnet drops the rate of a file, and to look at all headers first would open each file twice.
 
@@ -218,7 +218,7 @@ def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
 
 @contextmanager
 def without_networks() -> Iterator[None]:
-    """Within this block, ASR models are built with an encoder and a decoder that have no parameters.
+    """Let ASR models be built, in this block, with an encoder and a decoder that have no parameters.
 
     A model of 200 million parameters takes ten seconds to build, which is longer than the features of a shard. The
     statistics of ESPnet's ``collect_stats`` come from the frontend, which is built as it is.
