@@ -293,7 +293,7 @@ def check(run: Run) -> None:
     needs = [
         table.id
         for table in run.selected
-        if any(column.measure or column.test_set == corpora.CONTROL for column in run.tables.columns_of(table))
+        if any(column.measure or column.sets == (corpora.CONTROL,) for column in table.columns)
     ]
     given = [
         f"--{name}" for name in ("spotify", "audio", corpora.PUBLISHED, *corpora.TEST_CORPORA) if run.options[name]

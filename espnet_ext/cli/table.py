@@ -11,8 +11,7 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:
-    from espnet_ext.tables.reading import Tables
-    from espnet_ext.tables.schema import Table
+    from espnet_ext.tables.reading import Table, Tables
 
 
 @click.group(cls=OrderedGroup)

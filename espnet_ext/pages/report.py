@@ -166,7 +166,7 @@ def _write_recipe(
 def _picture(home: Path, site: Path, section: Section, result: TableResult) -> str | None:
     """Copy the picture of a figure, if there is one, and return its address."""
     picture = home / section.source / f"{result.table.id}.png"
-    if not result.figure or not picture.is_file():
+    if not result.table.figure or not picture.is_file():
         return None
     target = site / "pictures" / home.name / f"{section.source.replace('/', '-')}-{picture.name}"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ def _picture(home: Path, site: Path, section: Section, result: TableResult) -> s
 
 
 def _grids(result: TableResult) -> list[Grid]:
-    return [curve_grid(result)] if result.figure else [grid_of(result, columns) for columns in result.groups]
+    return [curve_grid(result)] if result.table.figure else [grid_of(result, columns) for columns in result.groups]
 
 
 def _errors(run: Path, home: Path, site: Path, several: bool, notes: list[str]) -> list[dict[str, Any]]:

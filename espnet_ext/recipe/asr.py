@@ -10,7 +10,8 @@ from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.run import Run, listed
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
-from espnet_ext.tables.schema import System, Table
+from espnet_ext.tables.reading import Table
+from espnet_ext.tables.schema import System
 from espnet_ext.upstream.decode import Decoding, decode_all
 from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps

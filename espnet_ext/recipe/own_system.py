@@ -12,8 +12,8 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.plan import system_config
-from espnet_ext.tables.reading import Tables
-from espnet_ext.tables.schema import TRAIN, Choice, Point, Row, System, Table
+from espnet_ext.tables.reading import Row, Table, Tables
+from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.settings import known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
@@ -125,16 +125,16 @@ def _with_rows(tables: Tables, table: Table, system: System, like: System) -> Ta
     It has one row in a table, and in a figure one point for each curve of the other.
     """
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
-    if not rows or not any(column.test_set for column in tables.columns_of(table)):
+    if not rows or not table.rates:
         return table
     same = [row for row in rows if row.system == like.name] or [row for row in rows if row.system == rows[0].system]
-    return table.model_copy(update={"rows": (*table.rows, *_rows_of(system.name, same))})
+    return replace(table, rows=(*table.rows, *_rows_of(system.name, same)))
 
 
 def _rows_of(name: str, same: Sequence[Row]) -> list[Row]:
     added = []
-    for row in same if isinstance(same[0], Point) else same[:1]:
-        called = {"name": f"{row.curve} by {name}", "curve": f"{row.curve} by {name}"} if isinstance(row, Point) else {}
-        changes = {"name": name, "chosen_system": Choice(name), "paper": (None,) * len(row.paper), **called}
-        added.append(row.model_copy(update=changes))
+    for row in same if same[0].curve else same[:1]:
+        curve = f"{row.curve} by {name}" if row.curve else ""
+        paper = dict.fromkeys(row.paper)
+        added.append(replace(row, name=curve or name, curve=curve, system=name, paper=paper))
     return added

@@ -17,8 +17,8 @@ from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, show
 from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
-from espnet_ext.tables.reading import Tables, load_tables
-from espnet_ext.tables.schema import System, Table
+from espnet_ext.tables.reading import Table, Tables, load_tables
+from espnet_ext.tables.schema import System
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from espnet_ext.scoring.significance import mean_interval
-from espnet_ext.tables.reading import Tables
-from espnet_ext.tables.result import Cell, CurvePoint, Result, ResultCurve, ResultRow, TableResult, reduction
-from espnet_ext.tables.schema import AVERAGE, Column, Figure, Point, Row, Table
+from espnet_ext.tables.reading import Column, Row, Table, Tables
+from espnet_ext.tables.result import Cell, Result, ResultRow, TableResult, reduction
 from espnet_ext.tables.score_table import Meta, Score, Scores, errors_and_words
 from espnet_ext.tables.verdicts import correct, judge_claim
 
@@ -24,47 +23,34 @@ def collect(tables: Tables, names: Iterable[str], scores: Scores, meta: Meta) ->
 
 
 def _collect(tables: Tables, table: Table, scores: Scores, meta: Meta) -> TableResult:
-    rows = tuple(_row(tables, table, f"{table.id}/{row.name}", scores) for row in table.rows)
+    rows = [_row(row, [tables.columns[name] for name in row.paper], scores) for row in table.rows]
+    if table.figure:
+        starts = {row.curve: row.cell.here for row in rows if row.x == table.figure.start}
+        rows = [replace(row, reduction=reduced_result(row.cell.here, starts.get(row.curve))) for row in rows]
     reference = None
     if table.baseline:
         of, _, name = table.baseline.partition("/")
         shown = name if of == table.id else f"{name} of table {of}"
-        reference = replace(_row(tables, table, table.baseline, scores), name=shown)
-    return TableResult(
-        table=table,
-        paper=tables.file.paper,
-        columns=tables.columns_of(table),
-        rows=rows,
-        reference=reference,
-        reductions=tables.reductions_of(table) if reference else (),
-        claims=tuple(judge_claim(tables, table, claim, scores, meta.scale) for claim in table.claims),
-        curves=_curves(table, rows) if isinstance(table, Figure) else (),
-        meta=meta,
-    )
+        reference = replace(_row(tables.rows[table.baseline], table.columns, scores), name=shown)
+    claims = tuple(judge_claim(tables, table, claim, scores, meta.scale) for claim in table.claims)
+    return TableResult(table, tables.file.paper, tuple(rows), reference, claims, meta)
 
 
-def _row(tables: Tables, table: Table, name: str, scores: Scores) -> ResultRow:
-    """Return a row that is named "table/row", with the columns of this table."""
-    row, paper = tables.rows[name], tables.paper_of(name)
-    columns = [tables.columns[name] for name in (paper if isinstance(row, Point) else table.columns)]
+def _row(row: Row, columns: Sequence[Column], scores: Scores) -> ResultRow:
     seeds: set[int] = set()
     cells = {}
     for column in columns:
-        found = [scores.of(row.system, row.decoding, name, column.measure) for name in tables.sets_of(column)]
+        found = [scores.of(row.system, row.decoding, name, column.measure) for name in column.sets]
         seeds |= {seed for by_seed in found for seed in by_seed}
-        cells[column] = Cell(paper.get(column.name), _cell(scores, row, column, found))
-    return ResultRow(
-        row.name, row.system, row.decoding, tuple(sorted(seeds)), cells, row if isinstance(row, Point) else None
-    )
+        cells[column] = Cell(row.paper.get(column.name), _cell(scores, row, column, found))
+    return ResultRow(**vars(row), seeds=tuple(sorted(seeds)), cells=cells)
 
 
 def _cell(scores: Scores, row: Row, column: Column, per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
-    if column.test_set is None:
+    if not column.sets:
         value = scores.quantities.get((row.system, column.name, column.unit or ""))
         return None if value is None else Result(value, {})
-    if column.test_set == AVERAGE:
-        return _average(per_test_set)
-    return _rate(per_test_set[0])
+    return _average(per_test_set) if column.average else _rate(per_test_set[0])
 
 
 def _rate(by_seed: Mapping[int, Score]) -> Result | None:
@@ -93,22 +79,6 @@ def _mean(by_seed: Mapping[int, float]) -> Result:
     spread = round(statistics.stdev(by_seed.values()), 4) if len(by_seed) > 1 else None
     rounded = {seed: round(value, 4) for seed, value in by_seed.items()}
     return Result(round(statistics.fmean(by_seed.values()), 4), rounded, spread)
-
-
-def _curves(figure: Figure, rows: Sequence[ResultRow]) -> tuple[ResultCurve, ...]:
-    curves: dict[str, list[ResultRow]] = {}
-    for row in rows:
-        assert row.point is not None  # as that of every row of a figure
-        curves.setdefault(row.point.curve, []).append(row)
-    return tuple(_curve(figure, name, points) for name, points in curves.items())
-
-
-def _curve(figure: Figure, name: str, rows: Sequence[ResultRow]) -> ResultCurve:
-    cells = {row.point.x: next(iter(row.cells.values())) for row in rows if row.point}
-    start = cells.get(figure.start)
-    base = start.here if start else None
-    points = (CurvePoint(x, cell, reduced_result(cell.here, base)) for x, cell in sorted(cells.items()))
-    return ResultCurve(name, figure.largest.get(name), tuple(points))
 
 
 def reduced_result(rate: Result | None, base: Result | None) -> Result | None:

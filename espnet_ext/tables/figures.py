@@ -1,5 +1,6 @@
 """A figure of a paper as a picture: curves of error rates over a setting, or of their reductions."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import matplotlib
 from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from espnet_ext.tables.result import ResultCurve, TableResult
-from espnet_ext.tables.schema import RATE, Figure
+from espnet_ext.tables.reading import Figure
+from espnet_ext.tables.result import ResultRow, TableResult
+from espnet_ext.tables.schema import RATE
 from espnet_ext.work.plot_style import COLOURS, STYLE, save_png
 
 _MARKERS = "osD^vPX*"
@@ -28,22 +30,22 @@ def draw(result: TableResult) -> Picture:
     curve, a dotted line marks the largest reduction that the paper names, and a cross the paper's own rate. If
     reductions are drawn, the legend has the rates at the baseline.
     """
-    figure = result.figure
+    figure, curves = result.table.figure, result.curves
     assert figure is not None
     with matplotlib.rc_context(STYLE):
         picture = Picture(figsize=(7.4, 5.0), layout="constrained")
         axes = picture.subplots()
         axes.set_xscale("log")
-        for number, curve in enumerate(result.curves):
+        for number, (name, points) in enumerate(curves.items()):
             colour, marker = COLOURS[number % len(COLOURS)], _MARKERS[number % len(_MARKERS)]
-            drawn = [(point.x, point.cell.here if figure.y == RATE else point.reduction) for point in curve.points]
+            drawn = [(point.x, point.cell.here if figure.y == RATE else point.reduction) for point in points]
             there = [(x, value.value, value.spread or 0.0) for x, value in drawn if value]
             if there:
                 xs, ys, spreads = zip(*there, strict=True)
                 style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.2, "capsize": 2.5}
-                axes.errorbar(xs, ys, spreads, color=colour, label=_label(figure, curve), **style)
-            _draw_paper(axes, figure, curve, colour)
-        places = sorted({point.x for curve in result.curves for point in curve.points})
+                axes.errorbar(xs, ys, spreads, color=colour, label=_label(figure, name, points), **style)
+            _draw_paper(axes, figure, name, points, colour)
+        places = sorted({row.x for row in result.rows})
         axes.xaxis.set_major_locator(FixedLocator(places))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticks(places, [f"{place:g}" for place in places])
@@ -67,23 +69,23 @@ def y_label(figure: Figure, metric: str) -> str:
     return f"Reduction of the {metric.partition(' ')[0]} from that at {figure.start:g} {figure.unit} (%)"
 
 
-def _label(figure: Figure, curve: ResultCurve) -> str:
+def _label(figure: Figure, curve: str, points: Sequence[ResultRow]) -> str:
     """Return the curve's name; with reductions, also the rates at the baseline, here and in the paper."""
-    start = next((point.cell for point in curve.points if point.x == figure.start), None)
+    start = next((point.cell for point in points if point.x == figure.start), None)
     if figure.y == RATE or start is None or start.here is None:
-        return curve.name
+        return curve
     paper = "" if start.paper is None else f", paper {start.paper:g} %"
-    return f"{curve.name} (at {figure.start:g} {figure.unit}: {start.here.value:.1f} %{paper})"
+    return f"{curve} (at {figure.start:g} {figure.unit}: {start.here.value:.1f} %{paper})"
 
 
-def _draw_paper(axes: Any, figure: Figure, curve: ResultCurve, colour: str) -> None:
+def _draw_paper(axes: Any, figure: Figure, curve: str, points: Sequence[ResultRow], colour: str) -> None:
     """Draw the paper's numbers of a curve, if the y axis shows them."""
-    if figure.y != RATE and curve.largest is not None:
-        label = f"{curve.name}, the paper's largest: {curve.largest:g} %"
-        axes.axhline(curve.largest, color=colour, linestyle=":", linewidth=1.0, label=label)
-    rates = [(point.x, point.cell.paper) for point in curve.points if point.cell.paper is not None]
+    if figure.y != RATE and curve in figure.largest:
+        label = f"{curve}, the paper's largest: {figure.largest[curve]:g} %"
+        axes.axhline(figure.largest[curve], color=colour, linestyle=":", linewidth=1.0, label=label)
+    rates = [(point.x, point.cell.paper) for point in points if point.cell.paper is not None]
     if figure.y == RATE and rates:
-        axes.plot(*zip(*rates, strict=True), "x", color=colour, label=f"{curve.name}, the paper's")
+        axes.plot(*zip(*rates, strict=True), "x", color=colour, label=f"{curve}, the paper's")
 
 
 def _made_on(result: TableResult) -> str:

@@ -1,12 +1,13 @@
 """What a table needs: which rows, which systems to train, which decodings of them, and their merged configs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.reading import Tables
-from espnet_ext.tables.schema import MEASURE, OVER, System, Table
+from espnet_ext.tables.reading import Table, Tables
+from espnet_ext.tables.schema import MEASURE, OVER, System
 from espnet_ext.work.settings import known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
@@ -33,7 +34,7 @@ def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[
         if name not in there:
             in_tables = " ".join(table.id for table in chosen)
             raise InputError(f"{tables.path}: no row {name!r} in table {in_tables}; {known(there)}")
-    cut = [t.model_copy(update={"rows": tuple(row for row in t.rows if row.name in row_names)}) for t in chosen]
+    cut = [replace(each, rows=tuple(row for row in each.rows if row.name in row_names)) for each in chosen]
     return [table for table in cut if table.rows]
 
 
@@ -42,20 +43,16 @@ def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
 
     Systems that are only measured are left out, and those of tables that hold only quantities.
     """
-    names = dict.fromkeys(row.system for table in _decoded(tables, selected) for row in table.rows)
+    names = dict.fromkeys(row.system for table in selected if table.rates for row in table.rows)
     return [tables.systems[name] for name in names if tables.systems[name].kind != MEASURE]
-
-
-def _decoded(tables: Tables, selected: Sequence[Table]) -> list[Table]:
-    return [table for table in selected if any(column.test_set for column in tables.columns_of(table))]
 
 
 def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, str], list[str]]:
     """Return the test sets that the selected rows need of each (system, decoding), in the order of the file."""
     needed: dict[tuple[str, str], set[str]] = {}
-    for table in _decoded(tables, selected):
+    for table in (each for each in selected if each.rates):
         for row in table.rows:
-            names = {name for column in table.paper_of(row) for name in tables.sets_of(tables.columns[column])}
+            names = {name for column in row.paper for name in tables.columns[column].sets}
             needed.setdefault((row.system, row.decoding), set()).update(names)
     return {key: [name for name in tables.file.test_sets if name in names] for key, names in needed.items()}
 

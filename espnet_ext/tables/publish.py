@@ -9,7 +9,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.collect import collect
-from espnet_ext.tables.reading import Tables, load_tables
+from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.render import (
     EFFECT,
     OURS,
@@ -23,7 +23,6 @@ from espnet_ext.tables.render import (
 )
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.run_scores import gather
-from espnet_ext.tables.schema import Table
 from espnet_ext.tables.score_table import (
     META,
     QUANTITIES,
@@ -255,7 +254,7 @@ def recipes_with_results() -> list[Path]:
 
 
 def _draw_figures(results: Sequence[TableResult], folder: Path) -> list[Path]:
-    drawn = [result for result in results if result.figure and result.has_run]
+    drawn = [result for result in results if result.table.figure and result.has_run]
     if not drawn:
         return []
     from espnet_ext.tables.figures import write_picture  # matplotlib takes a second to import

@@ -1,13 +1,17 @@
-"""Read ``conf/tables.yaml`` at a scale: systems of sweeps and figures are made, and all references checked."""
+"""Read ``conf/tables.yaml`` at a scale: systems of sweeps and figures are made, and all references checked.
+
+Figures are tables too: a curve is one system at each value of the axis, on one test set, and figure 1 becomes the table
+``figure1`` with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
+"""
 
 import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.schema import (
@@ -17,80 +21,115 @@ from espnet_ext.tables.schema import (
     FIGURE,
     MEASURE,
     OVER,
-    Axis,
     Choice,
     Claim,
-    Column,
-    Curve,
-    Curves,
     Decoding,
-    Figure,
-    Name,
-    Names,
-    Paper,
-    Point,
-    Row,
+    FigureEntry,
     System,
-    Table,
+    TableEntry,
+    TablesFile,
 )
-from espnet_ext.work.settings import Count, StrictMapping, Text, fault, known
+from espnet_ext.work.settings import fault, known
 from espnet_ext.work.yaml_files import read_yaml
 
-_REFERENCES = ("claims", "better", "worse", "from", "to", "baseline")  # where a table names rows
 
+@dataclass(frozen=True)
+class Column:
+    """A column: an error rate, or a quantity of the system itself, such as its latency in ms.
 
-def _absolute(value: Any, table: str) -> Any:
-    """Return what a table or figure holds, with the rows that its claims and its baseline name made "table/row"."""
-    if isinstance(value, dict):
-        return {key: _absolute(item, table) if key in _REFERENCES else item for key, item in value.items()}
-    if isinstance(value, list):
-        return [_absolute(item, table) for item in value]
-    return f"{table}/{value}" if isinstance(value, str) and "/" not in value else value
-
-
-def _named(key: str, table: str | None = None) -> BeforeValidator:
-    """Let each item of a mapping know its own name; ``table`` begins the names of tables, in which rows are named."""
-
-    def name_items(items: Any) -> Any:
-        if not isinstance(items, dict):
-            return items
-        named = {name: {**item, key: name} if isinstance(item, dict) else item for name, item in items.items()}
-        return named if table is None else {name: _absolute(item, f"{table}{name}") for name, item in named.items()}
-
-    return BeforeValidator(name_items)
-
-
-class TablesFile(StrictMapping):
-    """All of ``tables.yaml`` as it is written.
-
-    ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
-    ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
-    system, by scale and system (``default``: the others; one seed where nothing is said); ``pictures`` are captions of
-    the recipe's pictures by file name without ``.png``.
+    Attributes:
+        sets: the test set of a rate, or all of them for their average; none for a quantity.
+        measure: of the test set (None: there is only one).
+        unit: of a quantity.
     """
 
-    recipe: Name
-    paper: Paper
-    test_sets: Names
-    measures: Annotated[Names, Field()] = ()
-    quantities: dict[Name, Text] = {}
-    pictures: dict[Name, Text] = {}
-    seeds: dict[Name, dict[Name, Count]] = {}
-    systems: Annotated[dict[Name, System], _named("name")]
-    decodings: dict[Name, Decoding] = {}
-    axis: Axis | None = None
-    figures: Annotated[dict[Name, Curves], _named("id", FIGURE)] = {}
-    tables: Annotated[dict[Name, Table], _named("id", "")]
+    name: str
+    sets: tuple[str, ...] = ()
+    measure: str | None = None
+    unit: str | None = None
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        if AVERAGE in self.test_sets:
-            raise ValueError(f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
-        if DEFAULT_DECODING in self.decodings:
-            raise ValueError(f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name")
-        if self.figures and self.axis is None:
-            raise ValueError("the key 'axis' is missing: figures need it")
-        return self
+    @property
+    def average(self) -> bool:
+        """Whether it is the mean of all test sets."""
+        return self.name.split()[0] == AVERAGE
+
+    @property
+    def heading(self) -> str:
+        """The name, with the unit of a quantity."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row.
+
+    Attributes:
+        system, decoding: by name.
+        paper: the paper's numbers by column, in the order of the columns (None: the paper has none).
+        curve: of a figure, whose rows have one column each.
+        x: its value on the axis.
+    """
+
+    name: str
+    system: str
+    decoding: str
+    paper: Mapping[str, float | None]
+    curve: str = ""
+    x: float = 0.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What makes a table a figure.
+
+    Attributes:
+        axis: the label of the x axis, with its unit.
+        unit: of the x axis.
+        y: what the y axis shows: the error ``rate``, or its relative ``reduction``.
+        start: the x value from which reductions are computed.
+        largest: by curve, the largest reduction that the paper names, in percent.
+    """
+
+    axis: str
+    unit: str
+    y: Literal["reduction", "rate"]
+    start: float
+    largest: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, or a figure as a table, with a row for each point of a curve.
+
+    Attributes:
+        claims: name their rows as "table/row".
+        baseline: the row from which reductions are computed, as "table/row".
+        reductions: the columns in which they are shown.
+    """
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    baseline: str | None = None
+    reductions: tuple[Column, ...] = ()
+    figure: Figure | None = None
+
+    @property
+    def title(self) -> str:
+        """``Table 1``, or ``Figure 1``."""
+        return f"Figure {self.id.removeprefix(FIGURE)}" if self.figure else f"Table {self.id}"
+
+    @property
+    def rates(self) -> dict[str, Column]:
+        """The columns with error rates, by name."""
+        return {column.name: column for column in self.columns if column.sets}
+
+    def tested(self, claim: Claim) -> list[Column]:
+        """Return the columns on which a claim is tested: those that it names, by default all error rates."""
+        rates = self.rates
+        return [rates[name] for name in claim.columns or rates if not rates[name].average]
 
 
 @dataclass(frozen=True)
@@ -122,30 +161,6 @@ class Tables:
     def rows(self) -> dict[str, Row]:
         """All rows by "table/row"."""
         return {f"{table.id}/{row.name}": row for table in self.tables.values() for row in table.rows}
-
-    def paper_of(self, row: str) -> dict[str, float | None]:
-        """Return the paper's number for each column of a row that is named "table/row"."""
-        return self.tables[row.partition("/")[0]].paper_of(self.rows[row])
-
-    def columns_of(self, table: Table) -> tuple[Column, ...]:
-        """Return the columns of a table."""
-        return tuple(self.columns[name] for name in table.columns)
-
-    def tested_columns(self, table: Table, claim: Claim) -> tuple[Column, ...]:
-        """Return the columns on which a claim is tested: those that it names, by default all error rates."""
-        columns = [self.columns[name] for name in claim.columns or table.columns]
-        return tuple(column for column in columns if column.test_set not in (AVERAGE, None))
-
-    def reductions_of(self, table: Table) -> tuple[Column, ...]:
-        """Return the columns in which reductions are shown: those that the table names, by default the last rate."""
-        rates = [column for column in self.columns_of(table) if column.test_set]
-        return tuple(self.columns[name] for name in table.reduction) if table.reduction else tuple(rates[-1:])
-
-    def sets_of(self, column: Column) -> tuple[str, ...]:
-        """Return the test sets that a column is made of; none for a quantity."""
-        if column.test_set is None:
-            return ()
-        return self.file.test_sets if column.test_set == AVERAGE else (column.test_set,)
 
     def seeds_of(self, system: str, scale: str) -> list[int]:
         """Return the seeds that a system is trained with where a run names none.
@@ -182,29 +197,17 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     return _Reader(path, file).tables(scale)
 
 
-def _point(curve: Curve, value: float, unit: str) -> Point:
-    """Return the row of a curve at a value of the axis."""
-    x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
-    return Point.model_construct(
-        name=f"{curve.name} at {value:g} {unit}",
-        chosen_system=Choice(curve.system.name, (*curve.system.values, x)),
-        chosen_decoding=curve.decoding,
-        paper=(curve.paper.get(value),),
-        column=curve.column,
-        curve=curve.name,
-        x=x,
-    )
-
-
 class _Reader:
-    """Makes the systems and decodings that rows ask of sweeps, and checks what names what."""
+    """Makes the tables, with the systems and decodings that rows ask of sweeps, and checks what names what."""
 
     def __init__(self, path: Path, file: TablesFile) -> None:
         self.path, self.file = path, file
-        names = (*file.test_sets, AVERAGE)
-        columns = [Column(name, None, unit=unit) for name, unit in file.quantities.items()]
-        columns += [Column(name, name) for name in names]
-        columns += [Column(f"{name} {measure}", name, measure) for name in names for measure in file.measures]
+        sets = {**{name: (name,) for name in file.test_sets}, AVERAGE: file.test_sets}
+        columns = [Column(name, unit=unit) for name, unit in file.quantities.items()]
+        columns += [Column(name, own) for name, own in sets.items()]
+        columns += [
+            Column(f"{name} {measure}", own, measure) for name, own in sets.items() for measure in file.measures
+        ]
         self.columns = {column.name: column for column in columns}  # `dev`, `dev CH`, and quantities
         # By the system that the file names: systems come in its order, and those of a sweep in that of their first use.
         self.systems = {name: {} if each.sweep else {name: each} for name, each in file.systems.items()}
@@ -212,21 +215,20 @@ class _Reader:
         self.decodings = {name: each for name, each in self.entries.items() if not each.sweep}
 
     def tables(self, scale: str | None) -> Tables:
-        figures = {f"{FIGURE}{name}": self.figure(curves, scale) for name, curves in self.file.figures.items()}
-        tables = self.file.tables | figures
-        for table in [*figures.values(), *self.file.tables.values()]:
-            self.check_table(table)
-        rows = {f"{table.id}/{row.name}" for table in tables.values() for row in table.rows}
-        for table in tables.values():
-            self.check_references(table, tables, rows)
+        figures = {f"{FIGURE}{name}": self.figure(entry, scale) for name, entry in self.file.figures.items()}
+        tables = {name: self.table(entry) for name, entry in self.file.tables.items()} | figures
         systems = {name: system for made in self.systems.values() for name, system in made.items()}
-        for seeds_scale, design in self.file.seeds.items():
-            if not self.path.with_name(f"{seeds_scale}.yaml").is_file():
-                raise self.error("seeds", f"no scale {seeds_scale!r}: there is no {seeds_scale}.yaml beside this file")
-            for name in design:
-                self.one_of(name, {**systems, DEFAULT_SEEDS: None}, f"seeds.{seeds_scale}", "system")
         decodings = {name: decoding.overrides for name, decoding in self.decodings.items()}
-        return Tables(self.path, self.file, systems, decodings, tables, self.columns)
+        made = Tables(self.path, self.file, systems, decodings, tables, self.columns)
+        for table in tables.values():
+            self.check_references(table, made)
+        for scale_of_seeds, design in self.file.seeds.items():
+            name = f"{scale_of_seeds}.yaml"
+            if not self.path.with_name(name).is_file():
+                raise self.error("seeds", f"no scale {scale_of_seeds!r}: there is no {name} beside this file")
+            for system in design:
+                self.one_of(system, {**systems, DEFAULT_SEEDS: None}, f"seeds.{scale_of_seeds}", "system")
+        return made
 
     def error(self, place: str, text: str) -> InputError:
         return InputError(f"{self.path}: {place}: {text}")
@@ -236,67 +238,73 @@ class _Reader:
             raise self.error(place, f"unknown {what} {name!r}; {known(names)}")
         return names[name]
 
-    def figure(self, curves: Curves, scale: str | None) -> Figure:
+    def columns_of(self, names: Sequence[str], place: str) -> tuple[Column, ...]:
+        return tuple(self.one_of(name, self.columns, f"{place}.columns", "column") for name in names)
+
+    def table(self, entry: TableEntry) -> Table:
+        place = f"tables.{entry.id}"
+        table = Table(entry.id, entry.caption, self.columns_of(entry.columns, place), (), entry.claims, entry.baseline)
+        rates = table.rates
+        names = entry.reduction or (list(rates)[-1:] if entry.baseline else [])
+        reductions = tuple(self.one_of(name, rates, f"{place}.reduction", "column") for name in names)
+        tested = {name: column for name, column in rates.items() if not column.average}
+        for number, claim in enumerate(entry.claims):
+            for name in claim.columns or ():
+                self.one_of(name, tested, f"{place}.claims[{number}].columns", "column")
+        rows = []
+        for number, row in enumerate(entry.rows):
+            paper = dict(zip(entry.columns, row.paper, strict=True))
+            rows.append(self.row(f"{place}.rows[{number}] ({row.name})", row.name, row.system, row.decoding, paper))
+        return replace(table, rows=tuple(rows), reductions=reductions)
+
+    def figure(self, entry: FigureEntry, scale: str | None) -> Table:
         """Make a figure at the values that the scale has on the axis (None: those of all scales).
 
         Claims about other values are left out.
         """
-        axis, place = self.file.axis, f"figures.{curves.id}"
+        axis, place, table = self.file.axis, f"figures.{entry.id}", f"{FIGURE}{entry.id}"
         assert axis is not None  # checked by the model
         everywhere = sorted({value for values in axis.values.values() for value in values})
         values = everywhere if scale is None else self.one_of(scale, axis.values, "axis.values", "scale")
-        for number, curve in enumerate(curves.curves):
+        rows: dict[str, Row] = {}
+        points = [f"{table}/{curve.name} at {value:g} {axis.unit}" for curve in entry.curves for value in everywhere]
+        columns = self.columns_of(list(dict.fromkeys(curve.column for curve in entry.curves)), place)
+        for number, curve in enumerate(entry.curves):
+            where = f"{place}.curves[{number}]"
             if unknown := [value for value in curve.paper if value not in everywhere]:
-                text = f"{unknown[0]:g} is on the axis of no scale"
-                raise self.error(f"{place}.curves[{number}] ({curve.name}).paper", text)
-        table = f"{FIGURE}{curves.id}"
-        points = {
-            f"{table}/{curve.name} at {value:g} {axis.unit}": _point(curve, value, axis.unit)
-            for curve in curves.curves
-            for value in everywhere
-        }
-        for number, claim in enumerate(curves.claims):
-            for row in claim.rows:
-                if row not in points:
-                    text = f"there is no {row!r}; rows are called like {next(iter(points))!r}"
-                    raise self.error(f"{place}.claims[{number}]", text)
-        rows = {name: point for name, point in points.items() if point.x in values}
-        claims = [claim for claim in curves.claims if all(row in rows for row in claim.rows)]
-        return Figure.model_construct(
-            id=table,
-            caption=curves.caption,
-            columns=tuple(dict.fromkeys(curve.column for curve in curves.curves)),
-            rows=tuple(rows.values()),
-            claims=tuple(claim.model_copy(update={"columns": (rows[claim.rows[0]].column,)}) for claim in claims),
-            axis=f"{axis.label} ({axis.unit})",
-            unit=axis.unit,
-            y=curves.y,
-            start=curves.baseline,
-            largest={curve.name: curve.largest for curve in curves.curves if curve.largest is not None},
+                raise self.error(f"{where} ({curve.name}).paper", f"{unknown[0]:g} is on the axis of no scale")
+            for value in values:
+                name = f"{curve.name} at {value:g} {axis.unit}"
+                x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
+                system, paper = replace(curve.system, values=(*curve.system.values, x)), curve.paper.get(value)
+                row = self.row(f"{where} ({name})", name, system, curve.decoding, {curve.column: paper})
+                rows[f"{table}/{name}"] = replace(row, curve=curve.name, x=x)
+        for number, claim in enumerate(entry.claims):
+            if unknown := [row for row in claim.rows if row not in points]:
+                text = f"there is no {unknown[0]!r}; rows are called like {points[0]!r}"
+                raise self.error(f"{place}.claims[{number}]", text)
+        largest = {curve.name: curve.largest for curve in entry.curves if curve.largest is not None}
+        return Table(
+            table,
+            entry.caption,
+            columns,
+            tuple(rows.values()),
+            tuple(
+                claim.model_copy(update={"columns": tuple(rows[claim.rows[0]].paper)})
+                for claim in entry.claims
+                if all(row in rows for row in claim.rows)
+            ),
+            figure=Figure(f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest),
         )
 
-    def check_table(self, table: Table) -> None:
-        """Check the columns of a table, and make the systems and decodings of its rows."""
-        place = self.place(table)
-        columns = [self.one_of(name, self.columns, f"{place}.columns", "column") for name in table.columns]
-        rates = {column.name: column for column in columns if column.test_set}
-        for name in table.reduction or ():
-            self.one_of(name, rates, f"{place}.reduction", "column")
-        for number, row in enumerate(table.rows):
-            where = f"{place}.rows[{number}] ({row.name})"
-            made = self.systems.get(row.chosen_system.name, {})
-            system = self.made(row.chosen_system, self.file.systems, made, f"{where}.system")
-            if system.kind == MEASURE and rates:
-                text = f"{system.name!r} is only measured (kind: measure), so it has no {', '.join(rates)}"
-                raise self.error(f"{where}.system", text)
-            self.made(row.chosen_decoding, self.entries, self.decodings, f"{where}.decoding")
-        tested = {name: column for name, column in rates.items() if column.test_set != AVERAGE}
-        for number, claim in enumerate(table.claims):
-            for name in claim.columns or ():
-                self.one_of(name, tested, f"{place}.claims[{number}].columns", "column")
-
-    def place(self, table: Table) -> str:
-        return f"figures.{table.id.removeprefix(FIGURE)}" if isinstance(table, Figure) else f"tables.{table.id}"
+    def row(self, place: str, name: str, system: Choice, decoding: Choice, paper: Mapping[str, float | None]) -> Row:
+        """Make a row, and the system and decoding that it names."""
+        made = self.made(system, self.file.systems, self.systems.get(system.name, {}), f"{place}.system")
+        if made.kind == MEASURE and (rates := [column for column in paper if self.columns[column].sets]):
+            text = f"{made.name!r} is only measured (kind: measure), so it has no {', '.join(rates)}"
+            raise self.error(f"{place}.system", text)
+        self.made(decoding, self.entries, self.decodings, f"{place}.decoding")
+        return Row(name=name, system=system.id, decoding=decoding.id, paper=paper)
 
     def made[Entry: (System, Decoding)](
         self, choice: Choice, entries: Mapping[str, Entry], made: dict[str, Entry], place: str
@@ -314,13 +322,13 @@ class _Reader:
                 raise self.error(place, str(error)) from error
         return made[choice.id]
 
-    def check_references(self, table: Table, tables: Mapping[str, Table], rows: Collection[str]) -> None:
-        place = self.place(table)
+    def check_references(self, table: Table, tables: Tables) -> None:
+        place = f"figures.{table.id.removeprefix(FIGURE)}" if table.figure else f"tables.{table.id}"
         references = [(f"{place}.baseline", table.baseline)] if table.baseline else []
         for number, claim in enumerate(table.claims):
             references += [(f"{place}.claims[{number}]", row) for row in claim.rows]
         for where, reference in references:
-            if reference not in rows:
+            if reference not in tables.rows:
                 name, _, row = reference.partition("/")
-                there = self.one_of(name, tables, where, "table").rows
+                there = self.one_of(name, tables.tables, where, "table").rows
                 raise self.error(where, f"unknown row of table {name} {row!r}; {known([each.name for each in there])}")

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from espnet_ext.scoring.formatting import NOTHING, count_of, format_interval, format_p, format_value
+from espnet_ext.tables.reading import Column
 from espnet_ext.tables.result import (
     DAGGER,
     VERDICTS,
     ClaimResult,
     ClaimTest,
-    CurvePoint,
     Effect,
     Result,
+    ResultRow,
     TableResult,
     count_verdicts,
 )
-from espnet_ext.tables.schema import Column
 from espnet_ext.tables.score_table import Hardware, Meta, RunRecord
 
 OURS = (
@@ -60,7 +60,7 @@ def grid_of(result: TableResult, columns: Sequence[Column], row_names: Sequence[
     for column in columns:
         pairs = [(format_value(row.cells[column].paper), shown_result(row.cells[column].here)) for row in rows]
         _add(head, body, column.heading, pairs)
-        if result.reference and column in result.reductions:
+        if result.reference and column in result.table.reductions:
             reduced = [tuple(map(percent_text, result.reduction_of(row, column))) for row in rows]
             _add(head, body, f"{column.name} against {result.reference.name}", reduced)
     return Grid((*head, "seeds"), tuple((*cells, _seeds(row.seeds)) for cells, row in zip(body, rows, strict=True)))
@@ -76,14 +76,14 @@ def _add(head: list[str], body: list[list[str]], heading: str, pairs: Sequence[t
 
 def curve_grid(result: TableResult) -> Grid:
     """Lay out a figure: a row for each x value, a column for each curve; reductions in brackets after the rates."""
-    assert result.figure is not None
-    places = sorted({point.x for curve in result.curves for point in curve.points})
-    points = [{point.x: _point(point) for point in curve.points} for curve in result.curves]
-    rows = tuple((f"{x:g}", *(curve.get(x, NOTHING) for curve in points)) for x in places)
-    return Grid((result.figure.axis, *(curve.name for curve in result.curves)), rows)
+    assert result.table.figure is not None
+    curves = {name: {row.x: _point(row) for row in rows} for name, rows in result.curves.items()}
+    places = sorted({row.x for row in result.rows})
+    rows = tuple((f"{x:g}", *(curve.get(x, NOTHING) for curve in curves.values())) for x in places)
+    return Grid((result.table.figure.axis, *curves), rows)
 
 
-def _point(point: CurvePoint) -> str:
+def _point(point: ResultRow) -> str:
     here, reduced = point.cell.here, ""
     if point.reduction:
         spread = "" if point.reduction.spread is None else f" ± {point.reduction.spread:.1f}"
@@ -121,11 +121,11 @@ def percent_text(value: float | None) -> str:
 
 def legend(result: TableResult) -> str:
     """Say what the signs in the cells mean."""
-    if result.figure:
+    if result.table.figure:
         note = _unequal_seeds(result)
         return (
-            f"{result.metric}, in brackets the reduction from the value at {result.figure.start:g} on the same curve, "
-            f"over the seeds that both have; ± standard deviation over seeds; {NOTHING}: not run.{note}"
+            f"{result.metric}, in brackets the reduction from the value at {result.table.figure.start:g} on the same "
+            f"curve, over the seeds that both have; ± standard deviation over seeds; {NOTHING}: not run.{note}"
         )
     return f"{OURS}."
 
@@ -219,7 +219,7 @@ def counts_text(claims: Sequence[ClaimResult]) -> str:
 
 def plain_table(result: TableResult, row_names: Sequence[str] | None = None) -> str:
     """Write a table for the terminal, with the rows named (None: all) and a line for each claim that was tested."""
-    if result.figure:
+    if result.table.figure:
         body = curve_grid(result).text("simple")
     else:
         body = "\n\n".join(grid_of(result, columns, row_names).text("simple") for columns in result.groups)
@@ -239,8 +239,8 @@ def _claim_line(claim: ClaimResult) -> str:
 
 def markdown_table(result: TableResult, heading: str, pictures: str = "") -> list[str]:
     """Write a table as lines of Markdown under a heading; a figure with its picture, ``<pictures><name>.png``."""
-    grid = curve_grid(result) if result.figure else grid_of(result, result.columns)
-    picture = [f"![{result.table.title}]({pictures}{result.table.id}.png)", ""] if result.figure else []
+    grid = curve_grid(result) if result.table.figure else grid_of(result, result.table.columns)
+    picture = [f"![{result.table.title}]({pictures}{result.table.id}.png)", ""] if result.table.figure else []
     return [f"{heading} {result.title}", "", *picture, *grid.text("pipe").splitlines(), ""]
 
 

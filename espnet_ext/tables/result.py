@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from espnet_ext.tables.schema import Claim, Column, Figure, Paper, Point, Table
+from espnet_ext.tables.reading import Column, Row, Table
+from espnet_ext.tables.schema import Claim, Paper
 from espnet_ext.tables.score_table import Meta
 
 CONTRADICTED: Literal["contradicted"] = "contradicted"
@@ -50,16 +51,22 @@ class Cell:
     here: Result | None
 
 
-@dataclass(frozen=True)
-class ResultRow:
-    """A row: its cells by column, and all seeds that have run. A row of a figure is a ``point``, with one cell."""
+@dataclass(frozen=True, kw_only=True)
+class ResultRow(Row):
+    """A row with its cells by column, and all seeds that have run.
 
-    name: str
-    system: str
-    decoding: str
+    Attributes:
+        reduction: of a figure, from the rate of the same curve at the start of the axis.
+    """
+
     seeds: tuple[int, ...]
     cells: Mapping[Column, Cell]
-    point: Point | None = None
+    reduction: Result | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The only cell of a row of a figure."""
+        return next(iter(self.cells.values()))
 
 
 @dataclass(frozen=True)
@@ -139,53 +146,30 @@ class ClaimResult:
 
 
 @dataclass(frozen=True)
-class CurvePoint:
-    """A point of a curve: its cell, and the reduction from the curve's own rate at the start of the axis."""
-
-    x: float
-    cell: Cell
-    reduction: Result | None
-
-
-@dataclass(frozen=True)
-class ResultCurve:
-    """A curve of a figure, in the order of x; ``largest`` is the largest reduction that the paper names, in percent."""
-
-    name: str
-    largest: float | None
-    points: tuple[CurvePoint, ...]
-
-
-@dataclass(frozen=True)
 class TableResult:
     """A table, or a figure, with all that is known of it.
 
     Attributes:
-        table: as ``tables.yaml`` has it; a :class:`~espnet_ext.tables.schema.Figure` has ``curves``.
+        table: as ``tables.yaml`` has it.
         paper: the paper whose table it is.
-        columns: in their order.
         rows: in their order.
         reference: the row from which reductions are computed, with its name as it is shown; None if there is none.
-        reductions: the columns of which they are shown.
         claims: tested, and corrected for each other.
-        curves: of a figure.
         meta: how the results were made.
     """
 
     table: Table
     paper: Paper
-    columns: tuple[Column, ...]
     rows: tuple[ResultRow, ...]
     reference: ResultRow | None
-    reductions: tuple[Column, ...]
     claims: tuple[ClaimResult, ...]
-    curves: tuple[ResultCurve, ...]
     meta: Meta
 
     @property
-    def figure(self) -> Figure | None:
-        """The figure that it is; None for a table."""
-        return self.table if isinstance(self.table, Figure) else None
+    def curves(self) -> dict[str, list[ResultRow]]:
+        """The rows of each curve of a figure, in the order of x."""
+        names = dict.fromkeys(row.curve for row in self.rows)
+        return {name: sorted((row for row in self.rows if row.curve == name), key=lambda row: row.x) for name in names}
 
     @property
     def has_run(self) -> bool:
@@ -195,19 +179,17 @@ class TableResult:
     @property
     def title(self) -> str:
         """``Table 1. Caption: WER (%)``."""
-        return f"{self.table.title}. {self.table.caption}" + ("" if self.figure else f": {self.metric}")
+        return f"{self.table.title}. {self.table.caption}" + ("" if self.table.figure else f": {self.metric}")
 
     @property
     def metric(self) -> str:
         """What the columns hold: error rates, or only quantities, with their units."""
-        if any(column.test_set for column in self.columns):
-            return self.paper.metric
-        return ", ".join(column.heading for column in self.columns)
+        return self.paper.metric if self.table.rates else ", ".join(column.heading for column in self.table.columns)
 
     @property
     def groups(self) -> tuple[tuple[Column, ...], ...]:
         """Columns that stand side by side: the measures of a test set, or all test sets if there are no measures."""
-        groups = groupby(self.columns, lambda column: column.test_set if column.measure else None)
+        groups = groupby(self.table.columns, lambda column: column.sets if column.measure else None)
         return tuple(tuple(columns) for _, columns in groups)
 
     def reduction_of(self, row: ResultRow, column: Column) -> tuple[float | None, float | None]:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import WHOLE
 from espnet_ext.scoring.score_files import PARTS
-from espnet_ext.tables.reading import Tables
-from espnet_ext.tables.schema import Column
+from espnet_ext.tables.reading import Column, Tables
 from espnet_ext.tables.score_table import Key, Score, Scores, Unit, check_same_units
 
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
@@ -41,12 +40,12 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path) -> Scores:
     quantities, units = {}, {}
     first: _Scored | None = None
     for system, decoding, column in _needed(tables, names):
-        if column.test_set is None:
+        if not column.sets:
             value = read_quantity(expdir / system / f"{column.name}.json", column.unit)
             if value is not None:
                 quantities[system, column.name, column.unit or ""] = value
             continue
-        for test_set in tables.sets_of(column):
+        for test_set in column.sets:
             key = Key(system, decoding, test_set, column.measure)
             for seed, scored in {} if key in rates else _of_seeds(expdir, key).items():
                 first = first or scored
@@ -63,13 +62,11 @@ def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Co
     """System, decoding and column of each cell of some tables, of their baselines, and of what their claims test."""
     for name in names:
         table = tables.tables[name]
-        cells = [(row, tables.columns[column]) for row in table.rows for column in table.paper_of(row)]
+        cells = [(row, tables.columns[column]) for row in table.rows for column in row.paper]
         if table.baseline:
-            cells += [(tables.rows[table.baseline], column) for column in tables.columns_of(table)]
+            cells += [(tables.rows[table.baseline], column) for column in table.columns]
         for claim in table.claims:
-            cells += [
-                (tables.rows[row], column) for row in claim.rows for column in tables.tested_columns(table, claim)
-            ]
+            cells += [(tables.rows[row], column) for row in claim.rows for column in table.tested(claim)]
         for row, column in cells:
             yield row.system, row.decoding, column
 

@@ -1,8 +1,4 @@
-"""The model of ``conf/tables.yaml``: a recipe's systems and decodings, the paper's tables and figures, and its claims.
-
-Figures are tables too: a curve is one system at each value of the axis, on one test set, and figure 1 becomes the table
-``figure1`` with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
-"""
+"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables, figures and claims."""
 
 import re
 from collections.abc import Mapping
@@ -31,6 +27,7 @@ REDUCTION, RATE = "reduction", "rate"
 TRAIN, MERGE, MEASURE = "train", "merge", "measure"
 SWEPT_KEYS = ("data", "method", "size", "windows")  # of a system; other settings of a sweep are overrides of its config
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # systems, decodings, test sets and tables name files
+_REFERENCES = ("claims", "better", "worse", "from", "to", "baseline")  # where a table names rows
 _ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")  # "a,b" lists rows and "1/a" is row a of table 1
 
 
@@ -209,49 +206,13 @@ def _merged(overrides: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[s
     return merged
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column: a test set (or ``average``, the mean of all), and a measure of it (None: there is only one).
-
-    With a ``unit`` it is a quantity of the system itself, such as its latency in ms; ``test_set`` is then None.
-    """
-
-    name: str
-    test_set: str | None
-    measure: str | None = None
-    unit: str | None = None
-
-    @property
-    def heading(self) -> str:
-        """The name, with the unit of a quantity."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
-
-
-class Row(StrictMapping):
+class RowEntry(StrictMapping):
     """A row: a system, a decoding of it, and the paper's numbers, one for each column (null: the paper has none)."""
 
     name: RowName
-    chosen_system: Chosen = Field(alias="system")
-    chosen_decoding: Chosen = Field(alias="decoding", default=Choice(DEFAULT_DECODING))
+    system: Chosen
+    decoding: Chosen = Choice(DEFAULT_DECODING)
     paper: Annotated[tuple[Weight | None, ...], Field(min_length=1)]
-
-    @property
-    def system(self) -> str:
-        """The name of its system."""
-        return self.chosen_system.id
-
-    @property
-    def decoding(self) -> str:
-        """The name of its decoding."""
-        return self.chosen_decoding.id
-
-
-class Point(Row):
-    """A row of a figure: a curve at a value of the axis, on one test set."""
-
-    column: Text
-    curve: RowName
-    x: Number
 
 
 class Change(StrictMapping):
@@ -303,7 +264,7 @@ class Claim(StrictMapping):
         return tuple(row for side in sides for row in ((side,) if isinstance(side, str) else (side.before, side.after)))
 
 
-class Table(StrictMapping):
+class TableEntry(StrictMapping):
     """A table; ``reduction`` names the columns in which reductions from the row ``baseline`` are shown."""
 
     id: Name
@@ -311,7 +272,7 @@ class Table(StrictMapping):
     columns: Columns
     baseline: Text | None = None
     reduction: Columns | None = None
-    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    rows: Annotated[tuple[RowEntry, ...], Field(min_length=1)]
     claims: tuple[Claim, ...] = ()
 
     @model_validator(mode="after")
@@ -326,38 +287,6 @@ class Table(StrictMapping):
                     f"{place}: must hold a number for each column ({', '.join(self.columns)}), holds {len(row.paper)}"
                 )
         return self
-
-    @property
-    def title(self) -> str:
-        """``Table 1``."""
-        return f"Table {self.id}"
-
-    def paper_of(self, row: Row) -> dict[str, float | None]:
-        """Return the paper's number for each column of a row; one of a figure has only that of its curve."""
-        return dict(zip([row.column] if isinstance(row, Point) else self.columns, row.paper, strict=True))
-
-
-class Figure(Table):
-    """A figure as a table, with a row for each point of a curve.
-
-    Attributes:
-        axis: the label of the x axis, with its unit.
-        unit: of the x axis.
-        y: what the y axis shows: the error ``rate``, or its relative ``reduction``.
-        start: the x value from which reductions are computed.
-        largest: by curve, the largest reduction that the paper names, in percent.
-    """
-
-    axis: Text
-    unit: Text
-    y: Literal["reduction", "rate"]
-    start: Number
-    largest: dict[str, float]
-
-    @property
-    def title(self) -> str:
-        """``Figure 1``."""
-        return f"Figure {self.id.removeprefix(FIGURE)}"
 
 
 class Axis(StrictMapping):
@@ -382,8 +311,8 @@ class Curve(StrictMapping):
     largest: Number | None = None
 
 
-class Curves(StrictMapping):
-    """A figure as it is written: error rates over the axis, or their reductions from the rate at ``baseline``."""
+class FigureEntry(StrictMapping):
+    """A figure: error rates over the axis, or their reductions from the rate at ``baseline``."""
 
     id: Name
     caption: Text
@@ -391,3 +320,57 @@ class Curves(StrictMapping):
     baseline: Number
     curves: Annotated[tuple[Curve, ...], Field(min_length=1)]
     claims: tuple[Claim, ...] = ()
+
+
+def _absolute(value: Any, table: str) -> Any:
+    """Return what a table or figure holds, with the rows that its claims and its baseline name made "table/row"."""
+    if isinstance(value, dict):
+        return {key: _absolute(item, table) if key in _REFERENCES else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [_absolute(item, table) for item in value]
+    return f"{table}/{value}" if isinstance(value, str) and "/" not in value else value
+
+
+def _named(key: str, table: str | None = None) -> BeforeValidator:
+    """Let each item of a mapping know its own name; ``table`` begins the names of tables, in which rows are named."""
+
+    def name_items(items: Any) -> Any:
+        if not isinstance(items, dict):
+            return items
+        named = {name: {**item, key: name} if isinstance(item, dict) else item for name, item in items.items()}
+        return named if table is None else {name: _absolute(item, f"{table}{name}") for name, item in named.items()}
+
+    return BeforeValidator(name_items)
+
+
+class TablesFile(StrictMapping):
+    """All of ``tables.yaml`` as it is written.
+
+    ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
+    ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
+    system, by scale and system (``default``: the others; one seed where nothing is said); ``pictures`` are captions of
+    the recipe's pictures by file name without ``.png``.
+    """
+
+    recipe: Name
+    paper: Paper
+    test_sets: Names
+    measures: Annotated[Names, Field()] = ()
+    quantities: dict[Name, Text] = {}
+    pictures: dict[Name, Text] = {}
+    seeds: dict[Name, dict[Name, Count]] = {}
+    systems: Annotated[dict[Name, System], _named("name")]
+    decodings: dict[Name, Decoding] = {}
+    axis: Axis | None = None
+    figures: Annotated[dict[Name, FigureEntry], _named("id", FIGURE)] = {}
+    tables: Annotated[dict[Name, TableEntry], _named("id", "")]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        if AVERAGE in self.test_sets:
+            raise ValueError(f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
+        if DEFAULT_DECODING in self.decodings:
+            raise ValueError(f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name")
+        if self.figures and self.axis is None:
+            raise ValueError("the key 'axis' is missing: figures need it")
+        return self

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm
-from espnet_ext.tables.reading import Tables
+from espnet_ext.tables.reading import Column, Table, Tables
 from espnet_ext.tables.result import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, ClaimResult, ClaimTest, Effect, Verdict
-from espnet_ext.tables.schema import Claim, Column, Table
+from espnet_ext.tables.schema import Claim
 from espnet_ext.tables.score_table import Scores, errors_and_words
 
 SIGNIFICANCE = 0.05
@@ -24,7 +24,7 @@ def judge_claim(tables: Tables, table: Table, claim: Claim, scores: Scores, scal
     """
     tests = tuple(
         ClaimTest(column, _paper_effect(tables, claim, column), _effect(tables, claim, scores, column))
-        for column in tables.tested_columns(table, claim)
+        for column in table.tested(claim)
     )
     found = [test.here for test in tests if test.here]
     complete = len(found) == len(tests)
@@ -70,7 +70,7 @@ def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
 
 def _paper_effect(tables: Tables, claim: Claim, column: Column) -> float | None:
     """By how much the paper's error rate (or change of it) is lower, in points; None if a number is missing."""
-    papers = [value for row in claim.rows if (value := tables.paper_of(row).get(column.name)) is not None]
+    papers = [value for row in claim.rows if (value := tables.rows[row].paper.get(column.name)) is not None]
     if len(papers) < len(claim.rows):
         return None
     half = len(papers) // 2
@@ -83,9 +83,9 @@ def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
 
 
 def _effect(tables: Tables, claim: Claim, scores: Scores, column: Column) -> Effect | None:
-    assert column.test_set is not None  # tables.yaml is refused where a claim is about a quantity
+    [test_set] = column.sets
     named = [tables.rows[name] for name in claim.rows]
-    by_row = [scores.of(row.system, row.decoding, column.test_set, column.measure) for row in named]
+    by_row = [scores.of(row.system, row.decoding, test_set, column.measure) for row in named]
     seeds = [seed for seed in by_row[0] if all(seed in by_seed for by_seed in by_row)]
     if not seeds:
         return None
@@ -100,8 +100,7 @@ def _effect(tables: Tables, claim: Claim, scores: Scores, column: Column) -> Eff
         interval = round(100 * (test.ci95[0] - margin), 4), round(100 * (test.ci95[1] - margin), 4)
     p_value = round(test.p_value, 6) if test.p_value is not None and enough else None
     points = round(100 * (test.difference - margin), 4)
-    unit = scores.units[column.test_set]
-    return Effect(points, interval, p_value, tuple(seeds), test.seeds, test.units, unit)
+    return Effect(points, interval, p_value, tuple(seeds), test.seeds, test.units, scores.units[test_set])
 
 
 def _obstacle(effects: Sequence[Effect]) -> str | None:

@@ -31,8 +31,7 @@ result = partial(table_of, RECIPE.name)
 
 
 def point(folder: Path, figure: str, curve: str, x: float) -> Cell:
-    curves = {item.name: item for item in result(folder, figure).curves}
-    return next(item.cell for item in curves[curve].points if item.x == x)
+    return next(item.cell for item in result(folder, figure).curves[curve] if item.x == x)
 
 
 @pytest.fixture(scope="module")

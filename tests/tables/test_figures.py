@@ -79,14 +79,14 @@ def test_a_curve_is_a_system_at_each_value_of_the_scale(curves: Path):
 
 def test_means_spreads_and_reductions(curves: Path, run: None, computed: Callable):
     (result,) = computed(curves, "figure1")
-    calls, noisy, deep = result.curves
-    short, ten = calls.points
-    assert (short.cell.here.value, ten.cell.here.value, ten.cell.paper, calls.largest) == (6.0, 4.0, 27.7, 12.2)
+    (short, ten), noisy, deep = result.curves.values()
+    assert (short.cell.here.value, ten.cell.here.value, ten.cell.paper) == (6.0, 4.0, 27.7)
+    assert result.table.figure.largest == {"Calls": 12.2}
     # each seed's from its own baseline: 3.5 to 5 % and 4.5 to 7 %
     assert short.reduction.value == -50.0 and short.reduction.spread == pytest.approx(8.979, abs=1e-3)
     assert short.reduction.by_seed == {1: pytest.approx(-42.8571), 2: pytest.approx(-55.5556)}
-    assert noisy.points[0].cell.here is None is noisy.points[0].reduction and noisy.points[1].cell.here.value == 6.0
-    assert [point.cell.here for point in deep.points] == [None, None]
+    assert noisy[0].cell.here is None is noisy[0].reduction and noisy[1].cell.here.value == 6.0
+    assert [point.cell.here for point in deep] == [None, None]
     (claim,) = result.claims
     assert (claim.verdict, claim.reason, claim.tests[0].here.points) == ("undecided", "2 seeds", 2.0)
     assert curve_grid(result).rows[0][:2] == ("2.5", "6.00 ± 1.41 (-50.0 ± 9.0%)")

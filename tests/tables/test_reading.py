@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.reading import load_tables
-from espnet_ext.tables.schema import Change, Column, System
+from espnet_ext.tables.reading import Column, load_tables
+from espnet_ext.tables.schema import Change, System
 
 
 def test_toy_is_read(toy: Path):
@@ -17,10 +17,10 @@ def test_toy_is_read(toy: Path):
     assert tables.decodings == {"default": {}, "lm": {"lm_weight": 0.5}}
     first, second = tables.tables.values()
     assert first.baseline == "1/base row" and second.baseline == "1/-1dB"
-    columns = (Column("clean", "clean"), Column("other", "other"), Column("average", "average"))
-    assert tables.columns_of(first) == columns and tables.reductions_of(first) == columns[2:]
-    assert tables.tested_columns(first, first.claims[0]) == columns[:2]
-    assert tables.paper_of("2/lm") == {"clean": 3.0, "other": None, "average": None}
+    columns = (Column("clean", ("clean",)), Column("other", ("other",)), Column("average", ("clean", "other")))
+    assert first.columns == columns and first.reductions == columns[2:]
+    assert first.tested(first.claims[0]) == list(columns[:2])
+    assert tables.rows["2/lm"].paper == {"clean": 3.0, "other": None, "average": None}
     assert tables.rows["2/lm"].decoding == "lm" and first.rows[0].decoding == "default"
     assert tables.recipe_dir == toy.parent.parent
 
@@ -28,10 +28,10 @@ def test_toy_is_read(toy: Path):
 def test_measures_and_changes_are_read(mixed: Path):
     tables = load_tables(mixed)
     first, second = tables.tables.values()
-    assert tables.columns_of(first)[1] == Column("dev CH", "dev", "CH")
-    assert tables.columns_of(first)[3] == Column("average EN", "average", "EN")
-    assert [column.name for column in tables.reductions_of(first)] == ["dev CH"]
-    assert [column.name for column in tables.tested_columns(first, first.claims[0])] == ["dev All", "dev EN"]
+    assert first.columns[1] == Column("dev CH", ("dev",), "CH")
+    assert first.columns[3] == Column("average EN", ("dev", "test"), "EN")
+    assert [column.name for column in first.reductions] == ["dev CH"]
+    assert [column.name for column in first.tested(first.claims[0])] == ["dev All", "dev EN"]
     (claim,) = second.claims
     assert claim.better == Change.model_validate({"from": "2/new", "to": "2/more"})
     assert claim.rows == ("2/new", "2/more", "1/base", "1/more")

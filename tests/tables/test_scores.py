@@ -42,7 +42,7 @@ def test_cells(toy: Path, exp: Path, computed: Callable):
     average = here(first, "-1dB", "average")  # of the seed that has run on both
     assert (average.value, average.interval, average.errors) == (12.5, None, None)
     assert first.rows[0].seeds == (1, 2) and first.reference.name == "base row"
-    paper, ours = first.reduction_of(first.rows[0], first.columns[2])
+    paper, ours = first.reduction_of(first.rows[0], first.table.columns[2])
     assert (paper, ours) == (pytest.approx(44.0), None)
 
 
@@ -81,7 +81,7 @@ def test_quantities(toy: Path, exp: Path, computed: Callable):
     (exp / "new" / "latency.json").write_text('{"value": 12.5, "unit": "ms"}')
     (result,) = computed(toy, "1")
     assert here(result, "-1dB", "latency").value == 12.5 and here(result, "base row", "latency") is None
-    assert result.columns[0].heading == "latency (ms)"
+    assert result.table.columns[0].heading == "latency (ms)"
     for content in ("{}", "12.5", '{"value": 1, "unit": "s"}'):
         (exp / "new" / "latency.json").write_text(content)
         with pytest.raises(InputError, match="latency.json: "):

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from espnet_ext.tables.plan import select, systems_needed
-from espnet_ext.tables.reading import Tables
+from espnet_ext.tables.reading import Row, Tables
 from espnet_ext.tables.result import reduction
-from espnet_ext.tables.schema import Row
 
 # the paper's lines in the order of our rows: model and loss
 LINES = {
@@ -49,19 +48,19 @@ def test_numbers_are_those_of_the_paper(tables: Tables, rows: tuple[Row, ...], p
     assert [row.name for row in rows] == list(LINES)
     assert [line[:2] for line in paper] == list(LINES.values())
     for row, (_, _, latency, clean, _, other, _) in zip(rows, paper, strict=True):
-        found = {name: value for name, value in tables.paper_of(f"1/{row.name}").items() if value is not None}
+        found = {name: value for name, value in tables.rows[f"1/{row.name}"].paper.items() if value is not None}
         wanted = {"latency": latency, "test-clean": clean, "test-other": other}
         assert found == {name: value for name, value in wanted.items() if value is not None}
 
 
 def test_reductions_are_those_of_the_paper(tables: Tables, rows: tuple[Row, ...], paper: list[list]):
-    first = tables.paper_of("1/first pass")
+    first = tables.rows["1/first pass"].paper
     for row, line in zip(rows[1:], paper[1:], strict=True):
         for name, said in (("test-clean", line[4]), ("test-other", line[6])):
             # 13.35 % of the first pass would be 11.16, not the 11.60 that stand there
             slip = (row.name, name) == ("RescoreGPT attention", "test-other")
             assert (
-                reduction(tables.paper_of(f"1/{row.name}")[name], first[name]) == pytest.approx(said, abs=0.1)
+                reduction(tables.rows[f"1/{row.name}"].paper[name], first[name]) == pytest.approx(said, abs=0.1)
             ) != slip
 
 

@@ -23,9 +23,9 @@ def paper(printed: Callable[[str], dict]) -> dict:
 def test_numbers_are_those_of_the_paper(tables: Tables, paper: dict):
     assert list(tables.tables) == [*paper, "r"]  # one that the paper does not have
     for name in paper:
-        assert list(tables.tables[name].columns) == COLUMNS
-        for place, column in enumerate(COLUMNS):
-            assert [row.paper[place] for row in tables.tables[name].rows] == paper[name][column], (name, column)
+        assert [column.name for column in tables.tables[name].columns] == COLUMNS
+        for column in COLUMNS:
+            assert [row.paper[column] for row in tables.tables[name].rows] == paper[name][column], (name, column)
 
 
 def test_rows_are_the_columns_of_the_paper(tables: Tables, paper: dict):
@@ -38,7 +38,7 @@ def test_rows_are_the_columns_of_the_paper(tables: Tables, paper: dict):
 @pytest.mark.parametrize("table", "12345")
 def test_average_is_the_mean_of_the_test_sets(tables: Tables, table: str):
     for row in tables.tables[table].rows:
-        clean, other, average = row.paper
+        clean, other, average = row.paper.values()
         assert abs(average - (clean + other) / 2) < 0.01, row.name
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from espnet_ext.multitalker.mixture_plan import UNITS
 from espnet_ext.tables.plan import systems_needed
-from espnet_ext.tables.reading import Tables
-from espnet_ext.tables.schema import Row
+from espnet_ext.tables.reading import Row, Tables
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 CONDITIONS = ("libricss 0S", "libricss 0L", "libricss 10", "libricss 20", "libricss 30", "libricss 40", "libricss")
@@ -39,7 +38,7 @@ def papers_rows(tables: Tables, name: str) -> list[Row]:
     rows = tables.tables[name].rows
     count = len(rows) - len(OURS[name])
     assert [row.name for row in rows[count:]] == OURS[name]
-    assert all(value is None for row in rows[count:] for value in row.paper)
+    assert all(value is None for row in rows[count:] for value in row.paper.values())
     return list(rows[:count])
 
 
@@ -55,23 +54,23 @@ def paper(printed: Callable[[str], dict]) -> dict:
 
 def test_table_2(tables: Tables, paper: dict):
     rows = papers_rows(tables, "2")
-    assert [row.name for row in rows] == list(METHODS) and tables.tables["2"].columns == MIXTURES
+    assert [row.name for row in rows] == list(METHODS) and tuple(tables.tables["2"].rates) == MIXTURES
     for row, line in zip(rows, paper["2"], strict=True):
         overlap = CUTS[tables.systems[row.system].windows]
-        assert [METHODS[row.name], overlap, *row.paper] == line
+        assert [METHODS[row.name], overlap, *row.paper.values()] == line
 
 
 def test_table_3(tables: Tables, paper: dict):
-    assert tables.tables["3"].columns == MIXTURES
+    assert tuple(tables.tables["3"].rates) == MIXTURES
     for row, line in zip(papers_rows(tables, "3"), paper["3"], strict=True):
         system = tables.systems[row.system]
-        assert [CUTS[system.windows], *row.paper] == line[1:]
+        assert [CUTS[system.windows], *row.paper.values()] == line[1:]
         assert row.name.replace(" ", "") == line[1] and system.method == "wco_wce"
 
 
 def test_table_4(tables: Tables, paper: dict):
-    rows = {METHODS[row.name]: list(row.paper) for row in papers_rows(tables, "4")}
-    assert rows == paper["4"] and tables.tables["4"].columns == CONDITIONS
+    rows = {METHODS[row.name]: list(row.paper.values()) for row in papers_rows(tables, "4")}
+    assert rows == paper["4"] and tuple(tables.tables["4"].rates) == CONDITIONS
 
 
 def test_table_1(tables: Tables, paper: dict):
@@ -86,7 +85,7 @@ def test_table_1(tables: Tables, paper: dict):
     assert tuple(row.name for row in rows) == order and tables.file.quantities == UNITS
     for place, row in enumerate(rows):
         wanted = {name: paper["1"][key][place] for name, key in quantities.items()} | {"overlap": None}
-        assert tables.tables["1"].paper_of(row) == wanted
+        assert row.paper == wanted
         assert row.system == f"mixtures_{tables.systems[row.system].data[0]}"
     assert systems_needed(tables, [tables.tables["1"]]) == []
 
