@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, warn
 
 RATE = 16000  # Hz, of what is decoded
 _GAP = 0.1  # seconds between the time stamps of audio, from which on there is silence
+_MOST_GAP = 6 * 3600.0  # seconds; time stamps that jump further are wrong
 _SLACK, _SHARE = 0.5, 0.02  # seconds, and share of the length, by which a file may be shorter than it says
 _BLOCK = 60 * RATE  # samples of silence that are written at a time
 # Formats whose headers say how long the audio is; others are of a length that FFmpeg estimates.
-_EXACT = ("mov", "mp4", "m4a", "matroska", "webm", "wav", "flac", "asf", "avi")
+_EXACT = {"mov", "mp4", "m4a", "matroska", "webm", "wav", "w64", "flac", "asf", "avi", "caf", "aiff", "au", "flv"}
 
 
 def decode_to_wav(path: Path, target: Path) -> None:
-    """Decode the first audio track of a file into a WAV file of one channel with 16 bits at :data:`RATE`.
+    """Decode the first audio track of a file into a WAV file of floats at :data:`RATE`, with the channels that it has.
 
-    Silence takes the place of what is before the track's first time stamp, and of gaps. Packets that cannot be decoded
-    are left out; if the audio is then shorter than the file says, the file is refused.
+    Silence takes the place of what is before the track's first time stamp, of gaps, and of packets that cannot be
+    decoded, with a warning. If the audio is shorter than the file says, the file is refused.
 
     Raises:
         InputError: the file cannot be read, has no audio, or breaks off.
@@ -32,77 +33,114 @@ def decode_to_wav(path: Path, target: Path) -> None:
         raise InputError(f"{path}: soundfile cannot read this file; PyAV may: pip install av") from None
     try:
         with av.open(str(path)) as container:
-            if not container.streams.audio:
+            tracks = container.streams.audio
+            if not tracks:
                 raise InputError(f"{path}: no audio track in it")
-            with soundfile.SoundFile(target, "w", RATE, 1, subtype="PCM_16", format="WAV") as file:
-                end, broken = _write(container, file, av)
-            promised = _promised_seconds(container)
+            if len(tracks) > 1:
+                warn(f"{path}: {len(tracks)} audio tracks: the first is read")
+            reader = _Track(container, av)
+            channels = tracks[0].codec_context.channels or 1
+            with soundfile.SoundFile(target, "w", RATE, channels, subtype="FLOAT", format="RF64") as file:
+                reader.write(file, path)
+            missing = reader.missing()
     except (av.error.FFmpegError, UnicodeError) as error:
-        raise InputError(f"{path}: no audio that can be read: {_reason(error)}") from None
-    if promised is not None and end < promised - max(_SLACK, _SHARE * promised):
-        where = f"{end if broken is None else broken:.1f} s"
-        raise InputError(
-            f"{path}: the audio breaks off after {where}, before the end that its headers promise ({promised:.1f} s): "
-            "replace the file"
-        )
+        raise InputError(f"{path}: no audio that can be read, it is of another kind or cut: {_reason(error)}") from None
+    if missing:
+        raise InputError(f"{path}: the audio breaks off {missing}: replace the file")
+    if not reader.written:
+        raise InputError(f"{path}: no samples in its audio track: replace the file")
+    if reader.broken is not None:
+        warn(f"{path}: some of the audio from {reader.broken:.1f} s on cannot be decoded: there is silence instead")
 
 
-def _write(container: Any, file: soundfile.SoundFile, av: Any) -> tuple[float, float | None]:
-    """Write all audio; return where it ends in seconds, and where the first packet is that cannot be decoded."""
-    resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE)
-    start, written, broken = (container.start_time or 0) / av.time_base, 0, None
-    for frame in _frames(container, av):
-        if isinstance(frame, Exception):
-            broken = written / RATE if broken is None else broken
-            continue
-        gap = 0.0 if frame.time is None else frame.time - start - written / RATE
-        if gap > _GAP:
-            written += _write_silence(file, round(gap * RATE))
-        for block in resampler.resample(frame):
-            written += _write_block(file, block)
-    for block in resampler.resample(None):
-        written += _write_block(file, block)
-    return written / RATE, broken
+class _Track:
+    """The first audio track of a container, as it is decoded.
 
+    Attributes:
+        written: samples until now.
+        broken: where the first packet is that cannot be decoded, in seconds; None: nowhere.
+        latest: where the packets of all tracks end, in seconds.
+    """
 
-def _frames(container: Any, av: Any) -> Iterator[Any]:
-    """Return the decoded frames, and the error of each packet that cannot be decoded."""
-    packets = container.demux(container.streams.audio[0])
-    while True:
-        try:
-            packet = next(packets)
-        except StopIteration:
-            return
-        except av.error.FFmpegError as error:  # the file ends within a packet
-            yield error
-            return
-        try:
-            yield from packet.decode()
-        except av.error.FFmpegError as error:
-            yield error
+    def __init__(self, container: Any, av: Any):
+        self.container, self.av = container, av
+        self.stream = container.streams.audio[0]
+        self.start = (container.start_time or 0) / av.time_base
+        self.written, self.latest = 0, 0.0
+        self.broken: float | None = None
 
+    def write(self, file: soundfile.SoundFile, path: Path) -> None:
+        """Write all audio."""
+        resampler, setup, layout = None, None, self.stream.layout.name
+        for frame in self._frames():
+            if (frame.format.name, frame.layout.name, frame.sample_rate) != setup:  # streams that were put together
+                self._flush(resampler, file)
+                setup = (frame.format.name, frame.layout.name, frame.sample_rate)
+                resampler = self.av.AudioResampler(format="flt", layout=layout, rate=RATE)
+            gap = 0.0 if frame.time is None else frame.time - self.start - self.written / RATE
+            if gap > _MOST_GAP:
+                where = f"{self.written / RATE:.1f} s"
+                raise InputError(
+                    f"{path}: its time stamps jump by {gap / 3600:.0f} h at {where}: convert or replace it"
+                )
+            if gap > _GAP:
+                self._silence(file, round(gap * RATE))
+            for block in resampler.resample(frame):
+                self._block(file, block)
+        self._flush(resampler, file)
 
-def _write_block(file: soundfile.SoundFile, block: Any) -> int:
-    samples = block.to_ndarray()[0]
-    file.write(samples)
-    return len(samples)
+    def _frames(self) -> Iterator[Any]:
+        packets = self.container.demux()
+        while True:
+            try:
+                packet = next(packets)
+            except StopIteration:
+                return
+            except self.av.error.FFmpegError:  # the file ends within a packet
+                self._breaks()
+                return
+            if packet.pts is not None and packet.time_base:
+                end = float((packet.pts + (packet.duration or 0)) * packet.time_base)
+                self.latest = max(self.latest, end - self.start)
+            if packet.stream.index == self.stream.index:
+                try:
+                    yield from packet.decode()
+                except self.av.error.FFmpegError:
+                    self._breaks()
 
+    def _breaks(self) -> None:
+        self.broken = self.written / RATE if self.broken is None else self.broken
 
-def _write_silence(file: soundfile.SoundFile, count: int) -> int:
-    for first in range(0, count, _BLOCK):
-        file.write(np.zeros(min(_BLOCK, count - first), dtype=np.int16))
-    return count
+    def _block(self, file: soundfile.SoundFile, block: Any) -> None:
+        samples = block.to_ndarray().reshape(-1, file.channels)
+        file.write(samples)
+        self.written += len(samples)
 
+    def _flush(self, resampler: Any, file: soundfile.SoundFile) -> None:
+        for block in resampler.resample(None) if resampler else ():
+            self._block(file, block)
 
-def _promised_seconds(container: Any) -> float | None:
-    """Return the end of the audio as the headers have it, or None if they do not say."""
-    if not any(name in _EXACT for name in container.format.name.split(",")):
-        return None
-    stream = container.streams.audio[0]
-    if stream.duration:
-        return float(stream.duration * stream.time_base)
-    only = len(container.streams.audio) == len(container.streams)
-    return container.duration / 1e6 if container.duration and only else None
+    def _silence(self, file: soundfile.SoundFile, count: int) -> None:
+        for first in range(0, count, _BLOCK):
+            file.write(np.zeros((min(_BLOCK, count - first), file.channels), dtype=np.float32))
+        self.written += count
+
+    def missing(self) -> str:
+        """Say where the audio ends and where it should, if the headers promise more than there is."""
+        if not _EXACT.intersection(self.container.format.name.split(",")):
+            return ""
+        end = self.written / RATE
+        if self.stream.duration:
+            promised = float(self.stream.duration * self.stream.time_base)
+        elif self.container.duration:
+            promised = self.container.duration / self.av.time_base
+            end = max(end, self.latest)  # another track may be longer
+        else:
+            return ""
+        if end >= promised - max(_SLACK, _SHARE * promised):
+            return ""
+        where = f"{min(end, self.written / RATE) if self.broken is None else self.broken:.1f} s"
+        return f"after {where}, before the end that its headers promise ({promised:.1f} s)"
 
 
 def _reason(error: Exception) -> str:

@@ -5,9 +5,11 @@ A file, a recording with silenced regions and noise all have the same interface:
 """
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from math import gcd
 from pathlib import Path
 from typing import Protocol, Self
@@ -18,7 +20,8 @@ import soxr
 
 from espnet_ext.audio.decoding import decode_to_wav
 from espnet_ext.audio.files import is_cut, reads_all
-from espnet_ext.errors import InputError
+from espnet_ext.audio.levels import AS_IT_IS, Level, measure
+from espnet_ext.errors import InputError, warn
 
 _BLOCK_SECONDS = 30
 _WHOLE_SECONDS = 120  # a longer part is resampled in several, so that memory stays small
@@ -53,6 +56,7 @@ class RecordingAudio:
         name: The recording's id, for the messages.
         path: The audio file.
         rate: The rate to resample to, in Hz.
+        level: What makes one channel of the usual level of the file's channels.
 
     Raises:
         InputError: The file is missing or corrupt, has no samples, or is a WAV or SPHERE file that breaks off, or an
@@ -60,8 +64,8 @@ class RecordingAudio:
             samples.
     """
 
-    def __init__(self, name: str, path: str | Path, rate: int = 16000):
-        self.name, self.path, self.rate = name, str(path), rate
+    def __init__(self, name: str, path: str | Path, rate: int = 16000, level: Level = AS_IT_IS):
+        self.name, self.path, self.rate, self.level = name, str(path), rate, level
         try:
             self._file = soundfile.SoundFile(self.path)
         except (soundfile.SoundFileError, OSError):
@@ -108,15 +112,22 @@ class RecordingAudio:
 
     def _resampled(self, start: int, count: int) -> np.ndarray:
         if self._up == self._down:
-            return self._frames(start, start + count)
+            return self.level.applied(self._frames(start, start + count))
         # Start at a sample that both rates share, so that the part has the same samples as the whole.
         margin = int(_MARGIN_SECONDS * self._file.samplerate) // self._down + 1
         first = max(0, start // self._up - margin)
         last = -(-(start + count) // self._up) + margin
-        source = self._frames(first * self._down, min(last * self._down, self._file.frames))
+        source = self.level.applied(self._frames(first * self._down, min(last * self._down, self._file.frames)))
         resampled = soxr.resample(source, self._down, self._up)
         part = resampled[start - first * self._up :][:count]
         return np.pad(part, (0, count - len(part)))  # the last sample, where lengths are rounded up
+
+    def measured(self) -> Level:
+        """Read the whole file, and return the level of its samples; refuse it if it breaks off anywhere."""
+        size = _BLOCK_SECONDS * self._file.samplerate
+        starts = range(0, self._file.frames, size)
+        parts = (self._frames(start, min(start + size, self._file.frames)) for start in starts)
+        return measure(parts, self._file.samplerate)
 
     def _frames(self, start: int, end: int) -> np.ndarray:
         try:
@@ -140,7 +151,7 @@ class RecordingAudio:
                 f"{self.path}: recording {self.name}: samples as large as {loudest:.1g}, whose features are infinite: "
                 "scale them to -1 .. 1, or replace the file"
             )
-        return samples.mean(axis=1)
+        return samples
 
     def _intact(self) -> int:
         """Return how many samples can be read one after the other; a read that fails says nothing of those before."""
@@ -155,14 +166,33 @@ class RecordingAudio:
 
 
 @contextmanager
-def opened(path: Path, rate: int) -> Iterator[RecordingAudio]:
-    """Open an audio file of any format, named as the file; PyAV reads those that libsndfile cannot.
+def opened(path: Path, rate: int, name: str | None = None) -> Iterator[RecordingAudio]:
+    """Open an audio file of any format, at the usual level; PyAV reads those that libsndfile cannot.
+
+    The file is read once to its end before anything is made from it.
+
+    Args:
+        path: the file.
+        rate: the rate to resample to, in Hz.
+        name: the recording's id; None: that of the file.
 
     Raises:
         InputError: as :class:`RecordingAudio`; PyAV is needed but not installed, or cannot read the file either.
     """
-    with readable(path) as audio, RecordingAudio("_".join(path.stem.split()), audio, rate) as recording:
+    name = name or "_".join(path.stem.split())
+    with readable(path) as audio, RecordingAudio(name, audio, rate) as recording:
+        recording.level = _level(name, str(audio), audio.stat().st_mtime_ns)
         yield recording
+
+
+@lru_cache(maxsize=64)
+def _level(name: str, path: str, changed: int) -> Level:
+    """Return the level of a file that was last changed at this time; what is unusual is said once."""
+    with RecordingAudio(name, path) as audio:
+        level = audio.measured()
+    if str(level):
+        warn(f"{Path(path).name}: {level}")
+    return level
 
 
 @contextmanager
@@ -172,16 +202,31 @@ def readable(path: Path) -> Iterator[Path]:
     Raises:
         InputError: PyAV is needed but not installed, cannot read the file either, or the file breaks off.
     """
-    if not path.is_file() or reads_all(path):
-        yield path  # one that is missing is refused when it is opened
+    refuse_what_is_no_file(path)
+    if reads_all(path):
+        yield path
         return
-    if not path.stat().st_size:
-        raise InputError(f"{path}: is empty (0 bytes)")
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / f"{path.stem}.wav"
+        target = Path(folder) / path.name  # for messages; what it holds tells the format
         decode_to_wav(path, target)
         copy_times(path, target)
         yield target
+
+
+def refuse_what_is_no_file(path: Path) -> None:
+    """Raise an InputError for what is not there, must not be read, is empty, a folder, or a pipe without an end."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}: check the path") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"{path}: is a folder: give its files, as in {path}/*")
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path}: is a pipe or device: write the audio to a file, and give that")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: permission denied: chmod +r {path}")
+    if not status.st_size:
+        raise InputError(f"{path}: is empty (0 bytes)")
 
 
 def copy_times(source: str | Path, copy: str | Path) -> None:

@@ -7,14 +7,13 @@ the window's start, as Kaldi's and NeMo's tools write them. Without it, an utter
 in SegLST, of one for each turn.
 """
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.data_dir import KaldiSegment, parse_segment
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.formats import Window, filled_times, later, read_ctm, read_hypotheses, read_rttm, read_whisper
@@ -141,11 +140,6 @@ def read_grouped(paths: Path | Sequence[Path], segments: Path | None = None, *, 
     for text in suspicions(grouped):
         warn(text)
     return grouped
-
-
-def warn(text: str) -> None:
-    """Print a warning to stderr."""
-    print(f"warning: {text}", file=sys.stderr)
 
 
 def _format(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 By itself Whisper decides where its next 30 s begin. With windows of a given length, which overlap, the results are
 merged by the times of their words. Whisper hears one voice at a time: where people talk at once, the weaker one is
-lost.
+lost. Only what a detector of voices takes for speech is recognised: in silence Whisper makes up words.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,33 @@ from espnet_ext.text.words import SPEAKER, Segment, Word, lines_of
 from espnet_ext.whisper.model import RATE, TRAINED_WINDOW, inside
 
 WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
+PART = 600  # seconds that are recognised at once, so that memory does not depend on the recording's length
 
 
 def transcribe(network: Any, path: Path, language: str) -> Iterator[Segment]:
     """Recognise a recording in Whisper's own manner."""
     with opened(path, RATE) as recording:
-        samples = recording.read(0, recording.length)
-    segments, _ = network.transcribe(
-        samples, language=language, word_timestamps=True, vad_filter=True, condition_on_previous_text=False
-    )
-    return lines_of(Word(word.word.strip(), word.start, word.end, word.probability) for word in _words(segments))
+        yield from lines_of(_words_in_parts(network, recording, language))
+
+
+def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Iterator[Word]:
+    """Yield the words of parts; each part but the last ends in its last pause."""
+    from faster_whisper.vad import VadOptions, get_speech_timestamps
+
+    start = 0
+    while start < audio.length:
+        samples = audio.read(start, min(PART * RATE, audio.length - start))
+        if start + len(samples) < audio.length:
+            spoken = get_speech_timestamps(samples, VadOptions())
+            if len(spoken) > 1 and spoken[-1]["end"] == len(samples):
+                samples = samples[: (spoken[-2]["end"] + spoken[-1]["start"]) // 2]
+        segments, _ = network.transcribe(
+            samples, language=language, word_timestamps=True, vad_filter=True, condition_on_previous_text=False
+        )
+        first = start / RATE
+        for word in _words(segments):
+            yield Word(word.word.strip(), first + word.start, first + word.end, word.probability)
+        start += len(samples)
 
 
 def transcribe_windows(network: Any, audio: RecordingAudio, windowing: Windowing, language: str) -> Iterator[Segment]:
@@ -36,7 +53,12 @@ def transcribe_windows(network: Any, audio: RecordingAudio, windowing: Windowing
         first = round(window.start * RATE)
         samples = np.asarray(audio.read(first, min(round(window.end * RATE), audio.length) - first), dtype=np.float32)
         segments, _ = network.transcribe(
-            samples, language=language, beam_size=5, word_timestamps=True, condition_on_previous_text=False
+            samples,
+            language=language,
+            beam_size=5,
+            word_timestamps=True,
+            vad_filter=True,
+            condition_on_previous_text=False,
         )
         found = list(_words(segments))
         spans = [inside(Word(word.word, word.start, word.end), window.start, window.end) for word in found]
