@@ -44,6 +44,7 @@ def run_command(
 
     module = import_module(name)
     sys.argv = [name, *words]
+    sys.modules["__main__"] = module  # what ESPnet's processes for several GPUs import: it has the plugins
     check_gpus(words)
     module.main()
 

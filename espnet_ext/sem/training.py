@@ -6,20 +6,24 @@ without label smoothing, on the utterances of its shape file. After the stages t
 ``train_shape_file``. New layers begin with the values that they were built with.
 
 Epochs are counted through all stages, so that each has its own order of the utterances and its own random numbers.
-The moments of the optimiser begin anew whenever the network changes, as in RETURNN, which [17] used.
+The moments of the optimiser begin anew whenever the network changes, as in RETURNN, which [17] used. ``patience`` and
+the best epochs count from when the network is whole.
 """
 
 import argparse
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 import yaml
 from espnet2.iterators.abs_iter_factory import AbsIterFactory
 from espnet2.tasks.asr import ASRTask
+from espnet2.train import trainer
 from espnet2.train.distributed_utils import DistributedOption
+from espnet2.train.reporter import Reporter
 from espnet2.train.trainer import Trainer, TrainerOptions
 from espnet2.utils.build_dataclass import build_dataclass
 
@@ -82,8 +86,39 @@ class GrowthOptions(TrainerOptions):
     model_conf: dict = field(default_factory=dict)
 
 
+class GrowthReporter(Reporter):
+    """ESPnet's reporter, for which epochs of the whole network are better than those before.
+
+    Args:
+        whole: the first epoch of the whole network.
+    """
+
+    def __init__(self, whole: int):
+        super().__init__()
+        self.whole = whole
+
+    def sort_epochs_and_values(self, key: str, key2: str, mode: str) -> list[tuple[int, float]]:
+        """Return epochs and values, best to worst, those of the whole network first."""
+        return sorted(super().sort_epochs_and_values(key, key2, mode), key=lambda item: item[0] < self.whole)
+
+    def get_best_epoch(self, key: str, key2: str, mode: str, nbest: int = 0) -> int:
+        """Return the best epoch of the whole network; the current epoch while it grows, so that patience waits."""
+        best = super().get_best_epoch(key, key2, mode, nbest)
+        return best if best >= self.whole else self.get_epoch()
+
+
 class GrowingTrainer(Trainer):
     """ESPnet's trainer, which gives the model its network before each epoch."""
+
+    @classmethod
+    def run(cls, *, trainer_options: Any, **others: Any) -> None:
+        """Train as ESPnet does, with a reporter that knows when the network is whole."""
+        whole = 1 + sum(stage.epochs for stage in read_stages(trainer_options.stages))
+        trainer.Reporter = partial(GrowthReporter, whole)
+        try:
+            super().run(trainer_options=trainer_options, **others)
+        finally:
+            trainer.Reporter = Reporter
 
     @classmethod
     def build_options(cls, args: argparse.Namespace) -> TrainerOptions:

@@ -11,6 +11,7 @@ from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import option_fault
+from espnet_ext.upstream.random_numbers import seed_by_rank
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
 
 
@@ -42,9 +43,10 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
 
 def set_up() -> None:
-    """Register the plugins, make checkpoints complete, and filter repeated warnings from the log."""
+    """Register the plugins, make checkpoints complete, seed by rank, and filter repeated warnings from the log."""
     espnet_ext.register()
     keep_checkpoints_whole()
+    seed_by_rank()
     drop_repeated_warnings()
 
 

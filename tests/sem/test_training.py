@@ -1,5 +1,8 @@
-"""A training whose encoder grows, in ESPnet's own trainer: its networks, what it sees, and going on after a kill."""
+"""A training whose encoder grows, in ESPnet's own trainer: networks, data, going on after a kill, two processes."""
 
+import json
+import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +60,12 @@ def data(tmp_path_factory) -> Path:
     return folder
 
 
-def train(data: Path, output: Path, token_list: Path, **settings) -> None:
+def train(*arguments, **settings) -> None:
     espnet_ext.register()
+    GrowingASRTask.main(cmd=options_of(*arguments, **settings))
+
+
+def options_of(data: Path, output: Path, token_list: Path, **settings) -> list[str]:
     shapes = ("short", "short", "shape")
     stages = [stage | {"shape_file": str(data / name)} for stage, name in zip(STAGES, shapes, strict=True)]
     config = output.parent / f"{output.name}.yaml"
@@ -68,7 +75,7 @@ def train(data: Path, output: Path, token_list: Path, **settings) -> None:
         options += [f"--{part}_data_path_and_name_and_type", f"{data / 'wav.scp'},speech,sound"]
         options += [f"--{part}_data_path_and_name_and_type", f"{data / 'text'},text,text"]
         options += [f"--{part}_shape_file", str(data / "shape")]
-    GrowingASRTask.main(cmd=options)
+    return options
 
 
 def test_stages_by_epoch():
@@ -179,3 +186,87 @@ def test_bad_stages_are_refused(data, tmp_path, token_list):
             training.read_stages([STAGES[0] | stage])
     with pytest.raises(InputError, match="cannot use 4 of 3 layers"):
         train(data, tmp_path / "bad", token_list, stages=[STAGES[0] | {"num_layers": 4, "shape_file": f"{data}/shape"}])
+
+
+TWO_PROCESSES = {
+    "normalize": "sem_global_mvn",
+    "batch_size": 4,
+    "num_workers": 1,
+    "max_epoch": 9,
+    "patience": 1,
+    "early_stopping_criterion": ["train", "total_count", "min"],  # the first epoch that counts is the best
+    "preprocessor_conf": {
+        "data_aug_effects": [[1.0, "speed_perturb", {"factor": number / 20}] for number in range(14, 24)],
+        "data_aug_prob": 1.0,
+        "fs": 16000,
+    },
+    "dist_world_size": 2,
+    "dist_backend": "gloo",
+    "multiprocessing_distributed": False,
+}
+
+
+def train_rank(rank: int, options: list[str], output: Path) -> None:
+    """Train as one of several processes, and write what it drew in each epoch."""
+    sys.argv = ["growing_asr_train", *options, "--dist_rank", str(rank)]
+    from espnet_ext.bin import growing_asr_train
+    from espnet_ext.normalize import sem_global_mvn
+
+    drawn: list[dict] = []
+    draw = sem_global_mvn.draw_threshold_db
+    train, validate = GrowingTrainer.train_one_epoch.__func__, GrowingTrainer.validate_one_epoch.__func__
+
+    def thresholds(*arguments):
+        values = draw(*arguments)
+        drawn[-1]["thresholds"] += values.tolist()
+        return values
+
+    def train_epoch(cls, *, iterator, **others):
+        batches = list(iterator)
+        lengths = [length for _, batch in batches for length in batch["speech_lengths"].tolist()]
+        mask = torch.nn.functional.dropout(torch.ones(40)).tolist()
+        drawn.append({"thresholds": [], "speed": lengths, "dropout": mask})
+        return train(cls, iterator=batches, **others)
+
+    def validate_epoch(cls, *, model, **others):
+        drawn[-1]["parameters"] = [float(value.double().sum()) for value in model.parameters()]
+        return validate(cls, model=model, **others)
+
+    sem_global_mvn.draw_threshold_db = thresholds
+    GrowingTrainer.train_one_epoch, GrowingTrainer.validate_one_epoch = map(classmethod, (train_epoch, validate_epoch))
+    growing_asr_train.main()
+    output.write_text(json.dumps(drawn))
+
+
+@pytest.fixture(scope="module")
+def ranks(data, token_list, tmp_path_factory) -> list[list[dict]]:
+    """What each of two processes drew in each epoch, and the sums of the parameters after it."""
+    folder = tmp_path_factory.mktemp("ranks")
+    np.savez(folder / "stats.npz", count=100, sum=np.full(40, 50.0), sum_square=np.full(40, 30.0))
+    more = {"normalize_conf": {"stats_file": str(folder / "stats.npz")}, "dist_init_method": f"file://{folder}/meet"}
+    options = options_of(data, folder / "out", token_list, **TWO_PROCESSES, **more)
+    outputs = [folder / f"drawn{rank}.json" for rank in (0, 1)]
+    fork = get_context("fork")  # with the plugins that this process has
+    processes = [fork.Process(target=train_rank, args=(rank, options, output)) for rank, output in enumerate(outputs)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(600)
+    assert [process.exitcode for process in processes] == [0, 0]
+    return [json.loads(output.read_text()) for output in outputs]
+
+
+@pytest.mark.parametrize("what", ["thresholds", "speed", "dropout"])
+def test_processes_draw_numbers_of_their_own(ranks, what):
+    for first, second in zip(*ranks, strict=True):
+        assert len(first[what]) == len(second[what]) > 0 and first[what] != second[what]
+
+
+def test_processes_have_equal_parameters(ranks):
+    first, second = ([epoch["parameters"] for epoch in rank] for rank in ranks)
+    assert first == second and first[0] != first[1]
+
+
+def test_patience_counts_from_the_whole_network(ranks):
+    """Three epochs grow it; the fourth is the best, and two later none was better."""
+    assert len(ranks[0]) == 6

@@ -1,0 +1,41 @@
+"""Each process of a training has its own random numbers.
+
+ESPnet 202611 seeds all processes, and their workers that read data, with the same numbers in each epoch. So all GPUs
+would draw the same thresholds, dropout masks and speeds for their shares of a batch. Here the rank is mixed into the
+seed. Rank 0, and a training with one process, draw what they draw in ESPnet.
+
+The order of the batches and the initial values must be the same in all processes. ESPnet draws the order from
+generators of its own and the initial values before the first epoch, which this leaves as they are.
+"""
+
+import torch
+from espnet2.iterators import category_iter_factory, sequence_iter_factory
+from espnet2.torch_utils import set_all_random_seed as seeding
+from espnet2.train import trainer
+
+_STEP = 1_000_003  # between ranks: a prime beyond any number of epochs and workers
+_seed_all, _seed_worker = seeding.set_all_random_seed, sequence_iter_factory.worker_init_fn
+
+
+def seed_by_rank() -> None:
+    """Apply this to all trainings of this process. Calling it again changes nothing."""
+    for module in (trainer, seeding):  # DeepSpeed's trainer, imported later, takes it from there
+        module.set_all_random_seed = seed_process
+    for factory in (sequence_iter_factory, category_iter_factory):
+        factory.worker_init_fn = seed_worker
+
+
+def seed_process(seed: int) -> None:
+    """Seed all generators of this process for an epoch."""
+    _seed_all(seed_of_rank(seed))
+
+
+def seed_worker(worker_id: int, base_seed: int = 0) -> None:
+    """Seed a worker that reads data; it was forked from its process, and so has its rank."""
+    _seed_worker(worker_id, seed_of_rank(base_seed))
+
+
+def seed_of_rank(seed: int) -> int:
+    """Return the seed of this process, below 2 ** 32 as NumPy needs it."""
+    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    return (seed + _STEP * rank) % 2**32
