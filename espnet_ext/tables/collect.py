@@ -48,7 +48,7 @@ def _row(row: Row, columns: Sequence[Column], scores: Scores) -> ResultRow:
 
 def _cell(scores: Scores, row: Row, column: Column, per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
     if not column.sets:
-        value = scores.quantities.get((row.system, column.name, column.unit or ""))
+        value = scores.quantities.get(row.system, {}).get(column.heading)
         return None if value is None else Result(value, {})
     return _average(per_test_set) if column.average else _rate(per_test_set[0])
 

@@ -25,7 +25,6 @@ from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.run_scores import gather
 from espnet_ext.tables.score_table import (
     META,
-    QUANTITIES,
     SCORES,
     Meta,
     RunRecord,
@@ -91,6 +90,7 @@ def write_tables(
         tables=tuple(names),
         units=dict(scores.units),
         normaliser=scores.normaliser,
+        quantities={system: dict(own) for system, own in scores.quantities.items()},
         lm_perplexity=float(perplexity.read_text(encoding="utf-8")) if perplexity and perplexity.is_file() else None,
         runs=(run, *same),
     )
@@ -138,9 +138,8 @@ def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
     target = Path(recipe_dir) / "results" / f"{meta.scale}-{meta.corpus}"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    for name in (SCORES, QUANTITIES, META):
-        if (Path(folder) / name).is_file():
-            shutil.copyfile(Path(folder) / name, target / name)
+    for name in (SCORES, META):
+        shutil.copyfile(Path(folder) / name, target / name)
     _draw_figures(results, target)
     return target
 

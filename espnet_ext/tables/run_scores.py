@@ -1,12 +1,12 @@
 """Scores as a run leaves them in its folder: read, checked, and gathered for tables."""
 
-import json
-import math
+import csv
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+
+from pydantic import BaseModel, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import WHOLE
@@ -17,11 +17,23 @@ from espnet_ext.tables.score_table import Key, Score, Scores, Unit, check_same_u
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 
 
-class Count(NamedTuple):
-    """The errors and words of an utterance, and the unit that it belongs to: its speaker, or itself if unknown."""
+class _Counts(BaseModel):
+    """What tables need of a ``score.json``, or of one of its measures."""
 
+    unit: str  # what is counted: ``word``
     errors: int
     words: int
+
+
+class _Summary(_Counts):
+    normaliser: str
+    measures: dict[str, _Counts] | None = None
+
+
+class _Quantity(BaseModel):
+    """A quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit": "ms"}``."""
+
+    value: float
     unit: str
 
 
@@ -37,13 +49,17 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path) -> Scores:
     """
     expdir = Path(expdir)
     rates: dict[Key, dict[int, Score]] = {}
-    quantities, units = {}, {}
+    quantities: dict[str, dict[str, float]] = {}
+    units = {}
     first: _Scored | None = None
     for system, decoding, column in _needed(tables, names):
         if not column.sets:
-            value = read_quantity(expdir / system / f"{column.name}.json", column.unit)
-            if value is not None:
-                quantities[system, column.name, column.unit or ""] = value
+            path = expdir / system / f"{column.name}.json"
+            if path.is_file():
+                quantity = _read(path, _Quantity)
+                if quantity.unit != column.unit:
+                    raise InputError(f"{path}: in {quantity.unit}, but the table has {column.unit}; measure again")
+                quantities.setdefault(system, {})[column.heading] = quantity.value
             continue
         for test_set in column.sets:
             key = Key(system, decoding, test_set, column.measure)
@@ -89,111 +105,49 @@ def _of_seeds(expdir: Path, key: Key) -> dict[int, _Scored]:
 
 
 def _read_scored(path: Path, measure: str | None) -> _Scored | None:
-    summary = read_score(path, measure)
-    if summary is None:
+    """Read a score, or one of its measures; None if it lacks that, or the reference has no token of it."""
+    summary: _Summary = _read(path, _Summary)
+    whole = measure in (None, WHOLE)
+    if measure and summary.measures is None:
         return None
-    utterances = path.with_name("per_utterance.tsv")
-    if measure and measure != WHOLE:
-        utterances = path.parent / PARTS / measure / utterances.name
-    counts = read_utterances(utterances)
-    sums: dict[str, list[int]] = {}
-    for count in counts.values():
-        total = sums.setdefault(count.unit, [0, 0])
-        total[0] += count.errors
-        total[1] += count.words
+    counts = summary if whole else (summary.measures or {}).get(measure or "")
+    if counts is None or (measure and not counts.words):
+        return None
+    utterances = (
+        path.with_name("per_utterance.tsv") if whole else path.parent / PARTS / str(measure) / "per_utterance.tsv"
+    )
+    number, sums = _sum_units(utterances)
     errors, words = zip(*sums.values(), strict=True) if sums else ((), ())
-    if (sum(errors), sum(words)) != (summary.errors, summary.words):
+    if not counts.words or (sum(errors), sum(words)) != (counts.errors, counts.words):
         raise InputError(
-            f"{utterances}: {sum(errors)} errors in {sum(words)} words, but {path} has {summary.errors} in "
-            f"{summary.words}; score again"
+            f"{utterances}: {sum(errors)} errors in {sum(words)} words, but {path} has {counts.errors} in "
+            f"{counts.words}; score again"
         )
-    alone = len(sums) == len(counts)
     score = Score(str(utterances), errors, words, tuple(sums))
-    return _Scored(score, summary.unit, summary.normaliser, "recording" if alone else "speaker")
+    return _Scored(score, counts.unit, summary.normaliser, "recording" if len(sums) == number else "speaker")
 
 
-@dataclass(frozen=True)
-class Summary:
-    """One measure of a ``score.json``: rate in percent, counts, what is counted (``word``), and normalisation."""
-
-    value: float
-    errors: int
-    words: int
-    unit: str
-    normaliser: str
-
-
-def read_score(path: str | Path, measure: str | None = None) -> Summary | None:
-    """Read a ``score.json``, or one of its measures.
-
-    Returns:
-        None if the score has no such measure, or the reference no token of it, so that there is no error rate.
-
-    Raises:
-        InputError: not a score file, or counts that do not give the value (a file that was cut off or edited).
-    """
+def _read[Content: BaseModel](path: Path, content: type[Content]) -> Content:
     try:
-        fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        normaliser = str(fields["normaliser"])
-        if measure:
-            measures = {WHOLE: fields, **fields["measures"]} if "measures" in fields else {}
-            if measure not in measures or measures[measure]["words"] == 0:
-                return None
-            fields = measures[measure]
-        value, errors, words = float(fields["value"]), int(fields["errors"]), int(fields["words"])
-        summary = Summary(value, errors, words, str(fields["unit"]), normaliser)
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a score file ({error!r}); delete it and score again") from error
-    if words < 1 or not math.isclose(value, 100 * errors / words, abs_tol=0.01):
-        raise InputError(f"{path}: {errors} errors in {words} words do not give {value}%; delete it and score again")
-    return summary
+        return content.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        text = f"not what this file should hold ({'.'.join(map(str, fault['loc']))}: {fault['msg']})"
+        raise InputError(f"{path}: {text}; delete it and run its step again") from error
 
 
-def read_utterances(path: str | Path) -> dict[str, Count]:
-    """Read a ``per_utterance.tsv``: the counts of each utterance.
-
-    Raises:
-        InputError: no such file, a line that scoring would not write, or an utterance given twice; names the line.
-    """
-    counts: dict[str, Count] = {}
+def _sum_units(path: Path) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Count the utterances in a ``per_utterance.tsv``, and sum errors and words by unit: the speaker, or each alone."""
+    sums: dict[str, tuple[int, int]] = {}
     try:
-        lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        with open(path, encoding="utf-8", newline="\n") as file:
+            lines = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            for line in lines:
+                errors, words = sums.get(unit := line.get("speaker", line["id"]), (0, 0))
+                own = sum(int(line[kind]) for kind in ("sub", "del", "ins"))
+                sums[unit] = errors + own, words + int(line["words"])
     except FileNotFoundError:
         raise InputError(f"{path}: no such file beside the score; score again") from None
-    header = lines[0].split("\t")
-    missing = {"id", "words", "sub", "del", "ins"} - set(header)
-    if missing:
-        raise InputError(f"{path}: the header lacks {', '.join(sorted(missing))}; score again")
-    for number, line in enumerate(lines[1:], start=2):
-        cells = dict(zip(header, line.split("\t"), strict=False))
-        try:
-            errors, words = sum(int(cells[key]) for key in ("sub", "del", "ins")), int(cells["words"])
-            unit = cells["speaker"] if "speaker" in header else cells["id"]
-        except (KeyError, ValueError) as error:
-            raise InputError(f"{path}: line {number} is not 'id words correct sub del ins'; score again") from error
-        if cells["id"] in counts:
-            raise InputError(f"{path}: line {number}: utterance {cells['id']} stands twice; score again")
-        counts[cells["id"]] = Count(errors, words, unit)
-    return counts
-
-
-def read_quantity(path: str | Path, unit: str | None) -> float | None:
-    """Read a quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit": "ms"}``.
-
-    Returns:
-        None if there is no such file.
-
-    Raises:
-        InputError: the file holds no quantity, or one in another unit.
-    """
-    path = Path(path)
-    if not path.is_file():
-        return None
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        value, found = float(fields["value"]), fields["unit"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a quantity ({error!r}); delete it and measure again") from error
-    if found != unit:
-        raise InputError(f"{path}: in {found}, but the table has {unit}; delete it and measure again")
-    return value
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: line {lines.line_num} is not 'id words correct sub del ins'; score again") from error
+    return lines.line_num - 1, sums

@@ -348,8 +348,7 @@ class TablesFile(StrictMapping):
 
     ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
     ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
-    system, by scale and system (``default``: the others; one seed where nothing is said); ``pictures`` are captions of
-    the recipe's pictures by file name without ``.png``.
+    system, by scale and system (``default``: the others; one seed where nothing is said).
     """
 
     recipe: Name
@@ -357,7 +356,6 @@ class TablesFile(StrictMapping):
     test_sets: Names
     measures: Annotated[Names, Field()] = ()
     quantities: dict[Name, Text] = {}
-    pictures: dict[Name, Text] = {}
     seeds: dict[Name, dict[Name, Count]] = {}
     systems: Annotated[dict[Name, System], _named("name")]
     decodings: dict[Name, Decoding] = {}

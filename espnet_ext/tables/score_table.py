@@ -2,7 +2,7 @@
 
 ``scores.csv.gz`` has a line for each unit (speaker or recording) of each test set that a system has decoded:
 ``system,decoding,set,measure,seed,unit,errors,words``. Quantities of systems, such as their latency, are in
-``quantities.csv``: ``system,quantity,unit,value``. All else that tables show is computed from these.
+``meta.json``. All else that tables show is computed from these.
 """
 
 import csv
@@ -10,7 +10,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,18 +18,32 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import NonNegativeInt, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, write_json
 from espnet_ext.work.settings import StrictMapping, Weight, fault
 
-SCORES, QUANTITIES, META = "scores.csv.gz", "quantities.csv", "meta.json"
-COLUMNS = ("system", "decoding", "set", "measure", "seed", "unit", "errors", "words")
-QUANTITY_COLUMNS = ("system", "quantity", "unit", "value")
+SCORES, META = "scores.csv.gz", "meta.json"
 _ADVICE = "write the tables again (the last stage of the recipe)"
 
 Unit = Literal["speaker", "recording"]
+
+
+class _Line(NamedTuple):
+    """A line of the table."""
+
+    system: str
+    decoding: str
+    set: str
+    measure: str
+    seed: NonNegativeInt
+    unit: str
+    errors: NonNegativeInt
+    words: NonNegativeInt
+
+
+_LINES = TypeAdapter(list[_Line])
 
 
 class Key(NamedTuple):
@@ -62,13 +76,13 @@ class Scores:
 
     Attributes:
         rates: by seed in rising order.
-        quantities: of systems, by system, quantity and unit.
+        quantities: of systems, by system and by the heading of the column, which has the unit.
         units: what the units of a test set are: speakers, or recordings if no speaker has several.
         normaliser: of the texts before they were scored; None if nothing was.
     """
 
     rates: Mapping[Key, Mapping[int, Score]]
-    quantities: Mapping[tuple[str, str, str], float]
+    quantities: Mapping[str, Mapping[str, float]]
     units: Mapping[str, Unit]
     normaliser: str | None
 
@@ -113,7 +127,7 @@ class Meta(StrictMapping):
 
     Attributes:
         tables: the tables that were asked for.
-        units, normaliser: as :class:`Scores` has them.
+        units, normaliser, quantities: as :class:`Scores` has them.
         lm_perplexity: of a token under the language model, if a table uses one.
         runs: the latest first.
     """
@@ -124,6 +138,7 @@ class Meta(StrictMapping):
     tables: tuple[StrictStr, ...]
     units: dict[StrictStr, Unit]
     normaliser: StrictStr | None
+    quantities: dict[StrictStr, dict[StrictStr, float]] = {}
     lm_perplexity: Weight | None = None
     runs: tuple[RunRecord, ...]
 
@@ -146,31 +161,17 @@ def check_same_units(rates: Mapping[Key, Mapping[int, Score]]) -> None:
 
 
 def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
-    """Write ``scores.csv.gz``, ``quantities.csv`` if there are any, and ``meta.json``. Same scores give same bytes."""
-    folder = Path(folder)
-    lines = (
-        (*key[:3], key.measure or "", seed, *counts)
-        for key, by_seed in scores.rates.items()
-        for seed, score in by_seed.items()
-        for counts in zip(score.units, score.errors, score.words, strict=True)
-    )
-    packed = gzip.compress(_csv(COLUMNS, lines).encode("utf-8"), mtime=0)
-    with atomic_write(folder / SCORES, "wb") as file:
-        file.write(packed)
-    if scores.quantities:
-        with atomic_write(folder / QUANTITIES) as file:
-            file.write(_csv(QUANTITY_COLUMNS, ((*key, value) for key, value in scores.quantities.items())))
-    else:
-        (folder / QUANTITIES).unlink(missing_ok=True)
-    write_json(folder / META, meta.model_dump(mode="json"))
-
-
-def _csv(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """Write ``scores.csv.gz`` and ``meta.json``. Same scores give same bytes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    return text.getvalue()
+    writer.writerow(_Line._fields)
+    for key, by_seed in scores.rates.items():
+        for seed, score in by_seed.items():
+            for counts in zip(score.units, score.errors, score.words, strict=True):
+                writer.writerow((*key[:3], key.measure or "", seed, *counts))
+    with atomic_write(Path(folder) / SCORES, "wb") as file:
+        file.write(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
+    write_json(Path(folder) / META, meta.model_dump(mode="json"))
 
 
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
@@ -180,30 +181,31 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
         InputError: no such files, one that is damaged, or scores that do not fit each other; names the line.
     """
     folder = Path(folder)
-    meta = read_meta(folder)
+    meta, path = read_meta(folder), folder / SCORES
     rates: dict[Key, dict[int, dict[str, tuple[int, int]]]] = {}
-    for place, line in _lines(folder / SCORES, COLUMNS):
-        try:
-            seed, errors, words = int(line["seed"]), int(line["errors"]), int(line["words"])
-        except ValueError as error:
-            raise InputError(f"{place}: {error}; {_ADVICE}") from error
-        key = Key(line["system"], line["decoding"], line["set"], line["measure"] or None)
-        counts = rates.setdefault(key, {}).setdefault(seed, {})
-        if line["unit"] in counts or min(errors, words) < 0 or key.test_set not in meta.units:
-            text = "a unit given twice, a negative number, or a test set that meta.json lacks"
-            raise InputError(f"{place}: {text}; {_ADVICE}")
-        counts[line["unit"]] = errors, words
-    made = {
-        key: {seed: _score(folder, key, seed, each) for seed, each in found.items()} for key, found in rates.items()
-    }
+    for number, line in enumerate(_read_lines(path), start=2):
+        key = Key(line.system, line.decoding, line.set, line.measure or None)
+        counts = rates.setdefault(key, {}).setdefault(line.seed, {})
+        if line.unit in counts or line.set not in meta.units:
+            text = "a unit given twice, or a test set that meta.json lacks"
+            raise InputError(f"{path}: line {number}: {text}; {_ADVICE}")
+        counts[line.unit] = line.errors, line.words
+    made = {key: {seed: _score(folder, key, seed, own) for seed, own in found.items()} for key, found in rates.items()}
     check_same_units(made)
-    quantities = {}
-    for place, line in _lines(folder / QUANTITIES, QUANTITY_COLUMNS) if (folder / QUANTITIES).is_file() else ():
-        try:
-            quantities[line["system"], line["quantity"], line["unit"]] = float(line["value"])
-        except ValueError as error:
-            raise InputError(f"{place}: {error}; {_ADVICE}") from error
-    return Scores(made, quantities, meta.units, meta.normaliser), meta
+    return Scores(made, meta.quantities, meta.units, meta.normaliser), meta
+
+
+def _read_lines(path: Path) -> list[_Line]:
+    try:
+        first, *lines = csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode("utf-8")))
+        if tuple(first) != _Line._fields:
+            raise InputError(f"{path}: line 1: not {','.join(_Line._fields)}; {_ADVICE}")
+        return _LINES.validate_python(lines)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise InputError(f"{path}: line {int(fault['loc'][0]) + 2}: {fault['msg']}; {_ADVICE}") from error
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise InputError(f"{path}: not readable ({error}); {_ADVICE}") from error
 
 
 def _score(folder: Path, key: Key, seed: int, counts: Mapping[str, tuple[int, int]]) -> Score:
@@ -226,18 +228,3 @@ def read_meta(folder: str | Path) -> Meta:
         raise InputError(f"{path}: not about scores: {fault(content, error)}; {_ADVICE}") from error
     except ValueError as error:
         raise InputError(f"{path}: not about scores ({error}); {_ADVICE}") from error
-
-
-def _lines(path: Path, header: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Return the place and the fields of each line of a CSV file."""
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not readable ({error}); {_ADVICE}") from error
-    first, *others = list(csv.reader(io.StringIO(text))) or [[]]
-    for number, cells in enumerate([first, *others], start=1):
-        if len(cells) != len(header) or first != list(header):
-            raise InputError(f"{path}: line {number}: not {','.join(header)}; {_ADVICE}")
-        if number > 1:
-            yield f"{path}: line {number}", dict(zip(header, cells, strict=True))
