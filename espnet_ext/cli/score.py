@@ -120,10 +120,16 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
     _print_rate(name, summary, counted)
     click.echo(f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} utterances have an error")
     if result.speakers:
-        worst = max(result.speakers, key=lambda speaker: result.speakers[speaker].rate)
-        rate = 100 * result.speakers[worst].rate
-        click.echo(f"{len(result.speakers)} speakers, the worst {worst} at {rate:.2f} %")
+        rates = {name: 100 * counts.rate for name, counts in result.speakers.items() if counts.reference_length}
+        worst = max(rates, key=lambda speaker: rates[speaker])
+        click.echo(f"{len(result.speakers)} speakers, the worst {worst} at {rates[worst]:.2f} %")
+    _print_silent(result, "utterances")
     _print_written(output)
+
+
+def _print_silent(result: Any, what: str) -> None:
+    if silent := result.silent:
+        click.echo(f"in {len(silent)} {what} nothing is said ({silent[0]}): what is recognised there is inserted")
 
 
 def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
@@ -171,6 +177,7 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     )
     if "measures" in summary:
         click.echo(f"\n{measures_table(summary)}\n")
+    _print_silent(result.score, "recordings")
     _print_written(output)
 
 

@@ -4,9 +4,11 @@ Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, unpacked
@@ -15,6 +17,7 @@ from espnet_ext.work.files import atomic_write, unpacked
 # belong to the text.
 _BLANKS = " \t"
 _BLANK = re.compile("[ \t]")
+LONGEST_LINE = 256 << 20  # bytes; a gzipped file of some megabytes may hold a line of gigabytes
 
 
 @dataclass(frozen=True)
@@ -99,10 +102,12 @@ def text_lines(path: str | Path) -> Iterator[str]:
         raise InputError(f"{path}: is a folder, not a file: name the table itself") from None
 
 
-def _decoded(path: str | Path, file: Iterable[bytes]) -> Iterator[str]:
+def _decoded(path: str | Path, file: BinaryIO) -> Iterator[str]:
     blank: list[str] | None = []  # lines before the first that holds something; None: it was found
     # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a text.
-    for number, data in enumerate(file, start=1):
+    for number, data in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
+        if len(data) == LONGEST_LINE:
+            raise InputError(f"{path}: line {number} is longer than {LONGEST_LINE >> 20} MB: is this a text?")
         if number == 1 and data.startswith(b"\xef\xbb\xbf"):
             raise InputError(
                 f"{path}: begins with a byte-order mark, which would become part of the first id: delete it"

@@ -8,8 +8,8 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
-from espnet_ext.scoring.score import MUCH_WRITING, score_texts
-from espnet_ext.text.nbest import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
+from espnet_ext.scoring.score import MUCH_WRITING, SPELT_OTHERWISE, score_texts, spelt_otherwise
+from espnet_ext.text.nbest import NBest, distinct, one_line, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.work.files import refuse_input, unpacked
 
@@ -147,6 +147,8 @@ def with_references(
     """Give each list its reference; messages name where both come from."""
     lists, number = list(lists), re.compile(r"-\d+$")
     if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
+        if spelt_otherwise(missing[0], references):
+            raise InputError(f"{reference_name}: {_count(missing)} of {name} {SPELT_OTHERWISE}")
         cuts = {number.sub("", utterance) for utterance in missing} <= references.keys()
         why = (
             f"these are Lhotse's ids of cuts, and {reference_name} has those of recordings"
@@ -156,7 +158,7 @@ def with_references(
         raise InputError(f"{reference_name}: {_count(missing)} of {name} missing: {why}")
     if missing := sorted(references.keys() - {nbest.utt_id for nbest in lists}):
         raise InputError(f"{name}: {_count(missing)} of {reference_name} without N-best list: decode the whole set")
-    return [replace(nbest, ref=references[nbest.utt_id]) for nbest in lists]
+    return [replace(nbest, ref=one_line(references[nbest.utt_id])) for nbest in lists]
 
 
 def _count(ids: list[str]) -> str:

@@ -193,6 +193,8 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     pairs = list(zip(outcome.before, outcome.after, strict=True))
     changed = sum(old.hyps[0].text != new.hyps[0].text for old, new in pairs)
     lines.append(f"{len(pairs)} lists; the best hypothesis has changed in {changed} of them")
+    if silent := sum(not old.hyps[0].text and any(hyp.text for hyp in old.hyps) for old, _ in pairs):
+        lines.append(f"{silent} lists stay as they are: their best hypothesis has no words")
     if all(nbest.ref is not None for nbest in outcome.before) and any(nbest.ref for nbest in outcome.before):
         before, after = oracle_errors(outcome.before), oracle_errors(outcome.after, 1)
         words = sum(len(words_of_reference(nbest)) for nbest in outcome.before)

@@ -14,7 +14,7 @@ is the middle, in w, of the widest piece with the fewest errors: far from every 
 lie elsewhere.
 
 A hypothesis without words is not chosen from a list that has others: a language model finds nothing likelier than
-nothing.
+nothing. Where the first pass has it as the best, it stays the best: nothing was said, and no language model can tell.
 """
 
 import math
@@ -124,16 +124,18 @@ def combined(nbest: NBest, weights: Weights) -> np.ndarray:
 
 
 def with_words(nbest: NBest) -> NBest:
-    """Return the list without the hypotheses that may not be chosen: those without words, if others have some."""
-    return replace(nbest, hyps=tuple(hyp for hyp in nbest.hyps if hyp.text) or nbest.hyps)
+    """Return the list without the hypotheses that may not be chosen: those without words, unless one is the best."""
+    return replace(nbest, hyps=tuple(hyp for hyp in nbest.hyps if hyp.text) if nbest.hyps[0].text else nbest.hyps[:1])
 
 
 def rerank(nbest: NBest, weights: Weights) -> NBest:
     """Return the list in the order of the weighted sums, best first; equals keep their order.
 
-    Hypotheses without words are last.
+    Hypotheses without words are last. A list whose best has no words stays as it is.
     """
     check_weights(weights)
+    if not nbest.hyps[0].text:
+        return nbest
     totals = combined(nbest, weights)
     order = sorted(range(len(totals)), key=lambda index: (not nbest.hyps[index].text, -totals[index]))
     return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))

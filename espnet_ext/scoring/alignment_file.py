@@ -12,14 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring import error_rate
 from espnet_ext.scoring.error_rate import ErrorRate, Pair, align, count_pairs, mark
 from espnet_ext.scoring.score import Score, split_units
 
 _UTTERANCE = re.compile(r"id: \((.+)\)")
 _COUNTS = re.compile(r"Scores: \(#C #S #D #I\)" + r" ([0-9]{1,15})" * 4)
 _SPEAKER = re.compile(r"recording (\S+), speaker (.+?)( \(not in the reference\))?")
-_TOO_LONG = "(too long to align: "
 _ROWS = ("REF:", "HYP:", "EVAL:")
 
 
@@ -27,9 +25,8 @@ def alignment_blocks(score: Score) -> Iterator[str]:
     """Yield a block of text for each utterance of a score."""
     for key, counts in score.utterances.items():
         yield f"id: ({key})\nScores: (#C #S #D #I) {' '.join(map(str, counts.counts))}\n"
-        yield aligned_text(
-            split_units(score.reference[key], score.unit), split_units(score.hypothesis[key], score.unit)
-        )
+        pairs = align(split_units(score.reference[key], score.unit), split_units(score.hypothesis[key], score.unit))
+        yield format_alignment(pairs) + "\n"
 
 
 def speaker_blocks(pairs: Mapping[str, Mapping[str, tuple[Sequence[str], Sequence[str]]]]) -> Iterator[str]:
@@ -37,14 +34,7 @@ def speaker_blocks(pairs: Mapping[str, Mapping[str, tuple[Sequence[str], Sequenc
     for recording, speakers in pairs.items():
         for speaker, (real, heard) in speakers.items():
             yield f"recording {recording}, speaker {speaker}{'' if real else ' (not in the reference)'}\n"
-            yield aligned_text(real, heard)
-
-
-def aligned_text(reference: Sequence[str], hypothesis: Sequence[str]) -> str:
-    """Align two texts and return the rows of the alignment, with an empty line at the end."""
-    if len(reference) * len(hypothesis) > error_rate.MAX_ALIGNMENT_CELLS:
-        return f"{_TOO_LONG}{len(reference)} x {len(hypothesis)})\n\n"
-    return format_alignment(align(reference, hypothesis)) + "\n"
+            yield format_alignment(align(real, heard)) + "\n"
 
 
 def format_alignment(pairs: Iterable[Pair]) -> str:
@@ -97,13 +87,13 @@ class Aligned:
     Attributes:
         key: the utterance's id, or the recording's.
         speaker: None in a block of an utterance.
-        counts: of the block. None for a speaker whose words were too long to align: the file does not hold them.
-        pairs: tokens of reference and hypothesis, None for a gap; empty where they were too long to align.
+        counts: of the block.
+        pairs: tokens of reference and hypothesis, None for a gap.
     """
 
     key: str
     speaker: str | None
-    counts: ErrorRate | None
+    counts: ErrorRate
     pairs: tuple[Pair, ...]
 
 
@@ -149,8 +139,6 @@ def _block(lines: list[str], path: str, number: int) -> Aligned:
         key, speaker = match[1], match[2]
     else:
         raise InputError(f"{path}: line {number}: not the beginning of a block of an alignment: score again")
-    if len(body) == 1 and body[0].startswith(_TOO_LONG):
-        return Aligned(key, speaker, counts, ())
     if len(body) != len(_ROWS) or any(row.split(" ", 1)[0] != name for row, name in zip(body, _ROWS, strict=True)):
         raise InputError(f"{path}: line {number}: the block of {key} lacks a row of {' '.join(_ROWS)}: score again")
     pairs = _pairs(*(row[len(_ROWS[-1]) + 1 :] for row in body))

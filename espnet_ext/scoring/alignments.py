@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Pairs, cp_pairs, streams, tcp_pairs
-from espnet_ext.scoring.error_rate import Pair, align, check_alignable
+from espnet_ext.scoring.error_rate import Pair, align
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
 from espnet_ext.scoring.recordings import recognised_texts, recorded_turns
 from espnet_ext.scoring.score import check_ids, split_units
@@ -98,7 +98,7 @@ def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcript
         Aligned tokens by row; together they are all tokens of both files.
 
     Raises:
-        InputError: ids that are only in one of the files, a recording too long to align, or what the readers refuse.
+        InputError: ids that are only in one of the files, or what the readers refuse.
     """
     wholes: dict[str, list[Row]] = {}
     for row in rows:
@@ -111,7 +111,6 @@ def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcript
     found: Aligned = {}
     for whole, own in wholes.items():
         spoken, heard = [token for row in own for token in row.tokens], split(texts[whole])
-        check_alignable(len(spoken), len(heard), f"{hypothesis.path}: {whole}")
         found |= _cut(own, align(spoken, heard))
     return found
 

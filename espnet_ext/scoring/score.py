@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from unicodedata import normalize
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, align, count_errors, count_pairs
@@ -11,6 +12,7 @@ from espnet_ext.text.mixed_text import mixed_tokens
 UNITS = ("word", "char", "mixed")
 MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is worth a warning
 WHOLE = "All"  # the name of the whole if a score has parts, as in P1's tables
+SPELT_OTHERWISE = "looks the same here, but its accents are written otherwise (Unicode NFC and NFD): write both alike"
 NAMES = ("reference", "hypothesis", "utt2spk")  # of the tables, in messages
 
 
@@ -46,6 +48,11 @@ class Score:
     def sentence_error_rate(self) -> float:
         """The share of utterances with an error, as a fraction."""
         return sum(counts.errors > 0 for counts in self.utterances.values()) / len(self.utterances)
+
+    @property
+    def silent(self) -> list[str]:
+        """The utterances with an empty reference, or one that the rules leave empty."""
+        return [key for key, counts in self.utterances.items() if not counts.reference_length]
 
     @property
     def of_writing(self) -> int:
@@ -107,25 +114,22 @@ def score_texts(
     """Score transcripts by utterance id; ``names`` tell in messages where the three tables come from.
 
     ``utt2spk`` may hold more utterances than are scored. An empty hypothesis was recognised as silence: all words of
-    its reference are deletions.
+    its reference are deletions. All words that are recognised where the reference is empty are insertions.
 
     >>> score = score_texts({"u1": "one two", "u2": "three"}, {"u1": "one too", "u2": "three"})
     >>> score.total.rate, score.sentence_error_rate
     (0.3333333333333333, 0.5)
 
     Raises:
-        InputError: there is no utterance; an utterance is missing from the hypothesis, or is only there; its
-            reference is empty; it has no speaker in ``utt2spk``; an unknown unit.
+        InputError: there is no utterance; an utterance is missing from the hypothesis, or is only there; all
+            references are empty; an utterance has no speaker in ``utt2spk``; an unknown unit.
     """
     real, heard, speakers = names
     if not reference:
         raise InputError(f"{real}: there is no utterance to score")
     check_ids(reference, hypothesis, names[:2])
-    refuse(
-        [key for key, text in reference.items() if not split_units(text, unit)],
-        real,
-        "has an empty reference, or one that the rules leave empty: fix it, or take it out of both files",
-    )
+    if not any(split_units(text, unit) for text in reference.values()):
+        raise InputError(f"{real}: nothing is said in it, or the rules leave nothing: there is nothing to score")
     if utt2spk is not None:
         lost = [key for key in reference if not utt2spk.get(key)]
         refuse(lost, speakers, f"of {real} has no speaker: add it")
@@ -146,11 +150,23 @@ def check_ids(
         InputError: there are.
     """
     real, heard = dict.fromkeys(reference), dict.fromkeys(hypothesis)
-    missing = f"of {names[0]} is missing: recognise it, or write it without text"
-    refuse([key for key in real if key not in heard], names[1], missing, what)
+    lost = [key for key in real if key not in heard]
+    refuse([key for key in lost if spelt_otherwise(key, heard)], names[1], f"of {names[0]} {SPELT_OTHERWISE}", what)
+    refuse(lost, names[1], f"of {names[0]} is missing: recognise it, or write it without text", what)
     refuse(
         [key for key in heard if key not in real], names[1], f"is not in {names[0]}: is this another test set?", what
     )
+
+
+def spelt_otherwise(key: str, others: Iterable[str]) -> bool:
+    r"""Return whether an id is not among others, but is if composed accents (NFC) count as decomposed ones (NFD).
+
+    >>> spelt_otherwise("Jos\u00e9-1", ["Jose\u0301-1"]), spelt_otherwise("a", ["a"])
+    (True, False)
+    """
+    if key.isascii() or key in others:
+        return False
+    return normalize("NFD", key) in {normalize("NFD", other) for other in others}
 
 
 def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> None:

@@ -101,8 +101,7 @@ def score_speakers(
         names: of the two in messages.
 
     Raises:
-        InputError: there is no recording, or it has no words; a recording is in only one of the two, or has no
-            group.
+        InputError: there is no recording, or none has words; a recording is in only one of the two, or has no group.
     """
     real, heard = words_by_speaker(reference), words_by_speaker(hypothesis)
     _check_recordings(real, heard, groups, names)
@@ -144,7 +143,8 @@ def _check_recordings(
     if not real:
         raise InputError(f"{names[0]}: there is no recording to score")
     check_ids(real, heard, names, "recording")
-    refuse([key for key in real if not real[key]], names[0], "has no word: take it out of both files", "recording")
+    if not any(real.values()):
+        raise InputError(f"{names[0]}: nothing is said in it, or the rules leave nothing: there is nothing to score")
     if groups is not None:
         refuse([key for key in real if key not in groups], names[0], "has no group: add it", "recording")
 

@@ -8,10 +8,11 @@ others). :func:`espnet_ext.text.transcripts.read_transcripts` detects the format
   speakers, channels take their place.
 - RTTM: ``LEXEME recording channel start duration word type speaker confidence``; other lines are left out.
 - SegLST: a list of objects with ``session_id``, ``speaker``, ``words``, ``start_time`` and ``end_time``.
-- Whisper's and WhisperX's JSON (``segments``, with ``words`` or without, with ``speaker`` or without), that of the
-  pipelines of transformers (``chunks``), or a list of such objects, one per window. A window says ``start`` and ``end``
-  in seconds of the recording, or ``offset`` and ``duration`` if the times in it begin with it; and, where it is not the
-  file's name, ``recording``.
+- Whisper's and WhisperX's JSON (``segments``, with ``words`` or without, with ``speaker`` or without), the list of
+  segments alone (faster-whisper), that of whisper.cpp (``transcription``), that of the pipelines of transformers
+  (``chunks``), or a list of such objects, one per window. A window says ``start`` and ``end`` in seconds of the
+  recording, or ``offset`` and ``duration`` if the times in it begin with it; and, where it is not the file's name,
+  ``recording``.
 - NeMo's manifest: a JSON object per line with ``audio_filepath``, ``text`` and ``pred_text``.
 - Windows: ours, see :func:`espnet_ext.text.writing.write_hypotheses`.
 
@@ -30,15 +31,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import text_lines
+from espnet_ext.kaldi.tables import LONGEST_LINE, text_lines
 from espnet_ext.text.words import Segment, Span, divided
-from espnet_ext.work.files import parse_json
+from espnet_ext.work.files import parse_json, unpacked
 from espnet_ext.work.settings import Whole, fault
 
 CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
 IGNORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
 NO_SPEAKER = ("NA", "<NA>")
+PARTS = ("segments", "chunks", "transcription")  # keys of the segments of Whisper, transformers and whisper.cpp
 _LEAST, _MOST = 5, 8  # fields of a CTM
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
@@ -238,6 +240,8 @@ class Window:
 def read_whisper(path: Path) -> Iterator[Window]:
     """Read the JSON of Whisper, WhisperX or transformers: a window for each object."""
     content = load_json(path)
+    if is_segment_list(content):
+        content = {"segments": content}
     for number, item in enumerate(content if isinstance(content, list) else [content], start=1):
         where = f"{path}: entry {number}" if isinstance(content, list) else str(path)
         if not isinstance(item, dict):
@@ -250,9 +254,15 @@ def read_whisper(path: Path) -> Iterator[Window]:
             raise InputError(f"{where}: neither Whisper's JSON nor SegLST ({error}): fix it") from None
 
 
+def is_segment_list(content: Any) -> bool:
+    """Return whether JSON is a list of Whisper's segments, as faster-whisper gives them, without what is around it."""
+    first = content[0] if isinstance(content, list) and content else None
+    return isinstance(first, dict) and first.keys() >= {"start", "end", "text"} and not first.keys() & {*PARTS}
+
+
 def _whisper_window(item: Mapping[str, Any], name: str) -> Window:
     utterance = str(item.get("recording") or name)
-    parts = item["segments"] if "segments" in item else item["chunks"]
+    parts = item[next((name for name in PARTS if name in item), PARTS[0])]
     segments = [segment for part in parts for segment in _whisper_part(part, utterance)]
     if "offset" not in item and "duration" not in item:
         return Window(utterance, tuple(segments), _span(item.get("start"), item.get("end")))
@@ -274,6 +284,8 @@ def _whisper_part(part: Mapping[str, Any], recording: str) -> Iterator[Segment]:
     """Return the segments of one of Whisper's: one for each stretch of words of one speaker."""
     who = str(part.get("speaker") or "")
     start, end = part["timestamp"] if "timestamp" in part else (part.get("start"), part.get("end"))
+    if "offsets" in part:  # whisper.cpp's, in milliseconds
+        start, end = (part["offsets"][name] / 1000 for name in ("from", "to"))
     span = _span(start, end)
     begin, until = span or (0.0, math.inf)
     if not part.get("words"):
@@ -371,9 +383,14 @@ def read_subtitles(path: Path) -> Iterator[Segment]:
 
 def _whole(path: str | Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        with unpacked(path) as file:
+            data = file.read(LONGEST_LINE + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+    if len(data) > LONGEST_LINE:
+        raise InputError(f"{path}: more than {LONGEST_LINE >> 20} MB: is this a transcript? Split it")
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
 

@@ -3,6 +3,7 @@
 Kaldi text, trn and NeMo's manifests name utterances. The others say at what time of a recording something was said.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,6 +24,15 @@ OF_WORDS = (CTM, RTTM)
 AUTO = "auto"
 _SUFFIXES = {".trn": TRN, ".stm": STM, ".ctm": CTM, ".rttm": RTTM, ".srt": SRT, ".vtt": VTT, ".seglst": SEGLST}
 _JSON = (".json", ".jsonl")
+_JSON_BEGIN = re.compile(r'\s*([\[{]\s*$|\{\s*["}]|\[\s*[\[{"\]0-9-])')
+# What would pass for Kaldi text, and how it begins.
+_OTHERS = {
+    "XML or HTML": re.compile(r"\s*<[?!a-zA-Z]+[\s>]"),
+    "a TextGrid": re.compile(r"\s*File type\s*="),
+    "a table with a header": re.compile(
+        r"(start\tend\ttext|client_id\t|path[\t,]|[a-z_]+,[a-z_,]*(text|sentence|transcript))"
+    ),
+}
 _SAMPLE = 50  # lines that decide on a format
 
 
@@ -138,7 +148,7 @@ def detect_format(path: Path) -> str:
     Raises:
         InputError: no such file, it is empty, or JSON of another kind.
     """
-    suffix = path.suffix.lower()
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     if suffix in _JSON or _begins_like_json(path):
@@ -153,18 +163,21 @@ def detect_format(path: Path) -> str:
     for form, fits, times in ((STM, formats.is_stm, slice(3, 5)), (CTM, formats.is_ctm, slice(2, 4))):
         if lines and all(map(fits, lines)) and _are_times(lines, times):
             return form
-    return TRN if lines and all(map(formats.TRN_LINE.fullmatch, lines)) else KALDI
+    if lines and all(map(formats.TRN_LINE.fullmatch, lines)):
+        return TRN
+    if other := next((what for what, begin in _OTHERS.items() if begin.match(lines[0] if lines else "")), None):
+        raise InputError(f"{path}: {other}, which is not read: convert it to one of {', '.join(FORMATS)}")
+    return KALDI
 
 
 def _are_times(lines: list[str], places: slice) -> bool:
     """Return whether fields are times, and not numerals in Kaldi text, which has an id only once."""
     names = [line.split()[0] for line in lines]
-    return len(set(names)) < len(names) or any("." in field for line in lines for field in line.split()[places])
+    return len(set(names)) < len(names) or all(any("." in field for field in line.split()[places]) for line in lines)
 
 
 def _begins_like_json(path: Path) -> bool:
-    first = next(text_lines(path), "").lstrip()[:1]
-    return first in ("[", "{") and path.read_bytes().rstrip()[-1:] in (b"]", b"}")
+    return _JSON_BEGIN.match(next((line for line in text_lines(path) if line.strip()), "")) is not None
 
 
 def _json_format(path: Path) -> str:
@@ -174,9 +187,13 @@ def _json_format(path: Path) -> str:
     first = content[0] if isinstance(content, list) else content
     if not isinstance(first, dict):
         raise InputError(f"{path}: entry 1: not an object: write Whisper's JSON or SegLST")
-    for key, form in (("session_id", SEGLST), ("segments", WHISPER), ("chunks", WHISPER), ("audio_filepath", NEMO)):
+    for key, form in (("session_id", SEGLST), *((part, WHISPER) for part in formats.PARTS), ("audio_filepath", NEMO)):
         if key in first:
             return form
+    if formats.is_segment_list(content):
+        return WHISPER
+    if "utts" in first:
+        raise InputError(f"{path}: ESPnet1's data.json, which is not read: give ref.trn and hyp.trn of its scoring")
     if "window" in first and "recording" in first:
         return WINDOWS
     if isinstance(content, list):

@@ -44,8 +44,8 @@ def rerank(nbest: NBest, weight: float) -> NBest:
 
 
 def candidates(nbest: NBest) -> list[Hypothesis]:
-    """A hypothesis without words is not chosen from a list that has others."""
-    return [hyp for hyp in nbest.hyps if hyp.text] or list(nbest.hyps)
+    """A hypothesis without words is chosen where the first pass has it as the best, and only there."""
+    return [hyp for hyp in nbest.hyps if hyp.text] if nbest.hyps[0].text else [nbest.hyps[0]]
 
 
 WORDS = st.lists(st.sampled_from("AB"), max_size=4).map(" ".join)
@@ -275,8 +275,9 @@ def test_many_weights_end_where_no_single_one_helps(seed):
         assert low <= tuned.weights[name] <= high
 
 
-def test_without_words_is_not_chosen_unless_there_is_nothing_else():
-    nbest = one(("", -0.1, -0.1), ("B", -5.0, -9.0), ("A", -6.0, -8.0))
+def test_without_words_is_chosen_only_where_the_first_pass_has_it_as_the_best():
+    nbest = one(("B", -5.0, -9.0), ("", -0.1, -0.1), ("A", -6.0, -8.0))
     assert [hyp.text for hyp in rerank(nbest, 1.0).hyps] == ["B", "A", ""]
     assert error_curve([nbest], "lm").errors == (0, 1)
-    assert rerank(one(("", -1.0, -1.0)), 1.0).hyps[0].text == ""
+    silent = one(("", -30.0, -30.0), ("B", -0.1, -0.1))
+    assert rerank(silent, 1.0) == silent

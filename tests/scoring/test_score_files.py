@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring import error_rate
 from espnet_ext.scoring.alignment_file import (
-    Aligned,
     alignment_blocks,
     format_alignment,
     parse_alignment,
@@ -173,16 +171,6 @@ def test_speakers_of_a_recording():
     assert list(blocks) == ["ann", "bob", "eve"] and {block.key for block in blocks.values()} == {"r1"}
     assert blocks["ann"].pairs == (("one", "one"), ("two", None))
     assert blocks["eve"].counts == ErrorRate(0, 0, 0, 1)
-
-
-def test_what_is_too_long_is_not_aligned(monkeypatch):
-    monkeypatch.setattr(error_rate, "MAX_ALIGNMENT_CELLS", 3)
-    text = "".join(alignment_blocks(score_texts(REFERENCE, HYPOTHESIS)))
-    assert "(too long to align: 3 x 4)\n\n" in text
-    assert list(parse_alignment(StringIO(text))) == [
-        Aligned("al-1", None, ErrorRate(2, 1, 0, 1), ()),
-        Aligned("bo-1", None, ErrorRate(1, 0, 1, 0), (("five", None), ("six", "six"))),
-    ]
 
 
 GOOD = "id: (u)\nScores: (#C #S #D #I) 1 1 0 0\nREF:  a b\nHYP:  a c\nEVAL:   S\n\n"

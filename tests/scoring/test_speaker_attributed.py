@@ -119,7 +119,7 @@ def test_greedy_search_where_streams_are_long(monkeypatch):
         ([], [], "no recording to score"),
         (turns({"a": "x"}), turns({"a": "x"}, "s"), "hypothesis: recording r of reference is missing"),
         (turns({"a": "x"}), turns({"a": "x"}) + turns({"a": "x"}, "s"), "recording s is not in reference"),
-        ([Segment("r", "a", ())], turns({"a": "x"}), "reference: recording r has no word"),
+        ([Segment("r", "a", ())], turns({"a": "x"}), "reference: .*nothing to score"),
     ],
 )
 def test_refused(reference, hypothesis, message):
