@@ -54,7 +54,7 @@ def quiet(text: str) -> None:
 def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
     """No second pass chooses them, however likely they are."""
     lists = [replace(own, hyps=tuple(hyp for hyp in own.hyps if hyp.text)) for own in LISTS]
-    likely = [replace(own, hyps=(Hypothesis("", 50.0), *own.hyps)) for own in lists]
+    likely = [replace(own, hyps=(own.hyps[0], Hypothesis("", 50.0), *own.hyps[1:])) for own in lists]
     reports = [
         train_mwer(make_scorer("gpt2"), each, each, MwerLoss(1.0), SETTINGS, tmp_path / name, quiet)
         for name, each in (("without", lists), ("with", likely))
