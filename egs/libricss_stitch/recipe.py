@@ -23,7 +23,7 @@ from espnet_ext.multitalker.search_settings import DECODING, DecodingSettings, S
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
-from espnet_ext.recipe.steps import Step, run_jobs, run_steps
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of
 from espnet_ext.tables.schema import TRAIN
 from espnet_ext.text.windows import write_windows
@@ -38,6 +38,7 @@ FAR_FIELD = ("rir_scp", "noise_scp")  # options: Kaldi tables of room impulse re
 
 
 def data(run: Run) -> None:
+    say_what_is_left_out(run)
     if run.synthetic:
         kind = "librispeech" if sets.whisper(run) else "libricss"
         run_steps(asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"]))
@@ -270,6 +271,19 @@ def tables_of(options: Mapping[str, str]) -> str:
     return "1,2,3" if wanted == "all" and (whisper or lacks_libricss) else wanted
 
 
+def say_what_is_left_out(run: Run) -> None:
+    """Say that ``--table all`` has no Table 4, and why."""
+    if run.options["table"] == "all" and "4" not in {table.id for table in run.selected}:
+        reason = "Whisper cannot hear speakers who talk at once" if sets.whisper(run) else "it needs --libricss DIR"
+        show(f"Table 4 is left out: {reason}")
+
+
+def tables(run: Run) -> None:
+    """Make the tables; those of ``--table all`` that are left out are named again."""
+    asr.tables(run)
+    say_what_is_left_out(run)
+
+
 def variant(options: Mapping[str, str]) -> str:
     """The end of the folders' names of runs whose recogniser is another one."""
     whisper = options.get("recogniser") == sets.WHISPER  # its mixtures are others
@@ -287,6 +301,8 @@ def check(run: Run) -> None:
         if given:
             raise InputError(f"{given[0]} is for a recogniser that is trained: leave it out with --recogniser whisper")
         return
+    if run.synthetic and run.options["libricss"]:
+        raise InputError("--libricss needs --librispeech DIR: profiles are made of what its sessions play")
     if sets.speaker_model(run) and speaker_encoder(run)[0] == "d_vectors":
         raise InputError(
             f"--speaker_model: the recogniser {run.setting('recogniser')} hears speakers by Resemblyzer's network and "
@@ -305,9 +321,10 @@ RECIPE = Recipe(
         "speaker_model_config": "",
         "rir_scp": "",
         "noise_scp": "",
+        "clean_only": "false",
     },
     paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config", *FAR_FIELD),
-    choices={"recogniser": ("lstm", "conformer", sets.WHISPER)},
+    choices={"recogniser": ("lstm", "conformer", sets.WHISPER), "clean_only": ("true", "false")},
     variant=variant,
     tables_of=tables_of,
     check=check,
@@ -320,6 +337,6 @@ RECIPE = Recipe(
         "hypotheses": decoded(hypotheses),
         "training": decoded(stitchers.training),
         "stitching": decoded(stitchers.stitching),
-        "tables": asr.tables,
+        "tables": tables,
     },
 )

@@ -30,6 +30,7 @@ speaker_model=   # parameters of an ESPnet speaker model that makes the profiles
 speaker_model_config= # its config.yaml; the one beside the parameters if empty
 rir_scp=         # table of room impulse responses that are applied in training; none if empty
 noise_scp=       # table of noises that are added in training; none if empty
+clean_only=false # true: LibriSpeech without its parts called other; the test sets are clean anyway
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources

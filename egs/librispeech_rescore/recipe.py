@@ -1,12 +1,16 @@
 """The stages of run.sh: N-best lists by a first pass, language models trained to rescore them, and error rates."""
 
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora.librispeech import LM_TEXT
+from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.gpus import Make, run_side_by_side
+from espnet_ext.recipe.language_model import require_lm_text
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
@@ -28,18 +32,34 @@ ESPNET = "espnet"  # a value of --first_pass
 ADAPTATION = {"gpt2": "adapt_causal", "bert": "adapt_masked"}
 TRANSCRIPTS = ("ce_causal", "ce_masked")
 RULES = "librispeech"  # the normaliser of hypotheses and references, of Whisper's lists and in scoring
+MODELS = ("whisper", "gpt2", "bert")  # options: folders, or names on the hub
 HERE = Path(__file__).parent
+
+
+def all_train_parts(run: Run) -> list[str]:
+    """The parts that are trained on; an ESPnet model of the first pass learns from the first of them."""
+    return asr.without_other(run, run.sections["settings"]["train_parts"])
+
+
+def dev_sets(run: Run) -> list[str]:
+    """The parts on which weights are tuned."""
+    return asr.without_other(run, DEV_SETS)
+
+
+def test_sets(run: Run) -> list[str]:
+    """The parts that are rescored."""
+    return asr.without_other(run, TEST_SETS)
 
 
 def train_parts(run: Run) -> list[str]:
     """The parts that language models are trained on: not the one that an ESPnet model of the first pass has learnt."""
-    parts: list[str] = run.sections["settings"]["train_parts"]
+    parts = all_train_parts(run)
     return parts[1:] if run.options["first_pass"] == ESPNET else parts
 
 
 def list_parts(run: Run) -> list[str]:
     """The parts that have N-best lists."""
-    return [*train_parts(run), *DEV_SETS, *TEST_SETS]
+    return [*train_parts(run), *dev_sets(run), *test_sets(run)]
 
 
 def lists_of(run: Run, parts: Iterable[str]) -> list[Path]:
@@ -54,7 +74,7 @@ def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
 
 def corpus_parts(run: Run) -> list[str]:
     """The parts of LibriSpeech that are used."""
-    return [*run.sections["settings"]["train_parts"], *DEV_SETS, *TEST_SETS]
+    return [*all_train_parts(run), *dev_sets(run), *test_sets(run)]
 
 
 def data(run: Run) -> None:
@@ -81,8 +101,7 @@ def first_pass(run: Run) -> None:
 def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
     """N-best lists from a folder, with references, and each text once in a list."""
     for part, output in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
-        names = (part, f"{part}.jsonl", f"{part}.jsonl.gz")
-        source = next((folder / name for name in names if (folder / name).exists()), folder / f"{part}.jsonl")
+        source = lists_in(folder, part) or folder / f"{part}.jsonl"
         reference = run.datadir / part / "text"
         yield Step(
             name=f"lists of {part}",
@@ -93,6 +112,33 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
             inputs=[reference],
             outputs=[output],
         )
+
+
+def lists_in(folder: Path, part: str) -> Path | None:
+    """Where a folder holds the lists of a part, if it does; ESPnet's recipes write ``test_clean`` for test-clean."""
+    names = [f"{name}{end}" for name in (part, part.replace("-", "_")) for end in ("", ".jsonl", ".jsonl.gz")]
+    return next((folder / name for name in names if (folder / name).exists()), None)
+
+
+def lm_text(run: Run) -> Path:
+    """The text to which language models are adapted: the user's, or the one in the corpus."""
+    return run.path("lm_text") or run.corpus / LM_TEXT
+
+
+def check(run: Run) -> None:
+    """Refuse what would end the run after hours of work: lists or text that are missing, or nothing to train on."""
+    given, positions = run.path("nbest_lists"), run.options["positions"]
+    if positions and not re.fullmatch("[1-9][0-9]{0,8}", positions):
+        raise InputError(f"--positions takes a whole number from 1 on, not '{positions}'")
+    if not train_parts(run):
+        raise InputError("--first_pass espnet learns from all parts that --clean_only leaves: use --first_pass whisper")
+    if given and (missing := [part for part in list_parts(run) if not lists_in(given, part)]):
+        raise InputError(
+            f"--nbest_lists {given}: no lists of {', '.join(missing)}: each part needs {missing[0]} or "
+            f"{missing[0].replace('-', '_')}, an output folder of ESPnet, or such a name with .jsonl or .jsonl.gz"
+        )
+    if not run.synthetic and any(system.config for system in run.systems):
+        require_lm_text(lm_text(run))
 
 
 def convert(source: Path, reference: Path, output: Path) -> None:
@@ -110,9 +156,9 @@ def convert(source: Path, reference: Path, output: Path) -> None:
 def recognise(run: Run) -> Iterator[Step]:
     """Train an ESPnet model on the first training part, and decode all other parts."""
     settings, folder = run.sections["settings"], run.expdir / "asr"
-    part, size, average = settings["train_parts"][0], settings["asr_vocab_size"], settings["asr_average"]
+    part, size, average = all_train_parts(run)[0], settings["asr_vocab_size"], settings["asr_average"]
     tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
-    yield asr.combine_step(run, "dev", DEV_SETS)
+    yield asr.combine_step(run, "dev", dev_sets(run))
     yield asr.tokens_step(run, part, tokens, "bpe", size)
     yield asr.statistics_step(run, config, part, "dev", tokens, "bpe")
     yield asr.asr_train_step(run, folder, config, part, "dev", tokens, "bpe", 1)
@@ -207,7 +253,7 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
     from espnet_ext.rescore.training.small_models import make_language_model
 
     family, folder = name.partition("-")[0], adapted(run, name, seed)
-    text = run.path("lm_text") or run.corpus / "librispeech-lm-norm.txt.gz"
+    text = lm_text(run)
     model: Path | str = run.options[family] or name
     if run.sections["settings"]["make_lms"] and not run.options[family]:
         model = folder / "made"
@@ -218,7 +264,7 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
             arguments={"values": run.sections[family], "text": [text], "output": model, "seed": seed},
             outputs=[model / "config.json"],
         )
-    texts = {"texts": TextFiles(text=(text,)), "dev_texts": TextFiles(transcripts=texts_of(run, DEV_SETS))}
+    texts = {"texts": TextFiles(text=(text,)), "dev_texts": TextFiles(transcripts=texts_of(run, dev_sets(run)))}
     log, config = folder / "log" / "adapt.log", run.sections[ADAPTATION[family]]
     yield training_step(run, f"adapt {family} (seed {seed})", log, config, model, folder, seed, texts)
 
@@ -237,7 +283,7 @@ def training_step(
     from espnet_ext.rescore.training.lm_training import adapt_language_model
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
-    values = {**config, "lm": str(model), "seed": seed}
+    values = {**config, "lm": str(model), "seed": seed, **precision(run, "lists" in corpus)}
     return Step(
         name=name,
         log=log,
@@ -248,6 +294,12 @@ def training_step(
         outputs=[folder / "model"],
         resumes=folder,
     )
+
+
+def precision(run: Run, passes: bool) -> dict[str, Any]:
+    """Return what ``--amp`` and, for work on lists in ``passes``, ``--positions`` say; nothing where they are empty."""
+    amp, positions = run.options["amp"], run.options["positions"]
+    return ({"amp": amp == "true"} if amp else {}) | ({"positions": int(positions)} if positions and passes else {})
 
 
 def files_of_model(folder: Path) -> list[Path]:
@@ -269,10 +321,10 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     run.system_config(system)  # for people
     config, folder = system_config(run.sections, system), run.expdir / system.name / f"seed{seed}"
     parts = train_parts(run)
-    corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, DEV_SETS)}
+    corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, dev_sets(run))}
     like = run.own.like if run.own and system.name == run.own.name else system.config
     if like in TRANSCRIPTS:
-        texts, dev = texts_of(run, parts), texts_of(run, DEV_SETS)
+        texts, dev = texts_of(run, parts), texts_of(run, dev_sets(run))
         corpus = {"texts": TextFiles(transcripts=texts), "dev_texts": TextFiles(transcripts=dev)}
     model, log = adapted(run, config["lm"], seed) / "model", folder / "log" / "train.log"
     yield training_step(run, f"train {system.name}/seed{seed}", log, config, model, folder, seed, corpus)
@@ -285,7 +337,7 @@ def rescoring(run: Run) -> None:
 def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Rescore the test sets. The weight is tuned "on the corresponding development sets" (P3, section 4.2.2)."""
     folder = run.expdir / system.name / f"seed{seed}"
-    for part, dev in zip(TEST_SETS, DEV_SETS, strict=True):
+    for part, dev in zip(test_sets(run), dev_sets(run), strict=True):
         lists, dev_lists = lists_of(run, (part, dev))
         output = folder / "decode_default" / part
         if system.config:
@@ -311,7 +363,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         name=f"rescore {part} by {model.parent.relative_to(run.expdir)}",
         log=job.output / "log" / "rescore.log",
         function=rescore,
-        arguments={"job": job, "models": [LanguageModel(str(model), name)]},
+        arguments={"job": job, "models": [LanguageModel(str(model), name, **precision(run, True))]},
         free={"ngpu": run.ngpu},
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
@@ -328,7 +380,7 @@ def choose(lists: Path, depth: int | None, output: Path) -> None:
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, TEST_SETS, normaliser=RULES)])
+    run_jobs([asr.score_systems(run, test_sets(run), normaliser=RULES)])
     for system in run.systems:
         if system.kind == TRAIN:
             write_quantities(run.expdir / system.name)
@@ -366,9 +418,23 @@ def measure_latency(scorer: ScorerKind, output: Path, options: Mapping[str, Any]
 RECIPE = Recipe(
     corpus="librispeech",
     trained={"rescorer_config": Trained()},
-    options={"lm_text": "", "nbest_lists": "", "first_pass": "whisper", "whisper": "", "gpt2": "", "bert": ""},
+    options={
+        "lm_text": "",
+        "nbest_lists": "",
+        "first_pass": "whisper",
+        **dict.fromkeys(MODELS, ""),
+        "clean_only": "false",
+        "amp": "",
+        "positions": "",
+    },
     paths=("lm_text", "nbest_lists"),
-    choices={"first_pass": ("whisper", ESPNET)},
+    models=MODELS,
+    choices={
+        "first_pass": ("whisper", ESPNET),
+        "clean_only": ("true", "false"),
+        "amp": ("true", "false"),
+    },
+    check=check,
     variant=lambda options: options["first_pass"] if options["first_pass"] == ESPNET else "",
     stages={
         "data": data,

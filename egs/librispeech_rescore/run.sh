@@ -30,13 +30,16 @@ bert=            # folder or hub name of the masked language model; the scale's 
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
-nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder) or PART.jsonl[.gz] of each part
+nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder, test_clean for test-clean) or PART.jsonl[.gz]
+clean_only=false # true: LibriSpeech without its parts called other, in training and in testing
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
 ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
 parallel=        # conf/parallel/*.yaml or your own file: the first pass on a cluster
+amp=             # true|false: compute language models in bfloat16, in training and rescoring; the scale's own choice if empty
+positions=       # most tokens of a forward pass over lists: more are faster and take more memory; the default if empty
 # Folders
 expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
 datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty

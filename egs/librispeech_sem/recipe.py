@@ -5,8 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.language_model import train_language_model
+from espnet_ext.recipe.language_model import require_lm_text, train_language_model, uses_language_model
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -21,9 +22,35 @@ TEST_SETS = ("test-clean", "test-other")
 DEV_SETS = ("dev-clean", "dev-other")
 
 
+def train_parts(run: Run) -> list[str]:
+    """Return the parts that systems are trained on."""
+    return asr.without_other(run, run.sections["settings"]["train_parts"])
+
+
+def dev_sets(run: Run) -> list[str]:
+    """Return the parts on which trainings are watched."""
+    return asr.without_other(run, DEV_SETS)
+
+
+def test_sets(run: Run) -> list[str]:
+    """Return the parts that are decoded."""
+    return asr.without_other(run, TEST_SETS)
+
+
+def lm_text(run: Run) -> Path:
+    """Return the text of the language model: the user's, or the one in the corpus."""
+    return run.path("lm_text") or run.corpus / LM_TEXT
+
+
+def check(run: Run) -> None:
+    """Refuse rows whose decoding needs a language model for which there is no text."""
+    if not run.synthetic and uses_language_model(run):
+        require_lm_text(lm_text(run))
+
+
 def parts(run: Run) -> list[str]:
     """Return the parts of LibriSpeech that are used."""
-    return [*run.sections["settings"]["train_parts"], *DEV_SETS, *TEST_SETS]
+    return [*train_parts(run), *dev_sets(run), *test_sets(run)]
 
 
 def data(run: Run) -> None:
@@ -32,8 +59,8 @@ def data(run: Run) -> None:
     folders, names = [run.corpus / part for part in parts(run)], {part: part for part in parts(run)}
     run_steps(
         asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts(run)),
-        asr.combine_step(run, "train", run.sections["settings"]["train_parts"]),
-        asr.combine_step(run, "dev", DEV_SETS),
+        asr.combine_step(run, "train", train_parts(run)),
+        asr.combine_step(run, "dev", dev_sets(run)),
     )
 
 
@@ -49,8 +76,8 @@ def statistics(run: Run) -> None:
 
 
 def language_model(run: Run) -> None:
-    text = run.path("lm_text") or run.corpus / "librispeech-lm-norm.txt.gz"
-    run_jobs([train_language_model(run, text, "dev", asr.tokens_dir(run), run.sections["settings"]["token_type"])])
+    token_type = run.sections["settings"]["token_type"]
+    run_jobs([train_language_model(run, lm_text(run), "dev", asr.tokens_dir(run), token_type)])
 
 
 def planned(run: Run, config: Mapping[str, Any]) -> list[tuple[pretraining.Stage, Selection]]:
@@ -136,21 +163,22 @@ def training(run: Run) -> None:
 
 def decoding(run: Run) -> None:
     run.each_system(
-        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run)),
+        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, test_sets(run), asr.tokens_dir(run)),
         shards=True,
     )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, TEST_SETS)])
+    run_jobs([asr.score_systems(run, test_sets(run))])
 
 
 RECIPE = Recipe(
     corpus="librispeech",
     trained={"asr_config": Trained()},
-    options={"pretrain": "", "average": "", "lm_text": "", "lm_size": ""},
+    options={"pretrain": "", "average": "", "lm_text": "", "lm_size": "", "clean_only": "false"},
     paths=("lm_text",),
-    choices={"pretrain": ("true", "false"), "lm_size": ("small", "large")},
+    choices={"pretrain": ("true", "false"), "lm_size": ("small", "large"), "clean_only": ("true", "false")},
+    check=check,
     stages={
         "data": data,
         "tokens": tokens,

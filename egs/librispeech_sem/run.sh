@@ -25,6 +25,7 @@ stop_stage=8     # last stage to run
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
+clean_only=false # true: LibriSpeech without its parts called other, in training and in testing
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources

@@ -73,6 +73,15 @@ def check_gpu() -> str:
     return f"{build}; {f'{count} GPU visible' if count else 'no NVIDIA driver here, so work runs on the CPU'}"
 
 
+def check_whisper_gpu() -> str:
+    """Return where the library is that Whisper needs on a GPU, if there is one."""
+    import ctranslate2
+
+    from espnet_ext.whisper.model import load_cublas
+
+    return load_cublas() if ctranslate2.get_cuda_device_count() else "no NVIDIA GPU here, so Whisper runs on the CPU"
+
+
 def check_plugins() -> str:
     """Import all plugins and add them to ESPnet's registries."""
     import espnet_ext
@@ -158,6 +167,8 @@ def check_installation(wanted: Collection[str] = ()) -> int:
     """
     checks = [("python", check_python), ("bash", check_bash), *package_checks(wanted)]
     checks += [("plugins", check_plugins), ("forward pass", check_forward), ("GPU", check_gpu)]
+    if "whisper" in wanted:
+        checks.append(("Whisper on a GPU", check_whisper_gpu))
     if "stitch" in wanted:
         checks.append(("speaker encoder", check_speaker_encoder))
     if "mini" in wanted:

@@ -149,7 +149,7 @@ def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tu
     if missing:
         raise InputError(
             f"{root}: it has no {', '.join(missing)}: download them, or leave them out (--parts; in a recipe, "
-            "train_parts in conf/<scale>.yaml)"
+            "--clean_only true for those called other)"
         )
     return root, list(dict.fromkeys(parts))
 

@@ -3,11 +3,23 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step, show
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.text.lm_text import write_lengths, write_split_lengths, write_splits
 from espnet_ext.work.once import NOTE
+
+
+def require_lm_text(text: Path) -> None:
+    """Refuse a run whose text of the language model is missing, before hours of work that need it in the end."""
+    if not text.is_file():
+        raise InputError(f"{text}: no such file: download it (https://www.openslr.org/11), or name it with --lm_text")
+
+
+def uses_language_model(run: Run) -> bool:
+    """Tell whether a decoding of the run's rows uses a language model."""
+    return any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names)
 
 
 def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_type: str) -> Iterator[Step]:
@@ -17,7 +29,7 @@ def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_t
     ``lm`` is the config; that of ``lm_large`` goes over it with the setting ``lm_size: large``. Early stopping and the
     perplexity use the transcripts of ``valid``. Nothing is trained if no decoding of the run uses a language model.
     """
-    if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
+    if not uses_language_model(run):
         show("no decoding of these rows uses a language model")
         return
     folder, dev = run.lm, run.datadir / valid / "text"

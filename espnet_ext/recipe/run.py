@@ -50,6 +50,7 @@ class Recipe:
         instead: options for corpora in other layouts, one of which may be given in its place.
         options: the recipe's own options and their defaults.
         paths: those of them that are files or folders.
+        models: those that name a model: a folder, or one on the hub.
         choices: those that take one of a few values.
         needed: the paths that ``--scale full`` needs, besides ``corpus``.
         variant: ending of the names of a run's folders, for runs that must not share them; may be empty.
@@ -63,6 +64,7 @@ class Recipe:
     instead: Sequence[str] = ()
     options: Mapping[str, str] = EMPTY
     paths: Sequence[str] = ()
+    models: Sequence[str] = ()
     choices: Mapping[str, Sequence[str]] = EMPTY
     needed: Sequence[str] = ()
     variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
@@ -320,7 +322,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     selected = select(tables, tables_wanted, rows)
     tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
     corpus = options[recipe.corpus_given(options)]
-    if corpus and options["scale"] != "full":
+    if corpus:
         tag += f"-{Path(corpus).name}"
     run = Run(
         recipe=recipe,
@@ -338,16 +340,16 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
         if "," in str(path):
             raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
-    recipe.check(run)
     for name in recipe.all_paths:
         if options[name] and not os.path.exists(options[name]):
             raise InputError(f"--{name} {options[name]}: no such file or folder")
+    recipe.check(run)
     return run
 
 
 def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
     """Return a command line whose paths are their last names: results that are kept tell nobody's folders."""
-    for name in (*recipe.all_paths, "parallel", "expdir", "datadir"):
+    for name in (*recipe.all_paths, *recipe.models, "parallel", "expdir", "datadir"):
         if "/" in (path := given.get(name, "")):
             command = command.replace(path, Path(path).name)
     return command
@@ -378,6 +380,9 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
             raise InputError(f"--{both[0]} and --{both[1]} are two {what}: give one of them")
     for name in (*recipe.all_paths, "expdir", "datadir"):
         if options[name]:
+            options[name] = os.path.abspath(caller / options[name])
+    for name in recipe.models:
+        if options[name] and (caller / options[name]).exists():
             options[name] = os.path.abspath(caller / options[name])
     if name := options["parallel"]:
         found = [path.resolve() for each in (caller, folder, ROOT) if (path := each / name).is_file()]

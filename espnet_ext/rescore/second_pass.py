@@ -64,6 +64,7 @@ class LanguageModel:
         label: name of the scores that it adds.
         scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
         positions: most tokens of a forward pass; None for the default.
+        amp: compute in bfloat16, with parameters as they are.
     """
 
     path: str
@@ -73,6 +74,7 @@ class LanguageModel:
     casing: str | None = None
     dtype: str | None = None
     positions: int | None = None
+    amp: bool = False
 
     def load(self, ngpu: int = 0, log: Callable[[str], None] = print) -> ListScorer:
         """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU."""
@@ -81,7 +83,7 @@ class LanguageModel:
 
         device = device_for(ngpu)
         model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
-        model.budget = self.positions or model.budget
+        model.budget, model.amp = self.positions or model.budget, self.amp
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
             if warning := model.casing_warning(hyp.text for nbest in lists for hyp in nbest.hyps):

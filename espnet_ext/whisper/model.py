@@ -1,8 +1,10 @@
 """The network of faster-whisper: its weights, and models of ``transformers`` converted once for CTranslate2."""
 
+import ctypes
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ FRAMES_PER_SECOND = 100
 TRAINED_WINDOW = 30  # seconds that Whisper was trained on
 MOST_TOKENS = 224  # of a window: half of Whisper's 448 positions; the others hold the preceding text
 BUNDLED = "bundled"  # tiny.en, whose weights are in a package
+CUBLAS = "libcublas.so.12"  # which CTranslate2 opens by this name when it first computes on a GPU
 CONVERTED = "model.bin"  # CTranslate2's name for the weights
 
 
@@ -48,6 +51,8 @@ def load_whisper(
         ) from error
     if not (folder / "tokenizer.json").is_file():  # it would be fetched from the hub
         raise InputError(f"{folder / 'tokenizer.json'}: no such file: copy it from the model that was converted")
+    if device != "cpu":
+        load_cublas()
     set_random_seed(0)  # where its search fails, Whisper samples; threads of the model take the seed of this moment
     kind = compute_type or ("int8" if device == "cpu" else "float16")
     index = list(range(gpus(device))) if every_gpu else 0
@@ -55,6 +60,29 @@ def load_whisper(
         return WhisperModel(str(folder), device=device, device_index=index, compute_type=kind, cpu_threads=threads)
     except Exception as error:  # RuntimeError or ValueError from its C++, bare Exception from tokenizers
         raise InputError(f"{folder}: CTranslate2 cannot read it as a Whisper model ({error})") from None
+
+
+def load_cublas() -> str:
+    """Load CUDA 12's cuBLAS for CTranslate2; PyTorch's environment may bring another CUDA's, which it cannot use.
+
+    Taken is the system's, or else that of the package nvidia-cublas-cu12, whose folder no linker searches.
+
+    Returns:
+        Where it was found.
+    """
+    packages = find_spec("nvidia")
+    folders = [Path(path, "cublas", "lib") for path in (packages and packages.submodule_search_locations) or ()]
+    for place in ("", *(f"{folder}/" for folder in folders)):
+        try:
+            for name in (CUBLAS.replace("cublas", "cublasLt"), CUBLAS):  # the second needs the first
+                ctypes.CDLL(f"{place}{name}", ctypes.RTLD_GLOBAL)
+        except OSError:
+            continue
+        return f"{place}{CUBLAS}"
+    raise InputError(
+        f"Whisper on a GPU needs {CUBLAS} of CUDA 12, beside any other: pip install 'espnet_ext[whisper-gpu]', or use "
+        "the CPU (--ngpu 0)"
+    )
 
 
 load_once = keep_last(load_whisper)  # for workers, whose next shard has the same model

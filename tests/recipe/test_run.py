@@ -30,8 +30,9 @@ def fail(run):
 RECIPE = Recipe(
     corpus="librispeech",
     trained={"asr_config": Trained()},
-    options={"lm_text": "", "kind": "", "music": ""},
+    options={"lm_text": "", "kind": "", "music": "", "bert": ""},
     paths=("lm_text", "music"),
+    models=("bert",),
     choices={"kind": ("b", "c")},
     needed=("music",),
     variant=lambda options: options["kind"],
@@ -63,7 +64,8 @@ def toy(tmp_path, monkeypatch) -> Path:
     for name in ("path.sh", "cmd.sh"):
         shutil.copy(ROOT / "egs" / "librispeech_sem" / name, folder)
     options = "".join(f"{name}={value} # what {name} is\n" for name, value in COMMON.items())
-    own = "librispeech= # the corpus\nlm_text= # a text\nkind= # of recipe\nmusic=\nstage=1\nstop_stage=9 # last\n"
+    own = "librispeech= # the corpus\nlm_text= # a text\nkind= # of recipe\nmusic=\nbert=\n"
+    own += "stage=1\nstop_stage=9 # last\n"
     own += "asr_config= # a config\nname=mine # of its row\n"
     sources = "".join(f'. "$(dirname "$0")/{name}"\n' for name in ("path.sh", "cmd.sh", "../../utils/parse_options.sh"))
     stages = "run 1 data # the corpus\nrun 2 training # of nothing\necho reached\n"
@@ -99,7 +101,7 @@ def run(toy: Path, *options: str, folder: Path | None = None) -> subprocess.Comp
     [
         ({}, "mini"),
         ({"kind": "b", "librispeech": "digits"}, "mini-b-digits"),
-        ({"scale": "full", "librispeech": "LibriSpeech", "music": "musan"}, "full"),
+        ({"scale": "full", "librispeech": "LibriSpeech", "music": "musan"}, "full-LibriSpeech"),
     ],
 )
 def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prepared, tmp_path):
@@ -125,6 +127,9 @@ def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(prepared, to
     )
     assert found.corpus == caller / "corpus" and found.path("lm_text") == caller / "a.txt"
     assert found.path("music") is None
+    (caller / "bert").mkdir()
+    for given, taken in (("bert", str(caller / "bert")), ("bert-base-cased", "bert-base-cased")):
+        assert prepared(caller, bert=given).options["bert"] == taken
     assert found.expdir == caller / "exp" and found.datadir == tmp_path / "data"
     assert found.parallel == caller / "mine.yaml" and Path.cwd() == toy
     slurm = Path("conf/parallel/slurm.yaml")  # of all recipes, or else of this one

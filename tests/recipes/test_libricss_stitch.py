@@ -113,10 +113,11 @@ def test_table_1_alone_trains_nothing(smoke, tmp_path):
         (["--table", "7"], "no table '7'"),
         (["--recogniser", "rnn"], "--recogniser takes one of lstm|conformer|whisper"),
         (["--seed", "x"], "--seed takes whole numbers"),
-        (["--speaker_model", "/nowhere/x.pth"], "--speaker_model: there is no file /nowhere/x.pth"),
-        (["--speaker_model_config", "/nowhere/config.yaml"], "--speaker_model_config needs --speaker_model"),
+        (["--speaker_model", "/nowhere/x.pth"], "--speaker_model /nowhere/x.pth: no such file"),
+        (["--speaker_model_config", "conf/full.yaml"], "--speaker_model_config needs --speaker_model"),
         (["--recogniser", "whisper", "--table", "4"], "Table 4 is of speakers who talk at once"),
         (["--recogniser", "whisper", "--libricss", "."], "--libricss is for a recogniser that is trained"),
+        (["--libricss", "."], "--libricss needs --librispeech DIR"),
         (["--colour", "red"], "unknown option '--colour'"),
     ],
 )

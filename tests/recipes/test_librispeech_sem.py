@@ -126,6 +126,7 @@ def parameters(path: Path) -> dict[str, torch.Tensor]:
         (["--stage", "one"], r"--stage takes a whole number"),
         (["extra"], r"unexpected argument 'extra'"),
         (["--nj", "0"], r"--nj must be at least 1"),
+        (["--librispeech", ".", "--table", "5"], r"/librispeech-lm-norm.txt.gz: no such file.*--lm_text"),
         (["--seed", "1,x"], r"--seed takes whole numbers"),
         (["--parallel", "/no/such.yaml"], r"--parallel: there is no file"),
         (["--stage", "5"], r"is missing: run the earlier stages first"),

@@ -1,10 +1,12 @@
 """Whisper's N-best lists: scores against teacher forcing, shards done once, utterances longer than the window."""
 
+import ctypes
 import math
 import os
 import shutil
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.whisper import lists as module
 from espnet_ext.whisper import model as model_module
 from espnet_ext.whisper.lists import FirstPass, Whisper, combine, cut, decode_utterances, make_lists, plan
-from espnet_ext.whisper.model import RATE, converted
+from espnet_ext.whisper.model import RATE, converted, load_cublas, load_whisper
 from espnet_ext.work.settings import checked
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
@@ -253,3 +255,24 @@ def test_a_cut_is_where_it_is_quiet(quiet_at: int) -> None:
     samples[quiet_at - 5 : quiet_at + 5] *= 0.01
     first, _ = cut(samples, 80, quiet=6)
     assert abs(len(first) - quiet_at) <= 5
+
+
+def test_cublas_of_cuda_12_is_loaded_from_its_package(tmp_path, monkeypatch) -> None:
+    """A fake of the package, and a linker that has no CUDA 12 of its own; without the package, one line says so."""
+    folder, loaded = tmp_path / "cublas" / "lib", []
+
+    def linker(name: str, mode: int) -> None:
+        if not Path(name).is_file():
+            raise OSError(name)
+        loaded.append((Path(name).name, mode))
+
+    monkeypatch.setattr(ctypes, "CDLL", linker)
+    packages = SimpleNamespace(submodule_search_locations=[tmp_path])
+    monkeypatch.setattr(model_module, "find_spec", lambda name: packages)
+    with pytest.raises(InputError, match=r"libcublas.so.12 of CUDA 12.*whisper-gpu"):
+        load_whisper(device="cuda")
+    folder.mkdir(parents=True)
+    for name in ("libcublas.so.12", "libcublasLt.so.12"):
+        (folder / name).touch()
+    assert load_cublas() == str(folder / "libcublas.so.12")
+    assert loaded == [("libcublasLt.so.12", ctypes.RTLD_GLOBAL), ("libcublas.so.12", ctypes.RTLD_GLOBAL)]

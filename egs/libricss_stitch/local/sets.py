@@ -61,14 +61,18 @@ def test_sets(run: Run) -> list[str]:
 
 def parts(run: Run) -> list[str]:
     """The parts of LibriSpeech that are used."""
-    return [*settings(run)["train_parts"], "dev-clean", "test-clean"]
+    return [*train_parts(run), "dev-clean", "test-clean"]
+
+
+def train_parts(run: Run) -> list[str]:
+    """The parts of LibriSpeech that training mixtures are made of."""
+    return asr.without_other(run, settings(run)["train_parts"])
 
 
 def train_sources(run: Run) -> list[str]:
     """What training mixtures are made of: LibriSpeech's parts, and voices made of them if there are few speakers."""
-    chosen = settings(run)
-    voices = [f"voices-{part}" for part in chosen["train_parts"]] if chosen["speeds"] else []
-    return [*chosen["train_parts"], *voices]
+    voices = [f"voices-{part}" for part in train_parts(run)] if settings(run)["speeds"] else []
+    return [*train_parts(run), *voices]
 
 
 def sources(run: Run, name: str) -> list[str]:
@@ -144,8 +148,8 @@ def libricss_step(run: Run, corpus: Path) -> Step:
     Raises:
         InputError: the corpus or its enrolment list is not there.
     """
-    find_release(corpus)
-    enrolment = run.path("enrolment_list") or corpus / "speaker_enrollment" / ENROLMENT_LIST
+    release = find_release(corpus)
+    enrolment = run.path("enrolment_list") or release.parent / "speaker_enrollment" / ENROLMENT_LIST
     if not enrolment.is_file():
         raise InputError(f"{enrolment}: no such file: it is in LibriCSS's repository; name it with --enrolment_list")
     return Step(
@@ -158,7 +162,7 @@ def libricss_step(run: Run, corpus: Path) -> Step:
             "enrolment_list": enrolment,
             "skip_faulty": run.skip_faulty,
         },
-        depends=stamps(corpus),
+        depends=stamps(release),
         inputs=[enrolment],
         outputs=[folder(run, LIBRICSS) / "inventory"],
     )
@@ -182,7 +186,7 @@ def set_step(name: str, function: Callable, folder: Path, made: str, inputs: Seq
 def voices_steps(run: Run) -> Iterator[Step]:
     """More voices to learn from, for a corpus of few speakers: those of its training set at other speeds."""
     chosen = settings(run)
-    for part in chosen["train_parts"] if chosen["speeds"] else []:
+    for part in train_parts(run) if chosen["speeds"] else []:
         data, output = run.datadir / part, run.datadir / f"voices-{part}"
         files = [data / "text", data / "wav.scp"]
         options = {"data": str(data), "factors": chosen["speeds"], "output": str(output)}

@@ -73,7 +73,8 @@ def log_probs(
         inputs: the model's other inputs.
 
     Returns:
-        Natural logarithms, in float32 or a more exact type, (n,).
+        Natural logarithms, in float32 or a more exact type, (n,). None is above 0, in bfloat16 either: there a target's
+        logit is rounded as it is in the sum.
     """
     hidden, logits = states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)
@@ -83,8 +84,15 @@ def log_probs(
     layer = model.get_output_embeddings()
     weights = layer.weight.split(BLOCK)
     biases = [None] * len(weights) if layer.bias is None else layer.bias.split(BLOCK)
-    sums = [linear(hidden, *block).to(exact).logsumexp(dim=1) for block in zip(weights, biases, strict=True)]
     found = (hidden[indices].to(exact) * layer.weight[targets].to(exact)).sum(dim=1)
     if layer.bias is not None:
         found = found + layer.bias[targets]
+    sums = []
+    for number, block in enumerate(zip(weights, biases, strict=True)):
+        part = linear(hidden, *block)
+        sums.append(part.to(exact).logsumexp(dim=1))
+        if part.dtype != exact:
+            places = targets - number * BLOCK
+            inside = (places >= 0) & (places < part.shape[1])
+            found = torch.where(inside, part[indices, places.clamp(0, part.shape[1] - 1)].to(exact), found)
     return found - torch.stack(sums).logsumexp(dim=0)[indices]

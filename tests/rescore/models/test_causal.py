@@ -36,6 +36,17 @@ def test_a_score_is_the_sum_over_tokens_and_the_end(causal_model, monkeypatch):
         assert scores == pytest.approx([by_hand(model, tokenizer, text) for text in texts], abs=1e-4)
 
 
+@torch.no_grad()
+def test_no_log_probability_is_above_0_in_bfloat16(causal_model, monkeypatch):
+    """With logits as large as a confident model's, whose rounding is larger than what is left to 1."""
+    monkeypatch.setattr(vocabulary, "BLOCK", 7)
+    _, model, tokenizer = causal_model
+    model.get_output_embeddings().weight.mul_(100)
+    scorer = CausalScorer(model, tokenizer)
+    scorer.amp = True
+    assert max(terms.max().item() for terms, _ in map(scorer, scorer.chunks(LISTS))) <= 0
+
+
 def test_trees_are_taken_by_models_that_take_their_mask(causal_model):
     family, model, tokenizer = causal_model
     scorer = CausalScorer(model, tokenizer)
