@@ -156,18 +156,17 @@ def _print_written(output: Path | None) -> None:
 def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """Speaker-attributed error rates of one system.
 
-    SA-WER counts words only under the right speaker. Beside it stand cpWER, tcpWER (where all words have times),
-    ORC-WER and the error of speaker counting. A recording that a CTM does not name counts as silence.
+    SA-WER counts words only under the right speaker. Beside it stand cpWER, tcpWER (where all words have times)
+    and the error of speaker counting. A recording that a CTM does not name counts as silence.
     """
     from espnet_ext.scoring.score_files import measures_table
     from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 
-    result, summary = evaluate_speakers(ref, hyp, output, **options)
+    _, summary = evaluate_speakers(ref, hyp, output, **options)
     _print_rate("SA-WER", summary, f"words of {summary['utterances']} recordings")
     timed = summary.get("tcpwer")
     click.echo(
-        f"cpWER {summary['cpwer']['value']:.2f} %, ORC-WER{' at most' if result.orc_greedy else ''} "
-        f"{summary['orcwer']['value']:.2f} %, "
+        f"cpWER {summary['cpwer']['value']:.2f} %, "
         + (f"tcpWER {timed['value']:.2f} % (collar {timed['collar']:g} s)" if timed else NO_TIMES)
     )
     counting = summary["speaker_counting"]

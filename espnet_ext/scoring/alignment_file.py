@@ -15,10 +15,11 @@ from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ErrorRate, Pair, align, count_pairs, mark
 from espnet_ext.scoring.score import Score, split_units
 
-_UTTERANCE = re.compile(r"id: \((.+)\)")
-_COUNTS = re.compile(r"Scores: \(#C #S #D #I\)" + r" ([0-9]{1,15})" * 4)
-_SPEAKER = re.compile(r"recording (\S+), speaker (.+?)( \(not in the reference\))?")
-_ROWS = ("REF:", "HYP:", "EVAL:")
+_BLOCK = re.compile(
+    r"(?:id: \((.+)\)\nScores: \(#C #S #D #I\) ([0-9]{1,15}(?: [0-9]{1,15}){3})"
+    r"|recording (\S+), speaker (.+?)(?: \(not in the reference\))?)\n"
+    r"REF:(.*)\nHYP:(.*)\nEVAL: ?(.*)\n"
+)
 
 
 def alignment_blocks(score: Score) -> Iterator[str]:
@@ -117,38 +118,32 @@ def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Al
     >>> next(parse_alignment(text.splitlines(keepends=True))).pairs
     (('a', 'a'), (None, 'b'))
     """
-    lines: list[str] = []
+    block, start = "", 1
     for number, line in enumerate(text, start=1):
         if line != "\n":
-            lines.append(line.removesuffix("\n"))
-        elif lines:
-            yield _block(lines, name, number - len(lines))
-            lines = []
-    if lines:
-        raise InputError(f"{name}: breaks off in its last block: score again")
+            block += line
+            continue
+        if block:
+            yield _aligned(block, f"{name}: line {start}")
+        block, start = "", number + 1
+    if block:
+        raise InputError(f"{name}: line {start}: breaks off in its last block: score again")
 
 
-def _block(lines: list[str], path: str, number: int) -> Aligned:
-    """``number`` is the line on which the block begins."""
-    counts: ErrorRate | None = None
-    body = lines[1:]
-    if (match := _UTTERANCE.fullmatch(lines[0])) and body and (found := _COUNTS.fullmatch(body[0])):
-        key, speaker, counts = match[1], None, ErrorRate(*map(int, found.groups()))
-        body = body[1:]
-    elif match := _SPEAKER.fullmatch(lines[0]):
-        key, speaker = match[1], match[2]
-    else:
-        raise InputError(f"{path}: line {number}: not the beginning of a block of an alignment: score again")
-    if len(body) != len(_ROWS) or any(row.split(" ", 1)[0] != name for row, name in zip(body, _ROWS, strict=True)):
-        raise InputError(f"{path}: line {number}: the block of {key} lacks a row of {' '.join(_ROWS)}: score again")
-    pairs = _pairs(*(row[len(_ROWS[-1]) + 1 :] for row in body))
-    if pairs is None or (counts is not None and count_pairs(pairs) != counts):
-        raise InputError(f"{path}: line {number}: the rows of {key} do not fit each other or its scores: score again")
-    return Aligned(key, speaker, count_pairs(pairs), pairs)
+def _aligned(block: str, place: str) -> Aligned:
+    match = _BLOCK.fullmatch(block)
+    if match is None:
+        raise InputError(f"{place}: not a block of an alignment: score again")
+    key, counts, recording, speaker, *rows = match.groups()
+    found = ErrorRate(*map(int, counts.split())) if counts else None
+    pairs = _pairs(*rows)
+    if pairs is None or (found is not None and count_pairs(pairs) != found):
+        raise InputError(f"{place}: the rows do not fit each other or their scores: score again")
+    return Aligned(key or recording, speaker, count_pairs(pairs), pairs)
 
 
 def _pairs(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...] | None:
-    """Tokens by column; None where the rows do not fit. The mark in the same column says which asterisks are a gap."""
+    """Return the tokens by column; None where the rows do not fit. The mark tells a gap from asterisks."""
     upper, lower = reference.split(), hypothesis.split()
     if len(upper) != len(lower):
         return None

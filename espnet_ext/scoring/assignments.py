@@ -1,16 +1,12 @@
-"""Error rates that forgive the names of speakers: cpWER, tcpWER and ORC-WER of one recording.
+"""Error rates that forgive the names of speakers: cpWER and tcpWER of one recording.
 
 cpWER takes the one-to-one assignment of hypothesised to real speakers with the fewest errors (Watanabe et al., "CHiME-6
 challenge", 2020). tcpWER does so too, but a word can only be matched by one that was said at nearly the same time (von
 Neumann et al., "MeetEval", 2023). MeetEval aligns under that constraint; the assignment is found here, as MeetEval
-refuses more than 20 speakers. ORC-WER forgives speakers altogether: each utterance of the reference may stand in any
-stream. By dynamic programming that takes time in proportion to the product of the streams' lengths. Where that is too
-long MeetEval's greedy search gives an upper bound.
+refuses more than 20 speakers. Its own command counts ORC-WER.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,8 +14,6 @@ import numpy as np
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, align, count_errors, count_pairs
 from espnet_ext.text.words import Segment
 
-ORC_CELLS = 2_000_000  # words of the reference times lengths of the streams; about a second
-ORC_STREAMS = 10  # more are refused by MeetEval's commands
 COLLAR = 5.0  # seconds, as in the CHiME-7 and -8 challenges
 
 Said = Mapping[str, tuple[str, ...]]  # speaker -> words
@@ -115,53 +109,3 @@ def _timed_pairs(real: Sequence[Segment], heard: Sequence[Segment], collar: floa
 
     aligned = align_with_times(segments(real), segments(heard), collar=collar, style="seglst")
     return [(a and a["words"], b and b["words"]) for a, b in aligned]
-
-
-def orc_errors(utterances: Sequence[Segment], heard: Said) -> tuple[ErrorRate, bool]:
-    """Count the errors of one recording when each utterance may stand in any stream of the hypothesis (ORC-WER).
-
-    Args:
-        utterances: of the reference, in the order of their starts.
-
-    Returns:
-        The counts, and whether they are the least there are (otherwise an upper bound by greedy search).
-    """
-    spoken = [turn for turn in utterances if turn.words]
-    words = sum(len(turn.words) for turn in spoken)
-    if not heard:
-        return ErrorRate(0, 0, words, 0), True
-    exact = len(heard) <= ORC_STREAMS and words * math.prod(len(stream) + 1 for stream in heard.values()) <= ORC_CELLS
-    placed = _streams_of(spoken, heard, exact) if len(heard) <= ORC_STREAMS else _streams_of_many(spoken, heard)
-    joined: dict[str, list[str]] = {name: [] for name in heard}
-    for turn, name in zip(spoken, placed, strict=True):
-        joined[name] += turn.words
-    return sum((count_errors(joined[name], heard[name]) for name in heard), start=ZERO), exact or len(heard) == 1
-
-
-def _streams_of(utterances: Sequence[Segment], heard: Said, exact: bool) -> Sequence[str]:
-    """Find the stream of each utterance with the fewest errors, or few."""
-    from meeteval.wer import greedy_orc_word_error_rate, orc_word_error_rate
-
-    rate = orc_word_error_rate if exact else greedy_orc_word_error_rate
-    texts = {name: " ".join(said) for name, said in heard.items()}
-    return rate([" ".join(turn.words) for turn in utterances], texts, False, False).assignment
-
-
-def _streams_of_many(utterances: Sequence[Segment], heard: Said) -> list[str]:
-    """As :func:`_streams_of`, greedily, for more streams than MeetEval's commands accept."""
-    from meeteval.io.seglst import SegLST
-    from meeteval.wer.matching.greedy_combination_matching import greedy_combination_matching, initialize_assignment
-
-    said = [turn.words for turn in utterances]
-    number = {word: place for place, word in enumerate(dict.fromkeys(chain(*said, *heard.values())))}
-    spoken, recognised = ([[number[word] for word in words] for words in side] for side in (said, heard.values()))
-    segments = SegLST(
-        [
-            {"words": words, "speaker": turn.speaker, "segment_index": place}
-            for place, (turn, words) in enumerate(zip(utterances, spoken, strict=True))
-        ]
-    )
-    streams = SegLST([{"words": words, "speaker": place} for place, words in enumerate(recognised)])
-    _, placed = greedy_combination_matching(spoken, recognised, initialize_assignment(segments, streams, "cp"))
-    names = list(heard)
-    return [names[place] for place in placed]

@@ -1,4 +1,4 @@
-"""Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER, ORC-WER and speaker counting.
+"""Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER and speaker counting.
 
 SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each *identified* speaker with what that
 speaker said. Speakers are not permuted: the right words under the wrong name are deletions of one speaker and
@@ -15,7 +15,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import speaker_blocks
-from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, orc_errors, streams, tcp_pairs
+from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors, count_pairs
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import recorded_turns
@@ -34,22 +34,26 @@ class SpeakerScore:
     Attributes:
         score: SA-WER. Its utterances are whole recordings, its speakers the persons of the reference and hypothesis.
         pairs: the words of reference and hypothesis by recording and speaker.
-        unknown: by recording, the speakers of the hypothesis who are not in its reference.
-        cp, tcp, orc: counts of cpWER, tcpWER and ORC-WER, summed; tcpWER is None where words have no times.
-        collar: of tcpWER, in seconds.
-        orc_greedy: recordings whose ORC-WER is an upper bound.
-        counting: by recording, speakers who say a word: those missed count as deletions, those too many as insertions.
+        cp, tcp: counts of cpWER and tcpWER, summed; tcpWER is None where words have no times.
     """
 
     score: Score
     pairs: Pairs
-    unknown: Mapping[str, tuple[str, ...]]
     cp: ErrorRate
     tcp: ErrorRate | None
-    orc: ErrorRate
-    collar: float
-    orc_greedy: tuple[str, ...]
-    counting: Mapping[str, ErrorRate]
+
+    @property
+    def unknown(self) -> int:
+        """How many speakers of the hypothesis are not in the reference, summed over recordings."""
+        return sum(not real for own in self.pairs.values() for real, _ in own.values())
+
+    @property
+    def counting(self) -> dict[str, ErrorRate]:
+        """By recording, speakers who say a word: those missed count as deletions, those too many as insertions."""
+        return {
+            key: count_speakers(*(sum(map(bool, side)) for side in zip(*own.values(), strict=True)))
+            for key, own in self.pairs.items()
+        }
 
 
 def evaluate_speakers(
@@ -77,7 +81,7 @@ def evaluate_speakers(
     real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis, recognised=True), normaliser)
     names = str(reference), str(hypothesis)
     result = score_speakers(real, heard, groups=read_table(groups) if groups else None, collar=collar, names=names)
-    summary = summarise_speakers(result, normaliser=normaliser_called(normaliser)[1])
+    summary = summarise_speakers(result, normaliser=normaliser_called(normaliser)[1], collar=collar)
     if output:
         write_reports(output, result.score, summary, speaker_blocks(result.pairs))
     return result, summary
@@ -118,18 +122,11 @@ def score_speakers(
     spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
     has_times = all(turn.has_span for turn in (*reference, *hypothesis) if turn.words)
     timed = (tcp_pairs(streams(spoken[key]), streams(recognised[key]), collar) for key in real)
-    orc = {key: orc_errors(spoken[key], heard[key]) for key in real}
-    unknown = {key: tuple(sorted(heard[key].keys() - real[key].keys())) for key in real}
     return SpeakerScore(
         score=replace(_score(counts, real), parts=parts),
         pairs=pairs,
-        unknown={key: speakers for key, speakers in unknown.items() if speakers},
         cp=_sum(cp_errors(real[key], heard[key]) for key in real),
         tcp=_sum(map(count_pairs, chain(*(found.values() for found in timed)))) if has_times else None,
-        orc=_sum(counts for counts, _ in orc.values()),
-        collar=collar,
-        orc_greedy=tuple(key for key, (_, exact) in orc.items() if not exact),
-        counting={key: count_speakers(len(real[key]), len(heard[key])) for key in real},
     )
 
 
@@ -168,27 +165,25 @@ def count_speakers(real: int, heard: int) -> ErrorRate:
     return ErrorRate(min(real, heard), 0, max(0, real - heard), max(0, heard - real))
 
 
-def summarise_speakers(result: SpeakerScore, *, normaliser: str = NONE) -> dict[str, Any]:
+def summarise_speakers(result: SpeakerScore, *, normaliser: str = NONE, collar: float = COLLAR) -> dict[str, Any]:
     """Return the content of ``score.json``: SA-WER as the tables read it, and the other measures; rates in percent.
 
     The interval resamples whole recordings.
     """
     summary = summarise(result.score, normaliser=normaliser)
     summary["bootstrap"]["resample"] = "recording"
-    for name, rate in (("cpwer", result.cp), ("tcpwer", result.tcp), ("orcwer", result.orc)):
+    for name, rate in (("cpwer", result.cp), ("tcpwer", result.tcp)):
         if rate is not None:
             summary[name] = {"value": percent(rate.rate), "errors": rate.errors, "words": rate.reference_length}
     if result.tcp is not None:
-        summary["tcpwer"]["collar"] = result.collar
-    summary["orcwer"]["recordings_with_upper_bound"] = len(result.orc_greedy)
+        summary["tcpwer"]["collar"] = collar
     counting = _sum(result.counting.values())
-    summary["speaker_counting"] = {
-        "value": percent(counting.rate),
-        "speakers": counting.reference_length,
-        "found": counting.hypothesis_length,
-        "missed": counting.deletions,
-        "false_alarms": counting.insertions,
-        "recordings_with_wrong_number": sum(each.errors > 0 for each in result.counting.values()),
+    return summary | {
+        "speaker_counting": {
+            "value": percent(counting.rate),
+            "speakers": counting.reference_length,
+            "missed": counting.deletions,
+            "false_alarms": counting.insertions,
+        },
+        "unknown_speakers": result.unknown,
     }
-    summary["unknown_speakers"] = sum(map(len, result.unknown.values()))
-    return summary

@@ -192,5 +192,5 @@ GOOD = "id: (u)\nScores: (#C #S #D #I) 1 1 0 0\nREF:  a b\nHYP:  a c\nEVAL:   S\
 def test_what_scoring_did_not_write_is_refused(tmp_path, bad):
     path = tmp_path / "alignment.txt"
     path.write_text(GOOD + bad, encoding="utf-8")
-    with pytest.raises(InputError, match=r"alignment\.txt: (line 7|breaks off)"):
+    with pytest.raises(InputError, match=r"alignment\.txt: line 7: "):
         list(read_alignment(path))
