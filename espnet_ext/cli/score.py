@@ -162,7 +162,7 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     from espnet_ext.scoring.score_files import measures_table
     from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 
-    _, summary = evaluate_speakers(ref, hyp, output, **options)
+    result, summary = evaluate_speakers(ref, hyp, output, **options)
     _print_rate("SA-WER", summary, f"words of {summary['utterances']} recordings")
     timed = summary.get("tcpwer")
     click.echo(
