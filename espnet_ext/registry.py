@@ -48,19 +48,26 @@ PLUGINS = {
     "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
 }
 
-# The slots of ESPnet's models. ESPnet3 has copies of the dicts of the ASR task, which get the plugins too. The MT task
-# has its own dicts for encoders and decoders, and its own models.
+# ESPnet's tasks, and the slots of each that plugins fit into. Every task has its own dicts. ESPnet3 has copies of some,
+# in esp2_asr since release 202611, and in asr before.
 ASR_SLOTS = ("frontend", "specaug", "normalize", "model", "preencoder", "encoder", "postencoder", "decoder")
-MT_SLOTS = ("encoder", "decoder")
+_PARTS = tuple(slot for slot in ASR_SLOTS if slot != "model")
+_FEATURES = ("frontend", "specaug", "normalize")
+TASKS = {
+    "espnet2.tasks.asr": ASR_SLOTS,
+    "espnet3.systems.esp2_asr.task": ASR_SLOTS,
+    "espnet3.systems.asr.task": ASR_SLOTS,
+    "espnet2.tasks.s2t": _PARTS,
+    "espnet2.tasks.st": _PARTS,
+    "espnet2.tasks.slu": _PARTS,
+    "espnet2.tasks.s2t_ctc": (*_FEATURES, "encoder"),
+    "espnet2.tasks.asr_transducer": _FEATURES,
+    "espnet3.systems.esp2_asr.src.transducer_task": _FEATURES,
+    "espnet3.systems.asr.transducer_task": _FEATURES,
+    "espnet2.tasks.mt": ("encoder", "decoder"),
+}
 SLOTS = {
-    **{
-        slot: [
-            f"espnet2.tasks.asr:{slot}_choices",
-            f"espnet3.systems.esp2_asr.task:{slot}_choices",
-            *([f"espnet2.tasks.mt:{slot}_choices"] if slot in MT_SLOTS else []),
-        ]
-        for slot in ASR_SLOTS
-    },
+    **{slot: [f"{task}:{slot}_choices" for task, slots in TASKS.items() if slot in slots] for slot in ASR_SLOTS},
     "mt_model": ["espnet2.tasks.mt:model_choices"],
     "lm": ["espnet2.tasks.lm:lm_choices"],
     "optim": ["espnet2.tasks.abs_task:optim_classes"],
@@ -134,10 +141,19 @@ def _qualified(key: str, package: str) -> str:
     return f"{slot}{dot}{package}:{name}" if name else key
 
 
-def classes_of(target: str) -> tuple[dict[str, type], type | None]:
-    """Return one of ESPnet's dicts of a slot, and the base class of its values."""
-    choices = _load(target)
-    return (choices, None) if isinstance(choices, dict) else (choices.classes, choices.base_type)
+@cache
+def choices(slot: str) -> list[tuple[dict[str, type], type | None]]:
+    """Return ESPnet's dicts of a slot, that of the ASR task first, each with the base class of its values."""
+    found = []
+    for target in SLOTS[slot]:
+        try:
+            each = _load(target)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("espnet3."):  # a module of another release
+                continue
+            raise
+        found.append((each, None) if isinstance(each, dict) else (each.classes, each.base_type))
+    return found
 
 
 def _load(target: str) -> Any:
@@ -170,13 +186,7 @@ def _add(key: str, plugin: type, origin: str) -> None:
         )
     if name in RESERVED:
         raise InputError(f"plugin '{key}' of {origin}: in ESPnet the name '{name}' means no module: take another")
-    for target in SLOTS[slot]:
-        try:
-            classes, base = classes_of(target)
-        except ModuleNotFoundError as error:
-            if str(error.name).startswith("espnet3."):  # releases before 202611 have no such copy
-                continue
-            raise
+    for classes, base in choices(slot):
         present = classes.get(name)
         if present is plugin:
             continue

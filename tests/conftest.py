@@ -272,7 +272,9 @@ def make_training_data():
 
 @pytest.fixture(scope="session")
 def train_small():
-    """Return a function that trains on data by one of our commands, for a few updates; it gives the saved config.
+    """Return a function that trains on data by one of our commands, or of ESPnet's by our ``run``, for a few updates.
+
+    It gives the saved config.
 
     ``tables`` are those of the folder, with the names and types that ESPnet has for them; as ``make_training_data``
     writes them unless they are given.
@@ -299,7 +301,10 @@ def train_small():
                 words += [f"--{part}_data_path_and_name_and_type", str(data / table)]
             for shape in shapes:
                 words += [f"--{part}_shape_file", str(data / shape)]
-        importlib.import_module(f"espnet_ext.bin.{command}").main(words)
+        if "." in command:
+            importlib.import_module("espnet_ext.bin.run").main([command, *words])
+        else:
+            importlib.import_module(f"espnet_ext.bin.{command}").main(words)
         return yaml.safe_load((output / "config.yaml").read_text())
 
     return train

@@ -10,7 +10,7 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.registry import SLOTS, classes_of
+from espnet_ext.registry import SLOTS, choices
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 @pytest.fixture
 def own_model():
     """The module; ESPnet's registries are left as they were."""
-    tables = [classes_of(target)[0] for slot in SLOTS for target in SLOTS[slot]]
+    tables = [classes for slot in SLOTS for classes, _ in choices(slot)]
     before = [dict(table) for table in tables]
     spec = spec_from_file_location("own_model", EXAMPLES / "own_model.py")
     module = module_from_spec(spec)

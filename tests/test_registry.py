@@ -16,7 +16,7 @@ from espnet2.bin.asr_inference import Speech2Text
 
 import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.registry import ASR_SLOTS, MT_SLOTS, PLUGINS, SLOTS, classes_of
+from espnet_ext.registry import PLUGINS, SLOTS, choices
 
 RATE = 16000
 WORDS = {"HIGH": 2500.0, "LOW": 300.0, "MID": 900.0}
@@ -41,9 +41,23 @@ class NoEncoder(torch.nn.Module):
 """
 
 
+SYSTEM = {
+    "frontend": "power_mel",
+    "frontend_conf": {"n_mels": 40},
+    "normalize": "sem_global_mvn",
+    "normalize_conf": {"eta_min": -60.0},
+    "encoder": "blstm_maxpool",
+    "encoder_conf": {"num_layers": 3, "hidden_size": 8},
+    "decoder": "rnn",
+    "decoder_conf": {"hidden_size": 8, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}},
+    "model_conf": {"ctc_weight": 0.5},
+    "token_type": "word",
+}
+
+
 def tables_of(slot: str) -> list[dict[str, type]]:
     """ESPnet's dicts of a slot."""
-    return [classes_of(target)[0] for target in SLOTS[slot]]
+    return [classes for classes, _ in choices(slot)]
 
 
 @pytest.fixture(autouse=True)
@@ -84,20 +98,8 @@ def data(tmp_path_factory, make_training_data) -> Path:
 @pytest.fixture(scope="module")
 def train(data, train_small):
     """Return a function that trains our plugins, changed by its arguments, for a few steps."""
-    config = {
-        "frontend": "power_mel",
-        "frontend_conf": {"n_mels": 40},
-        "normalize": "sem_global_mvn",
-        "normalize_conf": {"eta_min": -60.0},
-        "encoder": "blstm_maxpool",
-        "encoder_conf": {"num_layers": 3, "hidden_size": 8},
-        "decoder": "rnn",
-        "decoder_conf": {"hidden_size": 8, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}},
-        "model_conf": {"ctc_weight": 0.5},
-        "token_type": "word",
-    }
     stats = ("--normalize_conf", f"stats_file={data / 'feats_stats.npz'}")
-    return lambda output, **changes: train_small(data, output, config | changes, *stats)
+    return lambda output, **changes: train_small(data, output, SYSTEM | changes, *stats)
 
 
 @pytest.fixture(scope="module")
@@ -115,16 +117,12 @@ def test_importing_the_package_is_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_all_plugins_are_in_espnet2_and_espnet3():
+def test_all_plugins_are_in_all_tasks_that_take_them():
     espnet_ext.register()
     assert {"frontend.power_mel", "normalize.sem_global_mvn", "normalize.dropout_global_mvn"} <= set(PLUGINS)
     for key, target in PLUGINS.items():
         slot, name = key.split(".")
         module, cls = target.split(":")
-        if slot in ASR_SLOTS:
-            homes = [target.split(":")[0] for target in SLOTS[slot]]
-            mt = ["espnet2.tasks.mt"] if slot in MT_SLOTS else []
-            assert homes == ["espnet2.tasks.asr", "espnet3.systems.esp2_asr.task", *mt]
         for table in tables_of(slot):
             assert table[name] is getattr(import_module(module), cls)
 
@@ -175,6 +173,62 @@ def test_decodes_through_espnets_speech2text(trained, data):
     assert np.isfinite(float(hypothesis.score))
     # masking is off: a second time is the same
     assert recogniser(speech)[0][3].score == hypothesis.score
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        ("espnet2.bin.slu_train", {}),
+        # its loss is in a package that pip does not bring: the model is built, and no more
+        (
+            "espnet2.bin.asr_transducer_train",
+            {
+                "encoder": None,
+                "encoder_conf": {
+                    "body_conf": [
+                        {"block_type": "conformer", "hidden_size": 8, "linear_size": 8, "conv_mod_kernel_size": 3}
+                    ]
+                },
+                "decoder_conf": {"hidden_size": 8},
+                "model_conf": {},
+                "dry_run": True,
+            },
+        ),
+    ],
+)
+def test_other_tasks_of_espnet(data, train_small, tmp_path, command, changes):
+    """``python -m espnet_ext.bin.run``, with Small Energy Masking."""
+    espnet_ext.register()
+    config = SYSTEM | changes
+    config = {key: value for key, value in config.items() if value is not None}
+    saved = train_small(
+        data, tmp_path, config, f"--normalize_conf=stats_file={data / 'feats_stats.npz'}", command=command
+    )
+    assert saved["normalize"] == "sem_global_mvn" and (saved["dry_run"] or (tmp_path / "valid.loss.ave.pth").exists())
+
+
+def test_file_of_espnet3_and_what_it_spawns(tmp_path):
+    """``python -m espnet_ext.bin.run run.py``: spawned processes have the plugins, and what the file defines."""
+    (tmp_path / "helper.py").write_text("NAME = 'sem_global_mvn'\n")
+    (tmp_path / "run.py").write_text(
+        "import sys\nfrom concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\nfrom helper import NAME\n"
+        "def has(name):\n    from espnet3.systems.esp2_asr.task import normalize_choices\n"
+        "    return name in normalize_choices.classes\n"
+        "if __name__ == '__main__':\n    with ProcessPoolExecutor(1, get_context('spawn')) as pool:\n"
+        "        print(sys.argv[1:], has(NAME), list(pool.map(has, [NAME, 'other'])))\n"
+    )
+    command = [sys.executable, "-m", "espnet_ext.bin.run", str(tmp_path / "run.py"), "--stages", "all"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "['--stages', 'all'] True [True, False]\n", done.stderr
+
+
+@pytest.mark.parametrize("wrong", [[], ["absent.py"], ["espnet2.bin.absent"], ["absent.absent"]])
+def test_run_refuses_what_is_not_there(wrong):
+    from espnet_ext.bin import run
+
+    with pytest.raises(InputError, match=wrong[0] if wrong else "name"):
+        run.main(wrong)
 
 
 def test_third_party_package_trains_and_decodes(train, tmp_path, monkeypatch):

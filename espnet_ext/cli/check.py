@@ -26,4 +26,4 @@ def plugins() -> None:
 
     for key, package in packages().items():
         slot, _, name = key.partition(".")
-        click.echo(f"{slot + ':':<11} {name:<22} {package}")
+        click.echo(f"{slot.removeprefix('mt_') + ':':<11} {name:<22} {package}")

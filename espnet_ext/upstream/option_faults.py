@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
-from espnet_ext.registry import OTHER_SLOTS, SLOT_KEYS, SLOTS, classes_of
+from espnet_ext.registry import OTHER_SLOTS, SLOT_KEYS, SLOTS, choices
 
 BUILDERS = ("build_model", "build_optimizers")
 KEYS = (*SLOT_KEYS, "optim")
@@ -66,8 +66,7 @@ def unfit(found: type, option: str, value: Any) -> str | None:
 
 def _class(key: str, name: str) -> type | None:
     for slot in (key, OTHER_SLOTS.get(key, key)):
-        for target in SLOTS.get(slot, [])[:1]:
-            classes, _ = classes_of(target)
+        for classes, _ in choices(slot)[:1] if slot in SLOTS else []:
             if name in classes:
                 return classes[name]
     return None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from espnet_ext.registry import SLOTS, classes_of
+from espnet_ext.registry import SLOTS, choices
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "D", "E", "<sos/eos>"]
 MODEL = {
@@ -27,7 +27,7 @@ SEARCH = {"beam_size": 3, "ctc_weight": 0.4, "lm_weight": 0.3, "prior_weight": 0
 def elsewhere(tmp_path_factory, monkeypatch):
     """A cache of the test's own; ESPnet's registries are left as they were."""
     monkeypatch.setenv("ESPNET_EXT_CACHE", str(tmp_path_factory.mktemp("cache")))
-    tables = [classes_of(target)[0] for slot in SLOTS for target in SLOTS[slot]]
+    tables = [classes for slot in SLOTS for classes, _ in choices(slot)]
     before = [dict(table) for table in tables]
     yield
     for table, contents in zip(tables, before, strict=True):

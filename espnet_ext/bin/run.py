@@ -1,0 +1,53 @@
+"""Any command of ESPnet, or the ``run.py`` of an ESPnet3 recipe, with the plugins of espnet_ext and of third parties::
+
+python -m espnet_ext.bin.run espnet2.bin.asr_transducer_train --config conf/train.yaml ...
+python -m espnet_ext.bin.run run.py --stages train --training_config conf/training.yaml
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_module
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.with_plugins import with_plugins
+
+FILE = "ESPNET_EXT_RUN_FILE"  # environment variable by which a spawned process knows the file that runs
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the module or file that the first of ``words`` (the command line) names; the others are its own."""
+    sys.argv = list(sys.argv[1:] if words is None else words)
+    if not sys.argv:
+        raise InputError(
+            "name what to run: python -m espnet_ext.bin.run espnet2.bin.st_train OPTIONS, or run.py OPTIONS"
+        )
+    if sys.argv[0].endswith(".py"):
+        _run_file(Path(sys.argv[0]))
+        return
+    try:
+        found = find_spec(sys.argv[0])
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise InputError(f"{sys.argv[0]}: no such module, such as espnet2.bin.st_train, nor a file that ends in .py")
+    # This module stays the program, so that processes which ESPnet spawns import it, and with it the plugins.
+    run_module(sys.argv[0], run_name="__main__")
+
+
+def _run_file(path: Path) -> None:
+    """Run a file's code in this module, where spawned processes look for what it defines."""
+    if not path.is_file():
+        raise InputError(f"{path} does not exist")
+    path = path.resolve()
+    os.environ[FILE] = str(path)
+    sys.path.insert(0, str(path.parent))
+    globals()["__file__"] = str(path)
+    exec(compile(path.read_bytes(), path, "exec"), globals())
+
+
+with_plugins(main, __name__)
+if __name__ == "__mp_main__" and FILE in os.environ:
+    _run_file(Path(os.environ[FILE]))
