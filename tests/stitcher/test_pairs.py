@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_windows import windows
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
@@ -17,14 +18,6 @@ from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import write_hypotheses, write_segments
-
-
-def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[Segment]:
-    windowing = Windowing(16.0, overlap)
-    return [
-        Segment("r", speaker, tuple(text.split()), *windowing.span(index), window=index)
-        for index, text in enumerate(texts)
-    ]
 
 
 def test_serialised():
@@ -59,13 +52,6 @@ def serialise(texts: list[str]) -> list[str]:
     return tokens
 
 
-def test_serialised_stitchers_take_any_overlap_but_alignment_does_not():
-    for overlap in (0.0, 0.25):
-        assert serialise_windows(windows("A", "B", overlap=overlap), "wco_wce") == (("<wco>", "A", "<wce>", "B"),)
-        with pytest.raises(InputError, match="overlap by less than half"):
-            serialise_windows(windows("A", "B", overlap=overlap), "alignment")
-
-
 def test_examples():
     grouped = group_by_speaker([*windows("A B", "B"), *windows("", "", speaker="b"), *windows("", "X", speaker="c")])
     turns = [
@@ -75,12 +61,6 @@ def test_examples():
     ]
     examples = stitch_examples(grouped, "wc", turns)
     assert [(example.id, example.target) for example in examples] == [("r--a", ("A", "B")), ("r--c", ())]
-
-
-def test_ids_that_join_to_the_same_id_are_refused():
-    heard = [Segment(*names, ("A",), 0.0, 16.0, window=0) for names in (("r--a", "b"), ("r", "a--b"))]
-    with pytest.raises(InputError, match="have the same id r--a--b: rename a recording or a speaker"):
-        stitch_examples(group_by_speaker(heard), "wc", [])
 
 
 def make(folder, heard: list[Segment], style: str, *words: str) -> Path:
@@ -105,8 +85,19 @@ def test_text_of_a_stitcher(tmp_path, capsys):
 def test_a_speaker_who_was_heard_but_said_nothing_has_a_symbol_to_write(tmp_path):
     out = make(tmp_path, [*windows("A B"), *windows("B", speaker="b")], "wc", "A", "B")
     assert read_table(out / "text") == {"r--a": "A B", "r--b": "<gap>"}
-    with pytest.raises(InputError, match="nobody was heard in any window"):
-        make(tmp_path, [Segment("r", "", (), 0.0, 16.0, window=0)], "wc", "A", "B")
+
+
+@pytest.mark.parametrize(
+    ("style", "heard", "place"),
+    [
+        ("alignment", windows("A", "B", overlap=0.25), "less than half"),
+        ("wc", [Segment(*names, ("A",), 0.0, 16.0, window=0) for names in (("r--a", "b"), ("r", "a--b"))], "r--a--b"),
+        ("wc", [Segment("r", "", (), 0.0, 16.0, window=0)], "nobody"),
+    ],
+)
+def test_windows_that_make_no_pairs_are_refused(tmp_path, style, heard, place):
+    with pytest.raises(InputError, match=place):
+        make(tmp_path, heard, style, "A", "B")
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.25, 0.5])

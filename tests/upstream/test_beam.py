@@ -1,6 +1,5 @@
 """A beam as wide as the vocabulary or wider, which is ESPnet's default for a model of few tokens."""
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +15,14 @@ BLOCK = {"num_blocks": 1, "attention_heads": 2, "linear_units": 8}
 
 
 @pytest.fixture(scope="module")
-def merging_model(tmp_path_factory) -> Path:
+def merging_model(build_model, tmp_path_factory) -> Path:
     """The folder of a random model that rewrites texts of six tokens."""
     folder = tmp_path_factory.mktemp("mt")
-    settings = {
-        "token_list": TOKENS,
-        "src_token_list": TOKENS,
-        "token_type": "word",
-        "frontend_conf": {"embed_dim": 8},
-        "encoder": "transformer",
-        "encoder_conf": {**BLOCK, "output_size": 8, "input_layer": None},
-        "decoder": "transformer",
-        "decoder_conf": BLOCK,
-        "model_conf": {"report_bleu": False},
-    }
-    config = MTTask.get_default_config() | settings
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    torch.manual_seed(1)
-    torch.save(MTTask.build_model(argparse.Namespace(**config)).state_dict(), folder / "model.pth")
+    settings = {"token_list": TOKENS, "src_token_list": TOKENS, "token_type": "word", "frontend_conf": {"embed_dim": 8}}
+    settings |= {"encoder": "transformer", "encoder_conf": {**BLOCK, "output_size": 8, "input_layer": None}}
+    settings |= {"decoder": "transformer", "decoder_conf": BLOCK, "model_conf": {"report_bleu": False}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(MTTask.get_default_config() | settings))
+    torch.save(build_model(MTTask, **settings).state_dict(), folder / "model.pth")
     return folder
 
 

@@ -7,9 +7,10 @@ import pickle
 import pytest
 import torch
 import yaml
+from espnet2.tasks.asr import ASRTask
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.checkpoint import check_checkpoint, check_model, check_values
+from espnet_ext.upstream.checkpoint import check_checkpoint, check_model, check_values, load_strictly
 
 
 def make(width: int = 3, layers: int = 1) -> torch.nn.Module:
@@ -24,24 +25,16 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize("wrap", [lambda state: state, lambda s: {"module": s}, lambda s: {"state_dict": s}])
-def test_a_checkpoint_that_fits(path, wrap):
-    torch.save(wrap(make().state_dict()), path)
-    check_checkpoint(path, make())
-
-
-def test_missing_and_unexpected_and_other_shapes_are_counted_and_named(path):
-    state = make(layers=6).state_dict()
-    torch.save(state, path)
-    with pytest.raises(InputError) as caught:
-        check_checkpoint(path, make(layers=4))
-    assert "4 unexpected (4.weight, 4.bias, 5.weight, ...)" in str(caught.value)
-    assert str(caught.value).startswith(f"{path}: does not fit its config (9 parameters and buffers): ")
-    with pytest.raises(InputError, match=r"2 missing \(6.weight, 6.bias\): "):
-        check_checkpoint(path, make(layers=7))
-    torch.save(make(width=4).state_dict(), path)
-    message = r"3 of another shape \(mean \(4,\) instead of \(3,\), 0.weight \(4, 4\) instead of \(3, 3\), "
-    with pytest.raises(InputError, match=message):
-        check_checkpoint(path, make())
+def test_a_checkpoint_that_fits_and_names_of_what_does_not(path, wrap):
+    torch.save(wrap(make(layers=6).state_dict()), path)
+    check_checkpoint(path, make(layers=6))
+    for model, named in (
+        (make(layers=4), r"4 unexpected \(4.weight, 4.bias, 5.weight, ...\)"),
+        (make(layers=7), r"2 missing \(6.weight, 6.bias\)"),
+        (make(4, 6), r"13 of another shape \(mean \(3,\) instead of \(4,\), 0.weight"),
+    ):
+        with pytest.raises(InputError, match=f"^{path}: .*{named}"):
+            check_checkpoint(path, model)
 
 
 class Evil:
@@ -50,25 +43,19 @@ class Evil:
 
 
 def test_files_that_are_no_safe_checkpoint(path, capsys):
-    with pytest.raises(InputError, match="model.pth: no such file"):
-        check_checkpoint(path, make())
-    torch.save(make().state_dict(), path)
-    path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(InputError, match="model.pth: not a checkpoint that loads safely"):
-        check_checkpoint(path, make())
-    path.write_bytes(b"")
-    with pytest.raises(InputError, match="model.pth: not a checkpoint that loads safely"):
-        check_checkpoint(path, make())
-    for content in (pickle.dumps(Evil()), None):
-        if content:
-            path.write_bytes(content)
-        else:
-            torch.save({"model": Evil()}, path)
-        with pytest.raises(InputError, match="model.pth: not a checkpoint that loads safely"):
+    def saved(content: dict) -> bytes:
+        torch.save(content, path)
+        return path.read_bytes()
+
+    whole = {"model": make().state_dict(), "optimizer": {}, "epoch": 3}
+    unsafe = (saved(make().state_dict())[:-200], b"", pickle.dumps(Evil()), saved({"model": Evil()}), saved(whole))
+    for content in unsafe:
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="model.pth: (not a checkpoint that loads safely|does not hold)"):
             check_checkpoint(path, make())
     assert "run by unpickling" not in capsys.readouterr().out
-    torch.save({"model": make().state_dict(), "optimizer": {}, "epoch": 3}, path)
-    with pytest.raises(InputError, match="model.pth: does not hold the parameters of a model"):
+    path.unlink()
+    with pytest.raises(InputError, match="model.pth: no such file"):
         check_checkpoint(path, make())
 
 
@@ -84,28 +71,17 @@ class Task:
 def test_a_model_from_its_config(tmp_path, path):
     config = tmp_path / "config.yaml"
     torch.save(make(5).state_dict(), path)
-    config.write_text("width: 5\ninit: xavier_uniform\n")
-    check_model(Task, config, path)
-    config.write_text("width: 6\n")
-    with pytest.raises(InputError, match="model.pth: does not fit its config"):
-        check_model(Task, config, path)
-    config.write_text("width: 6\nuse_adapter: true\n")
-    check_model(Task, config, path)
-    for text, message in (("- 1\n", "must hold a mapping"), ("a: [\n", "line 2, column 1")):
+    for text in ("width: 5\ninit: xavier_uniform\n", "width: 6\nuse_adapter: true\n"):
         config.write_text(text)
-        with pytest.raises(InputError, match=f"config.yaml:.* {message}"):
-            check_model(Task, config, path)
-    config.unlink()
-    with pytest.raises(InputError, match="config.yaml: no such file"):
         check_model(Task, config, path)
+    for text, place in (("width: 6\n", "model.pth"), ("- 1\n", "config.yaml"), ("a: [\n", "config.yaml:.* line 2")):
+        config.write_text(text)
+        with pytest.raises(InputError, match=place):
+            check_model(Task, config, path)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_parameters_that_are_not_finite_are_refused_before_anything_is_decoded(model, tmp_path, value):
-    from espnet2.tasks.asr import ASRTask
-
-    from espnet_ext.upstream.checkpoint import load_strictly
-
     load_strictly()
     state = torch.load(model / "model.pth", weights_only=True)
     state["ctc.ctc_lo.bias"][1] = value
@@ -124,15 +100,10 @@ def test_buffers_may_be_infinite_but_not_nan(path):
 
 
 def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
-    from espnet2.tasks.asr import ASRTask
-
-    from espnet_ext.upstream.checkpoint import load_strictly
-
     load_strictly()
     settings = {"token_list": ["<blank>", "<unk>", "<sos/eos>"], "normalize": "global_mvn"}
     settings["normalize_conf"] = {"stats_file": "exp/stats.npz"}
-    config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump(ASRTask.get_default_config() | settings))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(ASRTask.get_default_config() | settings))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml names it.* run the command there"):
-        ASRTask.build_model_from_file(config)
+    with pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml"):
+        ASRTask.build_model_from_file(tmp_path / "config.yaml")

@@ -1,17 +1,16 @@
 """``--fast_decoder`` through asr_inference: the same hypotheses of a model with ESPnet's decoder, with and without."""
 
 import functools
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from espnet2.bin import asr_inference
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch
 from espnet2.tasks.asr import ASRTask
-from espnet2.tasks.lm import LMTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
 import espnet_ext
@@ -23,7 +22,6 @@ from espnet_ext.upstream.fast_decoder import FAST, use_fast_decoder
 TOKENS = ["<blank>", "<unk>", "<space>", *"ABCDEFGHIJ", "<sos/eos>"]
 ENCODER = {"output_size": 16, "attention_heads": 2, "linear_units": 16, "num_blocks": 1}
 TRANSFORMER = {"attention_heads": 2, "linear_units": 16, "num_blocks": 3}
-LANGUAGES = {**TRANSFORMER, "mode": "separate"}
 
 
 @pytest.fixture(scope="module")
@@ -36,34 +34,25 @@ def data(tmp_path_factory) -> Path:
         np.save(folder / f"u{number}.npy", random.normal(size=(frames, 8)).astype(np.float32))
         rows.append(f"u{number} {folder / f'u{number}.npy'}\n")
     (folder / "feats.scp").write_text("".join(rows))
-    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    return folder
-
-
-def save(task: type, folder: Path, data: Path, **settings) -> Path:
-    """A model of random parameters, as ESPnet's training leaves one; large ones, so that hypotheses differ."""
-    espnet_ext.register()
-    folder.mkdir()
-    (folder / "train.yaml").write_text(yaml.safe_dump(settings))
-    options = ["--config", folder / "train.yaml", "--token_list", data / "tokens.txt", "--token_type", "char"]
-    options += ["--output_dir", folder]
-    args = task.get_parser().parse_args([str(option) for option in options])
-    torch.manual_seed(3)
-    model = task.build_model(args)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.4)
-    if hasattr(model, "decoder") and hasattr(model.decoder, "token_languages"):
-        model.decoder.token_languages.random_(0, 3)
-    torch.save(model.state_dict(), folder / "model.pth")
-    with (folder / "config.yaml").open("w") as file:
-        yaml_no_alias_safe_dump(vars(args), file, sort_keys=False)
     return folder
 
 
 def asr(folder: Path, data: Path, decoder: str = "transformer", conf: dict = TRANSFORMER) -> Path:
+    """A model of random parameters, as ESPnet's training leaves one; large ones, so that hypotheses differ."""
+    espnet_ext.register()
     settings = {"input_size": 8, "encoder": "transformer", "encoder_conf": ENCODER, "model_conf": {"ctc_weight": 0.3}}
-    return save(ASRTask, folder, data, **settings, decoder=decoder, decoder_conf=conf)
+    settings |= {"token_list": TOKENS, "token_type": "char", "decoder": decoder, "decoder_conf": conf}
+    config = ASRTask.get_default_config() | settings
+    torch.manual_seed(3)
+    model = ASRTask.build_model(Namespace(**config))
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.4)
+    folder.mkdir()
+    torch.save(model.state_dict(), folder / "model.pth")
+    with (folder / "config.yaml").open("w") as file:
+        yaml_no_alias_safe_dump(config, file, sort_keys=False)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -141,25 +130,8 @@ def test_an_rnn_decoder_scores_all_hypotheses_at_once(data, tmp_path):
     check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
 
 
-def test_with_a_language_model(data, model, tmp_path):
-    lm = save(LMTask, tmp_path / "lm", data, lm_conf={"unit": 8, "nlayers": 1})
-    options = ["--lm_train_config", lm / "config.yaml", "--lm_file", lm / "model.pth", "--lm_weight", 0.3]
-    slow = decode(model, data, tmp_path / "slow", *options)
-    check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
-
-
 def build(model: Path, **options):
     return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
-
-
-def test_parameters_are_shared_and_the_model_keeps_its_own(model):
-    speech2text = build(model)
-    fast = speech2text.beam_search.full_scorers["decoder"]
-    own = speech2text.asr_model.decoder
-    assert type(fast) is LanguageTransformerDecoder and type(own).__name__ == "TransformerDecoder"
-    assert speech2text.beam_search.nn_dict["decoder"] is speech2text.beam_search.scorers["decoder"] is fast
-    assert fast.mode == "none" and fast.state_dict().keys() == own.state_dict().keys()
-    assert all(left is right for left, right in zip(fast.parameters(), own.parameters(), strict=True))
 
 
 def test_what_cannot_be_replaced_is_refused(data, model, tmp_path):

@@ -1,7 +1,9 @@
 """Options in YAML that a module does not take: one line names the module and the option."""
 
 import sys
+from argparse import Namespace
 
+import numpy as np
 import pytest
 import yaml
 from espnet2.tasks.asr import ASRTask
@@ -32,29 +34,25 @@ def run(tmp_path, monkeypatch, changes: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "place"),
     [
         ({"encoder_conf": {"num_blcks": 3}}, "encoder_conf: long_fastconformer: no option num_blcks: is num_blocks"),
-        ({"encoder_conf": {"output_size": 8, "attention_heads": "two"}},
-         "encoder_conf: long_fastconformer: attention_heads is 'two', but must be a whole number"),
-        ({"encoder_conf": {"rotary_base": "1e4"}},
-         "long_fastconformer: rotary_base is '1e4', but must be a number (YAML reads 1e-8 as text, and 1.0e-8 as a"),
+        ({"encoder_conf": {"attention_heads": "two"}}, "encoder_conf: long_fastconformer: attention_heads"),
+        ({"encoder_conf": {"rotary_base": "1e4"}}, "long_fastconformer: rotary_base is '1e4'"),
         ({"decoder_conf": {"qqq": 3}}, "decoder_conf: batch_rnn: no option qqq: its options are vocab_size, "),
         ({"normalize": "sem_global_mvn", "normalize_conf": {"eta_min": "low"}}, "sem_global_mvn: eta_min is 'low'"),
         ({"encoder": "transformer", "encoder_conf": {"num_bloks": 2}}, "transformer: no option num_bloks: is num_"),
-        ({"optim": "madgrad", "optim_conf": {"lr": "fast"}}, "optim_conf: madgrad: lr is 'fast', but must be a number"),
+        ({"optim": "madgrad", "optim_conf": {"lr": "fast"}}, "optim_conf: madgrad: lr is 'fast'"),
     ],
-)  # fmt: skip
-def test_one_line_names_module_and_option(tmp_path, monkeypatch, capsys, changes, message):
-    import numpy as np
-
+)
+def test_one_line_names_module_and_option(tmp_path, monkeypatch, capsys, changes, place):
     if "normalize" in changes:
         np.savez(tmp_path / "stats.npz", count=1, sum=np.ones(8), sum_square=np.ones(8))
         changes["normalize_conf"]["stats_file"] = str(tmp_path / "stats.npz")
     with pytest.raises(SystemExit) as ended:
         run(tmp_path, monkeypatch, changes)
     err = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert ended.value.code == 1 and len(err) == 1 and message in err[0]
+    assert ended.value.code == 1 and len(err) == 1 and place in err[0]
 
 
 def test_a_config_that_fits_builds(tmp_path, monkeypatch):
@@ -68,8 +66,6 @@ def test_an_error_elsewhere_keeps_its_traceback():
 
     def build_model(args):
         raise TypeError("a bug")
-
-    from argparse import Namespace
 
     with pytest.raises(TypeError) as caught:
         build_model(Namespace(encoder="long_fastconformer", encoder_conf={"num_blocks": "3"}))

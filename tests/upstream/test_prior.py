@@ -20,7 +20,6 @@ TOKENS = ["<blank>", "<unk>", *"ABCDEFGHIJKLMNOPQ", "<sos/eos>"]
 EOS = len(TOKENS) - 1
 # ESPnet's beam can be as wide as the vocabulary; of two tokens a hypothesis then nothing is lost to pruning
 MAX_LENGTH = 2
-DATA = ["--data_path_and_name_and_type", "wav.scp,speech,sound"]
 
 
 class Bigram(torch.nn.Module, BatchScorerInterface):
@@ -86,28 +85,19 @@ def test_prior_is_the_unigram_of_the_transcripts(tmp_path):
     assert list(prior) == (tmp_path / "tokens.txt").read_text().split()
 
 
-def test_prior_of_word_pieces_sums_to_one(tmp_path):
-    write_tokens(["ONE TWO THREE", "TWO TWO"], tmp_path, "bpe", 20)
-    prior = read_prior(tmp_path / "prior.txt")
-    assert sum(map(math.exp, prior.values())) == pytest.approx(1, abs=1e-4)
-    assert list(prior) == (tmp_path / "tokens.txt").read_text().split("\n")[:-1]
-
-
 def test_bad_priors_are_refused(tmp_path):
     path = tmp_path / "prior.txt"
     search = BeamSearch({"decoder": Bigram(0)}, {"decoder": 1.0}, 2, len(TOKENS), EOS, EOS)
     add_prior(search, TOKENS, None, 0.0)
     assert "prior" not in search.scorers
-    with pytest.raises(InputError, match="--prior_file"):
-        add_prior(search, TOKENS, None, 0.1)
-    with pytest.raises(InputError, match=r"prior.txt: no such file"):
-        add_prior(search, TOKENS, path, 0.1)
-    path.write_text("A -0.1\nB -0.2\n")
-    with pytest.raises(InputError, match="not the model's"):
-        add_prior(search, TOKENS, path, 0.1)
-    with pytest.raises(InputError, match="beam search"):
-        add_prior(None, ["A", "B"], path, 0.1)
-    for line in ("A", "A nan", "A x"):
-        path.write_text(f"{line}\n")
-        with pytest.raises(InputError, match="line 1"):
-            read_prior(path)
+    for given_search, file, content, place in (
+        (search, None, None, "--prior_file"),
+        (search, path, None, "prior.txt: no such file"),
+        (search, path, "A -0.1\nB -0.2\n", "not the model's"),
+        (None, path, "A -0.1\nB -0.2\n", "beam search"),
+        *((search, path, f"{line}\n", "prior.txt: line 1") for line in ("A", "A nan", "A x")),
+    ):
+        if content:
+            path.write_text(content)
+        with pytest.raises(InputError, match=place):
+            add_prior(given_search, ["A", "B"] if given_search is None else TOKENS, file, 0.1)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import yaml
 
 from espnet_ext.errors import InputError
@@ -73,21 +74,12 @@ def test_one_job_three_jobs_and_espnet_agree(job, tmp_path):
     collect_stats(three, nj=3, parallel=tmp_path / "parallel.yaml")
     assert len(list((three.output / "log").glob("stats.*"))) == 3  # as many as the smaller set has utterances
     same(job.output, three.output)  # bit by bit
+    texts = dict(line.split(" ", 1) for line in (job.train / "text").read_text().splitlines())
+    shapes = "".join(f"{utterance} {len(text)},9\n" for utterance, text in texts.items())
+    assert (job.output / "train" / "text_shape.char").read_text() == shapes
     with np.load(job.output / "train" / "feats_stats.npz") as stats:
         frames = [1 + (round(16000 * seconds) - 400) // 160 for seconds in TRAIN.values()]
         assert stats["count"] == sum(frames) and stats["sum"].shape == (40,)
-
-
-def test_shapes(job):
-    collect_stats(job)
-    texts = dict(line.split(" ", 1) for line in (job.train / "text").read_text().splitlines())
-    expected = {"speech_shape": "", "text_shape": "", "text_shape.char": ""}
-    for utterance, seconds in TRAIN.items():
-        expected["speech_shape"] += f"{utterance} {round(16000 * seconds)}\n"
-        expected["text_shape"] += f"{utterance} {len(texts[utterance])}\n"
-        expected["text_shape.char"] += f"{utterance} {len(texts[utterance])},9\n"
-    assert {name: (job.output / "train" / name).read_text() for name in expected} == expected
-    assert not list((job.output / "log").glob(".*"))
 
 
 def test_a_second_run_does_only_what_has_changed(job, monkeypatch):
@@ -115,55 +107,42 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_bad_data_is_refused_by_utterance(job):
-    good = (job.train / "text").read_text()
-    (job.train / "text").write_text(good + "z-9 AB\n")
-    with pytest.raises(InputError, match="train: z-9 is in text but not in wav.scp"):
-        collect_stats(job)
-    (job.train / "text").write_text("".join(good.splitlines(keepends=True)[1:]))
-    with pytest.raises(InputError, match="train: a-1 is in wav.scp but not in text"):
-        collect_stats(job)
-    (job.train / "text").write_text("a-1\n" + (job.train / "text").read_text())
-    with pytest.raises(InputError, match="text: a-1 has an empty transcript"):
-        collect_stats(job)
-    (job.train / "text").write_text(good)
-    edit(job.valid / "wav.scp", "x-2.flac", "x-3.flac")
-    with pytest.raises(InputError, match="wav.scp: x-2: no such file .*x-3.flac"):
-        collect_stats(job)
-    edit(job.valid / "wav.scp", "x-3.flac", "x-2.flac |")
-    with pytest.raises(InputError, match="wav.scp: x-2 is a command"):
-        collect_stats(job)
-    edit(job.valid / "wav.scp", "x-2.flac |", "x-2.flac")
-    (job.valid / "segments").write_text("x-1 x-1 0 1\n")
-    with pytest.raises(InputError, match="valid/segments: recordings cut by segments are not supported"):
+@pytest.mark.parametrize(
+    ("part", "name", "old", "new", "place"),
+    [
+        ("train", "text", "a-1 ", "z-9 AB\na-1 ", "train: z-9"),
+        ("train", "text", "a-1 ", "a-9 ", "train: a-"),
+        ("train", "text", "a-1 ", "a-1\na-1 ", "text: a-1"),
+        ("valid", "wav.scp", "x-2.flac", "x-3.flac", "wav.scp: x-2: no such file .*x-3.flac"),
+        ("valid", "wav.scp", "x-2.flac", "x-2.flac |", "wav.scp: x-2 is a command"),
+        ("valid", "segments", "", "x-1 x-1 0 1\n", "valid/segments"),
+    ],
+)
+def test_bad_data_is_refused_by_utterance(job, part, name, old, new, place):
+    path = getattr(job, part) / name
+    path.touch()
+    edit(path, old, new)
+    with pytest.raises(InputError, match=place):
         collect_stats(job)
     assert not job.output.exists()
 
 
 def test_features_that_are_not_finite_are_refused_by_utterance(job):
-    import soundfile
-
     samples, _ = soundfile.read(job.train / "b-1.flac")
     samples[100] = np.nan
     soundfile.write(job.train / "b-1.wav", samples, 16000, subtype="FLOAT")
     edit(job.train / "wav.scp", "b-1.flac", "b-1.wav")
-    with pytest.raises(InputError, match="NaN or infinite samples in the audio of b-1"):
+    with pytest.raises(InputError, match="NaN or infinite .* b-1"):
         collect_stats(job)
     assert not (job.output / "train").exists()
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (("--output_dir", "x"), "--output_dir cannot be given after `--`: use --output"),
-        (("--train_shape_file=x",), "--train_shape_file cannot be given after `--`: use --train"),
-        (("--no_such_thing", "1"), "options for ESPnet: unrecognized arguments: --no_such_thing"),
-        (("--frontend_conf", "fs=8k"), "-[123]: .* has 16000 Hz, but the model's frontend takes 8000 Hz"),
-    ],
-)
-def test_bad_options_are_refused(job, options, message):
-    with pytest.raises(InputError, match=message):
-        collect_stats(replace(job, options=options))
+@pytest.mark.parametrize("options", ["--output_dir=x", "--train_shape_file=x", "--no_such_thing=1"])
+def test_bad_options_are_refused(job, options):
+    with pytest.raises(InputError, match=options.partition("=")[0]):
+        collect_stats(replace(job, options=(options,)))
+    with pytest.raises(InputError, match="-[123]: .* 8000 Hz"):
+        collect_stats(replace(job, options=("--frontend_conf", "fs=8k")))
 
 
 def test_large_networks_are_not_built(job, monkeypatch):
