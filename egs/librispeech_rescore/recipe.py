@@ -15,7 +15,7 @@ from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import average_step, averaged
-from espnet_ext.rescore import ADAPTER, ScorerKind
+from espnet_ext.rescore import ScorerKind
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plan import system_config
@@ -303,9 +303,8 @@ def precision(run: Run, passes: bool) -> dict[str, Any]:
 
 
 def files_of_model(folder: Path) -> list[Path]:
-    """What a language model in a folder depends on; there may be only its matrices of LoRA."""
-    adapter = folder / ADAPTER
-    return [adapter if adapter.is_file() else folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+    """What a language model in a folder depends on."""
+    return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
 
 
 def training(run: Run) -> None:
@@ -367,7 +366,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         free={"ngpu": run.ngpu},
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
-        preload=["espnet_ext.rescore.models.scorers", "matplotlib.figure"],
+        preload=["espnet_ext.rescore.models.scorers"],
     )
 
 

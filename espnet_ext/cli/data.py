@@ -17,7 +17,6 @@ LIBRISPEECH_PARTS = (
     "train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other", "test-clean", "test-other",
 )  # fmt: skip
 TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
-NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 HERE = "espnet_ext.cli.data"
 ENTRIES = {
     "prepare": Entry(HERE, "prepare", "Check a corpus and write its data dirs."),
@@ -163,46 +162,16 @@ def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -
     help="mixed: Han characters of --text and word pieces of --english-text; ESPnet's token_type is then bpe.",
 )
 @click.option("--vocab-size", type=int, default=0, metavar="N", help="Largest number of word pieces.")
-@click.option(
-    "--normalisation",
-    type=click.Choice(NORMALISATIONS),
-    help="Normalisation rule of sentencepiece, saved in its model; those with cf fold case.  [default: nmt_nfkc]",
-)
 @common.path("--english-text", "For mixed: English Kaldi text; repeat it for several.", several=True)
-@click.option(
-    "--more-than",
-    type=int,
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="For mixed: characters that occur more than N times are tokens.",
-)
-@click.option(
-    "--symbol",
-    multiple=True,
-    metavar="WORD",
-    help="Word that becomes one token, such as '<sc>'; repeat it for several.",
-)
-def tokens(
-    text: Path,
-    output: Path,
-    token_type: str,
-    vocab_size: int,
-    normalisation: str | None,
-    english_text: tuple[Path, ...],
-    more_than: int,
-    symbol: tuple[str, ...],
-) -> None:
+def tokens(text: Path, output: Path, token_type: str, vocab_size: int, english_text: tuple[Path, ...]) -> None:
     """Learn the tokens of a model from transcripts."""
     if (token_type == "mixed") != bool(english_text):
         raise InputError("--token-type mixed and --english-text go together: give both or neither")
     if token_type == "mixed":
-        if symbol:
-            raise InputError("--symbol is for word pieces, characters and words: leave it out for --token-type mixed")
         from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
 
-        make_mixed_tokens(text, english_text, output, vocab_size, more_than)
+        make_mixed_tokens(text, english_text, output, vocab_size)
     else:
         from espnet_ext.text.tokens import make_tokens
 
-        make_tokens(text, output, token_type, vocab_size, symbols=symbol, normalisation=normalisation)
+        make_tokens(text, output, token_type, vocab_size)

@@ -7,9 +7,8 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
-from espnet_ext.errors import InputError
 
-NOISES = ("music", "noise", "speech")
+Paths = tuple[Path, ...]
 
 
 @click.group(cls=OrderedGroup)
@@ -30,14 +29,7 @@ def decode() -> None:
 @common.processes()
 @common.espnet_options("asr_inference")
 def asr(
-    model_config: Path,
-    model: Path,
-    data: tuple[Path, ...],
-    output: tuple[Path, ...],
-    nj: int,
-    parallel: Path | None,
-    options: tuple[str, ...],
-    **others: Any,
+    model: Path, data: Paths, output: Paths, nj: int, parallel: Path | None, options: tuple[str, ...], **others: Any
 ) -> None:
     """Decode Kaldi data dirs with an ESPnet ASR model.
 
@@ -46,9 +38,9 @@ def asr(
     """
     from espnet_ext.upstream.decode import Decoding, decode_all
 
-    given = common.check_espnet_options(options)
+    others["options"] = common.check_espnet_options(options)
     jobs = [
-        Decoding(model_config, model, data=source, output=target, options=given, **others)
+        Decoding(model_file=model, data=source, output=target, **others)
         for source, target in common.pairs(data, output)
     ]
     for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
@@ -59,33 +51,18 @@ def asr(
 @common.model()
 @common.data("Kaldi data dir, whose wav.scp names the recordings; repeat it to decode several.", several=True)
 @common.output("Folder for text and decode.json of each --data.", several=True)
-@common.config("The options from --window to --precision, as YAML.")
+@common.config("Settings: window, stride, batch_seconds, precision; noise, snr, seed, to mix in noise.")
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's max_seconds]")
-@click.option(
-    "--stride",
-    type=float,
-    metavar="SHARE",
-    help="Step from window to window, as a share of a window.  [default: 0.125]",
-)
-@click.option("--noise", type=click.Choice(NOISES), help="Mix noise of this kind into the recordings.")
-@click.option("--snr", type=float, metavar="DB", help="Signal-to-noise ratio of the noise.")
-@common.seed(default=None)
-@common.moving_windows()
-@common.path("--zeroed", "Silence these regions: a file with lines `recording start end`.")
-@common.path("--musan", "Folder of MUSAN, for its noise.  [default: music is generated]", metavar="DIR")
 @common.processes()
 def long(
-    model_config: Path,
     model: Path,
-    data: tuple[Path, ...],
-    output: tuple[Path, ...],
+    data: Paths,
+    output: Paths,
     config: Path | None,
-    zeroed: Path | None,
-    musan: Path | None,
+    window: float | None,
     nj: int,
     parallel: Path | None,
-    ngpu: int,
-    **settings: float | str | None,
+    **others: Any,
 ) -> None:
     """Decode recordings of any length with a model's CTC.
 
@@ -94,39 +71,35 @@ def long(
     features and the length of its windows in its config. Memory does not grow with the length of a recording.
     """
     from espnet_ext.longform.decoding.decode import LongDecoding, decode_long
-    from espnet_ext.longform.decoding.settings import DecodeSettings, checked_options
+    from espnet_ext.longform.decoding.settings import DecodeSettings
     from espnet_ext.work.settings import checked
 
-    values = common.settings(config, settings)
-    own = checked(DecodeSettings, values, str(config)) if config else checked_options(DecodeSettings, values)
+    settings = checked(DecodeSettings, common.settings(config, {"window": window}), str(config or "the options"))
     jobs = [
-        LongDecoding(model_config, model, source, target, own, zeroed, musan, ngpu)
+        LongDecoding(model_file=model, data=source, output=target, settings=settings, **others)
         for source, target in common.pairs(data, output)
     ]
     count = decode_long(*jobs, nj=nj, parallel=parallel)
-    click.echo(f"{count} recordings -> {', '.join(str(job.output / 'text') for job in jobs)}")
+    click.echo(f"{count} recordings -> {', '.join(str(target / 'text') for target in output)}")
 
 
 @decode.command()
 @common.model()
-@common.data("Kaldi data dir of windows or recordings; repeat it to decode several.", several=True)
-@common.path("--profiles", "profiles.scp of speakers; repeat it for several.", required=True, several=True)
-@common.path(
-    "--inventory",
-    "Table of each --data with the speakers of each window or recording, as NAME or NAME=PROFILE.  [default: inventory "
-    "in --data, otherwise all profiles]",
+@common.data(
+    "Kaldi data dir of windows or recordings; repeat it to decode several. Its file inventory says who may speak in "
+    "each, as NAME or NAME=PROFILE; without it, all profiles.",
     several=True,
 )
+@common.path("--profiles", "profiles.scp of speakers; repeat it for several.", required=True, several=True)
 @common.output("Folder for the results of each --data.", several=True)
 @common.config("Options of the beam search.  [default: decoding.json in the model's folder]")
 @common.processes()
 def speakers(
     model_config: Path,
     model: Path,
-    data: tuple[Path, ...],
-    profiles: tuple[Path, ...],
-    inventory: tuple[Path, ...],
-    output: tuple[Path, ...],
+    data: Paths,
+    profiles: Paths,
+    output: Paths,
     config: Path | None,
     nj: int,
     parallel: Path | None,
@@ -134,21 +107,17 @@ def speakers(
 ) -> None:
     """Decode overlapped speech with a speaker-attributed model.
 
-    Decodes windows or whole recordings.
-
-    Writes hypotheses.jsonl (a line for each window and speaker in it), text and speakers.
+    Decodes windows or whole recordings. Writes hypotheses.jsonl (a line for each window and speaker in it), text and
+    speakers.
     """
     from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
     from espnet_ext.multitalker.search_settings import read_decoding_settings, require_speaker_model, with_options
 
-    if inventory and len(inventory) != len(data):
-        raise InputError(f"{len(data)} --data and {len(inventory)} --inventory: give one for each --data, or none")
     require_speaker_model(model_config, model)
     search = with_options(read_decoding_settings(model_config).search, common.settings(config, {}), str(config))
-    inventories = inventory or (None,) * len(data)
     jobs = [
-        SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu, table)
-        for (source, target), table in zip(common.pairs(data, output), inventories, strict=True)
+        SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu)
+        for source, target in common.pairs(data, output)
     ]
     count = decode_speakers(jobs, nj=nj, parallel=parallel)
-    click.echo(f"{count} windows -> {', '.join(str(job.output / 'hypotheses.jsonl') for job in jobs)}")
+    click.echo(f"{count} windows -> {', '.join(str(target / 'hypotheses.jsonl') for target in output)}")

@@ -8,10 +8,10 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.cli.score import NORMALISERS
-from espnet_ext.rescore import POOLINGS, SCORERS
+from espnet_ext.rescore import SCORERS
 
-NAME = "second_lm"  # of added scores; the same whatever the options, so that --weight-file finds it
-OF_MODELS = ("scorer", "pooling", "casing", "dtype", "positions")  # of rescore, for each --lm
+NAME = "second_lm"  # of added scores
+OF_MODELS = ("scorer", "casing", "dtype", "positions")  # of rescore, for each --lm
 
 
 @click.group(cls=OrderedGroup)
@@ -29,7 +29,6 @@ def nbest() -> None:
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
 @common.nbest_format()
-@click.option("--distinct", is_flag=True, help="Drop a hypothesis whose text came before in its list.")
 @click.option(
     "--normaliser",
     type=click.Choice(NORMALISERS),
@@ -38,13 +37,13 @@ def nbest() -> None:
     help="Rules for hypotheses and references.",
 )
 @common.output("The JSONL file to write.", metavar="FILE")
-def convert(nbest: Path, ref: Path | None, form: str, distinct: bool, normaliser: str, output: Path) -> None:
+def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: Path) -> None:
     """Convert N-best lists of any decoder to JSONL."""
     from espnet_ext.nbest.sources import convert_lists, warnings_of
     from espnet_ext.scoring.normalise import normaliser_called
 
     rules = None if normaliser == "none" else normaliser_called(normaliser)[0]
-    lists = convert_lists(nbest, output, ref, only_distinct=distinct, form=form, rules=rules)
+    lists = convert_lists(nbest, output, ref, form=form, rules=rules)
     for warning in warnings_of(lists):
         click.echo(warning, err=True)
     click.echo(f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses -> {output}")
@@ -54,28 +53,18 @@ def convert(nbest: Path, ref: Path | None, form: str, distinct: bool, normaliser
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
 @common.nbest_format()
-@click.option("--depth", type=common.COUNT, metavar="N", help="Look at the first N hypotheses only.  [default: all]")
-@common.path("--best-text", "Write the oracle's choices as Kaldi text.")
 @common.output("Write the numbers as JSON.", metavar="FILE", required=False)
-def oracle(
-    nbest: Path, ref: Path | None, form: str, depth: int | None, best_text: Path | None, output: Path | None
-) -> None:
-    """Word error rate of the best hypothesis among the first n.
-
-    Prints it for n = 1, 2 ... up to --depth.
-    """
-    from espnet_ext.nbest.oracle import oracle_lines, oracle_report, write_choice
+def oracle(nbest: Path, ref: Path | None, form: str, output: Path | None) -> None:
+    """Word error rate of the best hypothesis among the first n, for n = 1, 2 ...."""
+    from espnet_ext.nbest.oracle import oracle_lines, oracle_report
     from espnet_ext.nbest.sources import read_lists, warnings_of
     from espnet_ext.work.files import refuse_input, write_json
 
-    for target in (best_text, output):
-        refuse_input(target, (nbest, ref))
+    refuse_input(output, (nbest, ref))
     lists = read_lists(nbest, ref, form)
-    report = oracle_report(lists, depth)
+    report = oracle_report(lists)
     for warning in warnings_of(lists):
         click.echo(warning, err=True)
-    if best_text:
-        write_choice(best_text, lists, depth)
     if output:
         write_json(output, report)
     click.echo("\n".join(oracle_lines(report)))
@@ -109,7 +98,6 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     help="Folder or hub name of a transformers model; repeat it for several.",
 )
 @click.option("--scorer", type=click.Choice(SCORERS), help="Kind of score.  [default: as saved]")
-@click.option("--pooling", type=click.Choice(POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
 @common.casing()
 @common.path(
     "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
@@ -123,7 +111,6 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     metavar="LAMBDA|NAME=X",
     help="The weight of the first pass, or of a language model (second_lm, second_lm2 ...), if it is known.",
 )
-@common.path("--weight-file", "The interpolation.json of an earlier run, for its weights.")
 @common.dtype()
 @common.positions()
 @common.ngpu(several=True)
@@ -139,12 +126,11 @@ def rescore(
     """Rescore N-best lists with language models: a second pass after any decoder (Shivakumar 2023).
 
     `espnet-ext nbest --help` says which lists are read. A language model is a folder or hub name of Hugging Face
-    transformers. The weight of the first pass (lambda of eq. 1) comes from one of --tune-on, --weight and
-    --weight-file. --tune-on finds the weight with the fewest word errors on development lists, by exact line search.
-    With several --lm it tunes all weights, one after the other until none lowers the errors.
+    transformers. The weight of the first pass (lambda of eq. 1) comes from --tune-on or --weight. --tune-on finds the
+    weight with the fewest word errors on development lists, by exact line search. With several --lm it tunes all
+    weights, one after the other until none lowers the errors.
 
-    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning interpolation.json (the weights) and
-    curve.png (the error rate by weight).
+    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning interpolation.json (the weights).
 
     \b
     Example: the folders of two ESPnet decodings

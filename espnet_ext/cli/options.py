@@ -31,7 +31,6 @@ COUNT = click.IntRange(min=1)
 CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
-PRECISIONS = ("float32", "bfloat16")
 
 
 def path(name: str, what: str, *, metavar: str = "FILE", required: bool = False, several: bool = False) -> Decorator:
@@ -75,29 +74,6 @@ def ngpu(several: bool = False) -> Decorator:
 def processes() -> Decorator:
     """``--nj``, ``--parallel`` and ``--ngpu``: how a command's work is spread."""
     return lambda function: nj()(parallel()(ngpu()(function)))
-
-
-def moving_windows() -> Decorator:
-    """Return the options of recordings that are decoded in windows by a model's CTC."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (
-            click.option(
-                "--precision",
-                type=click.Choice(PRECISIONS),
-                help="bfloat16: half of the memory on GPUs.  [default: float32]",
-            ),
-            click.option(
-                "--batch-seconds",
-                type=float,
-                metavar="SECONDS",
-                help="Audio that is encoded together, at least a window.  [default: 60]",
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 def seed(default: int | None = 0) -> Decorator:

@@ -11,7 +11,7 @@ from espnet_ext.errors import InputError
 NAME = "espnet-ext"
 ENTRIES = {
     "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split data dirs."),
-    "train": Entry("espnet_ext.cli.train", "train", "Train language models; average checkpoints."),
+    "train": Entry("espnet_ext.cli.train", "train", "Train language models for rescoring."),
     "transcribe": Entry("espnet_ext.cli.transcribe", "transcribe", "Audio files of any length to text and subtitles."),
     "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long and overlapped speech."),
     "score": Entry("espnet_ext.cli.score", "score", "Error rates of words and speakers; compare systems."),

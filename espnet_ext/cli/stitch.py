@@ -24,26 +24,15 @@ def stitch() -> None:
 @click.argument("files", nargs=-1, type=common.PATH, required=True, metavar="FILE...")
 @click.option("--method", type=click.Choice(METHODS), help="How windows are merged.  [default: time_aware]")
 @common.path("--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR")
-@click.option(
-    "--guard",
-    metavar="EDITS",
-    help="Keep a stitched transcript only up to so many edits a word from the time-aware merge; off: keep all.  "
-    "[default: guard.json in the stitcher's folder]",
-)
 @click.option("--output", type=common.PATH, metavar="FILE", help="A .json (SegLST), .ctm, .txt, .srt or .vtt file.")
 @common.path("--segments", "Kaldi segments of the windows, which the files name as utterances.")
-@click.option(
-    "--speaker", default="speaker", show_default=True, metavar="NAME", help="Whose words they are, if nobody is named."
-)
 @common.ngpu()
 def join(
     files: tuple[Path, ...],
     method: str | None,
     stitcher: Path | None,
-    guard: str | None,
     output: Path | None,
     segments: Path | None,
-    speaker: str,
     ngpu: int,
 ) -> None:
     """Join what a recogniser wrote of windows.
@@ -56,31 +45,14 @@ def join(
     the window; and `recording`, if files of other names hold windows of the same recording. For CTM and RTTM, and for
     JSON without these, --segments says where the windows are. Windows that are missing are warned of.
     """
+    from espnet_ext.stitcher.guard import read_guard
     from espnet_ext.stitcher.inference import StitcherOptions, join_windows
 
-    if guard is not None and stitcher is None:
-        raise InputError(
-            "--guard limits what a stitcher may change: give its folder with --stitcher, or leave out --guard"
-        )
     if method and stitcher:
         raise InputError("--stitcher is a method itself: leave out --method")
     device = "cuda" if ngpu else "cpu"
-    trained = StitcherOptions(stitcher, device, _limit(guard, stitcher)) if stitcher else None
-    join_windows(files, output, method or METHODS[-1], trained, segments=segments, speaker=speaker)
-
-
-def _limit(guard: str | None, folder: Path) -> float | None:
-    from espnet_ext.stitcher.guard import read_guard
-
-    if guard is None:
-        return read_guard(folder)
-    try:
-        limit = None if guard == "off" else float(guard)
-    except ValueError:
-        limit = -1.0
-    if limit is not None and not 0 <= limit < float("inf"):
-        raise InputError(f"--guard {guard}: give a number of edits a word, such as 0.3, or off")
-    return limit
+    trained = StitcherOptions(stitcher, device, read_guard(stitcher)) if stitcher else None
+    join_windows(files, output, method or METHODS[-1], trained, segments=segments)
 
 
 @stitch.command()

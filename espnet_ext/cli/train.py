@@ -10,7 +10,7 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
-from espnet_ext.rescore import POOLINGS, SCORERS
+from espnet_ext.rescore import SCORERS
 
 
 @click.group(cls=OrderedGroup)
@@ -29,8 +29,7 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
             common.output("Folder of the training; the best model is in model/."),
             common.ngpu(several=True),
             common.seed(default=None),
-            common.dtype(),
-            common.config("Settings such as batch_size and lr; also lm, scorer, casing, lora.", required=True),
+            common.config("Settings such as batch_size and lr; also lm, scorer, casing.", required=True),
             common.casing(),
             click.option(
                 "--scorer", type=click.Choice(scorers), help="Kind of score.  [default: what suits the model]"
@@ -91,26 +90,13 @@ def lm(
 @common.path(
     "--dev", "N-best lists to choose the model by; repeat it for several.", metavar="LISTS", required=True, several=True
 )
-@click.option("--pooling", type=click.Choice(POOLINGS), help="Pooling of --scorer pooled.")
-@click.option(
-    "--first-pass-weight",
-    type=float,
-    metavar="LAMBDA",
-    help="Weight of the first pass, lambda of eq. 8 and 9.  [default: tuned on --dev; 1 for a pooled scorer]",
-)
-@click.option(
-    "--posterior-scale", type=float, metavar="X", help="Factor of scores in eq. 6.  [default: 1 / lambda, at most 1]"
-)
-@click.option(
-    "--ce-weight", type=float, metavar="ALPHA", help="Weight of cross-entropy, alpha of MWER + alpha CE.  [default: 0]"
-)
 def mwer(
     config: Path,
     ngpu: int,
     output: Path,
     nbest: tuple[Path, ...],
     dev: tuple[Path, ...],
-    **given: str | float | None,
+    **given: str | int | None,
 ) -> None:
     """Train a language model to rescore N-best lists.
 

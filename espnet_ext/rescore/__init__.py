@@ -7,7 +7,6 @@ from espnet_ext.errors import InputError
 
 SCORERS = ("causal", "pll", "pooled")
 POOLINGS = ("last", "cls", "attention")
-ADAPTER = "adapter_config.json"  # in a folder that holds only matrices of LoRA
 
 
 class ScorerKind(NamedTuple):

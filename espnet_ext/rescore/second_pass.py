@@ -16,7 +16,6 @@ from espnet_ext.rescore.weights import (
     Tuned,
     Weights,
     check_weights,
-    read_weights,
     rerank,
     tune,
     write_tuned,
@@ -26,13 +25,13 @@ from espnet_ext.work.files import refuse_input
 
 # New scores of each hypothesis of each list, in the order given.
 ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
-RESULTS = ("nbest.jsonl", "text", "ref", "interpolation.json", "curve.png")  # of a second pass
+RESULTS = ("nbest.jsonl", "text", "ref", "interpolation.json")  # of a second pass
 MARK = ".rescored"  # in the folder of a second pass
 
 
 @dataclass(frozen=True)
 class SecondPass:
-    """What to rescore, and where the weights come from: exactly one of ``tune_on``, ``weights`` and ``weight_file``.
+    """What to rescore, and where the weights come from: ``tune_on`` or ``weights``.
 
     Attributes:
         nbest: the lists, as :func:`espnet_ext.nbest.sources.read_lists` takes them.
@@ -42,7 +41,6 @@ class SecondPass:
         tune_references: a file with references for each of ``tune_on``, or none at all.
         tune_on: development lists; several are used jointly.
         weights: by name of a score; those that are not named have 1.
-        weight_file: ``interpolation.json`` of an earlier tuning.
     """
 
     nbest: Path
@@ -52,7 +50,6 @@ class SecondPass:
     tune_references: tuple[Path, ...] = ()
     tune_on: tuple[Path, ...] = ()
     weights: Weights = field(default_factory=dict)
-    weight_file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class LanguageModel:
     Attributes:
         path: folder, or name on the hub.
         label: name of the scores that it adds.
-        scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
+        scorer, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
         positions: most tokens of a forward pass; None for the default.
         amp: compute in bfloat16, with parameters as they are.
     """
@@ -70,7 +67,6 @@ class LanguageModel:
     path: str
     label: str
     scorer: str | None = None
-    pooling: str | None = None
     casing: str | None = None
     dtype: str | None = None
     positions: int | None = None
@@ -82,7 +78,7 @@ class LanguageModel:
         from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 
         device = device_for(ngpu)
-        model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
+        model = load_lm(self.path, self.scorer, casing=self.casing, dtype=self.dtype).to(device).eval()
         model.budget, model.amp = self.positions or model.budget, self.amp
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
@@ -119,7 +115,7 @@ def rescore(
 
     - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score and the added ones;
     - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have references;
-    - after tuning, ``interpolation.json`` (the weights) and ``curve.png`` (the errors at every weight).
+    - after tuning, ``interpolation.json``: the weights.
 
     All lists are read and checked before a model is loaded. Models are loaded one after the other.
 
@@ -138,11 +134,9 @@ def rescore(
     log, names = main_prints(log), [model.label for model in models]
     for model in models:  # the last one too, before the first has scored all lists
         check_model_path(model.path)
-    if (bool(job.tune_on), bool(job.weights), job.weight_file is not None).count(True) != 1:
-        raise InputError(
-            "the weight of the first pass: give exactly one of --tune-on LISTS, --weight X and --weight-file FILE"
-        )
-    check_output(job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references, job.weight_file))
+    if bool(job.tune_on) == bool(job.weights):
+        raise InputError("the weight of the first pass: give --tune-on LISTS or --weight X")
+    check_output(job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references))
     lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), names)
     for warning in warnings_of(lists):
         log(warning)
@@ -174,11 +168,10 @@ def rescore(
 
 def _given_weights(job: SecondPass, names: Collection[str]) -> Weights:
     """Return the weights that need no tuning, 1 for scores that are not named."""
-    given = read_weights(job.weight_file) if job.weight_file else job.weights
-    check_weights(given)
-    if unknown := sorted(given.keys() - {FIRST_PASS, *names}):
+    check_weights(job.weights)
+    if unknown := sorted(job.weights.keys() - {FIRST_PASS, *names}):
         raise InputError(f"a weight for {unknown[0]!r}: the scores are {', '.join([FIRST_PASS, *names])}")
-    return {**dict.fromkeys([*names, FIRST_PASS], 1.0), **given}
+    return {**dict.fromkeys([*names, FIRST_PASS], 1.0), **job.weights}
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
@@ -241,12 +234,7 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
         (folder / name).unlink(missing_ok=True)
     (folder / MARK).touch()
     if tuned := outcome.tuned:
-        from espnet_ext.rescore.figures import draw_curves  # matplotlib takes a second to import
-        from espnet_ext.work.plot_style import save_png
-
         write_tuned(folder / "interpolation.json", tuned)
-        title = ", ".join(Path(path).stem for path in tuned.tuned_on)
-        save_png(draw_curves(outcome.curves, tuned, title), folder / "curve.png")
     write_nbest(folder / "nbest.jsonl", outcome.after)
     write_table(folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after})
     references = {nbest.utt_id: nbest.ref for nbest in outcome.after if nbest.ref is not None}

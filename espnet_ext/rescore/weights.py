@@ -28,7 +28,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.nbest import NBest, word_errors, words_of_reference
-from espnet_ext.work.files import parse_json, write_json
+from espnet_ext.work.files import write_json
 
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
 # Corners that agree to this number of decimals count as one: equal corners may differ by rounding.
@@ -272,16 +272,3 @@ def write_tuned(path: str | Path, tuned: Tuned) -> None:
         name: [None if math.isinf(end) else end for end in interval] for name, interval in tuned.intervals.items()
     }
     write_json(path, {**asdict(tuned), "intervals": intervals})
-
-
-def read_weights(path: str | Path) -> dict[str, float]:
-    """Read the weights that :func:`write_tuned` wrote."""
-    try:
-        record = parse_json(Path(path).read_text(encoding="utf-8"))["weights"]
-        weights = {str(name): float(value) for name, value in record.items()}
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: tune the weights first, with --tune-on") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: has no tuned weights ({error!r}): tune them again, with --tune-on") from None
-    check_weights(weights)
-    return weights

@@ -21,7 +21,7 @@ from espnet_ext.stitcher.pairs import (
 )
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge, merge_all, whole_turns
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
-from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines
+from espnet_ext.text.words import Segment, Word, spoken_lines
 from espnet_ext.text.writing import show_line, write_segments, write_transcript
 
 MODEL_FILE = "valid.acc.ave.pth"
@@ -77,7 +77,6 @@ def join_windows(
     stitcher: StitcherOptions | None = None,
     *,
     segments: Path | None = None,
-    speaker: str = SPEAKER,
 ) -> None:
     """Print the transcript of recordings that a recogniser has heard in windows, and write it.
 
@@ -86,7 +85,7 @@ def join_windows(
         output: a file whose name ends in one of ``OUTPUTS``.
         method: one of ``MERGES``, if there is no stitcher.
         stitcher: a trained one.
-        segments, speaker: see :func:`espnet_ext.text.window_hypotheses.read_grouped`.
+        segments: see :func:`espnet_ext.text.window_hypotheses.read_grouped`.
 
     Raises:
         InputError: bad hypotheses, or an output of another kind.
@@ -95,7 +94,7 @@ def join_windows(
         raise InputError(f"--output {output}: end it in {', '.join(OUTPUTS)}")
     if stitcher:
         read_trained_on(stitcher.folder)  # before torch is imported, which takes seconds
-    grouped = read_grouped(files, segments, speaker=speaker)
+    grouped = read_grouped(files, segments)
     merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[method]
     recordings = {name: spoken_lines(speakers) for name, speakers in merge_all(grouped, merge).items()}
     for name, lines in recordings.items():

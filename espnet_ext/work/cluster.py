@@ -20,7 +20,6 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
-from unittest.mock import patch
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
@@ -73,14 +72,14 @@ class RunningCluster:
     env: str
     workers: int
 
-    def replace_lost_jobs(self) -> None:
-        """Submit new jobs for those of a batch system that have ended: cancelled, preempted, or out of walltime.
+    def replace_lost(self) -> None:
+        """Start others for jobs that have ended (cancelled, preempted, out of walltime), and for local workers.
 
-        Dask forgets a job some seconds (``distributed.deploy.lost-worker-timeout``) after its worker is lost, and
-        submits another only when it is told the number of workers again.
+        Dask forgets a worker that has been lost for some seconds (``distributed.deploy.lost-worker-timeout``), even if
+        its nanny is only slow to start it again, and starts another only when it is told their number again.
         """
         cluster = self.client.cluster
-        if self.env in SUBMIT and set(cluster.worker_spec) - set(cluster.workers):
+        if set(getattr(cluster, "worker_spec", ())) - set(cluster.workers):
             cluster.scale(self.workers)
 
 
@@ -98,8 +97,7 @@ def start(settings: ClusterSettings, workers: int, log_dir: str | Path | None) -
     with (
         tempfile.TemporaryDirectory(prefix="espnet_ext_", ignore_cleanup_errors=True) as scratch,
         exit_on_signals(),
-        # Local workers share the cores, unless the environment sets the number of threads.
-        patch.dict(os.environ, {name: os.environ.get(name) or threads for name in THREAD_VARIABLES}),
+        _environment(threads),
         _quiet() as errors,
         dask.config.set(
             {
@@ -148,6 +146,23 @@ def _options(settings: ClusterSettings, scratch: str, log_dir: str | Path | None
         # One shard at a time in a process: the other cores are for the threads of that shard.
         "worker_extra_args": [*(given.get("worker_extra_args") or []), "--nthreads", "1"],
     }
+
+
+@contextmanager
+def _environment(threads: str) -> Iterator[None]:
+    """Give local workers this many threads each, unless the environment sets their number.
+
+    Dask's nannies set variables of this process, too. Afterwards all are as before, and never empty in between: other
+    threads read them.
+    """
+    before = dict(os.environ)
+    os.environ.update({name: before.get(name) or threads for name in THREAD_VARIABLES})
+    try:
+        yield
+    finally:
+        os.environ.update(before)
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from espnet_ext.work import cluster
 
 PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.1
+ALONE_SECONDS = 120.0  # without any local worker, after which none will come
 LOST = "lost 1 worker process: what it worked on runs again"
 DIED = (
     f"its worker process died {cluster.ALLOWED_FAILURES + 1} times while running it (out of memory? killed?): "
@@ -157,7 +158,7 @@ def _map_on(running: cluster.RunningCluster, function: Callable, progress: "_Pro
     queue = as_completed(futures)
     seen: set[str] = set()
     workers: set[str] = set()
-    next_look = 0.0
+    next_look, alive = 0.0, time.monotonic()
     while True:
         ended = queue.is_empty()
         if ended or time.monotonic() > next_look:
@@ -167,9 +168,13 @@ def _map_on(running: cluster.RunningCluster, function: Callable, progress: "_Pro
                 progress.print(LOST)
             workers, progress.workers = now, len(now)
             seen |= now
-            running.replace_lost_jobs()
+            running.replace_lost()
             if not seen and running.errors:
                 raise ShardError(f"{progress.describe}: the cluster starts no workers: {running.errors[0]}")
+            if now or running.env in cluster.SUBMIT:  # jobs may wait in a queue for days
+                alive = time.monotonic()
+            elif not ended and time.monotonic() - alive > ALONE_SECONDS:
+                raise ShardError(f"{progress.describe}: no worker starts: look at the machine's load, and run again")
         if ended:
             return
         for future in queue.next_batch(block=False):

@@ -77,7 +77,7 @@ def causal(lists: list[list[str]], layers: int, measure: Callable[..., None]) ->
     config = GPT2Config(n_layer=layers)
     scorer = CausalScorer(GPT2LMHeadModel(config).eval(), word_tokenizer(config.vocab_size, bert=False))
     padded = CausalScorer(scorer.model, scorer.tokenizer)
-    padded.tree_limit = 0
+    padded.as_trees = False
     tokens = nodes = 0
     for texts in scorer.encode(lists):
         tokens += sum(len(ids) for _, ids in texts)

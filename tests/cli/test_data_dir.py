@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -107,18 +106,3 @@ def test_bad_input_is_one_line_and_changes_nothing(train, arguments, message):
         call(["data", *arguments])
     assert "\n" not in str(error.value)
     assert {str(item): item.is_file() and item.read_bytes() for item in Path().rglob("*")} == before
-
-
-def test_no_torch(train):
-    script = """
-import sys
-from espnet_ext.cli.program import call
-call(["data", "validate", "--no-wav", "--audio", "data/train"])
-call(["data", "combine", "data/y", "data/train"])
-call(["data", "fix", "data/y"])
-heavy = {"torch", "lhotse", "espnet2", "torchaudio"} & set(sys.modules)
-assert not heavy, heavy
-print("light")
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.endswith("light\n"), done.stderr

@@ -1,7 +1,4 @@
-"""``espnet-ext decode``: arguments that reach the decoders, and bad ones in one line before torch is imported."""
-
-import subprocess
-import sys
+"""``espnet-ext decode``: arguments that reach the decoders."""
 
 import pytest
 
@@ -9,21 +6,6 @@ from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 
 MODEL = ["--model-config", "none.yaml", "--model", "none.pth"]
-
-
-@pytest.mark.parametrize("command", ["asr", "long", "speakers"])
-def test_bad_input_is_one_line_and_loads_no_model(command, tmp_path):
-    code = (
-        "import sys\nfrom espnet_ext.cli import main\n"
-        "try: main()\n"
-        "finally: assert not {'torch', 'espnet2', 'espnet3', 'distributed', 'lhotse'} & set(sys.modules)\n"
-    )
-    extra = ["--profiles", "p"] if command == "speakers" else []
-    words = ["decode", command, *MODEL, "--data", "none", "--output", "out", *extra]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: none") and ": no such " in done.stderr and done.stderr.count("\n") == 1
-    assert not (tmp_path / "out").exists()
 
 
 def test_options_after_the_dashes_reach_espnet(monkeypatch, capsys):
@@ -56,12 +38,6 @@ def test_arguments_that_make_no_sense(words, message):
         call(["decode", "asr", *MODEL, *words])
 
 
-def test_an_inventory_for_each_set_or_none():
-    sets = ["--data", "d", "--data", "e", "--output", "o", "--output", "p", "--profiles", "x"]
-    with pytest.raises(InputError, match="2 --data and 1 --inventory: give one for each --data, or none"):
-        call(["decode", "speakers", *MODEL, *sets, "--inventory", "i"])
-
-
 def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
     """Options win over those of --config."""
     jobs = []
@@ -76,5 +52,5 @@ def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
     own = job.settings
     assert (own.window, own.stride, own.seed, own.noise, own.snr) == (30.0, 0.25, 3, "music", 10)
     assert capsys.readouterr().out == "3 recordings -> o/text\n"
-    with pytest.raises(InputError, match="the options: noise and snr go together"):
-        call(["decode", "long", *MODEL, "--data", "d", "--output", "o", "--snr", "3"])
+    with pytest.raises(InputError, match="the options: window: must be above 0"):
+        call(["decode", "long", *MODEL, "--data", "d", "--output", "o", "--window", "0"])

@@ -1,8 +1,6 @@
 """``espnet-ext nbest`` and ``espnet-ext rescore``, as a user calls them."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -30,28 +28,21 @@ def test_convert(folder, capsys):
     arguments = ["nbest", "convert", "--nbest", str(folder / "decode"), "--output", str(folder / "nbest.jsonl")]
     call(arguments)
     assert "3 lists, 5 hypotheses -> " in capsys.readouterr().out
-    call([*arguments, "--ref", str(folder / "text"), "--distinct"])
-    assert "3 lists, 4 hypotheses -> " in capsys.readouterr().out
+    call([*arguments, "--ref", str(folder / "text")])
     lists = read_nbest(folder / "nbest.jsonl")
-    assert [(nbest.ref, len(nbest.hyps)) for nbest in lists] == [("ONE TWO", 2), ("THREE", 1), ("FOUR", 1)]
+    assert [(nbest.ref, len(nbest.hyps)) for nbest in lists] == [("ONE TWO", 2), ("THREE", 1), ("FOUR", 2)]
 
 
 def test_oracle(folder, capsys):
     arguments = ["nbest", "oracle", "--nbest", str(folder / "decode"), "--ref", str(folder / "text")]
-    call([*arguments, "--best-text", str(folder / "best"), "--output", str(folder / "oracle.json")])
+    call([*arguments, "--output", str(folder / "oracle.json")])
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
         "3 lists, 4 words",
         "          1-best: WER 75.00 %  (3 errors)",
         "   2-best oracle: WER 50.00 %  (2 errors)",
     ]
-    assert (folder / "best").read_text() == "a ONE TWO\nb TREE\nc\n"
     assert json.loads((folder / "oracle.json").read_text())["oracle"][1] == {"n": 2, "errors": 2, "value": 50.0}
-    call([*arguments, "--depth", "1", "--best-text", str(folder / "best")])
-    assert (folder / "best").read_text() == "a ONE TO\nb TREE\nc\n"
-
-
-def test_oracle_needs_references(folder):
     with pytest.raises(InputError, match="^a: no reference"):
         call(["nbest", "oracle", "--nbest", str(folder / "decode")])
 
@@ -79,25 +70,6 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     ]
     assert (output / "text").read_text() == "a ONE TWO\nb TREE\nc\n"
     assert read_nbest(output / "nbest.jsonl")[0].hyps[0].scores == {"second_lm": -1.0}
-    # the weights fit a run that leaves the kind of score to the model
-    again = ["--nbest", decode, "--lm", "gpt2", "--weight-file", str(output / "interpolation.json")]
+    again = ["--nbest", decode, "--lm", "gpt2", "--weight", "0.666667"]
     call(["rescore", *again, "--output", str(folder / "again")])
     assert (folder / "again" / "text").read_text() == (output / "text").read_text()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["nbest", "convert", "--output", "x"], ["rescore", "--lm", "x", "--weight", "1", "--output", "x"]],
-    ids=["nbest", "rescore"],
-)
-def test_bad_input_is_one_line_and_needs_no_model(folder, words):
-    code = (
-        "import sys\nfrom espnet_ext.cli import main\n"
-        "try:\n    main()\nfinally:\n"
-        "    assert not {'torch', 'transformers', 'espnet2', 'matplotlib'} & set(sys.modules)\n"
-    )
-    command = [sys.executable, "-c", code, *words, "--nbest", "none.jsonl"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: none.jsonl: no such file: check the path, or run the stage that writes it\n"
-    assert not (folder / "x").exists()

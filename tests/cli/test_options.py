@@ -3,14 +3,13 @@
 import click
 import pytest
 
-from espnet_ext.cli import data, decode, options, score, stitch, transcribe
+from espnet_ext.cli import data, options, score, stitch, transcribe
 from espnet_ext.errors import InputError
 
 
 def test_choices_are_those_of_the_rooms():
     from espnet_ext.audio.files import CHECKS
     from espnet_ext.corpora.librispeech import PARTS
-    from espnet_ext.longform.noise import MUSAN
     from espnet_ext.scoring.alignments import RATES
     from espnet_ext.scoring.normalise import NORMALISERS
     from espnet_ext.scoring.score import UNITS
@@ -24,7 +23,6 @@ def test_choices_are_those_of_the_rooms():
     assert (AUTO, *FORMATS) == score.FORMATS
     assert score.COMPARED == RATES
     assert tuple(PARTS) == data.LIBRISPEECH_PARTS
-    assert decode.NOISES == MUSAN
     assert tuple(OVERLAPS) == transcribe.METHODS
     assert tuple(MERGES) == stitch.METHODS and stitch.METHODS[-1] == BY_TIME
 
@@ -34,12 +32,10 @@ def default(command: click.Command, name: str) -> object:
 
 
 def test_defaults_are_those_of_the_rooms():
-    from espnet_ext.codeswitch.mixed_units import MORE_THAN
     from espnet_ext.scoring.assignments import COLLAR
     from espnet_ext.text.windows import WINDOW_SECONDS, Windowing
 
     assert default(score.sa, "collar") == default(score.compare, "collar") == COLLAR
-    assert default(data.tokens, "more_than") == MORE_THAN
     assert default(stitch.windows, "window") == WINDOW_SECONDS
     assert default(stitch.windows, "window_overlap") == Windowing().overlap
 

@@ -1,5 +1,6 @@
 """The whole command line: its help, how long it takes to start, and what becomes of errors."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from espnet_ext.cli.lazy import LazyGroup
 from espnet_ext.cli.program import call, program
 from espnet_ext.errors import InputError
 
+SEM = Path(__file__).parents[2] / "egs" / "librispeech_sem"
 HEAVY = ("torch", "espnet2", "espnet3", "lhotse", "numpy", "soundfile", "transformers", "matplotlib", "yaml")
 
 
@@ -68,6 +70,35 @@ def test_no_help_needs_a_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+MODEL = ["--model-config", "none.yaml", "--model", "none.pth", "--data", "none", "--output", "x"]
+GOOD = ["score wer --ref ref --hyp ref", "data validate --no-wav data", "data fix data", f"table plan --recipe {SEM}"]
+BAD = [
+    "nbest convert --nbest none --output x",
+    "rescore --nbest none --lm x --weight 1 --output x",
+    "score sa --ref none --hyp none",
+    *(f"decode {' '.join([command, *MODEL])}" for command in ("asr", "long", "speakers --profiles p")),
+]
+
+
+@pytest.mark.parametrize("words", [*GOOD, *BAD])
+def test_what_needs_no_model_imports_none(words, tmp_path):
+    """Commands on text and tables, and bad input of all; which is one line, and leaves nothing behind."""
+    (tmp_path / "data").mkdir()
+    for name, value in (("ref", "A B"), ("data/text", "A B"), ("data/wav.scp", "a.flac"), ("data/utt2spk", "a-1")):
+        (tmp_path / name).write_text(f"a-1 {value}\n")
+    (tmp_path / "data/spk2utt").write_text("a-1 a-1\n")
+    code = (
+        "import sys\nfrom espnet_ext.cli import main\ntry: main()\n"
+        "finally: assert not {'torch', 'transformers', 'espnet2', 'lhotse', 'matplotlib'} & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == (words in BAD), done.stderr
+    if words in BAD:
+        assert done.stdout == "" and re.fullmatch("error: none[^\n]*: no such [^\n]*\n", done.stderr)
+        assert not (tmp_path / "x").exists()
 
 
 NUMBERS = ("IntRange", "IntParamType", "FloatParamType")

@@ -35,8 +35,8 @@ def test_joining_by_p4s_rule(tmp_path):
 def test_a_ctm_of_one_speaker(tmp_path):
     (tmp_path / "segments").write_text("w0 long 0 16\nw1 long 8 24\n")
     (tmp_path / "hyp.ctm").write_text("w0 1 1.0 0.5 A\nw0 1 9.0 0.5 B\nw1 A 1.0 0.5 B\nw1 A 12.0 0.5 C\n")
-    options = ["--segments", str(tmp_path / "segments"), "--speaker", "me", "--method", "overlapping"]
-    assert joined(tmp_path, "hyp.ctm", *options) == {"long": {"me": ("A", "B", "C")}}
+    options = ["--segments", str(tmp_path / "segments"), "--method", "overlapping"]
+    assert joined(tmp_path, "hyp.ctm", *options) == {"long": {"speaker": ("A", "B", "C")}}
 
 
 def test_joining_needs_no_model(tmp_path, capsys):
@@ -61,10 +61,8 @@ def test_joining_needs_no_model(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--guard", "0.3"], "--guard limits"),
         (["--stitcher", "{folder}/nowhere"], "{folder}/nowhere: no such folder"),
         (["--stitcher", "{folder}", "--method", "block"], "leave out --method"),
-        (["--stitcher", "{folder}", "--guard", "many"], "--guard many"),
         (["--output", "out.doc"], "out.doc: end it in .json, .ctm, .txt"),
         # neither of the two methods of P4 can merge windows that overlap by a quarter; all name the one that can
         (["--method", "block"], "--method time_aware"),

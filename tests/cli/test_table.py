@@ -1,9 +1,6 @@
 """``espnet-ext table``, on the tables of a recipe."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,19 +47,6 @@ def test_plan_says_what_each_system_is_trained_on(capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--table", "9"], "no table '9'; known are 1, 2"),
-        (["--rows", "0db"], "no row '0db' .*known are -60dB, -40dB"),
-        (["--recipe", "egs/none"], "egs/none/conf/tables.yaml: no such file"),
-    ],
-)
-def test_unknown_names_are_refused(words, message):
-    with pytest.raises(InputError, match=message):
-        call(["table", "plan", "--recipe", str(RECIPE), *words])
-
-
 def test_configs(recipe, capsys):
     (recipe / "conf" / "full.yaml").write_text(
         "train: {normalize: global_mvn, max_epoch: 40}\ndecode: {beam_size: 12}\nsettings: {}\n"
@@ -77,12 +61,22 @@ def test_configs(recipe, capsys):
     }
     found = yaml.safe_load("\n".join(output(capsys, *words, "--decoding", "lm_0.36")))
     assert found == {"beam_size": 12, "lm_weight": 0.36, "prior_weight": 0.003}
-    with pytest.raises(InputError, match="no decoding 'lm_1'; known are default, lm_0.36"):
-        call(["table", *map(str, words), "--decoding", "lm_1"])
-    with pytest.raises(InputError, match="no system 'sem'; known are "):
-        call(["table", *map(str, words), "--system", "sem"])
-    with pytest.raises(InputError, match="give --system or --decoding"):
-        call(["table", *map(str, words)])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plan", "--table", "9"], "no table '9'; known are 1, 2"),
+        (["plan", "--rows", "0db"], "no row '0db' .*known are -60dB, -40dB"),
+        (["plan", "--recipe", "egs/none"], "egs/none/conf/tables.yaml: no such file"),
+        (["config", "--decoding", "lm_1"], "no decoding 'lm_1'; known are default, lm_0.36"),
+        (["config", "--system", "sem"], "no system 'sem'; known are "),
+        (["config"], "give --system or --decoding"),
+    ],
+)
+def test_unknown_names_are_refused(words, message):
+    with pytest.raises(InputError, match=message):
+        call(["table", words[0], "--recipe", str(RECIPE), *words[1:]])
 
 
 def test_results_and_verify(recipe, capsys):
@@ -103,16 +97,8 @@ def test_results_and_verify(recipe, capsys):
             call(["table", "results", "--recipe", str(folder), *(["--results", str(folder)] if folder != kept else [])])
 
 
-def test_mistakes_are_one_line_and_no_torch_is_loaded(recipe):
-    code = "import sys\nfrom espnet_ext.cli import main\ntry: main()\n"
-    code += "finally: print(sorted({'torch', 'espnet2', 'espnet', 'lhotse'} & set(sys.modules)))"
-    command = [sys.executable, "-c", code, "table", "plan", "--recipe", recipe]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    good = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert good.returncode == 0, good.stderr
-    assert good.stdout.startswith("sem_m80_m60: ") and good.stdout.splitlines()[-1] == "[]"
+def test_a_mistake_in_the_tables_is_one_line(recipe):
     tables = recipe / "conf" / "tables.yaml"
     tables.write_text(tables.read_text().replace("system: {sem: [-80, -60]}", "system: {smm: [-80, -60]}"))
-    bad = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert bad.returncode == 1
-    assert bad.stderr.count("\n") == 1 and "smm" in bad.stderr and str(tables) in bad.stderr
+    with pytest.raises(InputError, match=f"^{tables}: [^\n]*smm[^\n]*$"):
+        call(["table", "plan", "--recipe", str(recipe)])

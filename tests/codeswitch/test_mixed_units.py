@@ -203,8 +203,6 @@ def test_command(tmp_path: Path, tokens: list[str], folder: Path, capsys: pytest
     ]
     for name in ("tokens.txt", "prior.txt", "bpe.model"):
         assert (tmp_path / "tokens" / name).read_bytes() == (folder / name).read_bytes()
-    call([*words, *mixed, *english, "--more-than", "9"])
-    assert "9 Han characters" in capsys.readouterr().out
     for wrong in (mixed, english):
         with pytest.raises(InputError, match="--token-type mixed and --english-text go together: give both or neither"):
             call([*words, *wrong])

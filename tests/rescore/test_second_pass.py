@@ -80,9 +80,8 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
     assert (output / "ref").read_text() == (output / "text").read_text()
     stored = json.loads((output / "interpolation.json").read_text())
     assert (stored["weights"], stored["tuned_on"]) == (outcome.weights, [str(path) for path in dev])
-    assert (output / "curve.png").read_bytes().startswith(b"\x89PNG")
 
-    again = SecondPass(**{**job, "output": tmp_path / "again"}, weight_file=output / "interpolation.json")
+    again = SecondPass(**{**job, "output": tmp_path / "again"}, weights=stored["weights"])
     assert run(again, Scorer().load).after == outcome.after
     assert {path.name for path in (tmp_path / "again").glob("[!.]*")} == {"nbest.jsonl", "ref", "text"}
 
@@ -120,13 +119,9 @@ def refuse() -> None:
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({}, "give exactly one of --tune-on LISTS, --weight X and --weight-file"),
-        (
-            {"weights": {FIRST_PASS: 1.0}, "tune_on": (Path("dev.jsonl"),)},
-            "give exactly one of --tune-on LISTS, --weight X and --weight-file",
-        ),
+        ({}, "give --tune-on LISTS or --weight X"),
+        ({"weights": {FIRST_PASS: 1.0}, "tune_on": (Path("dev.jsonl"),)}, "give --tune-on LISTS or --weight X"),
         ({"weights": {FIRST_PASS: -1.0}}, "a weight of -1.0 for first pass"),
-        ({"weight_file": Path("none.json")}, "none.json: no such file"),
         ({"weights": {"frist pass": 1.0}}, "a weight for 'frist pass': the scores are first pass, toy"),
         ({"tune_on": (Path("none.jsonl"),)}, "none.jsonl: no such file"),
         ({"weights": {FIRST_PASS: 1.0}, "nbest": Path("none")}, "none: no such file"),
@@ -155,8 +150,7 @@ def test_what_is_read_or_was_written_by_others_is_not_replaced(job, tmp_path):
     refused("data/text: is read, too, and would be replaced", output=data, reference=data / "text")
     refused("data/text: was not written by rescore, and would be replaced: name another folder", output=data)
     refused("test.jsonl: is no folder: name one for the results", output=job["nbest"])
-    (data / "text").rename(data / "curve.png")
-    refused("data/curve.png: was not written by rescore", output=data)
+    (data / "text").unlink()
     write_nbest(data / "nbest.jsonl", lists("test"))
     refused("data/nbest.jsonl: is read, too", output=data, nbest=data / "nbest.jsonl")
     refused("data/nbest.jsonl: was not written by rescore", output=data)  # but by a first pass

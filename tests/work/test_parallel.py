@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import dask
 import pytest
 
 from espnet_ext.errors import InputError
@@ -131,6 +132,27 @@ def test_a_killed_worker_loses_nothing_and_a_shard_that_always_kills_is_named(fu
     shards = [{"name": "good", "kind": "fine"}, {"name": "evil", "kind": "kill"}]
     with pytest.raises(ShardError, match="decode: shard evil failed: its worker process died 4 times"):
         map_shards(functions.fail, shards, nj=2, config=local)
+
+
+def test_a_worker_that_dask_forgets_is_started_again(functions, tmp_path):
+    """On a machine with much other work a nanny starts its worker later than Dask forgets it."""
+    shard = {"x": 2, "out": str(tmp_path / "out"), "once": str(tmp_path / "once")}
+    (tmp_path / "once").touch()
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}):
+        map_shards(functions.write, [shard], nj=1, config=LOCAL)
+    assert (tmp_path / "out").read_text() == "half 8" and not (tmp_path / "once").exists()
+
+
+def test_no_worker_at_all_is_an_error(functions, tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "ALONE_SECONDS", 0.5)
+    monkeypatch.setattr(parallel.cluster.RunningCluster, "replace_lost", lambda self: None)
+    shard = {"x": 2, "out": str(tmp_path / "out"), "once": str(tmp_path / "once")}
+    (tmp_path / "once").touch()
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}),
+        pytest.raises(ShardError, match="no worker starts"),
+    ):
+        map_shards(functions.write, [shard], nj=1, config=LOCAL)
 
 
 def test_bad_input_in_a_worker_is_one_line_and_ends_the_run(functions, local):

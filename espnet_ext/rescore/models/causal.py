@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.rescore.models.language_model import LmScorer, begin_and_end
-from espnet_ext.rescore.models.prefix_trees import Rows, inputs_of, padded, to_rows, tree_limit
+from espnet_ext.rescore.models.prefix_trees import Rows, inputs_of, padded, takes_trees, to_rows
 from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
 
@@ -54,9 +54,9 @@ class CausalScorer(LmScorer):
         self.plain = is_plain(model)
 
     @cached_property
-    def tree_limit(self) -> int:
-        """Return the most nodes of a tree, found out where the model runs; 0 for one hypothesis per row."""
-        return tree_limit(self.model)
+    def as_trees(self) -> bool:
+        """Tell whether hypotheses share a row as a prefix tree; found out where the model runs."""
+        return takes_trees(self.model)
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[CausalChunk]:
         """Return forward passes over the hypotheses of all lists."""
@@ -64,7 +64,7 @@ class CausalScorer(LmScorer):
         following = [ids[1:] + [self.end] for hypotheses in numbered for _, ids in hypotheses]
         return [
             CausalChunk(rows, torch.from_numpy(padded([following[hyp] for hyp in rows.hyps.tolist()])))
-            for rows in to_rows(numbered, self.tree_limit, self.budget)
+            for rows in to_rows(numbered, self.as_trees, self.budget)
         ]
 
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:

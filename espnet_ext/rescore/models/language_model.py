@@ -1,6 +1,5 @@
 """Language models of Hugging Face ``transformers``: loaded, checked, and the base class of their scorers."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, islice
@@ -15,7 +14,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from transformers.utils import logging
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore import ADAPTER, check_model_path
+from espnet_ext.rescore import check_model_path
 from espnet_ext.work.files import write_json
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
@@ -68,12 +67,7 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
     try:
         with quiet():  # missing weights are checked below; those of other layers do not matter
             tokenizer = AutoTokenizer.from_pretrained(name)
-            base = base_of(name)
-            # whole, since matrices of LoRA that are saved beside it name it, and are used from other folders
-            place = Path(base).resolve() if Path(base).is_dir() else base
-            model, report = loader.from_pretrained(place, dtype=DTYPES[dtype], output_loading_info=True)
-            if base != name:
-                model.load_adapter(str(name))
+            model, report = loader.from_pretrained(name, dtype=DTYPES[dtype], output_loading_info=True)
     except Exception as error:  # mostly OSError, but also what the readers of the files raise
         raise InputError(f"{name}: no language model and tokenizer that load ({reason(error)}") from error
     if getattr(model, "pooler", None) is not None:
@@ -88,20 +82,6 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes if there are no files
         raise InputError(f"{name}: its tokenizer has no tokens: copy the tokenizer's files into the folder as well")
     return model, tokenizer
-
-
-def base_of(name: str | Path) -> str | Path:
-    """Return the model that the matrices of LoRA in a folder belong to; a model of its own is its own."""
-    path = Path(name) / ADAPTER
-    if not path.is_file():
-        return name
-    try:
-        base = str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: does not name the model that it belongs to ({error!r}): train it again") from None
-    if Path(base).is_absolute() and not Path(base).is_dir():
-        raise InputError(f"{path}: belongs to {base}, which is not there: write where it is, base_model_name_or_path")
-    return base
 
 
 @contextmanager
@@ -144,7 +124,7 @@ def config_of(name: str | Path) -> PreTrainedConfig:
     check_model_path(name)
     try:
         with quiet():
-            return AutoConfig.from_pretrained(base_of(name))
+            return AutoConfig.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise InputError(f"{name}: no language model ({reason(error)}") from error
 
@@ -276,30 +256,33 @@ class LmScorer(torch.nn.Module):
         Capitals cost GPT-2 half as many tokens again, and it has rarely seen them; a vocabulary without capitals knows
         none of these words.
         """
-        words = " ".join(islice(texts, CASING_SAMPLE)).split()
-        if not words:
-            return None
+        text = " ".join(islice(texts, CASING_SAMPLE))
 
-        def counted(write: Callable[[str], str]) -> tuple[float, float]:
-            """Return tokens per word, and the share of the tokens that the vocabulary does not know."""
+        def counted(write: Callable[[str], str]) -> tuple[int, int]:
+            """Return how many tokens there are, and how many of them stand for what the vocabulary does not know."""
             # no warning that the model takes fewer: it does not read them
-            tokens = self.tokenizer(write(" ".join(words)), add_special_tokens=False, verbose=False)["input_ids"]
-            # GPT-2 has one token for all purposes, which no text gives
-            return len(tokens) / len(words), tokens.count(self.tokenizer.unk_token_id) / max(1, len(tokens))
+            tokens = self.tokenizer(write(text), add_special_tokens=False, verbose=False)["input_ids"]
+            return len(tokens), tokens.count(self.tokenizer.unk_token_id)
 
         (here, unknown), (lower, still) = counted(CASINGS[self.casing]), counted(str.lower)
-        if unknown > UNKNOWN:
-            hint = "consider casing lower" if still < unknown / 2 else "is it of this language?"
-            return (
-                f"warning: the language model does not know {100 * unknown:.0f} % of the tokens with casing "
-                f"{self.casing}, {100 * still:.0f} % in lower case: {hint}"
-            )
-        if here <= CASING_GAIN * lower:
+        if here <= CASING_GAIN * lower and unknown <= UNKNOWN * here:
             return None
         return (
-            f"warning: casing {self.casing} gives {here:.2f} tokens a word, lower case {lower:.2f}: the vocabulary of "
-            "the language model is not written like these texts: consider casing lower"
+            f"warning: with casing {self.casing} these texts are {here} tokens ({unknown} unknown), in lower case "
+            f"{lower} ({still} unknown): consider casing lower, or a language model of their language"
         )
+
+    def prepare_training(self, gradient_checkpointing: bool, amp: bool) -> None:
+        """Set how gradients are computed.
+
+        Args:
+            gradient_checkpointing: keep no activations inside of layers, and compute them again: less memory, a third
+                more time.
+            amp: compute in bfloat16, with parameters and their updates in float32.
+        """
+        self.amp = amp
+        if gradient_checkpointing:
+            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def settings(self) -> dict[str, str]:
         """Return what a saved scorer needs besides model and tokenizer."""

@@ -16,7 +16,7 @@ from espnet_ext.rescore.models.language_model import (
     reads_both_ways,
     surrounding,
 )
-from espnet_ext.rescore.models.prefix_trees import Rows, hidden_states, to_rows, tree_limit
+from espnet_ext.rescore.models.prefix_trees import Rows, hidden_states, takes_trees, to_rows
 
 HEAD = "pooling.safetensors"
 
@@ -97,18 +97,18 @@ class PooledScorer(LmScorer):
         super().__init__(model, tokenizer, casing, around)
         self.pooling = pooling or token
         if both_ways:
-            self.tree_limit = 0
+            self.as_trees = False
         size = model.config.hidden_size
         self.head = AttentionHead(size) if pooling == "attention" else TokenHead(size, 0 if both_ways else -1)
 
     @cached_property
-    def tree_limit(self) -> int:
-        """Return the most nodes of a tree, found out where the model runs; 0 for one hypothesis per row."""
-        return tree_limit(self.model)
+    def as_trees(self) -> bool:
+        """Tell whether hypotheses share a row as a prefix tree; found out where the model runs."""
+        return takes_trees(self.model)
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[Rows]:
         """Return forward passes over the hypotheses of all lists."""
-        return to_rows(self.encode(lists), self.tree_limit, self.budget)
+        return to_rows(self.encode(lists), self.as_trees, self.budget)
 
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Return scores of hypotheses, (n,), and their numbers, (n,)."""

@@ -10,10 +10,9 @@ tell the two apart.
 hypotheses are known, and nothing is kept.
 """
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,13 +23,9 @@ from espnet_ext.rescore.models.vocabulary import states
 
 # At most 1 / PADDING of a row may be padding, if the row has at least PADDING positions.
 PADDING = 10
-# A tree's results may differ from the padded batch's by this part of the difference that a wrong mask makes.
-TOLERANCE = 0.001  # its rounding is a thousandth of that; a model that differs by more is computed in rows
-HALF_TOLERANCE = 0.1  # in bfloat16 and float16, whose own rounding is of the order of 0.01
-# Config names that say how many tokens before it a token sees. Some models count them by a token's place in its row,
-# which in a tree is not its position.
-WINDOWS = ("sliding_window", "window_size", "attention_chunk_size", "local_attention")
-PROBE_SEED, PROBE_TOKENS = 1, 12
+TREES = ("gpt2", "llama")  # types of models that take the mask and the positions of a tree
+PROBE = (1, 2, 3, 4)
+TOLERANCE = 0.1  # of rounding, which in bfloat16 and float16 is of the order of 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,83 +182,43 @@ def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
     return states(model, real, False, **inputs_of(model, rows))[0]
 
 
-def tree_limit(model: PreTrainedModel) -> int:
-    """Return how many nodes a tree may have for this model; 0 if it cannot score trees.
+def takes_trees(model: PreTrainedModel) -> bool:
+    """Tell whether a model scores trees; others get a row for each hypothesis.
 
-    A model whose hidden states depend on later tokens, such as XLNet, has no likelihood of P3's eq. 2. It is refused.
-    A model can score trees if a tree gives the same results as its hypotheses in rows of their own. That is tried on a
-    few random hypotheses. The difference that is still "the same" is measured against that of a wrong mask.
+    A model whose hidden states depend on later tokens, such as XLNet, has no likelihood of P3's eq. 2. It is refused:
+    its states at the first tokens change when the last one does.
     """
-    limits = [getattr(model.config, name, None) for name in WINDOWS]
-    limit = min((size for size in limits if isinstance(size, int) and size > 0), default=2**31)
+    if model.config.model_type in TREES:
+        return True
     was_training = model.training
     model.eval()
-    try:
-        with torch.no_grad():
-            if not _is_causal(model):
-                raise InputError(
-                    f"{model.config.model_type}: its hidden states depend on later tokens, so that it gives no "
-                    "likelihood from left to right: give a causal model, or score it by pll"
-                )
-            return limit if _scores_trees(model) else 0
-    except InputError:
-        raise
-    except Exception:  # a model that takes no such mask, or too few tokens, may raise anything
-        return 0
-    finally:
-        model.train(was_training)
+    with torch.no_grad():
+        found = [hidden_states(model, stack(grow([(0, [*PROBE[:-1], last])], 9), False)) for last in (PROBE[-1], 0)]
+    model.train(was_training)
+    changes = (found[0] - found[1]).float().abs().amax(dim=1)
+    # NaN is not larger: a model whose weights are broken is refused by its scores
+    if changes[:-1].max() > TOLERANCE * changes[-1]:
+        raise InputError(
+            f"{model.config.model_type}: its hidden states depend on later tokens, so that it gives no likelihood from "
+            "left to right: give a causal model, or score it by pll"
+        )
+    return False
 
 
-def _tolerance(model: PreTrainedModel) -> float:
-    return TOLERANCE if model.dtype == torch.float32 or model.dtype == torch.float64 else HALF_TOLERANCE
-
-
-def _is_causal(model: PreTrainedModel) -> bool:
-    """Return whether the hidden states of tokens stay the same when the last token changes."""
-    size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
-    ids = [number % size for number in range(1, PROBE_TOKENS + 1)]
-    rows = [grow([(0, [*ids[:-1], last])], PROBE_TOKENS)[0] for last in (ids[-1], 0)]
-    first, other = (_on_paths(model, stack([row], masked=False)) for row in rows)
-    changes = (first - other).abs().amax(dim=1)
-    # a model whose weights are broken is refused by its scores
-    return not changes.isfinite().all() or bool(changes[:-1].max() <= _tolerance(model) * changes[-1])
-
-
-def _scores_trees(model: PreTrainedModel) -> bool:
-    source = random.Random(PROBE_SEED)
-    size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
-    stem = [source.randrange(size) for _ in range(PROBE_TOKENS // 2)]
-    texts = [stem + [source.randrange(size) for _ in range(PROBE_TOKENS - 2 * n)] for n in range(4)]
-    texts += [texts[0][:-1], texts[1] + stem[:1]]
-    alone = [tree for item in enumerate(texts) for tree in grow([item], PROBE_TOKENS)]
-    tree = stack(grow(list(enumerate(texts)), PROBE_TOKENS * len(texts)), masked=True)
-    wanted, found = _on_paths(model, stack(alone, masked=False)), _on_paths(model, tree)
-    everything_before = torch.ones(*tree.ids.shape, tree.ids.size(1), dtype=torch.bool).tril()
-    wrong = _on_paths(model, replace(tree, sees=everything_before))
-    return bool((found - wanted).abs().max() <= _tolerance(model) * (wrong - wanted).abs().max())
-
-
-def _on_paths(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
-    """Hidden states of each hypothesis's tokens, one hypothesis after the other."""
-    return hidden_states(model, rows)[rows.paths[rows.paths >= 0].to(model.device)].float()
-
-
-def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, budget: int) -> list[Rows]:
-    """Put lists of numbered hypotheses into batches of at most ``budget`` positions, for a model with this tree limit.
+def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], as_trees: bool, budget: int) -> list[Rows]:
+    """Put lists of numbered hypotheses into batches of at most ``budget`` positions.
 
     A hypothesis with more tokens is a batch of its own.
 
     Args:
         lists: each list's hypotheses as number and token ids.
-        limit: what :func:`tree_limit` returned for the model.
+        as_trees: put the hypotheses of a list into trees, for a model that takes them (:func:`takes_trees`).
         budget: positions per batch.
     """
     trees: list[Tree] = []
     for hypotheses in lists:
-        if limit:
-            trees += grow(hypotheses, min(limit, budget))
-        else:
-            trees += [tree for hypothesis in hypotheses for tree in grow([hypothesis], budget)]
+        groups = [hypotheses] if as_trees else [[hypothesis] for hypothesis in hypotheses]
+        trees += [tree for group in groups for tree in grow(group, budget)]
     rows = []
     for branched in (True, False):  # for those without branches the model's own mask is enough, at any length
         kind = [tree for tree in trees if (len(tree.paths) > 1) == branched]

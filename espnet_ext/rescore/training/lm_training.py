@@ -18,7 +18,6 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.devices import device_for, launch, main_prints
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
-from espnet_ext.rescore.models.lora import adaptation, prepare
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.prefix_trees import padded
 from espnet_ext.rescore.models.scorers import load_lm
@@ -85,8 +84,8 @@ def adapt_language_model(
     device = device_for(ngpu)
     lines = sample(sentences(texts.text, texts.transcripts), config.sentences, config.seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
-    scorer = load_lm(config.lm, config.scorer, None, config.casing, config.dtype).to(device)
-    prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
+    scorer = load_lm(config.lm, config.scorer, casing=config.casing).to(device)
+    scorer.prepare_training(config.gradient_checkpointing, config.amp)
     report = train_lm(scorer, lines, dev_lines, config.training(), output, log, config.mask_probability)
     log(summary(output, report))
 
@@ -129,7 +128,7 @@ def train_lm(
         "texts": digest(texts),
         "dev_texts": digest(dev_texts),
         "initial_model": module_digest(scorer),
-        **adaptation(scorer),
+        **({"amp": True} if scorer.amp else {}),
     }
     training = TrainingTask(scorer, examples, task.backward, lambda: task.evaluate(dev), ("loss",), scorer.save)
     return train(training, settings, output, key, log)

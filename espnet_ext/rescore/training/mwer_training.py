@@ -16,7 +16,6 @@ from espnet_ext.nbest.sources import read_lists, warnings_of
 from espnet_ext.rescore import POOLINGS
 from espnet_ext.rescore.devices import device_for, launch, main_prints, map_shared
 from espnet_ext.rescore.models.language_model import HypothesisError, LmScorer
-from espnet_ext.rescore.models.lora import adaptation, prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 from espnet_ext.rescore.second_pass import add_scores
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, make_examples
@@ -77,12 +76,11 @@ def train_rescorer(
     device = device_for(ngpu)
     train_on, dev = (_read(paths, log) for paths in (lists, dev_lists))
     torch.manual_seed(config.seed)  # for a new pooling layer
-    how = config.scorer, config.pooling, config.casing, config.dtype
-    scorer = load_lm(config.lm, *how, new_layer=True).to(device)
+    scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, new_layer=True).to(device)
     scorer.budget = config.positions or scorer.budget
     weight = tuned_weight(scorer, dev) if config.first_pass_weight is None else config.first_pass_weight
     loss = MwerLoss(weight, config.posterior_scale or scale_of(weight), config.ce_weight)
-    prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
+    scorer.prepare_training(config.gradient_checkpointing, config.amp)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, log)
     log(summary(output, report))
 
@@ -129,7 +127,7 @@ def train_mwer(
         "lists": digest(map(repr, examples)),
         "dev_lists": digest(map(repr, dev)),
         "initial_model": module_digest(scorer),
-        **adaptation(scorer),
+        **({"amp": True} if scorer.amp else {}),
         # what is tuned on dev differs in the last digits on another type of CPU
         **{name: float(f"{value:.5g}") for name, value in asdict(loss).items()},
     }

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from espnet_ext.rescore import SCORERS
-from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
-from espnet_ext.rescore.models.lora import Lora
+from espnet_ext.rescore.models.language_model import CASINGS
 from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Weight, Whole, one_of
 
 # Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
@@ -68,15 +67,13 @@ class ModelSettings(TrainingSettings):
 
     Attributes:
         lm: folder or hub name of the model.
-        scorer, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
-        lora, gradient_checkpointing, amp: see :func:`espnet_ext.rescore.models.lora.prepare`.
+        scorer, casing: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
+        gradient_checkpointing, amp: see :meth:`espnet_ext.rescore.models.language_model.LmScorer.prepare_training`.
     """
 
     lm: Annotated[str, BeforeValidator(_model)] = Field("", validate_default=True)
     scorer: Annotated[str, one_of(SCORERS)] | None = None
     casing: Annotated[str, one_of(CASINGS)] | None = None
-    dtype: Annotated[str, one_of(DTYPES)] | None = None
-    lora: Lora | None = None
     gradient_checkpointing: Flag = False
     amp: Flag = False
 

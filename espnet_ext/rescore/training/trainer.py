@@ -6,7 +6,7 @@ shared among them, and its gradients are summed, so that the updates are those o
 dropout. The folder of a training holds:
 
 - ``checkpoint<N>/``: what resuming needs, written at each evaluation and every few minutes between them, removed when
-  the training has ended. Parameters that are not trained, as with LoRA, are not in it;
+  the training has ended;
 - ``model/``: the best model so far;
 - ``training.json``: settings, evaluations and the choice, written last: if it is there, the training is done.
 """
@@ -159,7 +159,7 @@ class _Run:
         self.task, self.settings, self.output, self.key, self.log = task, settings, output, key, log
         self.accelerator = accelerator
         self.total = settings.steps(len(task.examples))
-        self.parameters = [parameter for parameter in task.module.parameters() if parameter.requires_grad]
+        self.parameters = list(task.module.parameters())
         optimizer = torch.optim.AdamW(self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
         scheduler = get_scheduler(
             settings.schedule, optimizer, num_warmup_steps=settings.warmup_steps, num_training_steps=self.total
@@ -282,7 +282,7 @@ class _Run:
         self.accelerator.wait_for_everyone()
         if not is_main():
             return
-        torch.save(_trained_state(self.task.module), partial / WEIGHTS)
+        torch.save(self.task.module.state_dict(), partial / WEIGHTS)
         progress = {name: getattr(self, name) for name in ("key", "step", "history", "seconds", "logged")}
         write_json(partial / PROGRESS, progress)
         older = checkpoints(self.output)
@@ -293,8 +293,7 @@ class _Run:
     def _resume(self, checkpoint: Path) -> None:
         progress = json.loads((checkpoint / PROGRESS).read_text(encoding="utf-8"))
         _check_same(self.output, progress.pop("key"), self.key)
-        weights, module = load_checkpoint(checkpoint / WEIGHTS), self.task.module
-        module.load_state_dict(weights, strict=len(weights) == len(module.state_dict()))
+        self.task.module.load_state_dict(load_checkpoint(checkpoint / WEIGHTS))
         self.accelerator.load_state(str(checkpoint))
         for name, value in progress.items():
             setattr(self, name, value)
@@ -344,12 +343,6 @@ def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
                 f"{output}: holds a training with another {name} ({old.get(name)}, now {new.get(name)}): remove the "
                 "folder to train again, or give another folder"
             )
-
-
-def _trained_state(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Return what training changes: all of the state but parameters that have no gradient."""
-    fixed = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
-    return {name: value for name, value in module.state_dict().items() if name not in fixed}
 
 
 def _weighted_means(shares: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 import shutil
 
 import numpy as np
@@ -159,9 +160,12 @@ def test_what_is_held_does_not_grow_with_the_recording(features_model, monkeypat
     assert frames >= 20_000 // 8 - 2 and max(held) < 4 * WINDOW / 0.08
 
 
-def decode(folder, data, output, *options):
+def decode(folder, data, output, *options, **settings):
+    """Call the command, with settings in a file."""
     files = ["--model-config", folder / "config.yaml", "--model", folder / "model.pth"]
-    words = ["decode", "long", *files, "--data", data, "--output", output, *options]
+    config = output.with_name("settings.yaml")
+    config.write_text(yaml.safe_dump(settings))
+    words = ["decode", "long", *files, "--data", data, "--output", output, "--config", config, *options]
     call([str(word) for word in words])
     return read_table(output / "text")
 
@@ -179,7 +183,7 @@ def test_the_command(features_folder, features_model, data, tmp_path, capsys):
     assert settings["window"] == WINDOW and settings["stride"] == 0.125
     decode(features_folder, data, tmp_path / "out")
     assert "3 of 3 shards are done already" in capsys.readouterr().err
-    decode(features_folder, data, tmp_path / "out", "--stride", "0.5")
+    decode(features_folder, data, tmp_path / "out", stride=0.5)
     assert "are done already" not in capsys.readouterr().err
 
 
@@ -237,15 +241,14 @@ def test_several_sets_and_settings_at_once(features_folder, data, tmp_path):
     settings = [json.loads((output / "decode.json").read_text())["settings"] for output in outputs]
     assert [setting["stride"] for setting in settings] == [0.5, 0.125, 0.125]
     assert [bool(setting["noise"]) for setting in settings] == [False, True, True]
-    alone = decode(features_folder, data, tmp_path / "alone", "--noise", "music", "--snr", 0, "--batch-seconds", 4)
+    alone = decode(features_folder, data, tmp_path / "alone", noise="music", snr=0.0, batch_seconds=4)
     assert found[1] == alone
 
 
 def test_a_config_of_the_command(features_folder, data, tmp_path):
-    (tmp_path / "noisy.yaml").write_text("noise: music\nsnr: 0.0\n")
-    decode(features_folder, data, tmp_path / "out", "--config", tmp_path / "noisy.yaml", "--batch-seconds", 4)
+    decode(features_folder, data, tmp_path / "out", "--window", WINDOW / 2, noise="music", snr=0.0, window=9)
     settings = json.loads((tmp_path / "out" / "decode.json").read_text())["settings"]
-    assert (settings["noise"], settings["snr"], settings["batch_seconds"]) == ("music", 0.0, 4.0)
+    assert (settings["noise"], settings["snr"], settings["window"]) == ("music", 0.0, WINDOW / 2)
     for text, fault in (
         ("colour: red\n", "bad.yaml: unknown key 'colour'"),
         ("window: ten\n", "bad.yaml: window"),
@@ -270,8 +273,9 @@ def test_noise_and_regions_are_in_what_the_model_hears(model, data, tmp_path, mo
     (tmp_path / "zeroed").write_text("long 0 3\nlong 5 6.5\n")
     decode(model, data, tmp_path / "plain", "--window", 3)
     plain = dict(heard)
-    noise = ["--noise", "music", "--snr", 5]
-    decode(model, data, tmp_path / "noisy", "--window", 3, "--zeroed", tmp_path / "zeroed", *noise)
+    settings = DecodeSettings(window=3, noise="music", snr=5)
+    files = (model / "config.yaml", model / "model.pth", data, tmp_path / "noisy")
+    decode_long(LongDecoding(*files, settings, zeroed=tmp_path / "zeroed"))
     silent = np.zeros(len(plain["long"]), dtype=bool)
     silent[: 3 * 16000] = silent[5 * 16000 : 6 * 16000 + 8000] = True
     assert not heard["long"][silent].any()
@@ -291,16 +295,18 @@ def test_half_precision_is_close(kind, data, request):
 
 
 def test_bad_input(model, features_folder, data, tmp_path):
-    def refused(fault, folder=features_folder, data=data, options=()):
+    def refused(fault, folder=features_folder, data=data, **settings):
         with pytest.raises(InputError, match=fault):
-            decode(folder, data, tmp_path / "out", *options)
+            decode(folder, data, tmp_path / "out", **settings)
 
     refused("give --window", folder=model)
-    refused("noise and snr go together", options=["--noise", "music"])
-    refused("a window of 0.01 s is shorter than an encoder frame .0.08 s.: give a longer", options=["--window", "0.01"])
-    refused("needs MUSAN", options=["--noise", "speech", "--snr", "5"])
+    refused("noise and snr go together", noise="music")
+    refused("a window of 0.01 s is shorter than an encoder frame .0.08 s.: give a longer", window=0.01)
+    refused("needs MUSAN", noise="speech", snr=5)
     (tmp_path / "zeroed").write_text("other 0 1\n")
-    refused("recording other is not in", options=["--zeroed", tmp_path / "zeroed"])
+    files = (features_folder / "config.yaml", features_folder / "model.pth", data, tmp_path / "out")
+    with pytest.raises(InputError, match="recording other is not in"):
+        decode_long(LongDecoding(*files, zeroed=tmp_path / "zeroed"))
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "wav.scp").write_text(f"r {bad / 'r.wav'}\n")
@@ -310,12 +316,12 @@ def test_bad_input(model, features_folder, data, tmp_path):
     soundfile.write(bad / "r.wav", np.zeros(16000), 16000)
     decode(features_folder, bad, tmp_path / "silent")
     assert read_table(tmp_path / "silent" / "text") == {"r": ""}
-    decode(features_folder, bad, tmp_path / "silent_noisy", "--noise", "music", "--snr", "5")
+    decode(features_folder, bad, tmp_path / "silent_noisy", noise="music", snr=5)
     assert read_table(tmp_path / "silent_noisy" / "text") == {"r": ""}
-    wrong = {"window": ("nan", "inf", "0"), "batch-seconds": ("-1",), "stride": ("0", "2"), "snr": ("nan", "-9999")}
-    for option, values in wrong.items():
+    wrong = {"window": (math.nan, math.inf, 0), "batch_seconds": (-1,), "stride": (0, 2), "snr": (math.nan, -9999)}
+    for name, values in wrong.items():
         for value in values:
-            refused(f"--{option}: ", options=[f"--{option}", value, *(["--noise", "music"] if option == "snr" else [])])
+            refused(f"settings.yaml: {name}: ", **{name: value})
     (bad / "r.wav").write_bytes(b"no audio")
     refused("recording r: corrupt audio", data=bad)
     assert not (tmp_path / "out" / "text").exists()

@@ -50,13 +50,12 @@ def test_no_log_probability_is_above_0_in_bfloat16(causal_model, monkeypatch):
 def test_trees_are_taken_by_models_that_take_their_mask(causal_model):
     family, model, tokenizer = causal_model
     scorer = CausalScorer(model, tokenizer)
-    taken = {"gpt2": 2**31, "llama": 2**31, "mistral": 24, "gemma2": 64}
-    assert scorer.tree_limit == taken.get(family, 0)
-    assert any(chunk.rows.sees is not None for chunk in scorer.chunks(LISTS)) == (scorer.tree_limit > 0)
+    assert scorer.as_trees == (family in ("gpt2", "llama"))
+    assert any(chunk.rows.sees is not None for chunk in scorer.chunks(LISTS)) == scorer.as_trees
     nodes = sum(int(chunk.rows.real.sum()) for chunk in scorer.chunks(LISTS[:1]))
-    assert nodes == (18 if scorer.tree_limit else 33)
+    assert nodes == (18 if scorer.as_trees else 33)
     padded = CausalScorer(model, tokenizer)
-    padded.tree_limit = 0
+    padded.as_trees = False
     for found, wanted in zip(score_lists(scorer, LISTS), score_lists(padded, LISTS), strict=True):
         assert found == pytest.approx(wanted, abs=1e-4)
 
@@ -87,9 +86,9 @@ def test_gradients_are_those_of_the_padded_batch(causal_model):
     tolerance = 1e-9 if family in ("gpt2", "bloom") else 1e-4  # others compute parts in float32
     weights = torch.linspace(-1, 1, sum(map(len, LISTS)), dtype=torch.float64)
     found = []
-    for limit in (None, 0):
+    for as_trees in (CausalScorer(model, tokenizer).as_trees, False):
         scorer = CausalScorer(model, tokenizer)
-        scorer.tree_limit = scorer.tree_limit if limit is None else limit
+        scorer.as_trees = as_trees
         model.zero_grad()
         for chunk in scorer.chunks(LISTS):
             terms, hyps = scorer.terms(chunk)
@@ -111,5 +110,5 @@ def test_a_model_of_few_positions_is_no_fault(make_causal):
     model.transformer.wpe = torch.nn.Embedding(8, 16)
     model.config.n_positions = 8
     scorer = CausalScorer(model, tokenizer)
-    assert (scorer.longest, scorer.tree_limit) == (8, 0)
+    assert scorer.longest == 8
     assert score_lists(scorer, [["the cat sat on the mat"]])[0][0] < 0

@@ -2,7 +2,6 @@
 
 import pytest
 
-from espnet_ext.rescore.models.lora import Lora
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer_training import MwerSettings
 from espnet_ext.rescore.training.settings import TrainingSettings
@@ -24,14 +23,9 @@ MWER = [
     ({"lm": 3}, "x: lm: "),
     ({"scorer": "ppl"}, "x: scorer: "),
     ({"pooling": "max"}, "x: pooling: "),
-    ({"dtype": "int4"}, "x: dtype: "),
     ({"amp": "yes please"}, "x: amp: "),
     ({"ce_weight": INFINITE}, "x: ce_weight: "),
     ({"posterior_scale": 0}, "x: posterior_scale: "),
-    ({"lora": {"rank": 8}}, "x: lora: unknown key 'rank'"),
-    ({"lora": {"r": 0}}, "x: lora.r: "),
-    ({"lora": {"dropout": 1.0}}, "x: lora.dropout: "),
-    ({"lora": {"targets": "q_proj"}}, "x: lora.targets: "),
 ]
 ON_TEXT = [
     ({"sentences": 0}, "sentences: "),
@@ -60,7 +54,7 @@ def test_what_is_missing_is_named():
 
 
 def test_good_settings_are_taken():
-    values = NEEDED | {"max_steps": None, "seed": 1, "lr": 1, "lora": {"targets": ["q_proj"]}, "posterior_scale": 2}
+    values = NEEDED | {"max_steps": None, "seed": 1, "lr": 1, "posterior_scale": 2}
     found = checked(MwerSettings, values, "x")
     assert found.training() == TrainingSettings(batch_size=4, lr=1.0, seed=1)
-    assert (found.lora, found.posterior_scale) == (Lora(targets=("q_proj",)), 2.0)
+    assert found.posterior_scale == 2.0

@@ -1,18 +1,16 @@
-"""Language models of today at the size of toys: bfloat16, LoRA, activations computed again, several processes."""
+"""Language models of today at the size of toys: bfloat16, activations computed again, several processes."""
 
 import json
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, XLNetConfig, XLNetLMHeadModel
+from transformers import XLNetConfig, XLNetLMHeadModel
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import devices
 from espnet_ext.rescore.models.causal import CausalScorer
-from espnet_ext.rescore.models.lora import Lora, prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
-from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, make_examples
 from espnet_ext.rescore.training.mwer_training import train_rescorer
 from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
@@ -54,73 +52,6 @@ def trained(values: dict, lists: list[Path], dev: list[Path], output: Path, log=
     return json.loads((output / "training.json").read_text())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_mwer_with_lora_learns_and_is_loaded_by_its_folder(llama, tmp_path, dtype):
-    write_nbest(tmp_path / "lists.jsonl", LISTS)
-    path, said = tmp_path / "lists.jsonl", []
-    values = config(llama, dtype=dtype, lora={"r": 4}, gradient_checkpointing=True, first_pass_weight=1.0)
-    report = trained(values, [path], [path], tmp_path / "out", log=said.append)
-    first, best = (
-        next(each for each in report["history"] if each["step"] == step) for step in (0, report["best_step"])
-    )
-    assert best["dev_mwer"] < 0.5 * first["dev_mwer"] and report["best_step"] > 0
-    model = tmp_path / "out" / "model"
-    assert (model / "adapter_model.safetensors").stat().st_size < 100_000
-    assert not (model / "model.safetensors").exists()
-    texts = [[hyp.text for hyp in nbest.hyps] for nbest in LISTS]
-    again = load_lm(model, dtype=dtype)
-    scores = score_lists(again, texts)
-    by_transformers = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
-    other = CausalScorer(by_transformers, again.tokenizer).eval()
-    torch.testing.assert_close(flat(score_lists(other, texts)), flat(scores))
-
-
-def test_only_loras_matrices_learn(llama):
-    scorer = load_lm(llama)
-    before = {name: value.clone() for name, value in scorer.model.state_dict().items()}
-    prepare(scorer, Lora(r=2, targets=("q_proj",)), False)
-    learnt = [name for name, parameter in scorer.named_parameters() if parameter.requires_grad]
-    assert len(learnt) == 4 and all("q_proj.lora_" in name for name in learnt)
-    # new matrices change nothing yet
-    torch.testing.assert_close(flat(score_lists(scorer.eval(), TEXTS)), flat(score_lists(load_lm(llama), TEXTS)))
-    kept = {name.replace(".base_layer", ""): value for name, value in scorer.model.state_dict().items()}
-    assert all(torch.equal(kept[name], value) for name, value in before.items())
-
-
-def test_an_adapted_models_matrices_are_trained_on_by_mwer(llama, tmp_path, monkeypatch):
-    """Adapted with LoRA, trained by MWER with LoRA, loaded from another folder; the base model was given as it stands
-    beside."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text").write_text("the cat sat on the mat\non the mat\n", encoding="utf-8")
-    write_nbest(tmp_path / "lists.jsonl", LISTS)
-    values, texts = config(Path("llama"), lora={"r": 4}, epochs=2), TextFiles((tmp_path / "text",))
-    adapt_language_model(values, texts, texts, tmp_path / "adapted")
-    model = tmp_path / "adapted" / "model"
-    before = load_lm(model)
-    values = config(model, lora={"r": 4}, first_pass_weight=1.0)
-    report = trained(values, [Path("lists.jsonl")], [Path("lists.jsonl")], tmp_path / "mwer")
-    assert report["best_step"] > 0
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    after = load_lm("../mwer/model")
-    learnt = {name: value for name, value in after.model.state_dict().items() if "lora_" in name}
-    assert learnt and all(not torch.equal(value, before.model.state_dict()[name]) for name, value in learnt.items())
-
-    for other, message in (
-        (Lora(), "r 4, not 8"),
-        (Lora(r=4, alpha=8), "alpha 16, not 8"),
-        (Lora(r=4, dropout=0.1), "dropout 0.0, not 0.1"),
-        (Lora(r=4, targets=("q_proj",)), "targets .*q_proj.*, not q_proj"),
-    ):
-        with pytest.raises(InputError, match=f"the model has matrices with {message}: give the options that they have"):
-            prepare(before, other, False)
-    with pytest.raises(InputError, match="the model has matrices of LoRA: set lora"):
-        prepare(before, None, False)
-    (tmp_path / "llama").rename(tmp_path / "moved")
-    with pytest.raises(InputError, match="adapter_config.json: belongs to .*llama, which is not there"):
-        load_lm(model)
-
-
 BATCH_LISTS = [
     NBest("a", (Hypothesis("the cat sat", -1.0), Hypothesis("a cat sat on", -1.5)), "the cat sat"),
     NBest("b", (Hypothesis("on the mat", -2.0), Hypothesis("on mat", -1.0), Hypothesis("mat", -3.0)), "on the mat"),
@@ -137,7 +68,7 @@ def test_activations_that_are_computed_again_give_the_same_gradients(llama):
     found = []
     for again in (False, True):
         scorer = load_lm(llama)
-        prepare(scorer, None, again)
+        scorer.prepare_training(again, amp=False)
         backward(scorer.train(), BATCH, MwerLoss())
         found.append(gradients(scorer))
     assert found[0].keys() == found[1].keys()
@@ -169,7 +100,7 @@ def test_several_gpus_that_are_not_there_are_refused(llama, tmp_path, monkeypatc
 
 def test_amp_computes_in_bfloat16_and_keeps_parameters_in_float32(llama, tmp_path):
     exact, half = load_lm(llama), load_lm(llama)
-    prepare(half, None, False, amp=True)
+    half.prepare_training(False, amp=True)
     scores = [flat(score_lists(scorer.eval(), TEXTS)) for scorer in (exact, half)]
     assert 0 < (scores[0] - scores[1]).abs().max() < 0.03 * scores[0].abs().max()
     for scorer in (exact, half):
@@ -196,10 +127,3 @@ def test_a_model_that_sees_later_tokens_is_refused(make_causal):
             torch.nn.init.normal_(parameter, std=0.5)
     with pytest.raises(InputError, match="xlnet: its hidden states depend on later tokens"):
         score_lists(CausalScorer(network, tokenizer).eval(), [["the cat"]])
-
-
-def test_what_cannot_be_trained(llama):
-    with pytest.raises(InputError, match="dtype bfloat16: its parameters are too coarse for small updates"):
-        prepare(load_lm(llama, dtype="bfloat16"), None, False)
-    with pytest.raises(InputError, match="lora: Target modules"):
-        prepare(load_lm(llama), Lora(targets=("nothing",)), False)
