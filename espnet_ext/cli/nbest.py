@@ -55,7 +55,10 @@ def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: P
 @common.nbest_format()
 @common.output("Write the numbers as JSON.", metavar="FILE", required=False)
 def oracle(nbest: Path, ref: Path | None, form: str, output: Path | None) -> None:
-    """Word error rate of the best hypothesis among the first n, for n = 1, 2 ...."""
+    """Word error rate of the best hypothesis among the first n.
+
+    Prints it for each n.
+    """
     from espnet_ext.nbest.oracle import oracle_lines, oracle_report
     from espnet_ext.nbest.sources import read_lists, warnings_of
     from espnet_ext.work.files import refuse_input, write_json
@@ -111,8 +114,12 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     metavar="LAMBDA|NAME=X",
     help="The weight of the first pass, or of a language model (second_lm, second_lm2 ...), if it is known.",
 )
-@common.dtype()
-@common.positions()
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="Number format of the model; bfloat16 for large ones.  [default: float32]",
+)
+@click.option("--positions", type=common.COUNT, metavar="N", help="Most tokens of one forward pass.  [default: 1024]")
 @common.ngpu(several=True)
 @common.output("Folder for the results.")
 def rescore(

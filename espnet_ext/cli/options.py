@@ -30,6 +30,7 @@ PATH = Utf8Path(path_type=Path)
 COUNT = click.IntRange(min=1)
 CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
+CASINGS = ("as-is", "lower", "upper", "sentence")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 
 
@@ -149,30 +150,8 @@ def nbest_format() -> Decorator:
 
 
 def casing() -> Decorator:
-    return click.option(
-        "--casing",
-        help="How text is written for the model: lower, upper, sentence or as-is.  [default: as saved, or as-is]",
-    )
-
-
-def dtype() -> Decorator:
-    return click.option(
-        "--dtype",
-        type=click.Choice(["float32", "bfloat16", "float16"]),
-        help="Number format of the model; bfloat16 for large ones.  [default: float32]",
-    )
-
-
-def positions() -> Decorator:
-    return click.option(
-        "--positions", type=COUNT, metavar="N", help="Most tokens of one forward pass.  [default: 1024]"
-    )
-
-
-def window(seconds: float) -> Decorator:
-    return click.option(
-        "--window", type=float, default=seconds, show_default=True, metavar="SECONDS", help="Length of a window."
-    )
+    what = "How text is written for the model.  [default: as saved, or as-is]"
+    return click.option("--casing", type=click.Choice(CASINGS), help=what)
 
 
 def _share(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

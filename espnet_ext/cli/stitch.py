@@ -58,7 +58,7 @@ def join(
 @stitch.command()
 @common.data("Data dir of recordings: wav.scp, utt2spk, and reco2dur or utt2dur.")
 @common.output("The data dir of windows.")
-@common.window(16.0)
+@click.option("--window", type=float, default=16.0, show_default=True, metavar="SECONDS", help="Length of a window.")
 @common.window_overlap()
 def windows(data: Path, output: Path, window: float, window_overlap: float) -> None:
     """Write a data dir of the windows of recordings.

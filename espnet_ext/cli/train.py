@@ -1,7 +1,6 @@
 """``espnet-ext train``: language models for rescoring."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
-from espnet_ext.errors import InputError
 from espnet_ext.rescore import SCORERS
 
 
@@ -42,20 +40,6 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
     return decorate
 
 
-@contextmanager
-def _source(config: Path, given: Mapping[str, object]) -> Iterator[None]:
-    """Inside, a setting that is wrong is refused with the option or the file that it comes from."""
-    from espnet_ext.work.settings import SettingError
-
-    try:
-        yield
-    except SettingError as error:
-        if given.get(error.name) is None:
-            raise InputError(f"{config}: {error.fault}") from None
-        option = f"--{error.name.replace('_', '-')}"
-        raise InputError(f"{option}: {error.fault.removeprefix(f'{error.name}: ')}") from None
-
-
 @train.command()
 @_training(("causal", "pll"))
 @common.path("--text", "Text to train on, one sentence per line, plain or .gz; repeat it for several.", several=True)
@@ -80,8 +64,8 @@ def lm(
     from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 
     texts, dev_texts = TextFiles(text, transcripts), TextFiles(dev_text, dev_transcripts)
-    with _source(config, given):
-        adapt_language_model(common.settings(config, given), texts, dev_texts, output, ngpu=ngpu)
+    values = common.settings(config, given)
+    adapt_language_model(values, texts, dev_texts, output, source=str(config), ngpu=ngpu)
 
 
 @train.command()
@@ -106,5 +90,4 @@ def mwer(
     """
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
-    with _source(config, given):
-        train_rescorer(common.settings(config, given), nbest, dev, output, ngpu=ngpu)
+    train_rescorer(common.settings(config, given), nbest, dev, output, source=str(config), ngpu=ngpu)

@@ -98,7 +98,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         InputError: a number out of range, or a language that the model does not know.
     """
     from espnet_ext.longform.decoding.prompted import language_symbol
-    from espnet_ext.longform.decoding.settings import WindowSettings, checked_options
+    from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.work.settings import checked
 
     own = {
@@ -110,9 +110,8 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         "stride": None if request.window_overlap is None else 1 - request.window_overlap,
     }
     checked(WindowSettings, own, model.name)
-    settings = checked_options(
-        WindowSettings, own | {name: value for name, value in given.items() if value is not None}
-    )
+    wanted = own | {name: value for name, value in given.items() if value is not None}
+    settings = checked(WindowSettings, wanted, "--window and --window-overlap")
     if model.task == PROMPTED:
         language_symbol(read_yaml(model.config)["token_list"], request.language)
 

@@ -85,31 +85,17 @@ def _message(error: Mapping[str, Any]) -> str:
     return f"{_MESSAGES[error['type']].format_map(context)}, is {value!r}{hint}"
 
 
-class SettingError(InputError):
-    """A setting that is wrong or missing.
-
-    Attributes:
-        name: the setting; empty if it has an unknown name.
-        fault: what is wrong with it, and what is expected.
-    """
-
-    def __init__(self, what: str, name: str, fault: str):
-        super().__init__(f"{what}: {fault}")
-        self.name, self.fault = name, fault
-
-
 def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, Any], what: str) -> Schema:
     """Return the values of a config, as YAML has them, with the types and defaults of a schema.
 
     Raises:
-        SettingError: a name is unknown or missing, or a value is of another type or out of range. The message begins
+        InputError: a name is unknown or missing, or a value is of another type or out of range. The message begins
             with ``what``: where the values come from, or what they are for.
     """
     try:
         return schema.model_validate(dict(values))
     except ValidationError as error:
-        place = error.errors(include_url=False)[0]["loc"]
-        raise SettingError(what, str(place[0]) if place else "", fault(values, error)) from error
+        raise InputError(f"{what}: {fault(values, error)}") from error
 
 
 def one_line(value: Any) -> str:

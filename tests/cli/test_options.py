@@ -10,6 +10,7 @@ from espnet_ext.errors import InputError
 def test_choices_are_those_of_the_rooms():
     from espnet_ext.audio.files import CHECKS
     from espnet_ext.corpora.librispeech import PARTS
+    from espnet_ext.rescore.models.language_model import CASINGS
     from espnet_ext.scoring.alignments import RATES
     from espnet_ext.scoring.normalise import NORMALISERS
     from espnet_ext.scoring.score import UNITS
@@ -18,6 +19,7 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.transcription.speakers import OVERLAPS
 
     assert options.CHECKS == CHECKS
+    assert tuple(CASINGS) == options.CASINGS
     assert tuple(UNITS) == options.UNITS
     assert score.NORMALISERS == NORMALISERS
     assert (AUTO, *FORMATS) == score.FORMATS

@@ -46,7 +46,7 @@ def test_faulty_utterances(corpus: Path, tmp_path: Path, option: list[str], kept
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["prepare", "librispeech", "--corpus", "none"], "^none: no such corpus folder[^\n]*$"),
+        (["prepare", "librispeech", "--corpus", "none"], r"none: no such corpus folder[^\n]*$"),
         (["prepare", "librispeech", "--corpus", ".", "--nj", "two"], "'--nj'"),
         (["prepare", "rev16", "--corpus", ".", "--parts", "test"], "--parts: rev16 has one part"),
         (["download", "librispeech", "--parts", "dev-cleen"], "no part 'dev-cleen'"),

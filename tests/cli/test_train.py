@@ -64,21 +64,6 @@ def test_from_text_to_a_rescorer(files, capsys, kind, scorer):
         call(mwer)
 
 
-def test_unlike_case_of_hypotheses_and_references_is_warned_of(files, capsys):
-    make_language_model(MAKE, [files / "lm.txt"], files / "init")
-    lower = [NBest("u1", (Hypothesis("the cat", -1.0), Hypothesis("the cats", -1.5)), ref="THE CAT")]
-    write_nbest(files / "lower.jsonl", lower)
-    options = arguments(files, lm="init", config="mwer.yaml", output="mwer", dev="lower.jsonl")
-    assert (
-        call(["train", "mwer", *options, *arguments(files, nbest="train.jsonl"), "--nbest", f"{files}/lower.jsonl"])
-        == 0
-    )
-    warned = [
-        line for line in capsys.readouterr().out.splitlines() if "are in upper case, the hypotheses in lower" in line
-    ]
-    assert len(warned) == 2 and all(line.startswith(f"warning: {files}/lower.jsonl: ") for line in warned)
-
-
 def test_bad_input(files):
     text = arguments(files, lm="none", text="lm.txt", dev_text="lm.txt", output="x")
     with pytest.raises(InputError, match="none: no such folder of a language model: check the path"):
@@ -86,7 +71,7 @@ def test_bad_input(files):
     (files / "none.yaml").write_text("sentences: 0\nbatch_size: 1\n")
     with pytest.raises(InputError, match="^.*/none.yaml: sentences: must be at least 1, is 0$"):
         call(["train", "lm", *text, *arguments(files, config="none.yaml")])
-    with pytest.raises(InputError, match="^--casing: must be one of as-is, lower, upper, sentence, is 'title'$"):
+    with pytest.raises(InputError, match="--casing': 'title' is not one of"):
         call(["train", "lm", *text, *arguments(files, config="adapt.yaml"), "--casing", "title"])
     lists = arguments(files, dev="train.jsonl", config="mwer.yaml", output="x")
     with pytest.raises(InputError, match="none.jsonl: no such file"):

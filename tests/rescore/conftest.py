@@ -6,8 +6,6 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import (
     BertConfig,
     BertForMaskedLM,
-    BloomConfig,
-    BloomForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
     GPT2Config,
@@ -16,8 +14,6 @@ from transformers import (
     LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaForMaskedLM,
@@ -32,11 +28,6 @@ ENDS = {"pad_token_id": len(VOCABULARY) - 1, "bos_token_id": 4, "eos_token_id": 
 CAUSAL = {
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**SIZE, n_positions=64, **ENDS)),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZE, intermediate_size=32, max_position_embeddings=64, **ENDS)),
-    "mistral": lambda: MistralForCausalLM(
-        MistralConfig(
-            **SIZE, intermediate_size=32, num_key_value_heads=2, max_position_embeddings=64, sliding_window=24, **ENDS
-        )
-    ),
     "gemma2": lambda: Gemma2ForCausalLM(
         Gemma2Config(
             **SIZE,
@@ -48,9 +39,6 @@ CAUSAL = {
             final_logit_softcapping=3.0,
             **ENDS,
         )
-    ),
-    "bloom": lambda: BloomForCausalLM(
-        BloomConfig(vocab_size=len(VOCABULARY), hidden_size=16, n_layer=2, n_head=2, **ENDS)
     ),
     "mamba": lambda: MambaForCausalLM(
         MambaConfig(vocab_size=len(VOCABULARY), hidden_size=16, state_size=4, num_hidden_layers=2, **ENDS)

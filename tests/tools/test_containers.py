@@ -53,10 +53,3 @@ def test_no_environment_and_no_experiments_go_into_the_image():
 def test_apptainers_script_is_one(torch):
     script = re.sub(r"\{\{ *torch *\}\}", torch, section("post"))
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
-
-
-def test_the_steps_of_ci_name_these_files():
-    ci = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    assert "docker build -f containers/Dockerfile" in ci and "espnet_ext.sif containers/espnet_ext.def" in ci
-    named = re.search(r"espnet-ext check --extras ([\w,]+)", ci)[1]
-    assert set(named.split(",")) <= installed(DOCKER)

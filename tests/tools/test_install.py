@@ -112,13 +112,6 @@ def test_help_lists_every_target():
     assert [target for target in targets if not re.search(rf"\b{target}\b", listed)] == []
 
 
-def test_ci_runs_the_test_command_of_the_readme(tmp_path):
-    write_script(tmp_path / "make", 'pwd; echo "make $*"')
-    done = run(ROOT / ".ci" / "run", cwd=tmp_path, PATH=f"{tmp_path}:{BARE_PATH}")
-    assert done.stdout.splitlines() == [str(ROOT), "make -C tools test"]
-    assert "make -C tools test" in (ROOT / "README.md").read_text()
-
-
 def test_install_is_done_once_with_the_tested_versions(fake_tools):
     active = {"VIRTUAL_ENV": "/some/venv", "PYTHONPATH": "/some/path", "CONDA_PREFIX": "/conda"}
     done, calls = fake_tools(**active)

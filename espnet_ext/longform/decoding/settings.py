@@ -1,12 +1,10 @@
 """Settings of moving windows, as configs and commands give them."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from espnet_ext.errors import InputError
-from espnet_ext.work.settings import Positive, SettingError, StrictMapping, Whole, checked
+from espnet_ext.work.settings import Positive, StrictMapping, Whole
 
 SHORTEST = 1.0  # seconds of a window: below that nothing can be heard
 MOST_DB = 100.0  # louder noise leaves nothing of the recording, and softer noise nothing of the noise
@@ -49,18 +47,3 @@ class DecodeSettings(WindowSettings):
         if (self.noise is None) != (self.snr is None):
             raise ValueError("noise and snr go together: give both or neither")
         return self
-
-
-def checked_options[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, Any]) -> Schema:
-    """Check settings that are options of a command.
-
-    Raises:
-        InputError: a value is out of range; the message names the option.
-    """
-    try:
-        return checked(schema, values, "the options")
-    except SettingError as error:
-        if not error.name:
-            raise
-        option = f"--{error.name.replace('_', '-')}"
-        raise InputError(f"{option}: {error.fault.removeprefix(f'{error.name}: ')}") from None

@@ -64,6 +64,7 @@ def adapt_language_model(
     dev_texts: TextFiles,
     output: Path,
     *,
+    source: str = "training on text",
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
@@ -73,12 +74,13 @@ def adapt_language_model(
         values: the config, see :class:`LmSettings`.
         texts, dev_texts: what to train on, and what to choose the best model by.
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
+        source: where the values come from, for messages.
         ngpu: GPUs to train on, with a process for each.
         log: prints progress and the result.
     """
-    config = checked(LmSettings, values, "training on text")
+    config = checked(LmSettings, values, source)
     if ngpu > 1:
-        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, ngpu=1, log=log)
+        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, source=source, ngpu=1, log=log)
     log = main_prints(log)
     refuse_foreign(output, config.lm)
     device = device_for(ngpu)

@@ -54,6 +54,7 @@ def train_rescorer(
     dev_lists: Sequence[Path],
     output: Path,
     *,
+    source: str = "MWER training",
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
@@ -63,12 +64,13 @@ def train_rescorer(
         values: the config, see :class:`MwerSettings`.
         lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
+        source: where the values come from, for messages.
         ngpu: GPUs to train on, with a process for each.
         log: prints progress and the result.
     """
-    config = checked(MwerSettings, values, "MWER training")
+    config = checked(MwerSettings, values, source)
     if ngpu > 1:
-        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, ngpu=1, log=log)
+        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, source=source, ngpu=1, log=log)
     log = main_prints(log)
     refuse_foreign(output, config.lm)
     if set(lists) & set(dev_lists):

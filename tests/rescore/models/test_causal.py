@@ -60,14 +60,6 @@ def test_trees_are_taken_by_models_that_take_their_mask(causal_model):
         assert found == pytest.approx(wanted, abs=1e-4)
 
 
-def test_a_hypothesis_longer_than_the_window_is_no_tree(causal_model):
-    family, model, tokenizer = causal_model
-    texts = ["a b c d " * 7 + word for word in ("cat", "sat", "mat")]
-    scores = score_lists(CausalScorer(model, tokenizer), [texts])
-    with torch.no_grad():
-        assert scores == [pytest.approx([by_hand(model, tokenizer, text) for text in texts], abs=1e-4)]
-
-
 @pytest.mark.parametrize("budget", [1, 40])
 def test_scores_do_not_depend_on_how_much_is_computed_at_a_time(causal_model, budget):
     _, model, tokenizer = causal_model
@@ -83,7 +75,7 @@ def test_scores_do_not_depend_on_how_much_is_computed_at_a_time(causal_model, bu
 def test_gradients_are_those_of_the_padded_batch(causal_model):
     family, model, tokenizer = causal_model
     model.double()
-    tolerance = 1e-9 if family in ("gpt2", "bloom") else 1e-4  # others compute parts in float32
+    tolerance = 1e-9 if family == "gpt2" else 1e-4  # others compute parts in float32
     weights = torch.linspace(-1, 1, sum(map(len, LISTS)), dtype=torch.float64)
     found = []
     for as_trees in (CausalScorer(model, tokenizer).as_trees, False):
@@ -103,12 +95,3 @@ def test_a_tokenizer_without_ends_is_refused(causal_model):
     tokenizer.bos_token = tokenizer.eos_token = None
     with pytest.raises(InputError, match="no begin or end token"):
         CausalScorer(model, tokenizer)
-
-
-def test_a_model_of_few_positions_is_no_fault(make_causal):
-    model, tokenizer = make_causal("gpt2")
-    model.transformer.wpe = torch.nn.Embedding(8, 16)
-    model.config.n_positions = 8
-    scorer = CausalScorer(model, tokenizer)
-    assert scorer.longest == 8
-    assert score_lists(scorer, [["the cat sat on the mat"]])[0][0] < 0

@@ -1,4 +1,4 @@
-"""Training on text: losses against those of transformers' own models, a tiny text learnt, killed and resumed."""
+"""Training on text: losses against those of transformers' own models, a tiny text learnt."""
 
 import math
 import multiprocessing
@@ -108,31 +108,6 @@ def test_a_tiny_text_is_learnt(tmp_path, kind):
     assert right > wrong + 1.0
     loader = AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
     assert loader.from_pretrained(tmp_path / "model").num_parameters() == scorer.model.num_parameters()
-
-
-class Killed(Exception):
-    pass
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "bert"])
-def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kind, monkeypatch):
-    settings = TrainingSettings(batch_size=2, epochs=4, lr=0.01, evaluate_every=4, seed=1)
-    train_lm(make_scorer(kind, 0.2), TEXTS, TEXTS[:2], settings, tmp_path / "whole", lambda text: None)
-    updates = iter(range(7))
-    with monkeypatch.context() as patch:
-        backward = LmTask.backward
-
-        def until_killed(task, batch):
-            if next(updates, None) is None:
-                raise Killed
-            return backward(task, batch)
-
-        patch.setattr(LmTask, "backward", until_killed)
-        with pytest.raises(Killed):
-            train_lm(make_scorer(kind, 0.2), TEXTS, TEXTS[:2], settings, tmp_path / "killed", lambda text: None)
-    train_lm(make_scorer(kind, 0.2), TEXTS, TEXTS[:2], settings, tmp_path / "killed", lambda text: None)
-    files = [(tmp_path / run / "model" / "model.safetensors").read_bytes() for run in ("whole", "killed")]
-    assert files[0] == files[1]
 
 
 def test_casing_is_kept_with_the_model(tmp_path):

@@ -2,10 +2,11 @@
 
 import pytest
 
+from espnet_ext.errors import InputError
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer_training import MwerSettings
 from espnet_ext.rescore.training.settings import TrainingSettings
-from espnet_ext.work.settings import SettingError, checked
+from espnet_ext.work.settings import checked
 
 NEEDED = {"batch_size": 4, "lm": "gpt2"}
 NAN, INFINITE = float("nan"), float("inf")
@@ -40,17 +41,15 @@ ON_TEXT = [
     [(kind, *row) for kind, rows in ((MwerSettings, MWER), (LmSettings, ON_TEXT)) for row in rows],
 )
 def test_bad_settings_are_refused(kind, values, message):
-    with pytest.raises(SettingError, match=f"^[^\n]*{message}[^\n]*$"):
+    with pytest.raises(InputError, match=f"^[^\n]*{message}[^\n]*$"):
         checked(kind, NEEDED | values, "x")
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(SettingError, match="x: the key 'batch_size' is missing") as caught:
+    with pytest.raises(InputError, match="x: the key 'batch_size' is missing"):
         checked(MwerSettings, {"lm": "gpt2"}, "x")
-    assert caught.value.name == "batch_size"
-    with pytest.raises(SettingError, match="x: lm is missing") as caught:
+    with pytest.raises(InputError, match="x: lm is missing"):
         checked(MwerSettings, {"batch_size": 1}, "x")
-    assert caught.value.name == "lm"
 
 
 def test_good_settings_are_taken():
