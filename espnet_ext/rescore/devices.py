@@ -75,26 +75,21 @@ def launch(function: Callable[..., Any], number: int, *arguments: Any, ngpu: int
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    faults = torch.multiprocessing.get_context("spawn").SimpleQueue()
     call = (function, arguments, {**named, "ngpu": ngpu})
     try:
-        spawn(_process, (number, port, faults, call), nprocs=number)
+        spawn(_process, (number, port, call), nprocs=number)
     except (ProcessRaisedException, ProcessExitedException) as error:
-        fault = f"one of {number} processes ended: {error}" if faults.empty() else faults.get()
-        raise InputError(fault) from None
+        fault = str(error).strip().splitlines()[-1].removeprefix(f"{InputError.__module__}.InputError: ")
+        raise InputError(f"one of {number} processes ended: {fault}") from error
 
 
-def _process(rank: int, number: int, port: int, faults: Any, call: tuple[Any, ...]) -> None:
+def _process(rank: int, number: int, port: int, call: tuple[Any, ...]) -> None:
     """One of the processes of :func:`launch`."""
     import torch
 
     function, arguments, named = call
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in names.items()}, MASTER_ADDR="127.0.0.1")
-    try:
-        function(*arguments, **named)
-    except InputError as error:
-        faults.put(str(error))
-        raise
+    function(*arguments, **named)
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

@@ -1,7 +1,7 @@
 """A second pass over N-best lists: add scores of language models, tune all weights, and re-rank the lists."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from espnet_ext.errors import InputError
@@ -12,16 +12,14 @@ from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.devices import device_for, is_main, launch, main_prints, map_shared
 from espnet_ext.rescore.weights import (
     FIRST_PASS,
-    ErrorCurve,
     Tuned,
     Weights,
     check_weights,
     rerank,
     tune,
-    write_tuned,
 )
 from espnet_ext.text.nbest import NBest, words_of_reference, write_nbest
-from espnet_ext.work.files import refuse_input
+from espnet_ext.work.files import refuse_input, write_json
 
 # New scores of each hypothesis of each list, in the order given.
 ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
@@ -96,14 +94,12 @@ class Outcome:
     Attributes:
         weights: of all scores.
         tuned: how they were tuned; None if they were given.
-        curves: the word errors on the development lists over each weight that was tuned.
         before: the lists as they were read.
         after: the lists after re-ranking, with the added scores.
     """
 
     weights: Weights
     tuned: Tuned | None
-    curves: Mapping[str, ErrorCurve]
     before: list[NBest]
     after: list[NBest]
 
@@ -153,12 +149,11 @@ def rescore(
         tuned_on = add_scores(tuned_on, score, model.label) if tuned_on else []
         scored = add_scores(scored, score, model.label)
     tuned: Tuned | None = None
-    curves: dict[str, ErrorCurve] = {}
     if job.tune_on:
-        tuned, curves = tune(scored if same else tuned_on, names, [str(path) for path in job.tune_on])
+        tuned, _ = tune(scored if same else tuned_on, names, [str(path) for path in job.tune_on])
         weights = tuned.weights
     after = [rerank(nbest, weights) for nbest in scored]
-    outcome = Outcome(weights, tuned, curves, lists, after)
+    outcome = Outcome(weights, tuned, lists, after)
     if is_main():
         write_outcome(job.output, outcome)
     for line in outcome_lines(outcome):
@@ -179,12 +174,6 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     lines = ["weights: " + ", ".join(f"{name} {weight:.6g}" for name, weight in outcome.weights.items())]
     if tuned := outcome.tuned:
         lines.append(f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)}")
-        for name, (low, high) in tuned.intervals.items():
-            ends = outcome.curves[name].errors
-            lines.append(
-                f"  the same for {name} from {low:.6g} to {high:.6g}; {_rate(ends[0], tuned.words)} without it, "
-                f"{_rate(ends[-1], tuned.words)} by it alone"
-            )
     pairs = list(zip(outcome.before, outcome.after, strict=True))
     changed = sum(old.hyps[0].text != new.hyps[0].text for old, new in pairs)
     lines.append(f"{len(pairs)} lists; the best hypothesis has changed in {changed} of them")
@@ -234,7 +223,7 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
         (folder / name).unlink(missing_ok=True)
     (folder / MARK).touch()
     if tuned := outcome.tuned:
-        write_tuned(folder / "interpolation.json", tuned)
+        write_json(folder / "interpolation.json", asdict(tuned))
     write_nbest(folder / "nbest.jsonl", outcome.after)
     write_table(folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after})
     references = {nbest.utt_id: nbest.ref for nbest in outcome.after if nbest.ref is not None}

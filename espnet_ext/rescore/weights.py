@@ -19,16 +19,14 @@ nothing. Where the first pass has it as the best, it stays the best: nothing was
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.nbest import NBest, word_errors, words_of_reference
-from espnet_ext.work.files import write_json
 
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
 # Corners that agree to this number of decimals count as one: equal corners may differ by rounding.
@@ -64,15 +62,12 @@ class Tuned:
 
     Attributes:
         weights: by name of a score.
-        intervals: of each weight that was tuned the range around it with the same number of errors, the other weights
-            as they are; its upper end may be infinite.
         errors, words: word errors and words of the lists that they were tuned on.
         lists: the number of lists.
         tuned_on: the files of the lists.
     """
 
     weights: Weights
-    intervals: Mapping[str, tuple[float, float]]
     errors: int
     words: int
     lists: int
@@ -235,21 +230,18 @@ def tune(
     tables = [_table(nbest, weights) for nbest in lists]
     best = math.inf
     curves: dict[str, ErrorCurve] = {}
-    intervals: dict[str, tuple[float, float]] = {}
     for _ in range(_ROUNDS):
         before = best
         for name in free:
             curves[name] = _curve(tables, weights, name, words)
             low, high = _widest(curves[name])
             weights[name], best = weight_of((low + high) / 2), min(curves[name].errors)
-            intervals[name] = weight_of(low), weight_of(high)
         if best == before:
             break
     # of the last round: an earlier curve of the round went through other weights
     for name in free if len(free) > 1 else ():
         curves[name] = _curve(tables, weights, name, words)
-        intervals[name] = _piece(curves[name], weights[name])
-    return Tuned(weights, intervals, int(best), words, len(lists), tuple(tuned_on)), curves
+    return Tuned(weights, int(best), words, len(lists), tuple(tuned_on)), curves
 
 
 def _widest(curve: ErrorCurve) -> tuple[float, float]:
@@ -257,18 +249,3 @@ def _widest(curve: ErrorCurve) -> tuple[float, float]:
     best = min(curve.errors)
     pieces = (ends for ends, errors in zip(pairwise(curve.corners), curve.errors, strict=True) if errors == best)
     return max(pieces, key=lambda ends: ends[1] - ends[0])
-
-
-def _piece(curve: ErrorCurve, weight: float) -> tuple[float, float]:
-    """Return the weights of the piece that a weight is in."""
-    share = share_of(weight)
-    low, high = next(ends for ends in pairwise(curve.corners) if ends[0] <= share <= ends[1])
-    return weight_of(low), weight_of(high)
-
-
-def write_tuned(path: str | Path, tuned: Tuned) -> None:
-    """Write tuned weights as JSON; an infinite end of an interval becomes null."""
-    intervals = {
-        name: [None if math.isinf(end) else end for end in interval] for name, interval in tuned.intervals.items()
-    }
-    write_json(path, {**asdict(tuned), "intervals": intervals})

@@ -63,7 +63,6 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
         "warning: the weights are tuned on the lists that are rescored: their error rate is too low",
         "weights: second_lm 1, first pass 0.666667",
         "on 3 development lists: WER 50.00 %",
-        "  the same for first pass from 0 to 4; 50.00 % without it, 75.00 % by it alone",
         "3 lists; the best hypothesis has changed in 1 of them",
         "WER 75.00 % -> 50.00 % (oracle 50.00 %) of 4 words",
         f"written to {output}",

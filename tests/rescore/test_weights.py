@@ -1,6 +1,5 @@
 """The exact line search against trying out weights, one by one."""
 
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -20,7 +19,6 @@ from espnet_ext.rescore.weights import (
     envelope,
     share_of,
     weight_of,
-    write_tuned,
 )
 from espnet_ext.text.nbest import Hypothesis, NBest, word_errors
 
@@ -110,8 +108,6 @@ def test_the_tuned_weight_is_best_of_all_and_reranking_finds_its_errors(lists):
     )
     assert sum(word_errors(rerank(nbest, tuned.weights[FIRST_PASS]))[0] for nbest in lists) == tuned.errors
     assert all(errors_with(lists, weight) >= tuned.errors for weight in np.logspace(-3, 3, 31))
-    low, high = tuned.intervals[FIRST_PASS]
-    assert low < tuned.weights[FIRST_PASS] < high
     middles = [weight_of((low + high) / 2) for low, high in zip(curve.corners, curve.corners[1:], strict=False)]
     assert [errors_with(lists, weight) for weight in middles] == list(curve.errors)
 
@@ -149,7 +145,6 @@ def test_a_curve_by_hand():
     assert (curve.errors, curve.words) == ((1, 0, 2), 1)
     tuned, _ = tune([nbest], "lm", ("dev",))
     assert tuned.weights[FIRST_PASS] == pytest.approx(1.0)
-    assert tuned.intervals[FIRST_PASS] == pytest.approx((0.5, 2.0))
     assert (tuned.errors, tuned.tuned_on) == (0, ("dev",))
     assert [curve.at(weight) for weight in (0.0, 0.49, 0.51, 1.99, 2.01, 1e9, math.inf)] == [1, 1, 0, 0, 2, 2, 2]
 
@@ -181,7 +176,7 @@ def test_the_widest_of_the_best_pieces():
 def test_where_all_weights_are_equal_it_is_one():
     tuned, curve = tune([one(("B", -1.0, -5.0), ("C", -5.0, -1.0))], "lm")
     assert (curve.corners, curve.errors) == ((0.0, 1.0), (1,))
-    assert (tuned.weights[FIRST_PASS], tuned.intervals[FIRST_PASS]) == (1.0, (0.0, math.inf))
+    assert tuned.weights[FIRST_PASS] == 1.0
 
 
 def test_of_equal_scores_the_first_hypothesis_is_chosen():
@@ -197,15 +192,6 @@ def test_rerank_orders_by_equation_one_and_keeps_all_else():
     ranked = rerank(nbest, 0.5)
     assert [hyp.text for hyp in ranked.hyps] == ["A", "B", "C"]
     assert ranked == replace(nbest, hyps=(nbest.hyps[1], nbest.hyps[0], nbest.hyps[2]))
-
-
-def test_what_is_stored(tmp_path):
-    nbest = one(("A", -1.0, -2.0), ("B", -2.0, -1.0))
-    tuned, _ = tune([nbest], "lm", ("dev-clean.jsonl",))
-    write_tuned(tmp_path / "interpolation.json", tuned)
-    stored = json.loads((tmp_path / "interpolation.json").read_text())
-    assert stored["weights"] == tuned.weights
-    assert stored["intervals"] == {FIRST_PASS: [1.0, None]} and stored["tuned_on"] == ["dev-clean.jsonl"]
 
 
 def test_bad_weights_scores_and_lists():
@@ -258,8 +244,6 @@ def test_many_weights_end_where_no_single_one_helps(seed):
         assert curve.at(tuned.weights[name]) == tuned.errors == min(curve.errors)
         for weight in grid:
             assert curve.at(weight) == errors_of(lists, {**tuned.weights, name: float(weight)}) >= tuned.errors
-        low, high = tuned.intervals[name]
-        assert low <= tuned.weights[name] <= high
 
 
 def test_without_words_is_chosen_only_where_the_first_pass_has_it_as_the_best():
