@@ -123,7 +123,6 @@ def write_mixed_tokens(
     english_texts: Sequence[str],
     output: Path,
     vocab_size: int,
-    more_than: int = MORE_THAN,
 ) -> list[str]:
     """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for ESPnet's ``token_type: bpe``.
 
@@ -132,7 +131,6 @@ def write_mixed_tokens(
         english_texts: transcripts from which the word pieces are learnt.
         output: the folder.
         vocab_size: number of English word pieces.
-        more_than: Han characters with more occurrences than this are units.
 
     Returns:
         The token list: ESPnet's symbols, English pieces, Han characters with the boundary mark.
@@ -144,7 +142,7 @@ def write_mixed_tokens(
         raise InputError("there is no text to learn tokens from")
     model = train_mixed_pieces(english_texts, vocab_size)
     english = (piece for piece in model.pieces if not has_han(piece))
-    tokens = token_list([*english, *(BOUNDARY + char for char in han_units(texts, more_than))])
+    tokens = token_list([*english, *(BOUNDARY + char for char in han_units(texts))])
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
     sequences = [processor.encode(text, out_type=str) for text in texts]
     write_token_files(output, tokens, sequences, model)
@@ -157,7 +155,6 @@ def make_mixed_tokens(
     english_texts: Iterable[str | Path],
     output: str | Path,
     vocab_size: int,
-    more_than: int = MORE_THAN,
 ) -> list[str]:
     """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and print how many there are.
 
@@ -166,7 +163,7 @@ def make_mixed_tokens(
     """
     texts = list(read_table(text).values())
     english = [line for path in english_texts for line in read_table(path).values()]
-    tokens = write_mixed_tokens(texts, english, Path(output), vocab_size, more_than)
+    tokens = write_mixed_tokens(texts, english, Path(output), vocab_size)
     characters = sum(map(has_han, tokens))
     pieces = len(tokens) - characters - 3  # blank, unknown, and start and end are neither
     print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")

@@ -3,13 +3,12 @@
 Commands take ``decoding.json`` where they are not told otherwise.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.settings import Count, Flag, Positive, Share, StrictMapping, checked
+from espnet_ext.work.settings import Count, Flag, Positive, Share, StrictMapping, checked, read_settings
 from espnet_ext.work.yaml_files import read_yaml
 
 DECODING = "decoding.json"
@@ -40,13 +39,7 @@ def read_decoding_settings(model: Path) -> DecodingSettings:
         InputError: a file of another form, or an unknown option.
     """
     path = model.with_name(DECODING)
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return DecodingSettings()
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}): delete it, or train again") from None
-    return checked(DecodingSettings, record if isinstance(record, dict) else {}, str(path))
+    return read_settings(DecodingSettings, path, "delete it, or train again") if path.exists() else DecodingSettings()
 
 
 def with_options(options: SearchOptions, changes: Mapping[str, Any], where: str) -> SearchOptions:

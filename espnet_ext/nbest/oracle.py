@@ -1,6 +1,7 @@
 """The oracle of N-best lists: the best choice from them, and its error rate."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,13 @@ def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]
     """
     if not lists:
         raise InputError("there are no N-best lists")
-    counted = [word_errors(nbest) for nbest in lists]
-    longest = max(map(len, counted))
-    return [sum(min(errors[:n]) for errors in counted) for n in range(1, min(depth or longest, longest) + 1)]
+    best = [list(accumulate(word_errors(nbest)[:depth], min)) for nbest in lists]
+    return [sum(own[min(n, len(own) - 1)] for own in best) for n in range(max(map(len, best)))]
 
 
-def oracle_report(lists: Sequence[NBest], depth: int | None = None) -> dict[str, Any]:
+def oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
     """Return the oracle's errors as JSON: ``value`` is the error rate in percent among the first ``n`` hypotheses."""
-    errors = oracle_errors(lists, depth)
+    errors = oracle_errors(lists)
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     if not words:
         raise InputError("all references are empty, so there is no error rate: check where they come from")

@@ -5,12 +5,10 @@ may correct are single words. So a transcript with more edits a word than a limi
 same windows, is replaced by that merge. The limit is tuned on development sets.
 """
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.transcripts import Merge, merge_all, whole_turns
@@ -19,8 +17,17 @@ from espnet_ext.text.window_hypotheses import read_grouped
 from espnet_ext.text.words import Segment, Word, words_by_speaker
 from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
+from espnet_ext.work.settings import StrictMapping, Weight, Whole, read_settings
 
 GUARD = "guard.json"
+
+
+class Guard(StrictMapping):
+    """A tuned limit, the number of transcripts that it was tuned on, and of those that are the stitcher's."""
+
+    edits_per_word: Weight
+    transcripts: Whole = 0
+    stitched: Whole = 0
 
 
 def edits_per_word(stitched: Sequence[str], merged: Sequence[str]) -> float:
@@ -83,7 +90,8 @@ def tune_guard(
                 candidates.append((edits_per_word(text, merged), gain))
     limit = best_limit(candidates)
     below = sum(distance <= limit for distance, _ in candidates)
-    write_json(output, {"edits_per_word": limit, "transcripts": len(candidates), "stitched": below})
+    guard = Guard(edits_per_word=limit, transcripts=len(candidates), stitched=below)
+    write_json(output, guard.model_dump())
     print(f"at most {limit:.3f} edits a word: {below} of {len(candidates)} transcripts are the stitcher's")
 
 
@@ -118,12 +126,4 @@ def read_guard(folder: Path) -> float | None:
         InputError: the file does not hold one.
     """
     path = folder / GUARD
-    try:
-        limit = float(json.loads(path.read_text(encoding="utf-8"))["edits_per_word"])
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a guard ({error!r}): tune it again, or delete the file") from None
-    if not limit >= 0:
-        raise InputError(f"{path}: edits_per_word is {limit}: tune it again, or delete the file")
-    return limit
+    return read_settings(Guard, path, "tune it again, or delete the file").edits_per_word if path.exists() else None

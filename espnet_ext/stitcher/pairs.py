@@ -14,7 +14,6 @@ The text of the first two is words. Aligned pairs are already word pieces, those
 (:func:`interleave`), from which :mod:`espnet_ext.encoder.aligned_pairs` makes pairs again.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +33,7 @@ from espnet_ext.text.window_hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.text.windows import MOST_OVERLAP, Windowing
 from espnet_ext.text.words import MOST_WINDOWS, Segment, by_recording
 from espnet_ext.work.files import write_json
-from espnet_ext.work.settings import StrictMapping, checked, one_of
+from espnet_ext.work.settings import StrictMapping, one_of, read_settings
 
 ALIGNMENT = "alignment"
 STYLES = ("wc", "wco_wce", ALIGNMENT)
@@ -248,16 +247,9 @@ def read_trained_on(folder: str | Path) -> TrainedOn:
     Raises:
         InputError: there is none, or it has another form.
     """
-    path = Path(folder) / TRAINED_ON
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise InputError(f"{path.parent}: no such folder: give that of a trained stitcher") from None
-        raise InputError(f"{path}: no such file: copy it from the folder of the training pairs") from None
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}): write the training pairs again") from None
-    return checked(TrainedOn, record if isinstance(record, dict) else {}, str(path))
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder: give that of a trained stitcher")
+    return read_settings(TrainedOn, Path(folder) / TRAINED_ON, "copy it from the folder of the training pairs")
 
 
 def windowing_of(grouped: Grouped) -> Windowing | None:

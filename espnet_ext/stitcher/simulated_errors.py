@@ -4,7 +4,6 @@ A stitcher can learn from it without any audio. A window's edge cuts words and l
 there are more errors near edges; and now and then an utterance is given to another speaker.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from espnet_ext.errors import InputError
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, Word, by_recording, in_order
 from espnet_ext.text.writing import write_hypotheses
-from espnet_ext.work.settings import StrictMapping, checked
+from espnet_ext.work.settings import StrictMapping, read_settings
 
 Span = tuple[float, float]  # of a word, in seconds from the recording's start
 Edges = tuple[float | None, float | None]  # of a window, in seconds; None: an edge that cuts no word
@@ -113,13 +111,8 @@ def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing,
     Raises:
         InputError: a missing or bad file, or a turn without times.
     """
-    try:
-        record = json.loads(errors.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError) as error:
-        raise InputError(f"{errors}: {error}: fit simulated errors to a recogniser first") from None
-    hypotheses = simulate_recordings(
-        read_segments(references), windowing, checked(SimulatedErrors, record, str(errors)), seed
-    )
+    fitted = read_settings(SimulatedErrors, errors, "fit simulated errors to a recogniser first")
+    hypotheses = simulate_recordings(read_segments(references), windowing, fitted, seed)
     write_hypotheses(output, hypotheses)
     print(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
 

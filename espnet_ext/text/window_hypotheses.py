@@ -107,13 +107,12 @@ def _every_window(recording: str, spans: Mapping[int, Span]) -> list[Span]:
     return every
 
 
-def read_grouped(paths: Path | Sequence[Path], segments: Path | None = None, *, speaker: str = SPEAKER) -> Grouped:
+def read_grouped(paths: Path | Sequence[Path], segments: Path | None = None) -> Grouped:
     """Read windows, grouped by recording and speaker.
 
     Args:
         paths: files of one or several of the formats above.
         segments: Kaldi's, of the windows.
-        speaker: the speaker of words that name none.
 
     Windows that are missing, and times that can hardly be right, are warned of on stderr.
 
@@ -130,8 +129,8 @@ def read_grouped(paths: Path | Sequence[Path], segments: Path | None = None, *, 
         read += _silent(segments, known, read)
     placed = [_placed(path, window, known) for path, window in read]
     if known is None and SEGLST in others.values():
-        return _own_windows(placed, speaker)
-    grouped = group_by_speaker([*ours, *_numbered(placed, speaker)])
+        return _own_windows(placed)
+    grouped = group_by_speaker([*ours, *_numbered(placed)])
     if known is None and len(grouped) == len(read) > 1 and all(window.span is None for _, window in read):
         warn(
             f"{len(read)} utterances are taken as {len(read)} recordings: if they are windows of one, give "
@@ -260,7 +259,7 @@ def _placed(path: Path, window: Window, segments: Mapping[str, KaldiSegment] | N
     return PlacedWindow(path, window.utterance, span, window.segments)
 
 
-def _numbered(placed: Iterable[PlacedWindow], speaker: str) -> Iterator[Segment]:
+def _numbered(placed: Iterable[PlacedWindow]) -> Iterator[Segment]:
     """Windows of all recordings, numbered in the order of their times.
 
     Several files may hold one window, each with its own speakers.
@@ -268,7 +267,7 @@ def _numbered(placed: Iterable[PlacedWindow], speaker: str) -> Iterator[Segment]
     recordings: dict[str, dict[Span, dict[str, tuple[Path, list[Segment]]]]] = {}
     for window in placed:
         speakers = recordings.setdefault(window.recording, {}).setdefault(window.span, {})
-        for name, own in _speakers(window.segments, speaker).items():
+        for name, own in _speakers(window.segments).items():
             other, _ = speakers.setdefault(name, (window.path, own))
             if speakers[name][1] is not own:
                 raise InputError(
@@ -281,23 +280,23 @@ def _numbered(placed: Iterable[PlacedWindow], speaker: str) -> Iterator[Segment]
                 yield _window(recording, index, name, span, own)
 
 
-def _speakers(segments: Sequence[Segment], speaker: str) -> dict[str, list[Segment]]:
+def _speakers(segments: Sequence[Segment]) -> dict[str, list[Segment]]:
     """Segments with words by speaker; where none is named, channels take the place if there are several."""
     channels = {segment.channel for segment in segments}
     speakers: dict[str, list[Segment]] = {}
     for segment in segments:
         if segment.words:
-            name = segment.speaker or (segment.channel if len(channels) > 1 else speaker)
+            name = segment.speaker or (segment.channel if len(channels) > 1 else SPEAKER)
             speakers.setdefault(name, []).append(segment)
     return speakers
 
 
-def _own_windows(placed: Iterable[PlacedWindow], speaker: str) -> Grouped:
+def _own_windows(placed: Iterable[PlacedWindow]) -> Grouped:
     """Return each speaker's turns as windows of that speaker alone: of the others a turn says nothing."""
     grouped: dict[str, dict[str, list[Segment]]] = {}
     for turn in sorted(placed, key=lambda turn: (turn.recording, turn.span)):
         speakers = grouped.setdefault(turn.recording, {})
-        for name, own in _speakers(turn.segments, speaker).items():
+        for name, own in _speakers(turn.segments).items():
             windows = speakers.setdefault(name, [])
             windows.append(_window(turn.recording, len(windows), name, turn.span, own))
     return {name: {who: tuple(windows) for who, windows in sorted(own.items())} for name, own in grouped.items()}

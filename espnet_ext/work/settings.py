@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import parse_json
 
 _POWER = re.compile(r"[-+]?[0-9.]+e[-+]?[0-9]+", re.IGNORECASE)
 
@@ -96,6 +98,23 @@ def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, An
         return schema.model_validate(dict(values))
     except ValidationError as error:
         raise InputError(f"{what}: {fault(values, error)}") from error
+
+
+def read_settings[Schema: StrictMapping](schema: type[Schema], path: Path, advice: str) -> Schema:
+    """Read settings that were written beside a result, as JSON.
+
+    Raises:
+        InputError: no such file, or not of this schema. The message ends with ``advice``.
+    """
+    try:
+        values = parse_json(path.read_text(encoding="utf-8"))
+        return checked(schema, values if isinstance(values, dict) else {}, str(path))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: {advice}") from None
+    except InputError as error:
+        raise InputError(f"{error}: {advice}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error}): {advice}") from None
 
 
 def one_line(value: Any) -> str:

@@ -39,14 +39,6 @@ def test_plan(capsys):
     assert len(output(capsys, *words, "--table", "1,3")) == 9
 
 
-def test_plan_says_what_each_system_is_trained_on(capsys):
-    words = ("plan", "--recipe", ROOT / "egs" / "asru2019_cs", "--table", "2", "--rows", "CS,CS+EN")
-    assert output(capsys, *words) == [
-        "baseline_cs: section train, data train-cs; decodings: default",
-        "baseline_cs_en: section train, data train-cs train-clean-100 train-clean-360; decodings: default",
-    ]
-
-
 def test_configs(recipe, capsys):
     (recipe / "conf" / "full.yaml").write_text(
         "train: {normalize: global_mvn, max_epoch: 40}\ndecode: {beam_size: 12}\nsettings: {}\n"

@@ -1,16 +1,17 @@
 """Load a scorer of N-best lists, and score lists with it."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore import SCORERS
+from espnet_ext.rescore import POOLINGS, SCORERS
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import (
+    CASINGS,
     SETTINGS,
     HypothesisError,
     LmScorer,
@@ -21,6 +22,7 @@ from espnet_ext.rescore.models.language_model import (
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.text.nbest import NBest
+from espnet_ext.work.settings import StrictMapping, one_of, read_settings
 
 # Lists that share forward passes: enough to find hypotheses of similar length, few enough for the memory.
 TOGETHER = 64
@@ -71,6 +73,14 @@ def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]]) -> torch.Tensor:
     return sums
 
 
+class SavedScorer(StrictMapping):
+    """What a scorer's ``save`` wrote beside the model; of a model from elsewhere nothing is known."""
+
+    scorer: Annotated[str, one_of(SCORERS)] | None = None
+    casing: Annotated[str, one_of(CASINGS)] | None = None
+    pooling: Annotated[str, one_of(POOLINGS)] | None = None
+
+
 def load_lm(
     folder_or_name: str | Path,
     scorer: str | None = None,
@@ -91,46 +101,31 @@ def load_lm(
         dtype: a key of ``DTYPES``; by default "float32".
         new_layer: make a pooling layer with random weights, which has to be trained, for a model that has none.
     """
-    saved = _settings(folder_or_name)
+    path = Path(folder_or_name) / SETTINGS
+    saved = read_settings(SavedScorer, path, "save the scorer again") if path.is_file() else SavedScorer()
     both_ways = reads_both_ways(config_of(folder_or_name))
-    name = scorer or saved.get("scorer") or ("pll" if both_ways else "causal")
+    name = scorer or saved.scorer or ("pll" if both_ways else "causal")
     if name not in SCORERS:
         raise InputError(f"scorer {name}: choose one of {', '.join(SCORERS)}")
     if name != "pooled" and both_ways != (name == "pll"):
         kind = "bidirectional, score it by pll" if both_ways else "causal, score it by causal"
         raise InputError(f"{folder_or_name}: scorer {name} does not fit this model: it is {kind} or pooled")
-    trained = saved.get("scorer") == "pooled"
-    if trained and (name != "pooled" or pooling not in (None, saved.get("pooling"))):
-        raise InputError(
-            f"{folder_or_name}: was trained as scorer pooled, pooling {saved.get('pooling')}: use it as that"
-        )
+    trained = saved.scorer == "pooled"
+    if trained and (name != "pooled" or pooling not in (None, saved.pooling)):
+        raise InputError(f"{folder_or_name}: was trained as scorer pooled, pooling {saved.pooling}: use it as that")
     if name == "pooled" and not trained and not new_layer:
         raise InputError(
             f"{folder_or_name}: has no trained pooling layer, and a new one would score at random: train it "
             "(espnet-ext train mwer --scorer pooled), or score by another --scorer"
         )
-    casing, dtype = casing or saved.get("casing") or "as-is", dtype or "float32"
+    casing, dtype = casing or saved.casing or "as-is", dtype or "float32"
     made: LmScorer
     if name == "causal":
         made = CausalScorer(*load(AutoModelForCausalLM, folder_or_name, dtype), casing)
     elif name == "pll":
         made = PllScorer(*load(AutoModelForMaskedLM, folder_or_name, dtype), casing)
     else:
-        made = PooledScorer(*load(AutoModel, folder_or_name, dtype), casing, pooling or saved.get("pooling"))
+        made = PooledScorer(*load(AutoModel, folder_or_name, dtype), casing, pooling or saved.pooling)
         if trained:
             made.load_head(folder_or_name)
     return made.eval()
-
-
-def _settings(folder: str | Path) -> dict[str, str]:
-    """Return the settings that ``save`` wrote beside a model; empty for a model from elsewhere."""
-    path = Path(folder) / SETTINGS
-    if not path.is_file():
-        return {}
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}): save the scorer again") from None
-    if not isinstance(settings, dict):
-        raise InputError(f"{path}: not a scorer's settings: save the scorer again")
-    return settings
