@@ -1,5 +1,6 @@
 """Beam search for rewritten texts, against all texts scored one by one."""
 
+import argparse
 import copy
 import itertools
 
@@ -7,34 +8,37 @@ import pytest
 import torch
 from espnet2.tasks.mt import MTTask
 
+import espnet_ext
 from espnet_ext.stitcher.rewriting_search import rewrite, rewriting_search
 
 TOKENS = ["<blank>", "<unk>", "a", "b", "<sos/eos>"]
 EOS = len(TOKENS) - 1
 
 
-DECODERS = {
-    "transformer": {"num_blocks": 1, "attention_heads": 2, "linear_units": 8},
-    "batch_rnn": {"hidden_size": 8, "att_conf": {"atype": "dot", "adim": 8}},
-}
-
-
-@pytest.fixture(scope="module", params=DECODERS)
-def model(request, build_model) -> torch.nn.Module:
+@pytest.fixture(scope="module", params=["transformer", "rnn"])
+def model(request) -> torch.nn.Module:
     """A small model of large random parameters, which likes to end."""
-    built = build_model(
-        MTTask,
-        token_list=TOKENS,
-        src_token_list=TOKENS,
-        frontend_conf={"embed_dim": 8},
-        encoder="transformer",
-        encoder_conf=DECODERS["transformer"] | {"output_size": 8, "input_layer": None},
-        decoder=request.param,
-        decoder_conf=DECODERS[request.param],
-        model="stitcher",
-        model_conf={"report_bleu": False},
-    ).eval()
+    espnet_ext.register()
     torch.manual_seed(1)
+    decoder = {"num_blocks": 1, "attention_heads": 2, "linear_units": 8} if request.param == "transformer" else {}
+    settings = {
+        "token_list": TOKENS,
+        "src_token_list": TOKENS,
+        "frontend_conf": {"embed_dim": 8},
+        "encoder": "transformer",
+        "encoder_conf": {
+            "output_size": 8,
+            "attention_heads": 2,
+            "num_blocks": 1,
+            "linear_units": 8,
+            "input_layer": None,
+        },
+        "decoder": "transformer" if request.param == "transformer" else "batch_rnn",
+        "decoder_conf": decoder or {"hidden_size": 8, "att_conf": {"atype": "dot", "adim": 8}},
+        "model": "stitcher",
+        "model_conf": {"report_bleu": False},
+    }
+    built = MTTask.build_model(argparse.Namespace(**MTTask.get_default_config() | settings)).eval()
     for parameter in built.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.5)

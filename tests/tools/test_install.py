@@ -108,8 +108,7 @@ def test_help_lists_every_target():
     listed = run("make", "-C", ROOT / "tools", "help").stdout
     makefile = (ROOT / "tools" / "Makefile").read_text().replace("\\\n", "")
     targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
-    assert {"install", "demo", "test", "unit"} <= set(targets)
-    assert [target for target in targets if not re.search(rf"\b{target}\b", listed)] == []
+    assert "install" in targets and all(re.search(rf"\b{target}\b", listed) for target in targets)
 
 
 def test_install_is_done_once_with_the_tested_versions(fake_tools):

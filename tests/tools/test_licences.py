@@ -9,9 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = re.findall(r"^\| ([\w.-]+) \| ([\w, ]+) \| (.+) \|$", (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE)[
-    1:
-]
+ROWS = r"^\| ([\w.-]+) \| ([\w, -]+) \| (.+) \|$"
+PAGE = re.findall(ROWS, (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE)[1:]
 SAY_NOTHING = {"espeakng-loader", "sentencepiece"}  # neither metadata nor a licence file; what their sources have
 
 
