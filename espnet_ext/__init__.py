@@ -20,13 +20,19 @@ __version__ = "0.1.0"
 def register() -> None:
     """Add all plugins, also those of third parties, to ESPnet's registries; calling it again changes nothing.
 
-    ESPnet also refuses checkpoints that do not fit their config from then on.
+    ESPnet also refuses checkpoints that do not fit their config from then on, and runs no command that stands in a
+    ``feats.scp``.
     """
+    from espnet_ext.environment import say_loading
+
+    say_loading()
+    from espnet_ext.kaldi.arks import never_run_commands
     from espnet_ext.registry import add_plugins
     from espnet_ext.upstream.checkpoint import load_strictly
 
     add_plugins()
     load_strictly()
+    never_run_commands()
 
 
 def load(model: str, *, device: str = "cpu", **options: Any) -> Any:

@@ -132,6 +132,20 @@ def qualified_names(config: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+def missing_package(config: Mapping[str, Any]) -> str | None:
+    """Say which plugin of a config, such as ``encoder: my_package:my_encoder``, is not installed; None if all are."""
+    known = packages()
+    for slot in (*SLOT_KEYS, "optim", "scheduler"):
+        package, colon, name = str(config.get(slot)).lower().partition(":")
+        if colon and package not in (known.get(f"{slot}.{name}"), known.get(f"{OTHER_SLOTS.get(slot)}.{name}")):
+            if package in known.values():
+                return f"{slot}: {package} has no {slot} {name}: install a release of it that has"
+            return (
+                f"{slot}: {package}:{name} is of the package {package}, which is not installed: pip install {package}"
+            )
+    return None
+
+
 def _package(entry: EntryPoint) -> str:
     return entry.dist.name.lower() if entry.dist else entry.value.partition(":")[0].partition(".")[0]
 

@@ -47,7 +47,9 @@ def _parts(default: str = "") -> common.Decorator:
 @click.command()
 @click.argument("corpus", type=click.Choice(CORPORA))
 @click.option("--corpus", "corpus_dir", type=common.PATH, required=True, metavar="DIR", help="Folder of the corpus.")
-@click.option("--output", "output_dir", type=common.PATH, required=True, metavar="DIR", help="Folder of the data dirs.")
+@click.option(
+    "--output", "output_dir", type=common.WRITTEN, required=True, metavar="DIR", help="Folder of the data dirs."
+)
 @_parts()
 @common.skip_faulty()
 @common.check_audio()
@@ -142,7 +144,7 @@ def fix(folder: Path) -> None:
 
 @click.command()
 @click.option("--suffix-source", is_flag=True, help="Append the name of its source to each id.")
-@click.argument("destination", type=common.PATH, metavar="DEST")
+@click.argument("destination", type=common.WRITTEN, metavar="DEST")
 @click.argument("sources", type=common.PATH, nargs=-1, required=True, metavar="SOURCE...")
 def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -> None:
     """Put data dirs together."""

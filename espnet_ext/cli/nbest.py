@@ -61,9 +61,8 @@ def oracle(nbest: Path, ref: Path | None, form: str, output: Path | None) -> Non
     """
     from espnet_ext.nbest.oracle import oracle_lines, oracle_report
     from espnet_ext.nbest.sources import read_lists, warnings_of
-    from espnet_ext.work.files import refuse_input, write_json
+    from espnet_ext.work.files import write_json
 
-    refuse_input(output, (nbest, ref))
     lists = read_lists(nbest, ref, form)
     report = oracle_report(lists)
     for warning in warnings_of(lists):

@@ -10,23 +10,36 @@ from typing import Any
 import click
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import is_utf8, printable
+from espnet_ext.work.files import is_utf8, printable, refuse_input
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Utf8Path(click.Path):
-    """A path whose name can be written into logs, tables and configs."""
+    """A path whose name can be written into logs, tables and configs.
+
+    What a command writes may not be what it reads or writes elsewhere: it would be replaced.
+    """
 
     name = "path"
+
+    def __init__(self, *, written: bool = False):
+        super().__init__(path_type=Path)
+        self.written = written
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not is_utf8(value):
             self.fail(f"{printable(value)} is not UTF-8: rename the file or the folder", param, ctx)
-        return super().convert(value, param, ctx)
+        path = super().convert(value, param, ctx)
+        if ctx is not None:
+            known = ctx.meta.setdefault("espnet_ext.paths", [])
+            refuse_input(path, (other for other, written in known if self.written or written))
+            known.append((path, self.written))
+        return path
 
 
-PATH = Utf8Path(path_type=Path)
+PATH = Utf8Path()
+WRITTEN = Utf8Path(written=True)
 COUNT = click.IntRange(min=1)
 CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
@@ -34,9 +47,17 @@ CASINGS = ("as-is", "lower", "upper", "sentence")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 
 
-def path(name: str, what: str, *, metavar: str = "FILE", required: bool = False, several: bool = False) -> Decorator:
+def path(
+    name: str,
+    what: str,
+    *,
+    metavar: str = "FILE",
+    required: bool = False,
+    several: bool = False,
+    kind: Utf8Path = PATH,
+) -> Decorator:
     """Return an option whose value is a file or a folder; with ``several`` it may be repeated."""
-    return click.option(name, type=PATH, required=required, multiple=several, metavar=metavar, help=what)
+    return click.option(name, type=kind, required=required, multiple=several, metavar=metavar, help=what)
 
 
 def data(what: str, *, several: bool = False) -> Decorator:
@@ -44,7 +65,7 @@ def data(what: str, *, several: bool = False) -> Decorator:
 
 
 def output(what: str, *, metavar: str = "DIR", required: bool = True, several: bool = False) -> Decorator:
-    return path("--output", what, metavar=metavar, required=required, several=several)
+    return path("--output", what, metavar=metavar, required=required, several=several, kind=WRITTEN)
 
 
 def config(what: str, *, required: bool = False) -> Decorator:

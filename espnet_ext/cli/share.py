@@ -11,7 +11,9 @@ from espnet_ext.errors import InputError
 
 @click.command()
 @click.argument("system", type=common.PATH)
-@click.option("--output", type=common.PATH, metavar="FILE", help="Archive or new folder.  [default: SYSTEM.zip, here]")
+@click.option(
+    "--output", type=common.WRITTEN, metavar="FILE", help="Archive or new folder.  [default: SYSTEM.zip, here]"
+)
 @click.option("--decoding", default="default", show_default=True, help="The recipe's decoding whose search is packed.")
 @common.path("--model", "Checkpoint.  [default: the average in the folder]")
 @common.config("Options of espnet2.bin.asr_inference, instead of the recipe's.")

@@ -24,7 +24,7 @@ def stitch() -> None:
 @click.argument("files", nargs=-1, type=common.PATH, required=True, metavar="FILE...")
 @click.option("--method", type=click.Choice(METHODS), help="How windows are merged.  [default: time_aware]")
 @common.path("--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR")
-@click.option("--output", type=common.PATH, metavar="FILE", help="A .json (SegLST), .ctm, .txt, .srt or .vtt file.")
+@click.option("--output", type=common.WRITTEN, metavar="FILE", help="A .json (SegLST), .ctm, .txt, .srt or .vtt file.")
 @common.path("--segments", "Kaldi segments of the windows, which the files name as utterances.")
 @common.ngpu()
 def join(

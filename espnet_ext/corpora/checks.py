@@ -119,8 +119,15 @@ def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
 
 
 def own_files(folder: Path, faults: Faults) -> Iterator[Path]:
-    """Yield all files below a folder, but those named ``._*``, which macOS leaves beside others."""
+    """Yield all files below a folder, but those named ``._*``, which macOS leaves beside others.
+
+    Raises:
+        InputError: a folder cannot be read, or a link to one, or to a transcript, is broken: how much is missing then
+            is unknown, and is no share that could be left out.
+    """
     for path in files_below(folder):
+        if path.is_symlink() and not path.exists() and path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{path}: a broken link, and how much is missing is unknown: mend or remove it")
         if path.name.startswith("._"):
             faults.ignore("macOS's files ._*", path)
         else:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import is_command, require_folder
+from espnet_ext.kaldi.data_dir import refuse_commands, require_folder
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import is_mix
 
@@ -24,9 +24,8 @@ def read_audio_table(data: str | Path) -> dict[str, str]:
         )
     wav_scp = folder / "wav.scp"
     table = read_table(wav_scp)
+    refuse_commands(wav_scp, table)
     for utterance, path in table.items():
-        if is_command(path):
-            raise InputError(f"{wav_scp}: {utterance} is a command, and commands are not run: give the path of a file")
         try:
             size = os.stat(path).st_size
         except OSError:

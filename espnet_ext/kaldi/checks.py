@@ -395,5 +395,9 @@ def fix_data_dir(path: str | Path) -> Fixed:
     for name in scans.keys() - fixed.data.tables.keys() - {"spk2utt"}:
         (path / name).unlink()
     write_tables(fixed.data, path)
-    print(f"{path}: {fixed}\n  the files as they were: {path}/.backup")
+    print(f"{path}: {fixed}")
+    for name, scan in scans.items():
+        if scan.conflicts:
+            print(f"  {Problem(name, 'lines that differ for', scan.conflicts, 'nobody can know which is right')}")
+    print(f"  the files as they were: {path}/.backup")
     return fixed

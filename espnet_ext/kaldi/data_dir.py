@@ -127,8 +127,19 @@ def read_data_dir(path: str | Path) -> DataDir:
 
 
 def is_command(value: str) -> bool:
-    """Tell whether an entry of ``wav.scp`` is a shell command whose output is the audio."""
-    return value.endswith("|")
+    """Tell whether an entry of ``wav.scp`` or ``feats.scp`` is a shell command that Kaldi's tools would run."""
+    return value.strip().endswith("|") or value.strip().startswith("|")
+
+
+def refuse_commands(path: Path, table: Table) -> None:
+    """Refuse a table with a command, which may be anybody's: none is run.
+
+    Raises:
+        InputError: there is one.
+    """
+    command = next((key for key, value in table.items() if is_command(value)), None)
+    if command is not None:
+        raise InputError(f"{path}: {command} is a command, and commands are not run: write its output to a file")
 
 
 def audio_path(value: str) -> str:

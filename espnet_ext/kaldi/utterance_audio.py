@@ -5,6 +5,7 @@ file may be a recipe for one, ``.mix``: it names the files that are added up whe
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import parse_segment, require_folder
+from espnet_ext.kaldi.data_dir import parse_segment, refuse_commands, require_folder
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.work.files import write_json
 
@@ -42,10 +43,10 @@ def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     folder = require_folder(folder)
     wav_scp = folder / "wav.scp"
     recordings = read_table(wav_scp)
+    refuse_commands(wav_scp, recordings)
     for recording, value in recordings.items():
-        if not value or value.endswith("|"):
-            what = "is a command, and commands are not run" if value else "has no path"
-            raise InputError(f"{wav_scp}: {recording} {what}: write the audio to a file and give its path")
+        if not value:
+            raise InputError(f"{wav_scp}: {recording} has no path: write the audio to a file and give its path")
     segments = folder / "segments"
     if not segments.exists():
         return {key: AudioSpan(recordings[key]) for key in sorted(recordings)}
@@ -95,7 +96,9 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
             file.seek(start)
             samples = file.read(end - start, dtype="float32")
     except (soundfile.SoundFileError, OSError):
-        what = "corrupt audio" if Path(span.path).is_file() else "no such audio file"
+        readable = os.access(span.path, os.R_OK)
+        missing = "no permission to read" if Path(span.path).exists() else "no such audio file"
+        what = "corrupt audio" if readable else missing
         advice = "check the path in wav.scp, or replace the file"
         raise InputError(f"{span.path}: utterance {utterance}: {what}: {advice}") from None
     if len(samples) < end - start:

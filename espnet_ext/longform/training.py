@@ -36,7 +36,7 @@ from torch.utils.data import DataLoader, Dataset
 from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import read_array
-from espnet_ext.kaldi.data_dir import is_command
+from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_features import NO_SPEECH, ChannelStatistics, RecordingFeatures
@@ -66,8 +66,8 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     """Read the tables that ``*_data_path_and_name_and_type`` lists.
 
     Raises:
-        InputError: a table is missing or unreadable, a duration is not a number, a matrix is a command (commands are
-            not run), or a recording is missing in one of them.
+        InputError: a table is missing or unreadable, a duration is not a number, audio or a matrix is a command
+            (commands are not run), or a recording is missing in one of them.
     """
     paths = {name: path for path, name, *_ in entries}
     missing = [name for name in TABLES if name not in paths]
@@ -76,9 +76,8 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     silent = _without_speech(paths["statistics"])
     speech = {name: path for name, path in read_table(paths["speech"]).items() if name not in silent}
     others = {name: read_table(paths[name]) for name in (*TABLES[1:], FEATURES) if name in paths}
-    command = next((entry for entry in others["statistics"].values() if is_command(entry)), None)
-    if command is not None:
-        raise InputError(f"{paths['statistics']}: {command} is a command, and commands are not run: write it to an ark")
+    for name, table in {"speech": speech, "statistics": others["statistics"]}.items():
+        refuse_commands(Path(paths[name]), table)
     for name, table in others.items():
         lacking = next((recording for recording in speech if recording not in table), None)
         if lacking is not None:

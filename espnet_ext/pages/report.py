@@ -5,7 +5,6 @@ A *run* is what ``run.sh`` calls ``--expdir``, such as ``exp/mini``. It has its 
 """
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +35,7 @@ from espnet_ext.tables.render import (
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.schema import DEFAULT_DECODING
 from espnet_ext.tables.score_table import META
+from espnet_ext.work.files import scratch_beside
 
 ROWS = 200  # of each test set that the page shows, those with most errors
 CLIPS = 50  # of each test set, those with most errors
@@ -76,9 +76,8 @@ def write_report(folders: Sequence[Path], output: Path) -> list[str]:
     """
     _check_output(output)
     recipes = find_runs(folders)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as scratch:
-        site = Path(scratch) / "site"
+    with scratch_beside(output) as scratch:
+        site = scratch / "site"
         site.mkdir()
         names, notes = [home.name for home in recipes], []
         index: dict[str, list[Section]] = {}
@@ -87,7 +86,7 @@ def write_report(folders: Sequence[Path], output: Path) -> list[str]:
             notes += _write_recipe(site, home, runs, index[home.name], names)
         write_page(site / "index.html", "index.html.j2", title="Results", recipes=index)
         if output.exists():
-            output.rename(Path(scratch) / "old")
+            output.rename(scratch / "old")
         site.rename(output)
     return notes
 

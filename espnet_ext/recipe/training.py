@@ -40,13 +40,12 @@ def run_command(
         if status:
             raise InputError(f"{launch[0]} has ended with status {status}")
         return
-    from espnet_ext.upstream.with_plugins import check_gpus
+    from espnet_ext.upstream.with_plugins import run_checked
 
     module = import_module(name)
     sys.argv = [name, *words]
     sys.modules["__main__"] = module  # what ESPnet's processes for several GPUs import: it has the plugins
-    check_gpus(words)
-    module.main()
+    run_checked(module.main)
 
 
 def command_line(

@@ -49,7 +49,9 @@ def unpack(archive: Path, models: Path) -> Path:
         except InputError:
             raise
         except Exception as error:  # tarfile, zipfile and their decompressors have no common class
-            raise InputError(f"{archive}: cannot be unpacked ({error}): copy or download it again") from error
+            raise InputError(
+                f"{archive}: cannot be unpacked ({str(error).partition(chr(10))[0]}): copy or download it again"
+            ) from error
 
     make_folder(folder, key, extract, "packed model")
     return folder

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -10,7 +11,9 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.packages import how_to_install
+from espnet_ext.registry import missing_package
 from espnet_ext.sharing.model_files import ModelFiles, find_model
+from espnet_ext.work.yaml_files import read_yaml
 
 # Options of the search that a model may bring. Others of ESPnet's recognisers build models of other tasks, read
 # files or download: only who loads a model may give them.
@@ -19,7 +22,6 @@ SEARCH = (
     *("normalize_length", "prior_weight", "fast_decoder", "ctc_window_margin", "batch_size"),
 )
 OURS = ("prior_weight", "fast_decoder")
-UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the like that it does not know
 
 
 def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
@@ -50,6 +52,8 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
         logging.warning(
             f"{files.name} was packed with ESPnet {files.espnet}, this is {version('espnet')}: its output may differ"
         )
+    if package := missing_package(read_yaml(files.config)):
+        raise InputError(f"{files.name}: {package}")
     with building(files):
         return _text2text(files, device, options) if files.task == "mt" else _speech2text(files, device, options)
 
@@ -92,9 +96,11 @@ def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> 
 def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
     from espnet2.bin.mt_inference import Text2Text
 
+    from espnet_ext.upstream.arguments import check_arguments
     from espnet_ext.upstream.beam import fit_beam
 
     chosen = search_options(files, options, Text2Text)
+    check_arguments(Namespace(**chosen))
     text2text = Text2Text(mt_train_config=files.config, mt_model_file=files.model, device=device, **chosen)
     fit_beam(text2text.beam_search)
     return text2text
@@ -126,6 +132,4 @@ def _reason(error: Exception) -> str:
 def _advice(files: ModelFiles, error: Exception) -> str:
     if files.espnet and files.espnet != version("espnet"):
         return f": it was packed with ESPnet {files.espnet}, this is {version('espnet')}: install that release"
-    if isinstance(error, ImportError | AttributeError) or UNKNOWN_CHOICE in str(error):
-        return ": does it need a plugin package that is not installed here?"
     return ""

@@ -128,7 +128,7 @@ def _packed(folder: Path, name: str) -> ModelFiles:
             raise InputError(f"{name}: {META}: {part} is no mapping of names to files: download or pack it again")
         named.update(meta.get(part) or {})
     for file in map(str, named.values()):
-        if os.path.isabs(file) or os.path.normpath(file).startswith(".."):
+        if _leads_out(file):
             raise InputError(f"{name}: its {META} names {file}, outside of the model: do not use it")
         if not (folder / file).is_file():
             raise InputError(f"{name}: lacks {file}, which its {META} names: copy, unpack or download it again")
@@ -144,15 +144,27 @@ def _packed(folder: Path, name: str) -> ModelFiles:
     prior = folder / PRIOR
     return ModelFiles(
         name=name,
-        config=absolute_paths(folder / config, [folder]),
+        config=_own_paths(folder / config, folder),
         model=folder / model,
-        lm_config=absolute_paths(folder / named["lm_train_config"], [folder]) if "lm_train_config" in named else None,
+        lm_config=_own_paths(folder / named["lm_train_config"], folder) if "lm_train_config" in named else None,
         lm_file=folder / named["lm_file"] if "lm_file" in named else None,
         prior_file=prior if prior.is_file() else None,
         task=ours.get("task", task),
         search=search,
         espnet=str(meta.get("espnet", "")),
     )
+
+
+def _own_paths(config: Path, folder: Path) -> Path:
+    """Return the config of a packed model with absolute paths; it may name files of the model only."""
+    for name in named_files(without_training(read_yaml(config)), [folder], config):
+        if _leads_out(name):
+            raise InputError(f"{config}: names {name}, outside of the model: do not use it")
+    return absolute_paths(config, [folder])
+
+
+def _leads_out(name: str) -> bool:
+    return os.path.isabs(name) or os.path.normpath(name).startswith("..")
 
 
 def task_of(config: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 import json
 import platform
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -27,6 +26,7 @@ from espnet_ext.sharing.model_files import (
     without_training,
 )
 from espnet_ext.upstream.config_paths import named_files, replace_paths
+from espnet_ext.work.files import scratch_beside
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 WINDOWED = ("stride", "batch_seconds", "precision")  # options of decoding long recordings
@@ -75,9 +75,7 @@ def pack(packing: Packing, output: Path) -> list[Path]:
     for path in (settings, model, *(packing.lm or ()), *([packing.prior] if packing.prior else [])):
         if not path.is_file():
             raise InputError(f"{path}: no such file: train the model first, or correct the path")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as name:
-        folder = Path(name)
+    with scratch_beside(output) as folder:
         packed = _copy_model(settings, model, folder / "model", packing.include)
         prefix = {"mt": "mt", "s2t_ctc": "s2t"}.get(task, "asr")
         yaml_files = {f"{prefix}_train_config": f"model/{CONFIG}"}

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError
+from pydantic import Field, NonNegativeInt, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, write_json
@@ -122,6 +122,9 @@ class RunRecord(StrictMapping):
     hardware: Hardware
 
 
+_FolderName = Annotated[str, Field(strict=True, pattern=r"^[^/\\]*$")]  # results lie in a folder of this name
+
+
 class Meta(StrictMapping):
     """``meta.json``: what scores are of, and how they were made.
 
@@ -133,8 +136,8 @@ class Meta(StrictMapping):
     """
 
     recipe: StrictStr
-    corpus: StrictStr
-    scale: StrictStr
+    corpus: _FolderName
+    scale: _FolderName
     tables: tuple[StrictStr, ...]
     units: dict[StrictStr, Unit]
     normaliser: StrictStr | None

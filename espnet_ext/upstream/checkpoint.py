@@ -117,7 +117,7 @@ def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> N
 def load_strictly() -> None:
     """Make every task's ``build_model_from_file``, and so ``Speech2Text``, refuse a checkpoint that does not fit.
 
-    One with parameters that are NaN or infinite is refused, too.
+    One with parameters that are NaN or infinite is refused, too, and so is a config without a checkpoint.
 
     Calling it again changes nothing.
     """
@@ -151,10 +151,11 @@ def load_strictly() -> None:
                 f"{error.filename}: no such file: {config} names it, from the folder in which the model was trained: "
                 "run the command there"
             ) from None
-        if model_file is not None and not getattr(args, "use_adapter", False):
+        if model_file is None:
+            raise InputError(f"{config_file}: no checkpoint is given: the model would have random parameters")
+        if not getattr(args, "use_adapter", False):
             check_checkpoint(model_file, model)
-        if model_file is not None:
-            check_values(model_file, model)
+        check_values(model_file, model)
         return model, args
 
     setattr(load_and_check, "strict", True)  # noqa: B010

@@ -8,6 +8,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
+from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
@@ -105,6 +106,7 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
     features = job.data / FEATURES
     if features.is_file() and not (job.data / AUDIO).exists():
         name, audio, weights = FEATURES, read_table(features), None
+        refuse_commands(features, audio)
     else:
         name, audio = AUDIO, audio_tables.read_audio_table(job.data)
         weights = audio_tables.durations(job.data, audio)

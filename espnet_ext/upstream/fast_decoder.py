@@ -26,12 +26,19 @@ FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
 }
 
 
-def use_fast_decoder(speech2text: Speech2Text) -> None:
+def use_fast_decoder(speech2text: Speech2Text, batch_size: int = 1) -> None:
     """Replace the decoder in the beam search that ESPnet has built; the model keeps its own.
 
     If only the RNN decoder kept ESPnet from a batched search, the search becomes batched. With CTC, ESPnet's batched
     search differs: it always scores the end of a hypothesis by CTC, where the other one does so only if the end is
     among the likeliest tokens. Its CTC scores are exact with ``ctc_window_margin: 0``.
+
+    Args:
+        speech2text: ESPnet's recogniser, built for single utterances.
+        batch_size: utterances to decode at once.
+
+    Raises:
+        InputError: there is no fast decoder of this kind, or no search of batches.
     """
     search, decoder = speech2text.beam_search, speech2text.asr_model.decoder
     if type(decoder) not in FAST:
@@ -44,12 +51,17 @@ def use_fast_decoder(speech2text: Speech2Text) -> None:
         )
     if not isinstance(search, BeamSearch):
         raise InputError("fast_decoder is set, but this model is not decoded by ESPnet's beam search: set it to false")
-    if "decoder" not in search.full_scorers:  # its weight is 0
-        return
-    fast = FAST[type(decoder)](search.full_scorers["decoder"])
-    search.scorers["decoder"] = search.full_scorers["decoder"] = search.nn_dict["decoder"] = fast
+    if "decoder" in search.full_scorers:  # otherwise its weight is 0
+        try:
+            fast = FAST[type(decoder)](search.full_scorers["decoder"])
+        except InputError as error:
+            raise InputError(f"fast_decoder: {error}: set it to false") from None
+        search.scorers["decoder"] = search.full_scorers["decoder"] = search.nn_dict["decoder"] = fast
     full, partial = search.full_scorers.values(), search.part_scorers.values()
     batched = all(isinstance(scorer, BatchScorerInterface) for scorer in full)
     batched = batched and all(isinstance(scorer, BatchPartialScorerInterface) for scorer in partial)
     if type(search) is BeamSearch and batched:
         search.__class__ = BatchBeamSearch  # as ESPnet does it
+    if batch_size > 1 and type(search) is not BatchBeamSearch:
+        raise InputError(f"batch_size {batch_size}: a scorer of this search takes no batches: set it to 1")
+    speech2text.batch_size = batch_size

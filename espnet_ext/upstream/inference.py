@@ -10,6 +10,8 @@ from espnet2.bin import asr_inference
 from espnet2.tasks.abs_task import AbsTask
 from espnet2.utils.types import str2bool, str_or_none
 
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.ended import forget_ended
 from espnet_ext.upstream.fast_decoder import use_fast_decoder
@@ -34,10 +36,17 @@ def build_speech2text(
     prior_weight: float = 0.0, prior_file: str | None = None, fast_decoder: bool = False, **options: Any
 ) -> Any:
     """Build ESPnet's ``Speech2Text`` with our scorers in its beam search; ``model_tag`` is allowed."""
+    check_arguments(argparse.Namespace(**options))
+    if fast_decoder and options.get("quantize_asr_model"):
+        raise InputError(
+            "fast_decoder and quantize_asr_model: the fast decoder has no quantised form: set one to false"
+        )
+    # ESPnet refuses batches where its own decoder has none; the fast one has
+    batch_size = options.pop("batch_size", 1) if fast_decoder else 1
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     fit_beam(speech2text.beam_search)
     if fast_decoder:
-        use_fast_decoder(speech2text)
+        use_fast_decoder(speech2text, batch_size)
     forget_ended(speech2text.beam_search)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
     return speech2text

@@ -91,6 +91,5 @@ def _unlike(value: Any, wanted: Any) -> str | None:
         if not isinstance(value, str) or not isinstance(taken, int | float):
             return None
     name = getattr(wanted, "__name__", None) if isinstance(wanted, type) else None
-    hint = " (YAML reads 1e-8 as text, and 1.0e-8 as a number)" if isinstance(value, str) and "e" in value else ""
     words = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text"}
-    return f"{words.get(name or '', str(wanted).replace('typing.', ''))}{hint if name == 'float' else ''}"
+    return words.get(name or "", str(wanted).replace("typing.", ""))

@@ -3,7 +3,7 @@
 import argparse
 import io
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stdout
 
 from espnet_ext.errors import InputError
 
@@ -22,14 +22,16 @@ def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
 
 
 def parse_options(parser: argparse.ArgumentParser, options: Sequence[str]) -> argparse.Namespace:
-    """Parse ESPnet options. A message that argparse would print before it exits becomes an InputError."""
-    messages = io.StringIO()
+    """Parse ESPnet options; see :func:`espnet_ext.upstream.arguments.check_arguments` for what is refused."""
+    from espnet_ext.upstream.arguments import checked_arguments
+
     try:
-        with redirect_stderr(messages):
+        with checked_arguments(), redirect_stdout(io.StringIO()):
             return parser.parse_args(list(options))
+    except InputError as error:
+        raise InputError(f"options for ESPnet: {error}") from None
     except SystemExit:
-        lines = [line for line in messages.getvalue().splitlines() if line.strip()] or ["--help is no option here"]
-        raise InputError(f"options for ESPnet: {lines[-1].partition('error: ')[2] or lines[-1]}") from None
+        raise InputError("options for ESPnet: --help is no option here") from None
 
 
 def sampling_rate(config: Mapping) -> int | None:

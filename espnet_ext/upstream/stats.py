@@ -124,8 +124,7 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
             for name, kind in (("wav.scp", "speech,sound"), ("text", "text,text"))
             for text in (f"--{part}_data_path_and_name_and_type", f"{folder / 'data' / part / name},{kind}")
         ]
-        # these are statistics of features before normalisation; the normalisation layer cannot be built without them
-        own = ["--collect_stats", "true", "--normalize", "none", "--use_preprocessor", "true", "--num_workers", "0"]
+        own = ["--collect_stats", "true", "--use_preprocessor", "true", "--num_workers", "0"]
         options = [*shard.options, *own, "--output_dir", str(folder), *data]
         args = espnet_options.parse_options(task_class.get_parser(), options)
         light = without_networks() if task == "asr" else nullcontext()

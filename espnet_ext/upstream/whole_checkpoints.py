@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from espnet2.train.trainer import Trainer
 
-from espnet_ext.upstream.checkpoint import LATEST, load_checkpoint
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.checkpoint import LATEST, load_checkpoint, misfits
 from espnet_ext.work.files import atomic_write
 
 _save, _resume = torch.save, Trainer.resume
@@ -32,14 +33,29 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
         _save(obj, file, *args, **options)
 
 
-def resume(checkpoint: str | Path, *args: Any, **options: Any) -> None:
-    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the checkpoint's epoch have been written."""
-    complete_last_epoch(Path(checkpoint))
-    _resume(checkpoint, *args, **options)
+def resume(checkpoint: str | Path, model: torch.nn.Module, *args: Any, **options: Any) -> None:
+    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the checkpoint's epoch have been written.
+
+    Raises:
+        InputError: the checkpoint is of another model or optimizer.
+    """
+    state = complete_last_epoch(Path(checkpoint))
+    try:
+        _resume(checkpoint, model, *args, **options)
+    except (RuntimeError, ValueError, KeyError) as error:
+        found, wanted = ({key: tuple(value.shape) for key, value in each.items()} for each in
+                         (state["model"], model.state_dict()))  # fmt: skip
+        reason = misfits(found, wanted) or str(error).strip().split("\n")[0]
+        advice = "train with the options that it was trained with, or into another folder"
+        raise InputError(f"{checkpoint}: cannot be resumed with this config: {reason}: {advice}") from error
 
 
-def complete_last_epoch(checkpoint: Path) -> None:
-    """Write ``<n>epoch.pth`` and ``latest.pth`` of a checkpoint if they are missing; remove incomplete files."""
+def complete_last_epoch(checkpoint: Path) -> Any:
+    """Write ``<n>epoch.pth`` and ``latest.pth`` of a checkpoint if they are missing; remove incomplete files.
+
+    Returns:
+        What the checkpoint holds.
+    """
     folder = checkpoint.parent
     for left in folder.glob(".*.pth.*"):
         left.unlink(missing_ok=True)
@@ -50,3 +66,4 @@ def complete_last_epoch(checkpoint: Path) -> None:
     link = folder / f".{LATEST}.{os.getpid()}"
     link.symlink_to(model.name)
     link.replace(folder / LATEST)
+    return state

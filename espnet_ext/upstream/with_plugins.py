@@ -9,10 +9,12 @@ import torch
 import espnet_ext
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
+from espnet_ext.upstream.arguments import check_initial_parameters, checked_arguments
 from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import option_fault
-from espnet_ext.upstream.random_numbers import seed_by_rank
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
+
+UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the like that it does not know
 
 
 def with_plugins(main: Callable[[], None], module_name: str) -> None:
@@ -28,13 +30,7 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
     def run() -> None:
         set_up()
-        check_gpus(sys.argv[1:])
-        try:
-            main()
-        except (TypeError, ValueError, AttributeError) as error:
-            if fault := option_fault(error):
-                raise InputError(fault) from error
-            raise
+        run_checked(main)
 
     if module_name == "__main__":
         run_main(run)
@@ -42,11 +38,28 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
         set_up()
 
 
+def run_checked(main: Callable[[], None]) -> None:
+    """Run ESPnet's command on the arguments of this process; what is wrong with them is refused in one line."""
+    check_gpus(sys.argv[1:])
+    try:
+        with checked_arguments():
+            main()
+    except NotImplementedError as error:
+        raise InputError(str(error)) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        if fault := option_fault(error):
+            raise InputError(fault) from error
+        if UNKNOWN_CHOICE in str(error):
+            raise InputError(str(error)) from error
+        raise
+
+
 def set_up() -> None:
     """Register the plugins, make checkpoints complete, seed by rank, and filter repeated warnings from the log."""
     espnet_ext.register()
     keep_checkpoints_whole()
-    seed_by_rank()
+    keep_checkpoints_whole()
+    check_initial_parameters()
     drop_repeated_warnings()
 
 

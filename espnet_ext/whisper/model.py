@@ -116,7 +116,9 @@ def converted(model: str, folder: Path) -> str:
 
         try:
             TransformersConverter(model).convert(str(output), force=True)
-            AutoTokenizer.from_pretrained(model).backend_tokenizer.save(str(output / "tokenizer.json"))
+            AutoTokenizer.from_pretrained(model, trust_remote_code=False).backend_tokenizer.save(
+                str(output / "tokenizer.json")
+            )
         except (OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(

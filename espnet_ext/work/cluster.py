@@ -114,7 +114,7 @@ def start(settings: ClusterSettings, workers: int, log_dir: str | Path | None) -
             try:
                 with _no_interrupt():
                     client = build_client(config)
-            except (TypeError, ValueError, RuntimeError) as error:
+            except (TypeError, ValueError, RuntimeError, ImportError) as error:
                 raise InputError(f"env {settings.env}: the cluster does not start: {_cause(error)}") from error
             yield RunningCluster(client, errors, settings.env, workers)
         finally:

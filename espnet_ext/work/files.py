@@ -1,13 +1,16 @@
 """Files that are written completely or not at all, JSON, and the files below a folder."""
 
+import fcntl
 import gzip
 import io
 import json
 import os
+import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -34,9 +37,36 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk: name what could not be written
+            error.filename = str(path)
         raise
+
+
+@contextmanager
+def scratch_beside(output: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside a file or folder that is to be written. Those of killed runs are removed.
+
+    A folder is locked while its process lives.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{output.name}.espnet_ext."
+    for left in output.parent.glob(f"{escape(prefix)}*"):
+        with suppress(OSError), _locked_folder(left):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=prefix) as name, _locked_folder(name):
+        yield Path(name)
+
+
+@contextmanager
+def _locked_folder(folder: str | Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -117,7 +147,7 @@ def refuse_input(output: str | Path | None, inputs: Iterable[str | Path | None])
     """Refuse a file to write that is one of those to read."""
     read = {Path(path).resolve() for path in inputs if path is not None}
     if output is not None and Path(output).resolve() in read:
-        raise InputError(f"{output}: is read, too, and would be replaced: name another file to write")
+        raise InputError(f"{output}: is named twice, and would be replaced: name another file or folder to write")
 
 
 def is_utf8(path: str | Path) -> bool:
@@ -139,10 +169,20 @@ def files_below(folder: str | Path) -> Iterator[Path]:
 
     Links to folders are followed, since large parts of a corpus are often elsewhere. A link to a folder above it is not
     followed. A broken link counts as a file.
+
+    Raises:
+        InputError: a folder cannot be read, so that nobody knows what is in it.
     """
-    for parent, folders, names in os.walk(folder, followlinks=True):
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=_refuse_folder):
         folders[:] = sorted(name for name in folders if not _leads_back(Path(parent, name)))
         yield from (Path(parent, name) for name in sorted(names))
+
+
+def _refuse_folder(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise InputError(
+            f"{error.filename}: cannot be read ({error.strerror}): give yourself permission, or name others"
+        )
 
 
 def _leads_back(folder: Path) -> bool:

@@ -198,7 +198,9 @@ def _call(function: Callable, shard: Any, folder: str) -> Any:
             return _Failure(str(error), bad_input=not isinstance(error, ShardError))
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            return _Failure(f"{error.strerror}: make room and run again" if full else traceback.format_exc(), full)
+            return _Failure(
+                f"{error.filename}: {error.strerror}: make room and run again" if full else traceback.format_exc(), full
+            )
         except (Exception, SystemExit):
             return _Failure(traceback.format_exc())
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import parse_json
 
-_POWER = re.compile(r"[-+]?[0-9.]+e[-+]?[0-9]+", re.IGNORECASE)
+POWER = re.compile(r"[-+]?[0-9.]+e[-+]?[0-9]+", re.IGNORECASE)
 
 
 class StrictMapping(BaseModel):
@@ -83,7 +83,7 @@ def _message(error: Mapping[str, Any]) -> str:
         return str(context["error"])
     if error["type"] not in _MESSAGES:
         return f"{error['msg']} (is {value!r})"
-    hint = " (YAML reads 1e-5 as text: write 1.0e-5)" if isinstance(value, str) and _POWER.fullmatch(value) else ""
+    hint = " (YAML reads 1e-5 as text: write 1.0e-5)" if isinstance(value, str) and POWER.fullmatch(value) else ""
     return f"{_MESSAGES[error['type']].format_map(context)}, is {value!r}{hint}"
 
 

@@ -9,6 +9,7 @@ import yaml
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
+MOST_ENTRIES = 10_000_000  # values of a file, with what its anchors repeat; a vocabulary has some 100,000
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -26,6 +27,11 @@ class _UniqueKeyLoader(_SafeLoader):
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
         return super().construct_mapping(node, deep)
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)  # before PyYAML 6.0.4, keys that are merged (<<) ten times are there ten times
+        if len(node.value) > MOST_ENTRIES:
+            raise yaml.MarkedYAMLError(problem="anchors make too many keys of it", problem_mark=node.start_mark)
+
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a YAML file that holds one mapping (an empty file is an empty mapping)."""
@@ -38,13 +44,29 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}:{place}: {error.problem or error.context}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date such as 2020-13-45
         raise InputError(f"{path}: not readable as YAML: {str(error).splitlines()[0]}") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise InputError(f"{path}: must hold a mapping (key: value), holds a {type(value).__name__}")
+    try:
+        entries = _entries(value, {})
+    except RecursionError:
+        raise InputError(f"{path}: holds itself, by an anchor (&), or is nested too deeply: write it out") from None
+    if entries > MOST_ENTRIES:
+        raise InputError(f"{path}: anchors (&) make {entries:,} values of it: write it out")
     return value
+
+
+def _entries(value: Any, known: dict[int, int]) -> int:
+    """Count the values that a file stands for; what anchors repeat counts each time, and is looked at once."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        parts = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_entries(part, known) for part in parts)
+    return known[id(value)]
 
 
 def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

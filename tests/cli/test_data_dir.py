@@ -95,7 +95,7 @@ def test_speaker_warning(train, capsys):
     ("arguments", "message"),
     [
         (["validate", "data/none"], "data/none: no such data dir"),
-        (["combine", "data/train", "data/train"], "data/train: is also the source"),
+        (["combine", "data/train", "data/train"], "data/train: is named twice"),
         (["combine", "data/x", "data/train", "data/train"], "utt2spk: utterance a-0 is in two"),
         (["combine", ".", "data/train"], "holds a-0.wav, which is not part of a data dir"),
     ],

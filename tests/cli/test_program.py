@@ -12,6 +12,7 @@ import pytest
 import espnet_ext
 from espnet_ext.cli import main
 from espnet_ext.cli.lazy import LazyGroup
+from espnet_ext.cli.options import Utf8Path
 from espnet_ext.cli.program import call, program
 from espnet_ext.errors import InputError
 
@@ -33,6 +34,10 @@ def every_command(
 
 
 COMMANDS = {context.command_path: (command, context) for command, context in every_command()}
+PATHS = {
+    path: [param for param in command.params if isinstance(param.type, Utf8Path)]
+    for path, (command, _) in COMMANDS.items()
+}
 # `run` is the engine's; run.sh, not people, calls it.
 OWN = [path for path in COMMANDS if path != "espnet-ext run"]
 
@@ -220,3 +225,32 @@ def test_console_script_and_module_are_the_same():
         for command in ([sys.executable, "-m", "espnet_ext.cli"], [str(Path(sys.executable).with_name("espnet-ext"))])
     ]
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "output", "other"),
+    [
+        pytest.param(path, output, other, id=f"{path} {output.name} {other.name}")
+        for path, params in PATHS.items()
+        for output in params
+        for other in params
+        if output.type.written and (other is not output or output.multiple)
+    ],
+)
+def test_no_output_is_an_input(tmp_path, path, output, other):
+    """Whatever a command writes would replace what it reads, or what it writes elsewhere."""
+    (tmp_path / "here").write_text("as it was\n")
+    words = path.split()[1:]
+    for param, name in ((output, "here"), (other, "../" + tmp_path.name + "/here")):
+        words += [*([param.opts[0]] if isinstance(param, click.Option) else []), str(tmp_path / name)]
+    with pytest.raises(InputError, match="here: is named twice"):
+        call(words)
+    assert (tmp_path / "here").read_text() == "as it was\n"
+
+
+def test_all_outputs_are_marked():
+    """Options and arguments that name what a command writes."""
+    names = {"output", "output_dir", "destination"}
+    marked = {param.name for params in PATHS.values() for param in params if param.type.written}
+    assert marked == names
+    assert all(param.type.written for params in PATHS.values() for param in params if param.name in names)

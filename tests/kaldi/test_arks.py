@@ -10,8 +10,11 @@ import pytest
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.arks import ark_shards, read_array, write_arks, write_arrays
+from espnet_ext.kaldi.arks import ark_shards, never_run_commands, read_array, write_arks, write_arrays
+from espnet_ext.kaldi.audio_tables import read_audio_table
+from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.kaldi.utterance_audio import read_spans
 
 RANDOM = np.random.default_rng(0)
 ARRAYS = {
@@ -120,6 +123,28 @@ def audio(tmp_path, monkeypatch):
     for number, path in enumerate(paths.values()):
         soundfile.write(path, np.full(10 + number, 0.25), 16000)
     return paths
+
+
+@pytest.mark.parametrize(
+    "entry", ["touch {} |", "touch {} | ", "| touch {}", "touch {} |\x0b", "cat a.ark | touch {} |"]
+)
+def test_no_entry_runs_a_command(tmp_path, library, entry):
+    """Neither ours nor ESPnet's readers, of arrays or of whole tables."""
+    never_run_commands()
+    command = entry.format(tmp_path / "ran")
+    (tmp_path / "feats.scp").write_text(f"u1 {command}\n")
+    for read in (
+        lambda: read_array(command),
+        lambda: library.load_mat(command),
+        lambda: library.load_scp(str(tmp_path / "feats.scp"))["u1"],
+        lambda: refuse_commands(tmp_path / "feats.scp", read_table(tmp_path / "feats.scp")),
+        lambda: read_spans(tmp_path),
+        lambda: read_audio_table(tmp_path),
+    ):
+        (tmp_path / "wav.scp").write_text(f"u1 {command}\n")
+        with pytest.raises(InputError, match="command"):
+            read()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_two_workers_write_what_one_process_writes(audio, tmp_path):

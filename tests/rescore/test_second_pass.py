@@ -146,12 +146,12 @@ def test_what_is_read_or_was_written_by_others_is_not_replaced(job, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     (data / "text").write_text("".join(f"test-{index} THE CAT SAT\n" for index in range(4)))
-    refused("data/text: is read, too, and would be replaced", output=data, reference=data / "text")
+    refused("data/text: is named twice, and would be replaced", output=data, reference=data / "text")
     refused("data/text: was not written by rescore, and would be replaced: name another folder", output=data)
     refused("test.jsonl: is no folder: name one for the results", output=job["nbest"])
     (data / "text").unlink()
     write_nbest(data / "nbest.jsonl", lists("test"))
-    refused("data/nbest.jsonl: is read, too", output=data, nbest=data / "nbest.jsonl")
+    refused("data/nbest.jsonl: is named twice", output=data, nbest=data / "nbest.jsonl")
     refused("data/nbest.jsonl: was not written by rescore", output=data)  # but by a first pass
     assert len(read_nbest(data / "nbest.jsonl")) == 4
 

@@ -1,10 +1,8 @@
 """A packed model decodes elsewhere as it did at home; what is missing is said in one line."""
 
-import io
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -150,50 +148,8 @@ def test_a_damaged_copy_is_refused(training, tmp_path):
         find_model(tmp_path / "part")
 
 
-def hostile_zip(path: Path, *members: tuple[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members:
-            archive.writestr(name, content)
-    return path
-
-
-def hostile_tar(path: Path, *members: tarfile.TarInfo) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for member in members:
-            archive.addfile(member, io.BytesIO(b"x" * member.size))
-    return path
-
-
-def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 0) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.size = kind, link, size
-    return info
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: hostile_zip(path / "up.zip", ("../escaped", b"x")),
-        lambda path: hostile_zip(path / "root.zip", ("/tmp/escaped", b"x")),
-        lambda path: hostile_zip(path / "bomb.zip", ("model.pth", bytes(50_000_000))),
-        lambda path: hostile_zip(path / "twice.zip", ("a", b"x"), ("a", b"y")),
-        lambda path: hostile_tar(path / "up.tgz", member("../escaped", size=3)),
-        lambda path: hostile_tar(path / "deep.tgz", member("a/../../escaped", size=3)),
-        lambda path: hostile_tar(path / "bomb.tgz", member("model.pth", size=50_000_000)),
-        lambda path: hostile_tar(
-            path / "link.tgz", member("out", tarfile.SYMTYPE, ".."), member("out/escaped", tarfile.LNKTYPE, "out/x")
-        ),
-    ],
-)
-def test_archives_of_strangers_write_nothing_elsewhere(make, tmp_path):
-    (tmp_path / "sent").mkdir()
-    with pytest.raises(InputError, match=r"^\S+/sent/\w+\.(zip|tgz): "):
-        find_model(make(tmp_path / "sent"))
-    assert not list(tmp_path.parent.rglob("*escaped*"))
-
-
-def test_files_outside_of_a_model_are_neither_packed_nor_read(training, tmp_path, monkeypatch):
-    """A stranger's config may name a private key, a stranger's model a file of this machine or another task."""
+def test_files_outside_of_a_model_are_not_packed(training, tmp_path, monkeypatch):
+    """A stranger's config may name a private key."""
     key = tmp_path / "id_rsa"
     key.write_text("secret")
     settings = Path("exp/seed1/config.yaml")
@@ -205,18 +161,6 @@ def test_files_outside_of_a_model_are_neither_packed_nor_read(training, tmp_path
         pack(packing(training), training / "shared.zip")
     assert key.resolve() in pack(packing(training, include=[key]), training / "shared.zip")
     settings.write_text(yaml.safe_dump(config))
-    pack(packing(training), training / "model")
-    for file, change, message in (
-        ("meta.yaml", {"files": {"asr_model_file": str(key)}}, "outside of the model"),
-        ("espnet_ext.yaml", {"search": {"enh_s2t_task": True}}, "no option of a search"),
-        ("espnet_ext.yaml", {"search": {"lm_file": str(key)}}, "no option of a search"),
-        ("espnet_ext.yaml", {"task": "enh_s2t"}, "needs a task"),
-    ):
-        folder = tmp_path / f"changed {len(list(tmp_path.iterdir()))}"
-        shutil.copytree(training / "model", folder)
-        (folder / file).write_text(yaml.safe_dump(yaml.safe_load((folder / file).read_text()) | change))
-        with pytest.raises(InputError, match=message):
-            espnet_ext.load(folder)
 
 
 def test_another_espnet_is_named(training, tmp_path, monkeypatch, noise, caplog):

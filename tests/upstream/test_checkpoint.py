@@ -107,3 +107,13 @@ def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml"):
         ASRTask.build_model_from_file(tmp_path / "config.yaml")
+
+
+def test_a_config_without_a_checkpoint_is_refused(model):
+    from espnet2.tasks.asr import ASRTask
+
+    from espnet_ext.upstream.checkpoint import load_strictly
+
+    load_strictly()
+    with pytest.raises(InputError, match="no checkpoint is given"):
+        ASRTask.build_model_from_file(model / "config.yaml")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from espnet2.bin import asr_inference
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch
@@ -17,6 +18,7 @@ import espnet_ext
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import inference
+from espnet_ext.upstream.arguments import checked_arguments
 from espnet_ext.upstream.fast_decoder import FAST, use_fast_decoder
 
 TOKENS = ["<blank>", "<unk>", "<space>", *"ABCDEFGHIJ", "<sos/eos>"]
@@ -113,7 +115,7 @@ def test_hypotheses_are_espnets(data, model, tmp_path, batch_size, monkeypatch):
 def test_a_published_model(data, model, tmp_path, monkeypatch):
     monkeypatch.setattr(asr_inference, "download_pretrained", {"somebody/model": files(model)}.get)
     built = []
-    monkeypatch.setattr(inference, "use_fast_decoder", lambda search: built.append(search) or use_fast_decoder(search))
+    monkeypatch.setattr(inference, "use_fast_decoder", lambda *args: built.append(args) or use_fast_decoder(*args))
     slow = decode(model, data, tmp_path / "slow")
     assert not built
     check_same(decode(None, data, tmp_path / "fast", "--model_tag", "somebody/model", "--fast_decoder", "true"), slow)
@@ -130,6 +132,37 @@ def test_an_rnn_decoder_scores_all_hypotheses_at_once(data, tmp_path):
     check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
 
 
+def test_an_rnn_decoder_takes_batches(data, tmp_path):
+    conf = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
+    model = asr(tmp_path / "exp", data, "rnn", conf)
+    options = ["--fast_decoder", "true", "--batch_size"]
+    check_same(decode(model, data, tmp_path / "four", *options, 4), decode(model, data, tmp_path / "one", *options, 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beam_size": 0}, "beam_size is 0"),
+        ({"beam_size": -3}, "beam_size is -3"),
+        ({"nbest": 0}, "nbest is 0"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"asr_model_file": None}, "asr_train_config without asr_model_file: the model would have random parameters"),
+        ({"lm_train_config": "lm.yaml"}, "lm_train_config without lm_file: the model would have random parameters"),
+        ({"lm_file": "lm.pth"}, "lm_file without lm_train_config"),
+        ({"beam_sise": 3}, "is beam_size meant"),
+        ({"fast_decoder": True, "quantize_asr_model": True}, "fast_decoder and quantize_asr_model"),
+    ],
+)
+def test_one_line_refuses(model, data, tmp_path, changes, message):
+    options = {name: value for name, value in {**files(model), **changes}.items() if value is not None}
+    (tmp_path / "decode.yaml").write_text(yaml.safe_dump(options))
+    given = ["--config", tmp_path / "decode.yaml", "--output_dir", tmp_path / "out"]
+    given += ["--data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy"]
+    with pytest.raises(InputError, match=message) as raised, checked_arguments():
+        inference.main([str(part) for part in given])
+    assert "\n" not in str(raised.value)
+
+
 def build(model: Path, **options):
     return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
 
@@ -139,5 +172,8 @@ def test_what_cannot_be_replaced_is_refused(data, model, tmp_path):
     lightconv = asr(tmp_path / "exp", data, "lightweight_conv", TRANSFORMER | {"num_blocks": 6})
     with pytest.raises(InputError, match=f"LightweightConvolutionTransformerDecoder: it replaces only {names}: set it"):
         build(lightconv)
+    coverage = asr(tmp_path / "coverage", data, "rnn", {"hidden_size": 8, "att_conf": {"atype": "coverage"}})
+    with pytest.raises(InputError, match="fast_decoder: .*atype"):
+        build(coverage)
     with pytest.raises(InputError, match="not decoded by ESPnet's beam search"):
         build(model, time_sync=True)

@@ -77,5 +77,5 @@ def test_espnet_resumes_through_it(patched, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(whole_checkpoints, "_resume", lambda *args, **options: seen.append((args, options)))
     Trainer.resume(checkpoint=tmp_path / "checkpoint.pth", model=None)
-    assert seen == [((tmp_path / "checkpoint.pth",), {"model": None})]
+    assert seen == [((tmp_path / "checkpoint.pth", None), {})]
     assert (tmp_path / "5epoch.pth").exists()

@@ -66,8 +66,10 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
         raise InputError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
     try:
         with quiet():  # missing weights are checked below; those of other layers do not matter
-            tokenizer = AutoTokenizer.from_pretrained(name)
-            model, report = loader.from_pretrained(name, dtype=DTYPES[dtype], output_loading_info=True)
+            # not None, which is the default: then transformers would ask on the terminal whether to run its code
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            options = {"dtype": DTYPES[dtype], "output_loading_info": True, "trust_remote_code": False}
+            model, report = loader.from_pretrained(name, **options)
     except Exception as error:  # mostly OSError, but also what the readers of the files raise
         raise InputError(f"{name}: no language model and tokenizer that load ({reason(error)}") from error
     if getattr(model, "pooler", None) is not None:
@@ -124,7 +126,7 @@ def config_of(name: str | Path) -> PreTrainedConfig:
     check_model_path(name)
     try:
         with quiet():
-            return AutoConfig.from_pretrained(name)
+            return AutoConfig.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise InputError(f"{name}: no language model ({reason(error)}") from error
 

@@ -1,0 +1,157 @@
+"""Arguments of ESPnet's commands with which it would end in a traceback, or decode with random parameters."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+from espnet2.utils import config_argparse
+
+from espnet_ext.errors import InputError
+from espnet_ext.registry import missing_package
+from espnet_ext.upstream.checkpoint import load_parameters, misfits
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.settings import POWER
+
+COUNTS = ("accum_grad", "batch_size", "batch_bins", "beam_size", "nbest")  # at least 1
+# A config and the checkpoint without which the model of the config has random parameters.
+HALVES = (
+    ("asr_train_config", "asr_model_file"),
+    ("mt_train_config", "mt_model_file"),
+    ("lm_train_config", "lm_file"),
+)
+SHOWN = 8
+
+
+@contextmanager
+def checked_arguments() -> Iterator[None]:
+    """Within this block, ESPnet's parsers refuse bad arguments in one line, and check what they have parsed.
+
+    A training that cannot resume leaves ``config.yaml`` as it was: ESPnet writes it before it reads the checkpoint.
+    """
+    kept: list[_Kept] = []
+    parse = config_argparse.ArgumentParser.parse_args
+
+    def parse_and_check(parser: ArgumentParser, *args: Any, **options: Any) -> Namespace:
+        with patch.object(ArgumentParser, "error", partial(_refuse, parser)):
+            found = parse(parser, *args, **options)
+        check_arguments(found)
+        if getattr(found, "resume", False) and found.output_dir:
+            kept.append(_Kept(Path(found.output_dir)))
+        return found
+
+    with patch.object(config_argparse.ArgumentParser, "parse_args", parse_and_check):
+        try:
+            yield
+        except BaseException:
+            for each in kept:
+                each.restore()
+            raise
+
+
+def _refuse(parser: ArgumentParser, message: str) -> NoReturn:
+    """Raise what argparse would print below the usage, 130 lines of it, with the option that may be meant."""
+    _, found, rest = message.partition("unrecognized arguments: ")
+    known = [action.dest for action in parser._actions]
+    near = get_close_matches(rest.split()[0].lstrip("-"), known, n=1) if found else []
+    raise InputError(message + (f": is {near[0]} meant?" if near else ""))
+
+
+class _Kept:
+    """The config of a training as it was before the training goes on."""
+
+    def __init__(self, folder: Path):
+        self.config, self.checkpoint = folder / "config.yaml", folder / "checkpoint.pth"
+        self.content = self.config.read_bytes() if self.config.is_file() else None
+        self.time = self._changed()
+
+    def _changed(self) -> int:
+        return self.checkpoint.stat().st_mtime_ns if self.checkpoint.is_file() else 0
+
+    def restore(self) -> None:
+        """Write the config back if no epoch has ended since."""
+        if self.content is None or self._changed() != self.time or self.config.read_bytes() == self.content:
+            return
+        with atomic_write(self.config, "wb") as file:
+            file.write(self.content)
+
+
+def check_arguments(args: Namespace) -> None:
+    """Refuse arguments that are out of range, are half a model, or need a package that is missing.
+
+    Statistics are collected without normalisation, which needs them.
+
+    Raises:
+        InputError: the first that is wrong.
+    """
+    given = vars(args)
+    for name in COUNTS:
+        value = given.get(name)
+        if isinstance(value, int | float) and value < 1:
+            raise InputError(f"{name} is {value}, but must be at least 1")
+    for name, options in given.items():
+        if name.endswith("_conf"):
+            _refuse_texts(options, name)
+    for config, file in HALVES:
+        if given.get(config) and not given.get(file):
+            raise InputError(f"{config} without {file}: the model would have random parameters: give both")
+    if given.get("lm_file") and not given.get("lm_train_config"):
+        raise InputError("lm_file without lm_train_config: the language model would not be used: give both")
+    if package := missing_package(given):
+        raise InputError(package)
+    if given.get("collect_stats") and "normalize" in given:
+        args.normalize, args.normalize_conf = None, {}
+
+
+def _refuse_texts(value: Any, place: str) -> None:
+    """Refuse text that is meant as a number."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            _refuse_texts(each, f"{place}: {name}")
+    elif isinstance(value, str) and POWER.fullmatch(value):
+        raise InputError(f"{place} is {value!r}, which YAML reads as text: write it with a point, such as 1.0e-3")
+
+
+def check_init_param(init_param: str, model: Any, ignore_mismatch: bool) -> None:
+    """Check what ``--init_param FILE[:FROM[:TO[:EXCLUDED]]]`` would load: ESPnet loads nothing in silence.
+
+    Raises:
+        InputError: no such file or module, nothing to load, or parameters that do not fit.
+    """
+    path, source, target, excluded = [*init_param.split(":", 3), "", "", ""][:4]
+    every = load_parameters(path, "meta")
+    try:
+        module = model.get_submodule(target)
+    except AttributeError:
+        names = ", ".join(name for name, _ in model.named_children())
+        raise InputError(f"--init_param {init_param}: the model has no module {target!r}: it has {names}") from None
+    wanted = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    start = f"{source}." if source else ""
+    found = {
+        key.removeprefix(start): tuple(value.shape)
+        for key, value in every.items()
+        if key.startswith(start) and not (excluded and key.startswith(tuple(excluded.split(","))))
+    }
+    if not found:
+        names = ", ".join(list(dict.fromkeys(key.partition(".")[0] for key in every))[:SHOWN])
+        raise InputError(f"--init_param {init_param}: {path} has no parameters of {source!r}: it has {names}")
+    fitting = {key for key, shape in found.items() if wanted.get(key) == shape}
+    if not fitting or (not ignore_mismatch and len(fitting) < len(found)):
+        faults = misfits(found, {key: wanted[key] for key in found if key in wanted})
+        raise InputError(f"--init_param {init_param}: does not fit the model: {faults}")
+
+
+def check_initial_parameters() -> None:
+    """Make ESPnet's trainings check ``--init_param``. Calling it again changes nothing."""
+    from espnet2.tasks import abs_task
+    from espnet2.torch_utils.load_pretrained_model import load_pretrained_model
+
+    def load(init_param: str, model: Any, ignore_init_mismatch: bool, map_location: str = "cpu") -> None:
+        check_init_param(init_param, model, ignore_init_mismatch)
+        load_pretrained_model(init_param, model, ignore_init_mismatch, map_location)
+
+    abs_task.load_pretrained_model = load
