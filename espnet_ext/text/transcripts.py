@@ -146,7 +146,7 @@ def detect_format(path: Path) -> str:
     """Return the format of a file: by its name, else by its first lines; otherwise Kaldi text.
 
     Raises:
-        InputError: no such file, it is empty, or JSON of another kind.
+        InputError: no such file, it is empty, JSON of another kind, or known not to be a transcript.
     """
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in _SUFFIXES:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.corpora.checks import Faults, skip_share, write_parts
+from espnet_ext.corpora.checks import Faults, own_files, skip_share, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir
 
@@ -29,6 +29,18 @@ def test_exactly_the_share_may_be_left_out_and_no_part_may_become_empty(tmp_path
         faults.settle({"train": 5})
     Faults("corpus", tmp_path / "faults.txt").settle({"dev": 4})
     assert not (tmp_path / "faults.txt").exists()
+
+
+def test_broken_links_to_folders_are_no_fault_of_a_known_size(tmp_path: Path) -> None:
+    faults = Faults("corpus", tmp_path / "faults.txt", skip=0.5)
+    (tmp_path / "84").mkdir()
+    (tmp_path / "84" / "a.flac").symlink_to("gone.flac")  # one utterance
+    assert list(own_files(tmp_path, faults)) == [tmp_path / "84" / "a.flac"]
+    for name in ("1272", "84/84-1.trans.txt"):
+        (tmp_path / name).symlink_to(tmp_path / "gone")
+        with pytest.raises(InputError, match=f"{name}: a broken link"):
+            list(own_files(tmp_path, faults))
+        (tmp_path / name).unlink()
 
 
 def test_parts_become_data_dirs_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

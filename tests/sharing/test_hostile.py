@@ -105,7 +105,7 @@ MODELS = {
 def packed(training):
     """A packed model without a language model."""
     pack(Packing(Path("exp/seed1"), search={"beam_size": 2}), training / "packed")
-    (training / "secret").write_text("secret")
+    (training.parent / "secret").write_text("secret")
     return training / "packed"
 
 

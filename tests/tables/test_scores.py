@@ -133,6 +133,14 @@ def test_damaged_files_are_refused(tmp_path: Path):
         (tmp_path / META).write_text(content)
         with pytest.raises(InputError, match="meta.json: not about scores"):
             read_scores(tmp_path)
+    for change in (
+        {"corpus": "../../x"},
+        {"scale": "/tmp/x"},
+        {"corpus": "a\\b"},
+    ):  # results lie in a folder of this name
+        (tmp_path / META).write_text(json.dumps(META_OF_TOY.model_dump(mode="json") | change))
+        with pytest.raises(InputError, match="meta.json: not about scores: (corpus|scale)"):
+            read_scores(tmp_path)
     (tmp_path / META).write_text(json.dumps(META_OF_TOY.model_dump(mode="json")))
     for content in (b"", b"plain", gzip.compress(b"\xff")[:-4]):
         (tmp_path / SCORES).write_bytes(content)

@@ -1,5 +1,7 @@
 """What somebody sees who names a language model that cannot be had."""
 
+import json
+
 import huggingface_hub
 import pytest
 from huggingface_hub.utils import logging as hub_logging
@@ -30,3 +32,17 @@ def test_attempts_of_the_client_are_not_shown(caplog):
         logger.warning("Retrying in 1s [Retry 1/5].")
     logger.warning("after")
     assert caplog.messages == ["before", "after"]
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(tmp_path, monkeypatch, file):
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked on the terminal"))
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    kinds = ("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer")
+    content = {"model_type": "mine", "auto_map": {kind: "own.Own" for kind in kinds}, "tokenizer_class": "Own"}
+    (tmp_path / file).write_text(json.dumps(content))
+    for read in (lambda: load(AutoModelForCausalLM, tmp_path), lambda: config_of(tmp_path)):
+        with pytest.raises(InputError) as raised:
+            read()
+        assert "\n" not in str(raised.value)
+    assert not (tmp_path / "ran").exists()
