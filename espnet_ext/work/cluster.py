@@ -79,7 +79,8 @@ class RunningCluster:
         its nanny is only slow to start it again, and starts another only when it is told their number again.
         """
         cluster = self.client.cluster
-        if set(getattr(cluster, "worker_spec", ())) - set(cluster.workers):
+        wanted = getattr(cluster, "worker_spec", None)  # Kubernetes replaces its pods itself
+        if wanted and set(wanted) - set(cluster.workers):
             cluster.scale(self.workers)
 
 

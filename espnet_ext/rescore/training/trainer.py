@@ -159,7 +159,7 @@ class _Run:
         self.task, self.settings, self.output, self.key, self.log = task, settings, output, key, log
         self.accelerator = accelerator
         self.total = settings.steps(len(task.examples))
-        self.parameters = list(task.module.parameters())
+        self.parameters = [parameter for parameter in task.module.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
         scheduler = get_scheduler(
             settings.schedule, optimizer, num_warmup_steps=settings.warmup_steps, num_training_steps=self.total
