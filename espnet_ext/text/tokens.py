@@ -130,7 +130,15 @@ def token_list(tokens: Iterable[str]) -> list[str]:
     return [BLANK, UNKNOWN, *tokens, SOS_EOS]
 
 
-def make_tokens(text: str | Path, output: str | Path, token_type: str, vocab_size: int = 0) -> list[str]:
+def make_tokens(
+    text: str | Path,
+    output: str | Path,
+    token_type: str,
+    vocab_size: int = 0,
+    *,
+    symbols: Sequence[str] = (),
+    normalisation: str | None = None,
+) -> list[str]:
     """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how many there are.
 
     Texts of hundreds of millions of words need not fit into memory, but for ``unigram``.
@@ -138,7 +146,9 @@ def make_tokens(text: str | Path, output: str | Path, token_type: str, vocab_siz
     Raises:
         InputError: the file cannot be read, or as :func:`write_tokens`.
     """
-    tokens = write_tokens(TableTexts(Path(text)), Path(output), token_type, vocab_size)
+    tokens = write_tokens(
+        TableTexts(Path(text)), Path(output), token_type, vocab_size, symbols=symbols, normalisation=normalisation
+    )
     print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
     say_if_fewer(len(tokens) - 2, vocab_size)  # without blank, start and end; sentencepiece counts the unknown one
     return tokens
