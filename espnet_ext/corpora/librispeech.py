@@ -178,9 +178,6 @@ def _scan_part(folder: Path, faults: Faults) -> dict[str, Utterance]:
     files = list(own_files(folder, faults))
     audio = {str(path) for path in files if path.suffix == ".flac"}
     listed: set[str] = set()
-    for path in files:  # only folders have names without a suffix: a speaker's or a chapter's
-        if not path.suffix and not path.exists():
-            faults.add(folder.name, str(path), f"{path} links to nothing")
     for path in files:
         if path.name.endswith(".trans.txt"):
             listed |= _read_chapter(path, folder, audio, utterances, faults)

@@ -126,7 +126,7 @@ def lines(*each: str) -> Callable[[Path], object]:
             lambda corpus: (corpus / "dev-clean" / "7").rename(corpus / "dev-clean" / "9"),
             "utterance 7-70-0000 is in the wrong folder .*dev-clean/9/70",
         ),
-        (lambda corpus: (corpus / "dev-clean" / "9").symlink_to("/unplugged/9"), "dev-clean/9 links to nothing"),
+        (lambda corpus: (corpus / "dev-clean" / "9").symlink_to("/unplugged/9"), "dev-clean/9: a broken link"),
         (lines(*(f"7-70-{n:04d} WORDS" for n in range(17))), "7-70-0002.*7-70-0003.*7-70-0004; and 12 more: "),
     ],
 )
