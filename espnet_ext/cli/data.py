@@ -109,7 +109,6 @@ def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None
 @click.command()
 @click.option("--audio", is_flag=True, help="Decode each audio file and look at its samples.")
 @click.option("--rate", type=common.COUNT, metavar="HZ", help="Sampling rate that the audio must have.")
-@click.option("--features", is_flag=True, help="Read feats.scp, and look for NaN and infinity.")
 @click.option("--no-text", "require_text", flag_value=False, default=True, help="Accept a data dir without text.")
 @click.option(
     "--no-wav", "files", flag_value=False, default=True, help="Do not look whether the audio files are there."

@@ -1,7 +1,7 @@
 """Is a data dir fit for use? Checks that name the file and the utterance, and a repair that drops what is faulty.
 
-The quick checks read the tables and look whether the audio files exist. :func:`check_audio` and
-:func:`check_features` open each file and look at every value.
+The quick checks read the tables and look whether the audio files exist. :func:`check_audio` opens each file and looks
+at every sample.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,6 @@ def validate_data_dir(
     files: bool = True,
     audio: bool = False,
     rate: int | None = None,
-    features: bool = False,
     speaker_order: bool = True,
 ) -> bool:
     """Print to stderr what is wrong with a data dir on disk, and what is allowed but rarely intended.
@@ -82,7 +81,6 @@ def validate_data_dir(
     Args:
         require_text, files: see :func:`validate_scan`.
         audio, rate: also open each audio file (:func:`check_audio`), unless the tables are faulty.
-        features: also read ``feats.scp`` (:func:`check_features`), unless something else is faulty.
         speaker_order: warn where a speaker is not a prefix of its utterances.
 
     Returns:
@@ -92,8 +90,6 @@ def validate_data_dir(
     problems = validate_scan(data, scans, require_text=require_text, files=files)
     if audio and not problems:  # the tables first: opening 280,000 files takes long
         problems += check_audio(data, rate=rate)
-    if features and not problems:
-        problems += check_features(data)
     for warning in warn(data):
         if speaker_order or "prefix" not in warning.what:
             print(f"warning: {path}/{warning}", file=sys.stderr)
@@ -269,6 +265,8 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
     Faults: a file that cannot be decoded to its end, no samples, NaN or infinite samples, several channels, a sampling
     rate other than ``rate`` in Hz (``None``: any one rate, but the same for all), a segment that goes beyond the end.
     """
+    from tqdm import tqdm
+
     from espnet_ext.audio.files import inspect_audio  # only here: the quick checks need no audio library
 
     seconds: dict[str, str] = {}
@@ -284,59 +282,19 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
             seconds[recording] = format_seconds(found.seconds)
         return found.fault
 
-    problems = _grouped("wav.scp", sorted(data.wav_scp), fault, "replace the audio files, or drop what uses them")
-    problems += _unlike(rate, rates, "wav.scp", "sampling rate {} Hz, not {} Hz, of", "resample to {} Hz")
+    recordings = tqdm(sorted(data.wav_scp), desc="check wav.scp", mininterval=5, delay=5)
+    faults = [("wav.scp", what, key) for key in recordings if (what := fault(key))]
+    problems = _by_kind(faults, "replace the audio files, or drop what uses them")
+    wanted = rate or max(rates, key=lambda value: len(rates[value]), default=0)
+    for found, ids in sorted(rates.items()):
+        if found != wanted:
+            what = f"sampling rate {found} Hz, not {wanted} Hz, of"
+            problems.append(Problem("wav.scp", what, tuple(ids), f"resample to {wanted} Hz"))
     if data.segments is not None:
         # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
         true = dataclasses.replace(data, reco2dur=seconds)
         problems += [problem for problem in validate(true, require_text=False) if problem.file == "segments"]
     return problems
-
-
-def _unlike(wanted: int | None, found: dict[int, list[str]], file: str, what: str, advice: str) -> list[Problem]:
-    """Name what has another value than the wanted one (None: than the most frequent one)."""
-    wanted = max(found, key=lambda value: len(found[value]), default=0) if wanted is None else wanted
-    return [
-        Problem(file, what.format(value, wanted), tuple(ids), advice.format(wanted))
-        for value, ids in sorted(found.items())
-        if value != wanted
-    ]
-
-
-def check_features(data: DataDir) -> list[Problem]:
-    """Read every matrix of ``feats.scp``: it must be readable, have frames, be as wide as the others, and finite."""
-    import numpy as np
-
-    from espnet_ext.kaldi.arks import read_array
-
-    positions = data.feats_scp
-    if positions is None:
-        return [Problem("feats.scp", "no such file", (), "compute features, or check without --features")]
-    widths: dict[int, list[str]] = {}
-
-    def fault(utterance: str) -> str | None:
-        position = positions[utterance]
-        if is_command(position):
-            return "a command (not run) stands for the features of"
-        try:
-            matrix = read_array(position)
-        except Exception:  # each kind of broken ark raises another exception
-            return "unreadable features of"
-        if matrix.ndim != 2 or not matrix.size:
-            return "no matrix of frames for"
-        widths.setdefault(matrix.shape[1], []).append(utterance)
-        return None if np.isfinite(matrix).all() else "NaN or infinite features of"
-
-    problems = _grouped("feats.scp", sorted(positions), fault, "compute the features again")
-    what = "{} values per frame, not {}, in the features of"
-    return problems + _unlike(None, widths, "feats.scp", what, "compute the features again")
-
-
-def _grouped(file: str, keys: Iterable[str], fault: Callable[[str], str | None], advice: str) -> list[Problem]:
-    from tqdm import tqdm
-
-    each = ((key, fault(key)) for key in tqdm(list(keys), desc=f"check {file}", mininterval=5, delay=5))
-    return _by_kind(((file, what, key) for key, what in each if what), advice)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
 
 
 def _splitter(measure: Measure) -> Callable[[str], list[str]]:
-    """Normalises a text and splits it into what is counted; the turns of speakers are normalised before."""
+    """Return what normalises a text and splits it into tokens; the turns of speakers are normalised before."""
     if measure.rate in BY_SPEAKER:
         return str.split
     if measure.rate == "mer" and measure.normaliser not in FOR_MIXED_TEXT:

@@ -164,7 +164,7 @@ def _whole(transcripts: Transcripts) -> str:
 
 
 def _empty(rows: Sequence[Row]) -> list[str]:
-    """Utterances or recordings in which nothing is said."""
+    """Return the utterances or recordings in which nothing is said."""
     spoken = {row.whole for row in rows if row.tokens}
     return [whole for whole in dict.fromkeys(row.whole for row in rows) if whole not in spoken]
 
@@ -192,7 +192,7 @@ def _units(rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None) ->
 
 
 def _said(tokens: Sequence[str]) -> list[Pair]:
-    """Tokens aligned to themselves."""
+    """Align tokens to themselves."""
     return [(token, token) for token in tokens]
 
 
@@ -209,7 +209,7 @@ def _judged(
     unit_of: Mapping[str, str],
     count: Count,
 ) -> dict[str, Any]:
-    """Rates and tests of what ``count`` counts of aligned tokens."""
+    """Compute rates and tests of what ``count`` counts of aligned tokens."""
     place = {name: number for number, name in enumerate(dict.fromkeys(unit_of.values()))}
     units = np.array([place[unit_of[row.whole]] for row in rows])
     words = _by_unit(units, [count(_said(row.tokens)).correct for row in rows])
@@ -232,7 +232,7 @@ def _judged(
 
 
 def _by_unit(units: NDArray[np.int64], numbers: Sequence[int]) -> Errors:
-    """Sums by unit of a number for each row."""
+    """Sum a number for each row by unit."""
     sums = np.zeros(units.max() + 1, dtype=np.int64)
     np.add.at(sums, units, numbers)
     return sums

@@ -9,6 +9,7 @@ those from utterances that share speakers.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from operator import add
 
 import kaldialign
@@ -151,13 +152,9 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
 def _align_long(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
     """Align in little memory."""
     pairs: list[Pair] = []
-    for kind, start, end, first, last in Levenshtein.opcodes(reference, hypothesis):
-        left, right = (None,) * (last - first), (None,) * (end - start)
-        pairs += zip(
-            left if kind == "insert" else reference[start:end],
-            right if kind == "delete" else hypothesis[first:last],
-            strict=True,
-        )
+    for each in Levenshtein.opcodes(reference, hypothesis):
+        left, right = reference[each.src_start : each.src_end], hypothesis[each.dest_start : each.dest_end]
+        pairs += zip_longest(left, right)  # only insertions and deletions differ in length: one side is empty
     return pairs
 
 

@@ -170,7 +170,7 @@ def _gains(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> tuple[NDArr
 
 
 def _standard_error(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> tuple[float, float]:
-    """Standard error of the mean difference of rates, and its degrees of freedom.
+    """Estimate the standard error of the mean difference of rates, and its degrees of freedom.
 
     The variance is that over seeds plus that over units minus that of both together, which is in each of the two; it is
     never taken to be less than the larger of the two.
@@ -202,6 +202,6 @@ def _interaction(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> fl
 
 
 def _freedom(lengths: NDArray[np.float64]) -> float:
-    """Degrees of freedom of the units: their number minus one, or fewer if a few hold most of the words."""
+    """Count the degrees of freedom of the units: their number minus one, or fewer if a few hold most of the words."""
     squares = lengths**2
     return max(1.0, float(squares.sum() ** 2 / (squares**2).sum()) - 1)

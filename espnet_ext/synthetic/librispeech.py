@@ -174,7 +174,7 @@ def write_chapter(chapter: Chapter) -> float:
 
 
 def _talkers(chapter: Chapter) -> list[np.ndarray]:
-    """Speech of the chapter's babble, one array at 22050 Hz for each talker."""
+    """Return the speech of the chapter's babble, one array at 22050 Hz for each talker."""
     grammar = english_grammar()
     talkers = []
     for index, speaker in enumerate(chapter.babble):

@@ -280,8 +280,8 @@ class _Reader:
                 row = self.row(f"{where} ({name})", name, system, curve.decoding, {curve.column: paper})
                 rows[f"{table}/{name}"] = replace(row, curve=curve.name, x=x)
         for number, claim in enumerate(entry.claims):
-            if unknown := [row for row in claim.rows if row not in points]:
-                text = f"there is no {unknown[0]!r}; rows are called like {points[0]!r}"
+            if missing := [row for row in claim.rows if row not in points]:
+                text = f"there is no {missing[0]!r}; rows are called like {points[0]!r}"
                 raise self.error(f"{place}.claims[{number}]", text)
         largest = {curve.name: curve.largest for curve in entry.curves if curve.largest is not None}
         return Table(

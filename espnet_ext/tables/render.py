@@ -104,7 +104,7 @@ def shown_result(here: Result | None) -> str:
 
 
 def _seeds(seeds: Sequence[int]) -> str:
-    """Seeds, those that follow each other as a range.
+    """Write seeds, those that follow each other as a range.
 
     >>> _seeds((1, 2, 3, 4)), _seeds((1, 2, 11)), _seeds(())
     ('1-4', '1 2 11', '-')

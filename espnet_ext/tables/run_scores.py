@@ -75,7 +75,7 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path) -> Scores:
 
 
 def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Column]]:
-    """System, decoding and column of each cell of some tables, of their baselines, and of what their claims test."""
+    """Yield system, decoding and column of each cell of some tables, of their baselines, and of their claims."""
     for name in names:
         table = tables.tables[name]
         cells = [(row, tables.columns[column]) for row in table.rows for column in row.paper]

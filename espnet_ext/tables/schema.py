@@ -90,7 +90,7 @@ def _choice(value: Any) -> Choice:
 
 
 def _sweep(value: Any) -> Any:
-    """Settings without labels may be written as one name or a list of them."""
+    """Read settings without labels, which may be written as one name or a list of them."""
     if isinstance(value, str):
         return {value: None}
     return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
@@ -193,7 +193,7 @@ def _settings(what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] |
 
 
 def _merged(overrides: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Overrides with settings by dotted names merged into them.
+    """Merge settings by dotted names into overrides.
 
     >>> _merged({"normalize": "sem"}, {"normalize_conf.low": -80})
     {'normalize': 'sem', 'normalize_conf': {'low': -80}}
@@ -332,7 +332,7 @@ def _absolute(value: Any, table: str) -> Any:
 
 
 def _named(key: str, table: str | None = None) -> BeforeValidator:
-    """Let each item of a mapping know its own name; ``table`` begins the names of tables, in which rows are named."""
+    """Give each item of a mapping its own name; ``table`` begins the names of tables, in which rows are named."""
 
     def name_items(items: Any) -> Any:
         if not isinstance(items, dict):

@@ -69,7 +69,7 @@ def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
 
 
 def _paper_effect(tables: Tables, claim: Claim, column: Column) -> float | None:
-    """By how much the paper's error rate (or change of it) is lower, in points; None if a number is missing."""
+    """Return how much lower the paper's error rate (or change of it) is, in points; None if a number is missing."""
     papers = [value for row in claim.rows if (value := tables.rows[row].paper.get(column.name)) is not None]
     if len(papers) < len(claim.rows):
         return None
@@ -104,7 +104,7 @@ def _effect(tables: Tables, claim: Claim, scores: Scores, column: Column) -> Eff
 
 
 def _obstacle(effects: Sequence[Effect]) -> str | None:
-    """Why tests cannot decide; None if they can."""
+    """Return why tests cannot decide; None if they can."""
     if not effects:
         return None
     seeds = min(effect.different_seeds for effect in effects)

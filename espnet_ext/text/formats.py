@@ -1,18 +1,14 @@
-"""One reader for each format of transcripts: Kaldi text, trn, STM, CTM, RTTM, SegLST, Whisper's JSON, SRT, VTT, ours.
+"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, SRT, VTT, NeMo's, ours.
 
 A reader takes a file, and returns text by utterance (Kaldi text, trn, NeMo's manifest) or segments of recordings (all
-others). :func:`espnet_ext.text.transcripts.read_transcripts` detects the format.
+others). :func:`espnet_ext.text.transcripts.read_transcripts` detects the format; Whisper's JSON is read by
+:mod:`espnet_ext.text.whisper_json`.
 
 - STM: ``recording channel speaker start end [<label>] words``.
 - CTM: ``recording channel start duration word [confidence [type [speaker]]]``; what is not known is ``NA``. Without
   speakers, channels take their place.
 - RTTM: ``LEXEME recording channel start duration word type speaker confidence``; other lines are left out.
 - SegLST: a list of objects with ``session_id``, ``speaker``, ``words``, ``start_time`` and ``end_time``.
-- Whisper's and WhisperX's JSON (``segments``, with ``words`` or without, with ``speaker`` or without), the list of
-  segments alone (faster-whisper), that of whisper.cpp (``transcription``), that of the pipelines of transformers
-  (``chunks``), or a list of such objects, one per window. A window says ``start`` and ``end`` in seconds of the
-  recording, or ``offset`` and ``duration`` if the times in it begin with it; and, where it is not the file's name,
-  ``recording``.
 - NeMo's manifest: a JSON object per line with ``audio_filepath``, ``text`` and ``pred_text``.
 - Windows: ours, see :func:`espnet_ext.text.writing.write_hypotheses`.
 
@@ -22,9 +18,7 @@ Times are in seconds.
 import html
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +26,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import LONGEST_LINE, text_lines
-from espnet_ext.text.words import Segment, Span, divided
+from espnet_ext.text.words import Segment, Span
 from espnet_ext.work.files import parse_json, unpacked
 from espnet_ext.work.settings import Whole, fault
 
@@ -40,7 +34,6 @@ CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
 IGNORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
 NO_SPEAKER = ("NA", "<NA>")
-PARTS = ("segments", "chunks", "transcription")  # keys of the segments of Whisper, transformers and whisper.cpp
 _LEAST, _MOST = 5, 8  # fields of a CTM
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
@@ -226,136 +219,6 @@ def checked_span(start: float | None, end: float | None, where: str) -> Span:
     if start is None or end is None or not 0 <= start <= end < math.inf:
         raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
     return start, end
-
-
-@dataclass(frozen=True)
-class Window:
-    """The segments of an utterance or window of a recording, and its span in seconds, where the file says it."""
-
-    utterance: str
-    segments: tuple[Segment, ...]
-    span: Span | None = None
-
-
-def read_whisper(path: Path) -> Iterator[Window]:
-    """Read the JSON of Whisper, WhisperX or transformers: a window for each object."""
-    content = load_json(path)
-    if is_segment_list(content):
-        content = {"segments": content}
-    for number, item in enumerate(content if isinstance(content, list) else [content], start=1):
-        where = f"{path}: entry {number}" if isinstance(content, list) else str(path)
-        if not isinstance(item, dict):
-            raise InputError(f"{where}: not an object: write Whisper's JSON or SegLST")
-        try:
-            yield _whisper_window(item, path.stem)
-        except KeyError as error:
-            raise InputError(f"{where}: neither Whisper's JSON nor SegLST (it has no {error}): fix it") from None
-        except (TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{where}: neither Whisper's JSON nor SegLST ({error}): fix it") from None
-
-
-def is_segment_list(content: Any) -> bool:
-    """Return whether JSON is a list of Whisper's segments, as faster-whisper gives them, without what is around it."""
-    first = content[0] if isinstance(content, list) and content else None
-    return isinstance(first, dict) and first.keys() >= {"start", "end", "text"} and not first.keys() & {*PARTS}
-
-
-def _whisper_window(item: Mapping[str, Any], name: str) -> Window:
-    utterance = str(item.get("recording") or name)
-    parts = item[next((name for name in PARTS if name in item), PARTS[0])]
-    segments = [segment for part in parts for segment in _whisper_part(part, utterance)]
-    if "offset" not in item and "duration" not in item:
-        return Window(utterance, tuple(segments), _span(item.get("start"), item.get("end")))
-    if not {"duration", "end"} & item.keys():
-        raise ValueError("an offset without a duration: give both, in seconds")
-    offset = _time(item.get("offset")) or 0.0
-    span = (offset, offset + float(item["duration"])) if "duration" in item else _span(item.get("start"), item["end"])
-    return Window(utterance, tuple(later(segment, offset) for segment in segments), span)
-
-
-def later(segment: Segment, seconds: float) -> Segment:
-    """Return a segment whose times count from an earlier moment."""
-    times = segment.times and tuple((start + seconds, end + seconds) for start, end in segment.times)
-    begin = segment.start + seconds if segment.has_span else 0.0
-    return replace(segment, start=begin, end=segment.end + seconds, times=times)
-
-
-def _whisper_part(part: Mapping[str, Any], recording: str) -> Iterator[Segment]:
-    """Return the segments of one of Whisper's: one for each stretch of words of one speaker."""
-    who = str(part.get("speaker") or "")
-    start, end = part["timestamp"] if "timestamp" in part else (part.get("start"), part.get("end"))
-    if "offsets" in part:  # whisper.cpp's, in milliseconds
-        start, end = (part["offsets"][name] / 1000 for name in ("from", "to"))
-    span = _span(start, end)
-    begin, until = span or (0.0, math.inf)
-    if not part.get("words"):
-        words = tuple(part["text"].split())
-        yield Segment(recording, who, words, begin, until, tuple(divided(words, span)) if span else None)
-        return
-    timed = [
-        (str(word.get("speaker") or who), text, time, _confidence(word))
-        for word in part["words"]
-        for text, time in _shared(word["word" if "word" in word else "text"], _span(word.get("start"), word.get("end")))
-    ]
-    filled: Sequence[Span | None] = filled_times([time for _, _, time, _ in timed], span) or [None] * len(timed)
-    for speaker, group in groupby(zip(timed, filled, strict=True), key=lambda pair: pair[0][0]):
-        own = list(group)
-        times = tuple(time for _, time in own if time)
-        scores = tuple(score for (*_, score), _ in own if score is not None)
-        yield Segment(
-            recording,
-            speaker,
-            tuple(text for (_, text, *_), _ in own),
-            times[0][0] if times else begin,
-            times[-1][1] if times else until,
-            times or None,
-            scores if len(scores) == len(own) else None,
-        )
-
-
-def _shared(text: str, span: Span | None) -> Iterator[tuple[str, Span | None]]:
-    """Return the words of a text, which share its time by their letters."""
-    words = text.split()
-    yield from zip(words, divided(words, span) if span else [None] * len(words), strict=True)
-
-
-def filled_times(times: Sequence[Span | None], span: Span | None) -> list[Span] | None:
-    """Fill in times that are missing: such words share the time between their neighbours, or from the span's ends.
-
-    Returns:
-        None if no time is known at all.
-    """
-    if not any(times) and (span is None or not times):
-        return None
-    filled: list[Span] = []
-    for place, time in enumerate(times):
-        if time is not None:
-            filled.append(time)
-            continue
-        after = next((n for n in range(place, len(times)) if times[n] is not None), len(times))
-        following = times[after] if after < len(times) else None
-        begin = filled[-1][1] if filled else span[0] if span else following[0] if following else 0.0
-        until = following[0] if following else span[1] if span else begin
-        filled.append((begin, begin + max(0.0, until - begin) / (after - place)))
-    return filled
-
-
-def _confidence(word: Mapping[str, Any]) -> float | None:
-    return _time(next((word[name] for name in ("probability", "score", "confidence") if name in word), None))
-
-
-def _time(value: Any) -> float | None:
-    if value is None:
-        return None
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value} is not a finite number")
-    return number
-
-
-def _span(start: Any, end: Any) -> Span | None:
-    first, last = _time(start), _time(end)
-    return None if first is None or last is None else (first, last)
 
 
 def read_subtitles(path: Path) -> Iterator[Segment]:

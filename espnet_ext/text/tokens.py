@@ -218,7 +218,7 @@ def write_tokens(
 
 
 def _characters(text: str, symbols: Sequence[str]) -> list[str]:
-    """Characters as ESPnet's tokenizer has them: a symbol for each space, and each of ``symbols`` undivided."""
+    """Split a text as ESPnet's tokenizer does: a symbol for each space, and each of ``symbols`` undivided."""
     sequence: list[str] = []
     for piece in re.split(r"(\s)", text):
         sequence += [SPACE] if piece.isspace() else [piece] if piece in symbols else piece

@@ -13,7 +13,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, text_lines
-from espnet_ext.text import formats
+from espnet_ext.text import formats, whisper_json
 from espnet_ext.text.words import Segment, by_recording, in_order
 
 KALDI, TRN, STM, CTM, RTTM, SEGLST, WHISPER, SRT, VTT, NEMO, WINDOWS = FORMATS = (
@@ -72,7 +72,7 @@ def _windows_of_whisper(path: Path) -> list[Segment]:
     """Return the segments; a window, or a file, without a word is a recording in which nobody speaks."""
     return [
         segment
-        for window in formats.read_whisper(path)
+        for window in whisper_json.read_whisper(path)
         for segment in window.segments or (Segment(window.utterance, "", ()),)
     ]
 
@@ -187,10 +187,14 @@ def _json_format(path: Path) -> str:
     first = content[0] if isinstance(content, list) else content
     if not isinstance(first, dict):
         raise InputError(f"{path}: entry 1: not an object: write Whisper's JSON or SegLST")
-    for key, form in (("session_id", SEGLST), *((part, WHISPER) for part in formats.PARTS), ("audio_filepath", NEMO)):
+    for key, form in (
+        ("session_id", SEGLST),
+        *((part, WHISPER) for part in whisper_json.PARTS),
+        ("audio_filepath", NEMO),
+    ):
         if key in first:
             return form
-    if formats.is_segment_list(content):
+    if whisper_json.is_segment_list(content):
         return WHISPER
     if "utts" in first:
         raise InputError(f"{path}: ESPnet1's data.json, which is not read: give ref.trn and hyp.trn of its scoring")

@@ -16,8 +16,9 @@ from statistics import median
 from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.data_dir import KaldiSegment, parse_segment
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.text.formats import Window, filled_times, later, read_ctm, read_hypotheses, read_rttm, read_whisper
+from espnet_ext.text.formats import read_ctm, read_hypotheses, read_rttm
 from espnet_ext.text.transcripts import CTM, RTTM, SEGLST, WHISPER, WINDOWS, detect_format, read_segments
+from espnet_ext.text.whisper_json import Window, filled_times, later, read_whisper
 from espnet_ext.text.words import SPEAKER, Segment, Span, by_recording, divided
 
 NOBODY = ""  # the speaker of a window in which nobody speaks
@@ -85,7 +86,7 @@ def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
 
 
 def _every_window(recording: str, spans: Mapping[int, Span]) -> list[Span]:
-    """Start and end of each window from 0 to the last, those in between filled in."""
+    """Return start and end of each window from 0 to the last, those in between filled in."""
     order = sorted(spans)
     first, last = order[0], order[-1]
     for one, other in pairwise(order):
@@ -193,7 +194,7 @@ def _read(path: Path, form: str) -> list[Window]:
 
 
 def _in_time(name: str, words: Sequence[Segment], path: Path) -> list[Segment]:
-    """Words in the order of time; of a recording of several channels each is a speaker."""
+    """Sort words by time; of a recording of several channels each is a speaker."""
     last: dict[str, float] = {}
     for word in words:
         latest = last.get(word.speaker, 0.0)
@@ -260,7 +261,7 @@ def _placed(path: Path, window: Window, segments: Mapping[str, KaldiSegment] | N
 
 
 def _numbered(placed: Iterable[PlacedWindow]) -> Iterator[Segment]:
-    """Windows of all recordings, numbered in the order of their times.
+    """Number the windows of all recordings in the order of their times.
 
     Several files may hold one window, each with its own speakers.
     """
@@ -281,7 +282,7 @@ def _numbered(placed: Iterable[PlacedWindow]) -> Iterator[Segment]:
 
 
 def _speakers(segments: Sequence[Segment]) -> dict[str, list[Segment]]:
-    """Segments with words by speaker; where none is named, channels take the place if there are several."""
+    """Group segments with words by speaker; where none is named, channels take the place if there are several."""
     channels = {segment.channel for segment in segments}
     speakers: dict[str, list[Segment]] = {}
     for segment in segments:
@@ -339,7 +340,7 @@ def suspicions(grouped: Grouped) -> Iterator[str]:
 
 
 def _gaps(spans: Sequence[Span]) -> Iterator[str]:
-    """Time that no window covers; where most windows lie apart, they were cut at pauses."""
+    """Find time that no window covers; where most windows lie apart, they were cut at pauses."""
     gaps, end, apart = [], 0.0, 0
     for start, stop in spans:
         if start - end > GAP:
@@ -363,7 +364,7 @@ def _overlaps(spans: Sequence[Span]) -> Iterator[str]:
 
 
 def _units(speakers: Mapping[str, Sequence[Segment]]) -> Iterator[str]:
-    """Milliseconds in place of seconds."""
+    """Suspect milliseconds in place of seconds."""
     timed = [(item, times) for items in speakers.values() for item in items if (times := item.times)]
     lengths = [end - start for _, times in timed for start, end in times]
     if lengths and median(lengths) > LONGEST_WORD:

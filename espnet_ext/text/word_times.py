@@ -1,14 +1,13 @@
-"""Word times of recordings: written to one binary file, and read for one recording at a time.
+"""Word times of recordings: written to one file, a line of JSON each, and read for one recording at a time.
 
 A table ``recording file.words:offset`` says where each recording starts, so that the words need not all fit into
 memory.
 """
 
+import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -16,13 +15,12 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.kaldi.tables import text_lines, write_table
 from espnet_ext.text.words import Word
-from espnet_ext.work.files import atomic_write
+from espnet_ext.work.files import atomic_write, parse_json
 
 SHORTEST = 0.5  # seconds: what is shorter, a recording or the rest of one, is not trained on: it holds no word
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap by that much.
 OVERLAP = 0.1001
 _ROUNDING = 1e-3  # of times in single precision, after hours
-_SIZES = 8  # bytes of the numbers of words and letters
 DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
@@ -72,72 +70,19 @@ def drop_overlaps(words: Sequence[Word]) -> list[Word]:
     return kept
 
 
-def _are_places(places: np.ndarray, letters: np.ndarray) -> bool:
-    """Return whether words begin and end there: in order, none empty, and all letters whole."""
-    if places[0] or places[-1] != len(letters) or (places[1:] <= places[:-1]).any():
-        return False
-    letters.tobytes().decode()  # UnicodeDecodeError is a ValueError
-    return not (letters[places[:-1]] & 0xC0 == 0x80).any()  # UTF-8: the later bytes of a letter
-
-
 class RecordingWords:
-    """The words of a recording in 12 bytes each besides their letters, as they lie in the file.
+    """The words of a recording, in order as :func:`word_faults` demands."""
 
-    Args:
-        starts, ends: in seconds, in order as :func:`word_faults` demands, float32, (words,).
-        places: where the letters of each word begin, and those of the last end, uint32, (words + 1,).
-        letters: of all words, UTF-8, uint8, (letters,).
-    """
-
-    def __init__(self, starts: np.ndarray, ends: np.ndarray, places: np.ndarray, letters: np.ndarray):
-        self._starts, self._ends, self._places, self._letters = starts, ends, places, letters
-
-    @classmethod
-    def of(cls, words: Sequence[Word]) -> Self:
-        """Pack words.
-
-        >>> list(RecordingWords.of([Word("a", 0, 1), Word("b", 1, 2)]))[1]
-        Word(text='b', start=1.0, end=2.0, confidence=1.0)
-        """
-        texts = [word.text.encode() for word in words]
-        return cls(
-            np.array([word.start for word in words], dtype=np.float32),
-            np.array([word.end for word in words], dtype=np.float32),
-            np.cumsum([0, *map(len, texts)], dtype=np.uint32),
-            np.frombuffer(b"".join(texts), dtype=np.uint8),
-        )
+    def __init__(self, words: Sequence[Word]):
+        self._words = words
+        self._starts = np.array([word.start for word in words], dtype=np.float32)
+        self._ends = np.array([word.end for word in words], dtype=np.float32)
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self._words)
 
     def __iter__(self) -> Iterator[Word]:
-        for index, (start, end) in enumerate(zip(self._starts, self._ends, strict=True)):
-            yield Word(self._of(index), float(start), float(end))
-
-    def to_bytes(self) -> bytes:
-        """Return the numbers of words and letters, uint32, and then the arrays; filled up to multiples of 4 bytes."""
-        arrays = (self._starts, self._ends, self._places, self._letters)
-        head = np.array([len(self._starts), len(self._letters)], dtype=np.uint32)
-        return b"".join(array.tobytes() for array in (head, *arrays)) + bytes(-len(self._letters) % 4)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read what :meth:`to_bytes` gave. Raises ValueError if it is damaged."""
-        words, letters = (int(number) for number in np.frombuffer(data, np.uint32, 2))
-        arrays = []
-        offset = _SIZES
-        for kind, count in ((np.float32, words), (np.float32, words), (np.uint32, words + 1), (np.uint8, letters)):
-            arrays.append(np.frombuffer(data[offset : offset + np.dtype(kind).itemsize * count], kind))
-            offset += arrays[-1].nbytes
-        starts, ends, places, text = arrays
-        if [len(array) for array in arrays] != [words, words, words + 1, letters] or not _are_places(places, text):
-            raise ValueError("no words there")
-        if not (np.isfinite(starts).all() and np.isfinite(ends).all()):
-            raise ValueError("times that are no numbers")
-        return cls(*arrays)
-
-    def _of(self, index: int) -> str:
-        return self._letters[self._places[index] : self._places[index + 1]].tobytes().decode()
+        return iter(self._words)
 
     def _around(self, start: float, end: float) -> range:
         """Return the words that may lie between two times, or across one of them; overlaps are short."""
@@ -149,7 +94,7 @@ class RecordingWords:
     def text(self, start: float, end: float) -> str:
         """Return the words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
 
-        >>> words = RecordingWords.of([Word("a", 0, 1), Word("b", 1, 2), Word("c", 2, 3)])
+        >>> words = RecordingWords([Word("a", 0, 1), Word("b", 1, 2), Word("c", 2, 3)])
         >>> words.text(0.0, 2.5), words.text(0.5, 3.0)
         ('a b', 'b c')
         """
@@ -158,14 +103,14 @@ class RecordingWords:
             for index in self._around(start, end)
             if self._starts[index] >= start - _ROUNDING and self._ends[index] <= end + _ROUNDING
         )
-        return " ".join(text for text in map(self._of, inside) if text != DROPPED)
+        return " ".join(self._words[index].text for index in inside if self._words[index].text != DROPPED)
 
     def dropped(self, start: float, end: float) -> list[tuple[float, float]]:
         """Return the dropped regions between two times: starts and ends in seconds."""
         return [
             (max(float(self._starts[index]), start), min(float(self._ends[index]), end))
             for index in self._around(start, end)
-            if self._of(index) == DROPPED and self._starts[index] < end and self._ends[index] > start
+            if self._words[index].text == DROPPED and self._starts[index] < end and self._ends[index] > start
         ]
 
 
@@ -180,15 +125,10 @@ def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[
     offsets: dict[str, str] = {}
     with atomic_write(packed, "wb") as file:
         for recording, words in recordings:
-            file.write(_head(recording))
             offsets[recording] = f"{packed}:{file.tell()}"
-            file.write(RecordingWords.of(words).to_bytes())
+            content = [[word.text, float(word.start), float(word.end)] for word in words]
+            file.write(f"{recording} {json.dumps(content, ensure_ascii=False)}\n".encode())
     write_table(packed.with_suffix(".scp"), offsets)
-
-
-def _head(recording: str) -> bytes:
-    """Return what stands before the words of a recording: its id, by which a table older than the file is noticed."""
-    return b"\n" * (-len(recording.encode()) % 4) + recording.encode()
 
 
 def read_word_times(recording: str, entry: str) -> RecordingWords:
@@ -199,20 +139,20 @@ def read_word_times(recording: str, entry: str) -> RecordingWords:
             older than the file.
     """
     path, _, place = entry.rpartition(":")
-    head = _head(recording)
     try:
         with open(path, "rb") as file:
-            file.seek(int(place) - len(head))
-            if file.read(len(head)) != head:
-                raise ValueError("they are another recording's")
-            sizes = file.read(_SIZES)
-            words, letters = np.frombuffer(sizes, np.uint32)
-            left = os.fstat(file.fileno()).st_size - file.tell()  # damaged sizes may exceed all memory
-            return RecordingWords.from_bytes(sizes + file.read(min(4 + 12 * int(words) + int(letters), left)))
-    except (OSError, ValueError, OverflowError) as error:
+            file.seek(int(place))
+            key, _, content = file.readline().decode().partition(" ")
+        if key != recording:
+            raise ValueError("they are another recording's")
+        words = [Word(str(text), float(start), float(end)) for text, start, end in parse_json(content)]
+        if not all(math.isfinite(word.start) and math.isfinite(word.end) for word in words):
+            raise ValueError("times that are no numbers")
+    except (OSError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"{entry}: the word times of {recording} cannot be read ({error}): prepare the corpus again"
         ) from None
+    return RecordingWords(words)
 
 
 def write_regions(path: str | Path, regions: Mapping[str, Sequence[tuple[float, float]]]) -> None:

@@ -114,7 +114,7 @@ def _ctm(recordings: Recordings) -> str:
 
 
 def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
-    """Start and end of each subtitle in seconds, and its text on at most two lines.
+    """Yield start and end of each subtitle in seconds, and its text on at most two lines.
 
     The words of a model with CTC last as long as what it has heard last of them, too short for reading; so a subtitle
     stays until the next one.

@@ -28,7 +28,6 @@ from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcripts import read_segments, read_transcripts
 from espnet_ext.text.window_hypotheses import group_by_speaker, read_grouped
 from espnet_ext.text.word_times import (
-    RecordingWords,
     read_regions,
     read_word_times,
     word_faults,
@@ -216,8 +215,9 @@ def test_what_was_found_is_refused(tmp_path, name, content):
 def test_word_times(scratch, data, text, offset):
     """The words of two recordings in one file; those of the second are read."""
     words = [Word(text, 0.0, 0.5), Word("word", 1.0, 1.5)]
-    before = b"\none" + RecordingWords.of(words[1:]).to_bytes() + b"\ntwo"
-    for content, expected in data.draw(damaged(st.just((before + RecordingWords.of(words).to_bytes(), words)))):
+    before = b'one [["a", 0.0, 1.0]]\n'
+    own = f"two {json.dumps([[word.text, word.start, word.end] for word in words])}\n".encode()
+    for content, expected in data.draw(damaged(st.just((before + own, words)))):
         note(content)
         (scratch / "words").write_bytes(content)
         found = read_or_refuse(

@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.arks import write_arrays
 from espnet_ext.kaldi.checks import (
     check_audio,
-    check_features,
     check_files,
     fix,
     fix_data_dir,
@@ -245,8 +243,6 @@ def test_validation_prints_warnings_and_faults(path, capsys):
     assert capsys.readouterr() == (f"{path}: 4 utterances, 2 speakers: no faults found\n", "")
     assert not validate_data_dir(path, audio=True, rate=8000)
     assert "wav.scp: sampling rate 16000 Hz, not 8000 Hz, of a-1, a-2" in capsys.readouterr().err
-    assert not validate_data_dir(path, features=True)
-    assert "feats.scp: no such file" in capsys.readouterr().err
     (path / "utt2spk").write_text("a-1 x\na-2 x\nb-1 x\nb-2 x\n")
     (path / "spk2utt").write_text("x a-1 a-2 b-1 b-2\n")
     assert validate_data_dir(path)
@@ -255,7 +251,7 @@ def test_validation_prints_warnings_and_faults(path, capsys):
     assert capsys.readouterr().err == ""
 
 
-# --- audio and features ---
+# --- audio ---
 
 
 def test_missing_and_empty_files(audio_dir, tmp_path):
@@ -310,32 +306,3 @@ def test_segments_beyond_the_true_end(audio_dir):
     segments = {"a-1": "a-1 0 0.5", "a-2": "a-2 0 0.61", "b-1": "b-1 0 0.75", "b-2": "b-2 0.8 -1"}
     (problem,) = check_audio(dataclasses.replace(audio_dir, segments=segments))
     assert (problem.file, problem.ids) == ("segments", ("b-1", "b-2"))
-
-
-def test_features(audio_dir, tmp_path):
-    random = np.random.default_rng(0)
-    matrices = {key: random.normal(size=(5, 40)).astype("float32") for key in audio_dir.utt2spk}
-
-    scp = {}
-
-    def check():
-        scp.update(write_arrays(tmp_path / "f.ark", matrices))
-        return check_features(dataclasses.replace(audio_dir, feats_scp=scp))
-
-    assert check() == []
-    matrices["a-2"][4, 39] = np.inf
-    matrices["b-1"] = matrices["b-1"][:, :39]
-    assert [(problem.what, problem.ids) for problem in check()] == [
-        ("NaN or infinite features of", ("a-2",)),
-        ("39 values per frame, not 40, in the features of", ("b-1",)),
-    ]
-    (tmp_path / "f.ark").write_bytes((tmp_path / "f.ark").read_bytes()[:900])
-    broken = dataclasses.replace(audio_dir, feats_scp={**scp, "b-2": f"touch {tmp_path}/ran |"})
-    found = {problem.what: problem.ids for problem in check_features(broken)}
-    assert found == {
-        "unreadable features of": ("a-2", "b-1"),
-        "a command (not run) stands for the features of": ("b-2",),
-    }
-    assert not (tmp_path / "ran").exists()
-    (missing,) = check_features(audio_dir)
-    assert (missing.file, missing.what) == ("feats.scp", "no such file")

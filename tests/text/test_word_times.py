@@ -1,4 +1,4 @@
-"""Word times: what is refused, the binary file with its table, and the text of a chunk."""
+"""Word times: what is refused, the file with its table, and the text of a chunk."""
 
 import itertools
 
@@ -58,34 +58,21 @@ def test_written_and_read(tmp_path):
             assert (read.start, read.end) == pytest.approx((word.start, word.end))
 
 
-def test_the_file_is_what_numpy_writes(tmp_path):
-    """The id, filled up to 4 bytes; the numbers of words and letters; starts, ends, places and letters."""
-    write_word_times(tmp_path / "words", [("r1", WORDS)])
-    times = np.array([[0.1, 0.3, 1.4], [0.3, 0.9, 2.0]], dtype="<f4")
-    numbers = np.array([3, 10], dtype="<u4").tobytes(), np.array([0, 3, 6, 10], dtype="<u4").tobytes()
-    written = b"\n\nr1" + numbers[0] + times.tobytes() + numbers[1] + b"Thecatsat.\0\0"
-    assert (tmp_path / "words.words").read_bytes() == written
-    assert read_table(tmp_path / "words.scp") == {"r1": f"{tmp_path}/words.words:4"}
-
-
 def test_a_table_that_does_not_fit(tmp_path):
     write_word_times(tmp_path / "words", [("r2", WORDS), ("r1", WORDS)])
-    (tmp_path / "short.words").write_bytes((tmp_path / "words.words").read_bytes()[:30])
-    (tmp_path / "short.words").rename(tmp_path / "short")
-    places = ("words.words:4", "words.words:99999", "words.words:-4", "words.words:x", "none.words:0", "short:4")
-    for entry in (f"{tmp_path}/{place}" for place in places):
-        with pytest.raises(InputError, match="word times of r1 cannot be read"):
-            read_word_times("r1", entry)
-    with pytest.raises(InputError, match="word times of r2 cannot be read"):
-        read_word_times("r2", f"{tmp_path}/short:4")
-    assert len(read_word_times("r2", f"{tmp_path}/words.words:4")) == 3
+    (tmp_path / "short").write_bytes((tmp_path / "words.words").read_bytes()[:30])
+    places = ("words.words:0", "words.words:99999", "words.words:-4", "words.words:x", "none.words:0")
+    for name, place in (*(("r1", place) for place in places), ("r2", "short:0")):
+        with pytest.raises(InputError, match=f"word times of {name} cannot be read"):
+            read_word_times(name, f"{tmp_path}/{place}")
+    assert len(read_word_times("r2", f"{tmp_path}/words.words:0")) == 3
 
 
 def test_words_that_straddle_a_cut_are_in_no_chunk():
     cuts = [0.0, 0.5, 1.4, 2.0]
-    words = RecordingWords.of(WORDS)
+    words = RecordingWords(WORDS)
     assert [words.text(start, end) for start, end in itertools.pairwise(cuts)] == ["The", "", "sat."]
-    assert words.text(0.0, 2.0) == "The cat sat." and RecordingWords.of([]).text(0, 9) == ""
+    assert words.text(0.0, 2.0) == "The cat sat." and RecordingWords([]).text(0, 9) == ""
 
 
 @given(
@@ -99,7 +86,7 @@ def test_text_and_regions_are_those_of_all_words_looked_at(drawn, start, length)
         words.append(Word(text, (time + pause) / 10, (time + pause + duration) / 10))
         time += pause + duration
     first, last = 3600 + start / 10, 3600 + (start + length) / 10
-    packed = RecordingWords.of(words)
+    packed = RecordingWords(words)
     inside = [word.text for word in words if word.start >= first - 1e-6 and word.end <= last + 1e-6]
     assert packed.text(first, last) == " ".join(text for text in inside if text != "<dropped>")
     regions = [word for word in words if word.text == "<dropped>" and word.start < last and word.end > first]
