@@ -173,6 +173,7 @@ def test_repair_keeps_a_backup_and_drops_what_nobody_can_know(path, capsys):
         f"{path}: kept 2 utterances, dropped 2",
         "  dropped 2: text: no transcript for a-1, b-1",
         "  removed utt2dur: it had gaps, or values that are not positive numbers",
+        "  text: lines that differ for a-1: nobody can know which is right",
         f"  the files as they were: {path}/.backup",
     ]
     assert [(problem.file, problem.what, problem.ids) for problem in fixed.dropped] == [
