@@ -59,8 +59,17 @@ for opt_name in $opt_names; do
   [[ $opt_name == stage || $opt_name == stop_stage ]] || options+=("--$opt_name=${!opt_name}")
 done
 
-# run NUMBER STAGE: run this stage of the recipe if it is between --stage and --stop_stage.
+if [[ ${rehearse:-false} == true ]]; then
+  ((10#$stage == 1 && 10#$stop_stage >= opt_last)) || fail "--rehearse goes through all stages: leave out --stage and --stop_stage"
+fi
+
+# run NUMBER STAGE: run this stage of the recipe if it is between --stage and --stop_stage. In place of the first, a
+# rehearsal goes through all of them.
 run() {
+  if [[ ${rehearse:-false} == true ]]; then
+    (($1 == 1)) || return 0
+    set -- 1 rehearsal
+  fi
   ((stage <= $1 && $1 <= stop_stage)) || return 0
   printf '\n== Stage %s: %s\n' "$1" "${2//_/ }"
   ESPNET_EXT_COMMAND=$command_line ESPNET_EXT_SHELL=$$ espnet-ext run "$2" --recipe="$(dirname "$0")" "${options[@]}"

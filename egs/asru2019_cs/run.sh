@@ -21,6 +21,7 @@ asr_config=      # a training config of yours: train it and show its row; "base:
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=8     # last stage to run
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 asru2019=        # folder of the challenge's corpus, or of the one that --corpus names (README.md); synthetic if empty
 corpus=asru2019  # asru2019|talcs|seame|ascend: whose layout that folder has

@@ -22,6 +22,7 @@ stitcher_config= # the same for a stitcher
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=9     # last stage to run
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 libricss=        # folder of the LibriCSS corpus (the one with for_release), for Table 4

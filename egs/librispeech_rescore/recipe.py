@@ -14,7 +14,7 @@ from espnet_ext.recipe.language_model import require_lm_text
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
-from espnet_ext.recipe.training import average_step, averaged
+from espnet_ext.recipe.training import average_step, averaged, free_of
 from espnet_ext.rescore import ScorerKind
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
@@ -182,7 +182,7 @@ def whisper_step(run: Run) -> Step:
             "data": [str(run.datadir / part) for part in parts],
             "outputs": outputs,
         },
-        free={"nj": run.nj, "parallel": run.parallel, "ngpu": run.gpu},
+        free=free_of(run, ngpu=run.gpu),
         inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
         outputs=outputs,
         preload=["espnet_ext.whisper.lists"],
@@ -235,7 +235,7 @@ def report_steps(run: Run) -> Iterator[Step]:
 
 def language_model(run: Run) -> None:
     names = sorted({system_config(run.sections, system)["lm"] for system in run.systems if system.config})
-    run_side_by_side(run, {f"{name}/seed{seed}": adapt_job(name, seed) for name in names for seed in run.seeds})
+    run_side_by_side(run, {f"lm/seed{seed}/{name}": adapt_job(name, seed) for name in names for seed in run.seeds})
 
 
 def adapt_job(name: str, seed: int) -> Make:
@@ -434,6 +434,7 @@ RECIPE = Recipe(
         "amp": ("true", "false"),
     },
     check=check,
+    unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
     variant=lambda options: options["first_pass"] if options["first_pass"] == ESPNET else "",
     stages={
         "data": data,

@@ -22,6 +22,7 @@ rescorer_config= # a training config of yours: train it and show its row; "base:
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=8     # last stage to run
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Models
 first_pass=whisper # whisper|espnet: what makes the N-best lists; espnet is trained on the first training part, MWER on the others
 whisper=         # folder or hub name of a Whisper model; the scale's own choice if empty

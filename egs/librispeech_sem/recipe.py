@@ -14,9 +14,9 @@ from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import average_step
 from espnet_ext.sem import pretraining
 from espnet_ext.sem.curriculum import Selection, audio_share, write_selection
+from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.settings import checked
-from espnet_ext.work.yaml_files import read_yaml
 
 TEST_SETS = ("test-clean", "test-other")
 DEV_SETS = ("dev-clean", "dev-other")
@@ -90,7 +90,7 @@ def planned(run: Run, config: Mapping[str, Any]) -> list[tuple[pretraining.Stage
 
 def selections(run: Run) -> list[Selection]:
     """Return what trainings see of the training set, each selection once."""
-    stages = planned(run, read_yaml(run.section_config("train")))
+    stages = planned(run, run.sections["train"])
     found = [Selection(run.sections["settings"]["max_tokens"]), *(selection for _, selection in stages)]
     return list(dict.fromkeys(found))
 
@@ -127,8 +127,8 @@ def selection_step(run: Run, selection: Selection) -> Step:
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Train a system: its encoder grows layer by layer where the scale pre-trains."""
     folder = run.expdir / system.name / f"seed{seed}"
-    path = run.system_config(system)
-    stages = planned(run, config := read_yaml(path))
+    path, config = run.system_config(system), system_config(run.sections, system)
+    stages = planned(run, config)
     if stages:
         staged = pretraining.staged_config(config, stages, partial(seen, run))
         path = run.write_config(f"{system.name}_growing", staged, f"system {system.name}, which grows")

@@ -22,6 +22,7 @@ asr_config=      # a training config of yours: train it and show its row; "base:
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=8     # last stage to run
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty

@@ -22,6 +22,7 @@ asr_config=      # a training config of yours: train it and show its row; "base:
 name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=7     # last stage to run
+rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 spotify=         # folder of podcasts: podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
 audio=           # instead of --spotify: folder of recordings, of any length and in folders of any depth

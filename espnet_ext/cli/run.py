@@ -7,6 +7,8 @@ import click
 from espnet_ext.cli.options import PATH
 from espnet_ext.errors import InputError
 
+REHEARSAL = "rehearsal"  # what run.sh --rehearse calls in place of the stages
+
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]})
 @click.argument("stage")
@@ -19,7 +21,7 @@ from espnet_ext.errors import InputError
 )
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
-    """Run one stage of a recipe.
+    """Run one stage of a recipe, or rehearse all (STAGE is then "rehearsal").
 
     A recipe's run.sh calls this for each of its stages. OPTIONS are those that ./run.sh --help lists, as --NAME=VALUE.
     """
@@ -37,6 +39,11 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
         given[name.removeprefix("--").replace("-", "_")] = value
     prepared = prepare(recipe, given)
     stages = prepared.recipe.stages
+    if stage == REHEARSAL:
+        from espnet_ext.recipe.rehearsal import rehearse
+
+        rehearse(prepared)
+        return
     if stage not in stages:
         raise InputError(f"there is no stage '{stage}'; the stages are {', '.join(stages)}")
     stages[stage](prepared)

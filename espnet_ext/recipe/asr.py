@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
-from espnet_ext.recipe.run import Run, listed
+from espnet_ext.recipe.options import listed
+from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
 from espnet_ext.tables.reading import Table
@@ -121,7 +122,7 @@ def tokens_step(
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
     from espnet_ext.text.tokens import make_tokens
 
-    text, more = run.datadir / train / "text", [run.datadir / name / "text" for name in english]
+    text, more = run.whole_text(train), [run.whole_text(name) for name in english]
     own = {"english_texts": more} if token_type == "mixed" else {"token_type": token_type, **options}
     return Step(
         name="tokens",

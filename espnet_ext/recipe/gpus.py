@@ -8,6 +8,7 @@ GPUs evenly, if a training is faster on several (the setting ``training_gpus`` o
 import heapq
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import batched
@@ -29,6 +30,11 @@ def gpu_names(count: int, visible: str | None) -> Lane:
     return tuple(name for name in names if name)[:count] or tuple(map(str, range(count)))
 
 
+def visible_gpus(run: "Run") -> Lane:
+    """Return the names of the GPUs that a run uses."""
+    return gpu_names(run.ngpu, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
 def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], list[Lane]]]:
     """Return which jobs run in which lanes, in rounds that follow each other.
 
@@ -42,12 +48,12 @@ def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], 
     >>> rounds("abcde", ("0", "1", "2", "3"), 1)[0][1]
     [('0',), ('1',), ('2',), ('3',)]
     """
-    single = [(name,) for name in gpus]
+    single: list[Lane] = [(name,) for name in gpus]
     left = len(jobs) % len(gpus)
     each = min(most, len(gpus) // left) if left else 1
     if each <= 1:
         return [(list(jobs), single[: len(jobs)])] if jobs else []
-    lanes = list(batched(gpus[: each * left], each))
+    lanes: list[Lane] = list(batched(gpus[: each * left], each))
     full = [(list(jobs[:-left]), single)] if len(jobs) > left else []
     return [*full, (list(jobs[-left:]), lanes)]
 
@@ -101,12 +107,21 @@ def hours_known(run: "Run", jobs: Iterable[str]) -> dict[str, float]:
 
     A job of another seed takes as long.
     """
-    path, settings = hours_file(run), run.sections.get("settings", {})
+    path, usual = hours_file(run), None
+    if run.scale == "full":
+        usual = run.sections.get("settings", {}).get("hours")
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    usual = settings.get("hours") if run.scale == "full" else None
-    by_system = {name.partition("/")[0]: value for name, value in found.items()}
-    named = {name: by_system.get(name.partition("/")[0], usual) for name in jobs}
+    named = {name: found.get(seedless(name), usual) for name in jobs}
     return {name: value for name, value in named.items() if value is not None}
+
+
+def seedless(name: str) -> str:
+    """Return the name of a job without its seed.
+
+    >>> seedless("lm/seed1/gpt2"), seedless("baseline/seed12")
+    ('lm/gpt2', 'baseline')
+    """
+    return re.sub(r"/seed\d+", "", name)
 
 
 def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, shards: bool = False) -> None:
@@ -123,7 +138,7 @@ def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, shards: bool = Fal
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))
         run_jobs((make(run, max(1, run.nj // limit)) for make in jobs.values()), limit)
         return
-    gpus = gpu_names(run.ngpu, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpus = visible_gpus(run)
     hours = {} if shards else hours_known(run, jobs)
     longest_first = sorted(jobs, key=lambda name: -hours.get(name, 0.0))
     most = len(gpus) if shards else run.sections.get("settings", {}).get("training_gpus") or len(gpus)

@@ -1,7 +1,6 @@
 """A run of a recipe: its options, the settings of its scale, the systems that its tables need, its folders."""
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.gpus import Make, run_side_by_side
+from espnet_ext.recipe.options import checked_options, listed
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, show
 from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
@@ -21,21 +21,8 @@ from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import System
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-# The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh itself uses.
-COMMON = {
-    "table": "1",
-    "rows": "",
-    "scale": "mini",
-    "seed": "1",
-    "check_audio": "auto",
-    "skip_faulty": "false",
-    "ngpu": "0",
-    "nj": "2",
-    "parallel": "",
-    "expdir": "",
-    "datadir": "",
-}
+WHOLE_CONFIGS = "whole"  # the folder of the real configs of a rehearsal, beside those of its trainings
+WHOLE_TEXT = "whole_text"  # of a rehearsal: all transcripts to train on
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 FEATURES = ("frontend", "frontend_conf", "feats_extract", "features_conf", "input_size")  # keys of a training config
 
@@ -57,6 +44,7 @@ class Recipe:
         trained: those of them that give a training config of the user's own, and what it trains.
         tables_of: the tables that a run makes, in the form of ``--table``.
         check: raises InputError if options contradict each other.
+        unused: the sections of ``full.yaml`` whose trainings a run with these options has not.
     """
 
     stages: Mapping[str, "Callable[[Run], None]"]
@@ -71,6 +59,7 @@ class Recipe:
     trained: Mapping[str, Trained] = EMPTY
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
     check: "Callable[[Run], None]" = lambda run: None
+    unused: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
         """Return the option of the corpus that is given; ``corpus`` if none is."""
@@ -95,6 +84,7 @@ class Run:
         launch: what comes before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh).
         train_options: ESPnet's flags for training on several GPUs and nodes (``train_cmd_options`` in cmd.sh).
         own: the system of ``--asr_config`` or the like, which is in ``tables`` too.
+        rehearsed: in a rehearsal, the folder of the whole data dirs; ``datadir`` has a few utterances of each.
     """
 
     recipe: Recipe
@@ -108,6 +98,7 @@ class Run:
     launch: tuple[str, ...] = ()
     train_options: tuple[str, ...] = ()
     own: OwnSystem | None = None
+    rehearsed: Path | None = None
 
     @property
     def scale(self) -> str:
@@ -210,8 +201,16 @@ class Run:
     def write_config(self, name: str, config: Mapping[str, Any], source: str) -> Path:
         """Write a config into the run's folder of configs, if it has changed."""
         path = self.expdir / "configs" / f"{name}.yaml"
+        if self.rehearsed:
+            write_yaml(path.parent / WHOLE_CONFIGS / path.name, config, f"Written by run.sh: {source}")
+            config = rehearsed_config(config)
         write_yaml(path, config, f"Written by run.sh: {source}")
         return path
+
+    def whole_text(self, name: str) -> Path:
+        """Return the transcripts of a training set, of which a rehearsal takes all: its tokens are the real ones."""
+        places = [self.rehearsed / name / "text", self.datadir / WHOLE_TEXT] if self.rehearsed else []
+        return next((path for path in places if path.is_file()), self.datadir / name / "text")
 
     def system_config(self, system: System) -> Path:
         """Write a system's config: its section, then its overrides."""
@@ -251,6 +250,22 @@ class Run:
         run_side_by_side(
             self, {f"{system.name}/seed{seed}": job(system, seed) for system, seed in pairs}, shards=shards
         )
+
+
+def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config of a training by ESPnet with one epoch, a pass over its data, in each of its stages."""
+    if not config.keys() & {"max_epoch", "chunk_conf"}:
+        return dict(config)  # of a decoding
+    stages = [{**stage, "epochs": 1, "num_iters_per_epoch": None} for stage in config.get("stages", ())]
+    epochs = 1 + len(stages)  # all of which stay: the best is decoded
+    changes: dict[str, Any] = {"max_epoch": epochs, "num_iters_per_epoch": None, "keep_nbest_models": epochs}
+    changes |= {"patience": None, "log_interval": 1}
+    if stages:
+        changes["stages"] = stages
+    if "chunk_conf" in config:  # sequences are long from the start
+        changes["chunk_conf"] = {**config["chunk_conf"], "double_every": 0, "passes": 1}
+        changes["scheduler_conf"] = {**config.get("scheduler_conf", {}), "warmup_steps": 1}
+    return {**config, **changes}
 
 
 def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
@@ -298,7 +313,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     recipe = load_recipe(folder.resolve())
     if not given.get("parallel") and environment.get("decode_cmd"):
         given = {**given, "parallel": environment["decode_cmd"]}
-    options = _checked(recipe, given, Path.cwd(), folder.resolve())
+    options = checked_options(recipe, given, Path.cwd(), folder.resolve())
     os.chdir(folder)
     here = Path()
     if options["scale"] == "full":
@@ -353,51 +368,3 @@ def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> 
         if "/" in (path := given.get(name, "")):
             command = command.replace(path, Path(path).name)
     return command
-
-
-def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:
-    own = {**dict.fromkeys(recipe.trained, ""), "name": "mine"} if recipe.trained else {}
-    defaults = {**COMMON, recipe.corpus: "", **dict.fromkeys(recipe.instead, ""), **own, **recipe.options}
-    for name in given:
-        if name not in defaults:
-            raise InputError(f"unknown option --{name} (run.sh --help lists the options)")
-    options = {**defaults, **given}
-    choices = {"check_audio": ("auto", "header", "full"), **recipe.choices}
-    for name, values in choices.items():
-        if options[name] and options[name] not in values:
-            raise InputError(f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'")
-    if options["seed"] and not re.fullmatch(r"[0-9]+(,[0-9]+)*", options["seed"]):
-        raise InputError(f"--seed takes whole numbers separated by commas, not '{options['seed']}'")
-    for name, least in (("nj", 1), ("ngpu", 0)):
-        if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:
-            raise InputError(f"--{name} must be at least {least}, not '{options[name]}'")
-    skip_share(options["skip_faulty"])
-    if options.get("average"):
-        check_average(options["average"])
-    for names, what in (((recipe.corpus, *recipe.instead), "corpora to train on"), (recipe.trained, "systems")):
-        both = [name for name in names if options[name]]
-        if len(both) > 1:
-            raise InputError(f"--{both[0]} and --{both[1]} are two {what}: give one of them")
-    for name in (*recipe.all_paths, "expdir", "datadir"):
-        if options[name]:
-            options[name] = os.path.abspath(caller / options[name])
-    for name in recipe.models:
-        if options[name] and (caller / options[name]).exists():
-            options[name] = os.path.abspath(caller / options[name])
-    if name := options["parallel"]:
-        found = [path.resolve() for each in (caller, folder, ROOT) if (path := each / name).is_file()]
-        if not found:
-            raise InputError(f"--parallel: there is no file {name}")
-        options["parallel"] = str(found[0])
-    return options
-
-
-def check_average(which: str) -> None:
-    """Raise InputError for a value of --average that is neither ``best:N`` nor ``last:N``."""
-    if not re.fullmatch(r"(best|last):[1-9][0-9]*", which):
-        raise InputError(f"--average takes best:N or last:N, not '{which}'")
-
-
-def listed(value: str) -> list[str]:
-    """Return the names in an option, which commas separate."""
-    return [name.strip() for name in value.split(",")]

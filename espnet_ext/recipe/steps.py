@@ -106,12 +106,10 @@ class Watch:
     """What a rehearsal does with the steps of a run: failures are noted, and the other jobs go on.
 
     Attributes:
-        began: called with a step that begins.
         ended: called with a step that has run, the GPUs that it saw, its seconds, and what failed (empty: nothing).
         failed: called with what keeps a step from beginning.
     """
 
-    began: Callable[[Step], object]
     ended: Callable[[Step, tuple[str, ...], float, str], object]
     failed: Callable[[str], object]
 
@@ -141,7 +139,7 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
     try:
         while True:
             while failure is None and (chains or free):
-                lane = ()
+                lane: tuple[str, ...] = ()
                 try:
                     if not chains:
                         job = next(waiting, None)
@@ -205,8 +203,6 @@ def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _
         process = get_context("fork").Process(target=_child, args=(step, key, lane, os.getpid()))
         process.start()
         running[process.sentinel] = _Started(step, process, chain, lane)
-        for watch in watches[-1:]:
-            watch.began(step)
         return True
     return False
 

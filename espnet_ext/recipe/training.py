@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.run import Run, check_average
+from espnet_ext.recipe.options import check_average
+from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.step_logs import tail
 from espnet_ext.recipe.steps import Step
 
@@ -124,6 +125,8 @@ def average_step(
     The best ones are those by ``criterion``, from ``first_epoch`` on.
     """
     output = folder / averaged(which)
+    if run.rehearsed:  # there is one epoch of the whole network
+        which, first_epoch = "best:1", None
     arguments = {"folder": str(folder), "which": which, "output": str(output), "criterion": criterion}
     return Step(
         name=f"average {folder.relative_to(run.expdir)} ({which})",
@@ -161,5 +164,5 @@ def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str
 
 
 def free_of(run: Run, **more: Any) -> dict[str, Any]:
-    """Return arguments of work over shards that do not change its result."""
-    return {"nj": run.nj, "parallel": run.parallel, **more}
+    """Return arguments of work over shards that do not change its result: at least one process for each GPU."""
+    return {"nj": max(run.nj, run.ngpu), "parallel": run.parallel, **more}

@@ -101,6 +101,7 @@ def test_plan_of_table_1_has_hours_by_gpu(tmp_path, capsys):
     hours = run.sections["settings"]["hours"]
     seen(run, names, 1)
     assert f"about {2 * hours:.1f} h (one after the other {5 * hours:.1f} h)" in capsys.readouterr().out
-    hours_file(run).write_text('{"a/seed1": 4.0, "b/seed1": 1.0}')
-    seen(run, ["b", "a", "a2"], 1)
-    assert "about" in capsys.readouterr().out
+    hours_file(run).write_text('{"a": 4.0, "b": 1.0}')
+    run_side_by_side(run, {name: lambda run, nj: [] for name in ("b/seed1", "a/seed1", "a/seed2")})
+    printed = capsys.readouterr().out
+    assert "about 4.0 h (one after the other 9.0 h)" in printed and "GPU 0: a/seed1 (4.0 h)" in printed

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.recipe import run as recipe_run
-from espnet_ext.recipe.run import COMMON, Run, prepare
+from espnet_ext.recipe import options as recipe_options
+from espnet_ext.recipe.options import COMMON
+from espnet_ext.recipe.run import Run, load_recipe, prepare
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(path.parent for path in (ROOT / "egs").glob("*/run.sh"))
@@ -52,7 +53,7 @@ tables:
 @pytest.fixture
 def toy(tmp_path, monkeypatch) -> Path:
     """A recipe with two stages, beside the utils and conf of the repository."""
-    monkeypatch.setattr(recipe_run, "ROOT", tmp_path)
+    monkeypatch.setattr(recipe_options, "ROOT", tmp_path)
     shutil.copytree(ROOT / "utils", tmp_path / "utils")
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
     folder = tmp_path / "egs" / "toy"
@@ -239,7 +240,7 @@ def test_each_recipes_run_sh_and_recipe_py_agree(folder):
     head = text.partition("parse_options.sh")[0]
     declared = dict(line.partition("#")[0].strip().split("=", 1) for line in head.splitlines() if _is_option(line))
     assert all("#" in line for line in head.splitlines() if _is_option(line)), "each option has its help"
-    recipe = recipe_run.load_recipe(folder)
+    recipe = load_recipe(folder)
     own = [*recipe.trained, "name"]
     assert set(declared) == {*COMMON, *recipe.options, recipe.corpus, *recipe.instead, *own, "stage", "stop_stage"}
     for name in COMMON:

@@ -167,7 +167,7 @@ class _Run:
         self.optimizer, self.scheduler = accelerator.prepare(optimizer, scheduler)
         self.step = 0
         self.history: list[dict[str, float]] = []
-        self.seconds = 0.0
+        self.seconds = self.updating = 0.0  # of all, and of updates without evaluations
         self.logged: list[dict[str, float]] = []  # of the updates since the last evaluation
         self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
@@ -191,6 +191,7 @@ class _Run:
             late = gather_object([now - saved >= 60 * self.settings.checkpoint_minutes])[0]
             if evaluates or late:
                 self.seconds += now - began
+                self.updating += now - began
                 if evaluates:
                     self._evaluate()
                 else:
@@ -283,7 +284,7 @@ class _Run:
         if not is_main():
             return
         torch.save(self.task.module.state_dict(), partial / WEIGHTS)
-        progress = {name: getattr(self, name) for name in ("key", "step", "history", "seconds", "logged")}
+        progress = {name: getattr(self, name) for name in ("key", "step", "history", "seconds", "updating", "logged")}
         write_json(partial / PROGRESS, progress)
         older = checkpoints(self.output)
         partial.rename(final)
@@ -300,7 +301,8 @@ class _Run:
 
     def _finish(self) -> dict[str, Any]:
         best = self._best()
-        report = {"key": self.key, "best_step": best, "seconds": round(self.seconds, 1), "history": self.history}
+        seconds = {"seconds": round(self.seconds, 1), "update_seconds": round(self.updating, 3)}
+        report = {"key": self.key, "best_step": best, **seconds, "history": self.history}
         self.accelerator.wait_for_everyone()
         if not is_main():
             return report

@@ -1,0 +1,261 @@
+"""What a rehearsal has measured, and what the whole will take by it: memory, hours and disk of each job."""
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.recipe.gpus import plan_lines, rounds, seedless, visible_gpus
+from espnet_ext.recipe.run import WHOLE_CONFIGS, Run
+from espnet_ext.recipe.steps import Step
+from espnet_ext.work.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from espnet_ext.recipe.rehearsal import Seen
+
+UPDATE = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: .*train_time=([0-9.e+-]+)")
+REPORT = "training.json"  # of the trainings of rescorers
+VALID_SHARE = 1 / 3  # a batch of the development set is a forward pass alone
+SAME = 0.05  # relative difference in hours from the paper's corpus
+GB = 1024**3
+PARTS = ("train", "valid")
+FORMATS = ("{:.1f}", "{:.3f}", "{:,}", "{:.1f}")  # memory, seconds, number, hours
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training or a decoding.
+
+    Attributes:
+        name: its folder below the experiments.
+        trains: whether it is a training.
+        gigabytes: of memory on a GPU.
+        seconds: of an update, or of an utterance that is decoded.
+        count: updates or utterances of the whole.
+        disk: GB that the whole writes.
+    """
+
+    name: str
+    trains: bool
+    gigabytes: float | None
+    seconds: float | None
+    count: int | None
+    disk: float
+
+    @property
+    def hours(self) -> float | None:
+        """The hours of the whole on the GPUs that the job had."""
+        return None if self.seconds is None or self.count is None else self.seconds * self.count / 3600
+
+
+def jobs_of(seen: "Sequence[Seen]", whole: Run, small: Run) -> list[Job]:
+    """Return the trainings and decodings among the steps of a rehearsal that have ended well."""
+    amounts, jobs = Amounts(whole, small), []
+    for each in seen:
+        step = each.step
+        if each.reason:
+            continue
+        if (folder := step.resumes) is not None:
+            seconds, count, disk = _rescorer(step, folder, amounts) or _espnet_training(step, folder, amounts)
+            name = str(folder.relative_to(small.expdir))
+            jobs.append(Job(name, True, each.gigabytes, seconds, count, disk))
+        elif found := _shards(step, amounts):
+            name = str(step.outputs[0].parent.parent.relative_to(small.expdir))
+            jobs.append(Job(name, False, each.gigabytes, *found, 0.0))
+    return jobs
+
+
+class Amounts:
+    """How much more the whole has than what is rehearsed, by data dir."""
+
+    def __init__(self, whole: Run, small: Run) -> None:
+        self.whole, self.small = whole, small
+        self.mixing: Mapping[str, Any] = whole.sections["settings"].get("mixing") or {}
+
+    def ratio(self, name: str) -> float:
+        """Return the audio of a set, as a multiple of that which is rehearsed; of all sets together if unknown."""
+        if count := (self.mixing.get(name) or {}).get("count"):
+            return float(count) / max(1, self.utterances(self.small, name))
+        names = [name] if (self.whole.datadir / name / "text").is_file() else self._shared()
+        return sum(self.seconds(self.whole, each) for each in names) / max(
+            1e-9, sum(self.seconds(self.small, each) for each in names)
+        )
+
+    def _shared(self) -> list[str]:
+        tests = self.whole.tables.file.test_sets
+        names = [path.parent.name for path in sorted(self.whole.datadir.glob("*/text"))]
+        return [name for name in names if name not in tests and (self.small.datadir / name / "text").is_file()]
+
+    def utterances(self, run: Run, name: str) -> int:
+        """Return the number of utterances of a set, 0 if the run does not have it."""
+        path = run.datadir / name / "text"
+        return sum(1 for line in open(path, encoding="utf-8")) if path.is_file() else 0
+
+    def seconds(self, run: Run, name: str) -> float:
+        """Return the audio of a set in seconds; without durations, its utterances."""
+        path = run.datadir / name / "utt2dur"
+        if path.is_file():
+            return sum(map(float, read_table(path).values()))
+        return float(self.utterances(run, name))
+
+
+def _option(step: Step, name: str) -> str:
+    words = list(step.arguments["options"])
+    return str(words[words.index(name) + 1]) if name in words else ""
+
+
+def _espnet_training(step: Step, folder: Path, amounts: Amounts) -> tuple[float | None, int | None, float]:
+    """Return seconds of an update, updates and disk of a training by ESPnet, from its log and its real config."""
+    short = Path(_option(step, "--config"))
+    config = read_yaml(short.parent / WHOLE_CONFIGS / short.name)
+    files = [path.stat().st_size for path in folder.glob("*epoch.pth") if not path.is_symlink()]
+    kept = config.get("keep_nbest_models", 10)
+    models = (max(kept) if isinstance(kept, list) else kept) * len(config.get("best_model_criterion") or [1])
+    disk = (_size(folder) + max(0, models - len(files)) * max(files, default=0)) / GB
+    updates = UPDATE.findall(step.log.read_text(encoding="utf-8", errors="replace"))
+    if not updates:
+        return None, None, disk
+    last = [(int(batch), float(seconds)) for epoch, batch, seconds in updates if epoch == updates[-1][0]]
+    seconds = fmean(value for _, value in last[1:] or last)
+    sets = {part: Path(_option(step, f"--{part}_data_path_and_name_and_type").partition(",")[0]) for part in PARTS}
+    train, valid = (path.parent.name for path in sets.values())
+    batches = last[-1][0]
+    of_pass = math.ceil(batches * amounts.ratio(train))
+    chunks = config.get("chunk_conf")
+    epochs = chunks.get("passes", 1) if chunks else config.get("max_epoch", 40)
+    iterations = (None if chunks else config.get("num_iters_per_epoch")) or of_pass
+    audio = amounts.seconds(amounts.small, train)  # none of a language model
+    validation = batches * amounts.seconds(amounts.whole, valid) / audio * VALID_SHARE if audio else 0.0
+    return seconds, math.ceil(epochs * (iterations + validation) / (config.get("accum_grad") or 1)), disk
+
+
+def _rescorer(step: Step, folder: Path, amounts: Amounts) -> tuple[float | None, int | None, float] | None:
+    """Return the same of a training of a language model for rescoring; None if it is not one.
+
+    Evaluations count as the updates that take as long.
+    """
+    path = folder / REPORT
+    if not path.is_file():
+        return None
+    report = json.loads(path.read_text(encoding="utf-8"))
+    short = step.arguments["values"]
+    config = next((each for each in amounts.whole.sections.values() if _same_but_shorter(each, short)), short)
+    dev = ("dev_texts", "dev_lists")
+    names, dev_names = (
+        [path.parent.name if path.name == "text" else path.stem for path in _files_in(values)]
+        for values in (
+            {key: value for key, value in step.arguments.items() if key not in dev},
+            [step.arguments.get(key, ()) for key in dev],
+        )
+    )
+    examples = sum(amounts.utterances(amounts.whole, name) for name in names) or config.get("sentences") or 0
+    updates = math.ceil(examples / config.get("batch_size", 1)) * (config.get("epochs") or 1)
+    updates = min(updates, config.get("max_steps") or updates)
+    seconds = report["update_seconds"] / max(1, *(each["step"] for each in report["history"]))
+    each = (report["seconds"] - report["update_seconds"]) / len(report["history"])  # evaluation
+    few = sum(amounts.utterances(amounts.small, name) for name in dev_names) or 1
+    evaluations = 1 + updates // (config.get("evaluate_every") or max(1, updates // 10))
+    evaluated = evaluations * each * sum(amounts.utterances(amounts.whole, name) for name in dev_names) / few
+    return seconds, updates + math.ceil(evaluated / max(seconds, 1e-9)), _size(folder) / GB
+
+
+def _same_but_shorter(section: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    changed = ("max_steps", "sentences", "epochs", "evaluate_every", "amp", "positions")  # the last two by run.sh
+    return "schedule" in section and all(
+        values.get(key) == value for key, value in section.items() if key not in changed
+    )
+
+
+def _files_in(value: Any) -> Iterator[Path]:
+    """Return the files in lists, mappings and dataclasses."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (path for each in value.values() for path in _files_in(each))
+    elif isinstance(value, list | tuple):
+        yield from (path for each in value for path in _files_in(each))
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from _files_in(vars(value))
+
+
+def _shards(step: Step, amounts: Amounts) -> tuple[float | None, int] | None:
+    """Return seconds of an utterance and utterances of work in shards, by when their logs ended; None if it has none.
+
+    The first shard also loads the model, so its time does not count.
+    """
+    sets = [
+        (path.parent / "log", path.parent.name) for path in step.outputs if path.name in ("text", "hypotheses.jsonl")
+    ]
+    ends = sorted(log.stat().st_mtime for folder, _ in sets for log in folder.glob("*.[0-9]*.log"))
+    if not ends:
+        return None
+    done = sum(amounts.utterances(amounts.small, name) for _, name in sets)
+    wanted = sum(
+        round(amounts.utterances(amounts.small, name) * amounts.ratio(name))
+        if name in amounts.mixing
+        else amounts.utterances(amounts.whole, name)
+        for _, name in sets
+    )
+    per_shard = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else None
+    return (None if per_shard is None else per_shard * len(ends) / max(1, done)), wanted
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def set_lines(whole: Run) -> list[str]:
+    """Return a line for each data dir of the corpora: utterances, hours, and the paper's hours (``paper_hours``)."""
+    amounts, lines = Amounts(whole, whole), []
+    of_paper = whole.sections["settings"].get("paper_hours") or {} if whole.scale == "full" else {}
+    for name in sorted(path.parent.name for path in whole.datadir.glob("*/utt2dur")):
+        hours = amounts.seconds(whole, name) / 3600
+        line = f"{name}: {amounts.utterances(whole, name):,} utterances, {hours:,.1f} h"
+        if paper := of_paper.get(name):
+            same = abs(hours / paper - 1) < SAME
+            line = f"{line}; the paper has {paper:,} h{'' if same else f', which differs by more than {SAME:.0%}'}"
+        lines.append(line)
+    return lines
+
+
+def job_lines(jobs: Sequence[Job], run: Run, checked: float, rehearsed: float) -> list[str]:
+    """Return the lines of the report: a table of the jobs, and the plan of the trainings.
+
+    Args:
+        jobs: what was measured.
+        run: the run that was rehearsed.
+        checked, rehearsed: seconds that the check of the corpora took, and all else.
+    """
+    width = max((len(job.name) for job in jobs), default=0)
+    lines = ["", f"{'':{width}}  GPU GB  seconds of one   how many   hours  disk GB"]
+    for job in jobs:
+        values = (job.gigabytes, job.seconds, job.count, job.hours)
+        shown = ["-" if value is None else how.format(value) for value, how in zip(values, FORMATS, strict=True)]
+        disk = f"{job.disk:.1f}" if job.trains else "-"
+        lines.append(f"{job.name:{width}}  {shown[0]:>6}  {shown[1]:>14}  {shown[2]:>9}  {shown[3]:>6}  {disk:>7}")
+    lines.append("one: an update of a training, an utterance that is decoded; hours of one seed, at most: long batches")
+    hours = {seedless(job.name): job.hours for job in jobs if job.trains and job.hours is not None}
+    names = [f"{system.name}/seed{seed}" for system in run.systems for seed in run.seeds_of(system)]
+    of_seed = {name: hours[seedless(name)] for name in names if seedless(name) in hours}
+    if of_seed and run.ngpu:
+        gpus = visible_gpus(run)
+        most = run.sections["settings"].get("training_gpus") or len(gpus)
+        planned = rounds(sorted(of_seed, key=lambda name: -of_seed[name]), gpus, most)
+        lines += ["", "the plan of the trainings:", *plan_lines(planned, of_seed)]
+    lines.append(f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s")
+    return lines
+
+
+def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
+    """Return what would fail later: a disk that is too small."""
+    seeds = {system.name: len(run.seeds_of(system)) for system in run.systems}
+    needed = sum(job.disk * seeds.get(seedless(job.name), 1) for job in jobs)
+    folder = next(path for path in (run.expdir.resolve(), *run.expdir.resolve().parents) if path.exists())
+    free = shutil.disk_usage(folder).free / GB
+    return [f"{folder}: the trainings write {needed:.0f} GB, and {free:.0f} GB are free"] if needed > free else []
