@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from espnet_ext.corpora.asru2019 import find_folders
-from espnet_ext.corpora.code_switching import LAYOUTS, SET_NAMES, WITHOUT_DEV
+from espnet_ext.corpora.code_switching import LAYOUTS, SET_NAMES, VALID, WITHOUT_DEV, part_folder
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
@@ -28,14 +28,22 @@ def train_parts(run: Run) -> list[str]:
     return run.sections["settings"]["train_parts"]
 
 
+def own_valid(run: Run) -> bool:
+    """Has a corpus without a dev set a part of its own on which trainings are watched? SEAME has in ESPnet's recipe."""
+    corpus = run.options["corpus"]
+    there = VALID in part_folders(run) or part_folder(corpus, run.corpus, VALID).exists()
+    return not run.synthetic and corpus in WITHOUT_DEV and there
+
+
 def without_dev(run: Run) -> bool:
     """Has the corpus no dev set, so that trainings are watched on utterances that are held out of its training part?"""
-    return not run.synthetic and run.options["corpus"] in WITHOUT_DEV
+    return not run.synthetic and run.options["corpus"] in WITHOUT_DEV and not own_valid(run)
 
 
 def valid_set(run: Run) -> str:
     """Return the data dir on which trainings are watched: dev, or the first utterances of some speakers."""
-    return "valid" if without_dev(run) or run.sections["settings"]["valid_utterances"] else "dev"
+    held_out = without_dev(run) or own_valid(run) or run.sections["settings"]["valid_utterances"]
+    return VALID if held_out else "dev"
 
 
 def training_set(system: System) -> str:
@@ -55,6 +63,8 @@ def data(run: Run) -> None:
         run_steps(asr.synthetic_corpus(run, "asru2019"))
     if without_dev(run):
         names[SPOKEN] = WHOLE
+    if own_valid(run):
+        names[VALID] = VALID
     run_steps(
         asr.data_step(
             run,
@@ -81,7 +91,7 @@ def held_out_steps(run: Run) -> Iterator[Step]:
         count = settings["held_out_utterances"]
         yield asr.subset_step(run, valid_set(run), WHOLE, count, "first_per_speaker")
         yield asr.subset_step(run, SPOKEN, WHOLE, count, "after_first_per_speaker")
-    elif count := settings["valid_utterances"]:
+    elif not own_valid(run) and (count := settings["valid_utterances"]):
         yield asr.subset_step(run, valid_set(run), "dev", count, "first_per_speaker")
 
 
@@ -259,10 +269,14 @@ def scoring(run: Run) -> None:
 
 
 def tables(run: Run) -> None:
-    """Make the tables; the name of the corpus says what its test sets are called."""
+    """Make the tables; the name of the corpus says what its test sets are called.
+
+    The paper's numbers are of the challenge's test sets, so tables of other corpora have none.
+    """
     others = {} if run.synthetic else SET_NAMES.get(run.options["corpus"], {})
     said = ", ".join(f"{column} is {name}" for column, name in others.items())
-    asr.tables(run, corpus=f"{run.corpus_name} ({said})" if said else None)
+    papers = run.synthetic or run.options["corpus"] == "asru2019"
+    asr.tables(run, corpus=f"{run.corpus_name} ({said})" if said else None, paper=papers)
 
 
 def check(run: Run) -> None:

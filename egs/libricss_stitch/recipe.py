@@ -9,6 +9,7 @@ Below the run's experiments:
 - ``<system>/seed<N>``           stitchers, and the transcripts and scores of all systems
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -293,7 +294,10 @@ def variant(options: Mapping[str, str]) -> str:
 
 
 def check(run: Run) -> None:
-    """Refuse a speaker model that is not there, or one for a recogniser that needs Resemblyzer's profiles."""
+    """Refuse a speaker model that is not there, one for a recogniser that needs other profiles, and other mistakes."""
+    within = run.options["pairs_within"]
+    if within and within != "none" and not re.fullmatch(r"[0-9]{1,4}(\.[0-9]+)?", within):
+        raise InputError(f"--pairs_within takes seconds or none, not '{within}'")
     if sets.whisper(run):
         if "4" in {table.id for table in run.selected}:
             raise InputError("Table 4 is of speakers who talk at once, which Whisper cannot hear: leave out --table 4")
@@ -322,6 +326,7 @@ RECIPE = Recipe(
         "rir_scp": "",
         "noise_scp": "",
         "clean_only": "false",
+        "pairs_within": "",
     },
     paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config", *FAR_FIELD),
     choices={"recogniser": ("lstm", "conformer", sets.WHISPER), "clean_only": ("true", "false")},

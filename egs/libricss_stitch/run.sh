@@ -17,6 +17,7 @@ rows=            # rows of the table by name, separated by commas; all if empty
 scale=mini       # smoke|mini|mini_digits|mini_libricss|full: size of the models and of the synthetic corpus; full is the paper's
 seed=1           # seeds of the stitchers, separated by commas; the recogniser has seed 1
 recogniser=      # lstm|conformer: layers of the speaker-attributed recogniser; whisper: Whisper tiny.en on speakers in turns; the scale's own if empty
+pairs_within=    # seconds between words that the alignment-based stitcher pairs; none: P4's alignment; the scale's own if empty
 asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 stitcher_config= # the same for a stitcher
 name=mine        # what that row is called

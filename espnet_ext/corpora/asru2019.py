@@ -10,7 +10,7 @@ one folder for each part:
 
 Other corpora that people can get take its place: --layout talcs (TAL-CSASR), seame or ascend, in their own folders,
 with AISHELL-1 or aidatatang_200zh as the Mandarin part (--mandarin). SEAME has two test sets: dev is its dev_man, and
-test its dev_sge.
+test its dev_sge; a folder valid, as ESPnet's recipe has it, is taken too.
 
 Folders with other names or places can be given one by one, and so can LibriSpeech. A part's folder is either
 
@@ -34,7 +34,7 @@ from pathlib import Path
 from espnet_ext.audio.files import Inspected
 from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.checks import ADVICE, SHOWN, Faults, check_audio_files, require_corpus, write_parts
-from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, part_folder, scan_part
+from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, VALID, part_folder, scan_part
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import raise_problems, validate
 from espnet_ext.kaldi.cut_recordings import cut_segments, run_commands, segment_faults
@@ -46,7 +46,7 @@ from espnet_ext.work.files import write_json
 
 SAMPLING_RATE = 16000
 # Part -> the language of text that is in neither script (only digits).
-PARTS = {"train-cs": "cs", "train-zh": "zh", "dev": "cs", "test": "cs"}
+PARTS = {"train-cs": "cs", "train-zh": "zh", "dev": "cs", "test": "cs", VALID: "cs"}
 ENGLISH_PARTS = ("train-clean-100", "train-clean-360")
 ALL_PARTS = (*PARTS, *ENGLISH_PARTS)
 RULES = MANDARIN_ENGLISH
@@ -127,9 +127,10 @@ def find_folders(
     folders = folders or {}
     _require_known(parts or (), ALL_PARTS)
     _require_known(folders, tuple(PARTS))
-    holds = ", ".join(places[0] for places in LAYOUTS[layout].values())
+    holds = ", ".join(places[0] for part, places in LAYOUTS[layout].items() if part != VALID)
     corpus = require_corpus(corpus_dir, holds)
-    paths = {part: Path(os.path.abspath(folders.get(part, part_folder(layout, corpus, part)))) for part in PARTS}
+    own = [part for part in PARTS if part in (*LAYOUTS[layout], MANDARIN, *folders)]
+    paths = {part: Path(os.path.abspath(folders.get(part, part_folder(layout, corpus, part)))) for part in own}
     # LibriSpeech's archives unpack into a folder LibriSpeech; either that or the one above it may be given.
     english = Path(os.path.abspath(librispeech_dir or corpus))
     if not any((english / part).is_dir() for part in ENGLISH_PARTS):
@@ -166,10 +167,11 @@ def scan_asru2019(
     """
     scanned = {}
     for part, folder in folders.items():
+        made = cuts / part / "recordings"
         if (folder / "wav.scp").is_file():
-            data = _scan_data_dir(folder, cuts / part / "recordings", allow_pipes, num_jobs)
+            data = _scan_data_dir(folder, made, allow_pipes, num_jobs)
         else:
-            data = scan_part(folder, part, faults)
+            data = scan_part(folder, part, faults, made)
         scanned[part] = _with_rules(data, part, folder, PARTS[part])
     return scanned
 

@@ -5,19 +5,22 @@ corpus     folder                                       what it holds
 ========== ============================================ =================================================
 asru2019   the challenge's, as its participants got it  ``ZH+EN-200h``, ``ZH-500h``, ``ASRU-DEV``, ``ASRU-TEST``
 talcs      TAL-CSASR, as it unpacks                     ``TALCS_corpus/{train,dev,test}_set/{label.txt,wav/*.wav}``
-seame      Kaldi data dirs (LDC2015S04)                 ``train``, ``dev_man``, ``dev_sge``; pipes allowed on request
+seame      Kaldi data dirs (LDC2015S04)                 ``train``, ``dev_man``, ``dev_sge``, and ``valid`` if there is
+                                                        one; pipes allowed on request
 ascend     ASCEND, as it unpacks                        ``{train,validation,test}_metadata.csv``, ``waves/*.wav``
+           or as the hub has it                         ``main/{train,validation,test}-*.parquet``
 ========== ============================================ =================================================
 
 The Mandarin part may be AISHELL-1 (``wav/train`` and one file of transcripts), aidatatang_200zh (``corpus/train``
-and one file of transcripts), or like the others.
+and one file of transcripts), or like the others. Both have an archive of each speaker, which must be unpacked.
 """
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.corpora.checks import Faults, audio_files, own_files, read_lines
 from espnet_ext.errors import InputError
@@ -37,11 +40,15 @@ LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dev": ("TALCS_corpus/dev_set", "dev_set"),
         "test": ("TALCS_corpus/test_set", "test_set"),
     },
-    "seame": {"train-cs": ("train",), "dev": ("dev_man", "man"), "test": ("dev_sge", "sge")},
+    "seame": {
+        "train-cs": ("train",),
+        "dev": ("dev_man", "devman", "man"),
+        "test": ("dev_sge", "devsge", "sge"),
+        "valid": ("valid",),
+    },
     "ascend": {
-        "train-cs": ("train_metadata.csv",),
-        "dev": ("validation_metadata.csv",),
-        "test": ("test_metadata.csv",),
+        part: (f"{name}_metadata.csv", f"main/{name}-*.parquet", f"{name}-*.parquet")
+        for part, name in (("train-cs", "train"), ("dev", "validation"), ("test", "test"))
     },
 }
 # Where the test sets have other names: part -> name. SEAME has no dev set: both of its sets are for testing.
@@ -50,6 +57,7 @@ SET_NAMES: Mapping[str, Mapping[str, str]] = {
     "ascend": {"dev": "validation"},
 }
 WITHOUT_DEV = ("seame",)
+VALID = "valid"  # on which trainings of a corpus without a dev set are watched, if the corpus has it
 MANDARIN = "train-zh"
 # What AISHELL-1 and aidatatang_200zh have in their folder: the file of transcripts, and the folder of training audio.
 ONE_TRANSCRIPT = {
@@ -57,27 +65,45 @@ ONE_TRANSCRIPT = {
     "transcript/aidatatang_200_zh_transcript.txt": "corpus/train",
 }
 INSIDE = ("data_aishell", "aidatatang_200zh")  # the folders into which they unpack
+_PARQUET = re.compile(r"(.+)-[0-9]+-of-([0-9]+)\.parquet")
 _LIST = re.compile(r"text|.*trans.*\.txt")
 _SPEAKER = re.compile(r"T\d+G\d+")  # task and speaker, at the beginning of ids of the challenge's donor
 
 
 def part_folder(corpus: str, root: Path, part: str) -> Path:
     """Return where a part lies in a corpus folder: the first place that exists, otherwise the first of all."""
-    places = [root / place for place in LAYOUTS[corpus].get(part, (part,))]
-    return next((place for place in places if place.exists()), places[0])
+    places = LAYOUTS[corpus].get(part, (part,))
+    return next((path for place in places for path in sorted(root.glob(place))), root / places[0])
 
 
-def scan_part(place: Path, part: str, faults: Faults) -> DataDir:
-    """Read the transcripts of a part that is not a Kaldi data dir, and list its audio files, whatever its form."""
+def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
+    """Read the transcripts of a part that is not a Kaldi data dir, and list its audio files, whatever its form.
+
+    Args:
+        made: A folder for audio that the corpus has inside other files.
+    """
     if place.is_file():
-        return _scan_metadata(place, part, faults)
+        rows = _parquet_rows(place, made) if place.suffix == ".parquet" else _csv_rows(place)
+        return _scan_rows(rows, place, part, faults)
     for root in (place, *(place / name for name in INSIDE)):
         for transcript, audio in ONE_TRANSCRIPT.items():
             if (root / transcript).is_file():
+                _require_unpacked((root / audio).parent)
                 return _scan_listed(root / audio, root / transcript, part, faults, lambda path: path.parent.name)
     if (place / "label.txt").is_file():
         return _scan_listed(place / "wav", place / "label.txt", part, faults, lambda path: path.stem, complete=True)
     return scan_audio_folder(place, part, faults)
+
+
+def _require_unpacked(folder: Path) -> None:
+    """Refuse a corpus in which speakers are still archives, ``S0002.tar.gz``, as it unpacks."""
+    archives = sorted(path for pattern in ("*.tar.gz", "*/*.tar.gz") for path in folder.glob(pattern))
+    packed = [path for path in archives if not any(folder.glob(f"*/{path.name.removesuffix('.tar.gz')}"))]
+    if packed:
+        raise InputError(
+            f"{packed[0]}: {len(packed)} speakers are still in archives: unpack them: for f in {packed[0].parent}"
+            '/*.tar.gz; do tar -xzf "$f" -C "${f%/*}"; done'
+        )
 
 
 def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
@@ -150,23 +176,50 @@ def _scan_listed(
     return _joined(files, texts, {key: speaker(path) for key, path in files.items()}, part, faults, transcript)
 
 
-def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
-    """Read ASCEND's rows with ``path`` (or ``file_name``), ``transcription`` and ``original_speaker_id``."""
+def _csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    """Yield the rows of ASCEND's metadata, with ``path`` (or ``file_name``), and the audio file that each names."""
     rows = csv.DictReader(io.StringIO("\n".join(read_lines(table)), newline=""))
-    columns = set(rows.fieldnames or ())
-    name = next((column for column in ("path", "file_name") if column in columns), None)
-    missing = {"transcription", "original_speaker_id"} - columns
-    if name is None or missing:
-        raise InputError(f"{table}: no column {', '.join(sorted(missing)) or 'path'}: this is not ASCEND's metadata")
+    name = next((column for column in ("path", "file_name") if column in (rows.fieldnames or ())), None)
+    if name is None:
+        raise InputError(f"{table}: no column path: this is not ASCEND's metadata")
+    for row in rows:
+        path = table.parent / row[name]
+        yield row, path if path.exists() else table.parent / "waves" / path.name
+
+
+def _parquet_rows(first: Path, made: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    """Yield the rows of all files of a part, ``train-00000-of-00003.parquet`` and so on; write the audio of each."""
+    from pyarrow import ArrowInvalid
+    from pyarrow.parquet import ParquetFile
+
+    match = _PARQUET.fullmatch(first.name)
+    files = sorted(first.parent.glob(f"{match[1]}-*-of-{match[2]}.parquet")) if match else [first]
+    if match and len(files) != int(match[2]):
+        raise InputError(f"{first}: {len(files)} of its {int(match[2])} files are there: download the others")
+    made.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        try:
+            for batch in ParquetFile(file).iter_batches(batch_size=64):
+                for row in batch.to_pylist():
+                    audio = row["audio"]
+                    path = made / Path(audio["path"] or row["path"]).name
+                    path.write_bytes(audio["bytes"])
+                    yield row, path
+        except (ArrowInvalid, KeyError, TypeError) as error:
+            raise InputError(f"{file}: not ASCEND's Parquet, or damaged ({error}): download it again") from None
+
+
+def _scan_rows(rows: Iterable[tuple[Mapping[str, Any], Path]], table: Path, part: str, faults: Faults) -> DataDir:
+    """Read ASCEND's rows, which have ``transcription`` and ``original_speaker_id``."""
     files: dict[str, Path] = {}
     texts: dict[str, tuple[str, Path]] = {}
     speakers: dict[str, str] = {}
-    for row in rows:
-        path = table.parent / row[name]
-        path = path if path.exists() else table.parent / "waves" / path.name
+    for number, (row, path) in enumerate(rows, start=1):
+        if missing := {"transcription", "original_speaker_id"} - row.keys():
+            raise InputError(f"{table}: no column {', '.join(sorted(missing))}: this is not ASCEND's metadata")
         key = path.stem
         if key in texts:
-            faults.add(part, key, f"utterance {key} comes twice ({table}, line {rows.line_num})")
+            faults.add(part, key, f"utterance {key} comes twice ({table}, row {number})")
         texts.setdefault(key, ((row["transcription"] or "").strip(), table))
         speakers[key] = f"spk{row['original_speaker_id']}"
         if path.is_file():

@@ -324,11 +324,12 @@ def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: A
                     yield score_step(run, part, folder, rate, **options)
 
 
-def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | None = None) -> None:
+def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | None = None, paper: bool = True) -> None:
     """Write and print tables (default: those of the run), including rows that earlier runs have filled.
 
     Args:
         corpus: its name in the tables; the name of its folder by default.
+        paper: whether the paper's numbers stand beside ours: they may be of another corpus.
     """
     from espnet_ext.tables.publish import write_tables
 
@@ -340,6 +341,7 @@ def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | N
         run.expdir,
         scale=run.scale,
         corpus=corpus or run.corpus_name,
+        paper=paper,
         command=run.command,
         lm_perplexity=run.lm / "perplexity" / "ppl",
     )

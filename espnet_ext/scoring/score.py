@@ -27,6 +27,7 @@ class Score:
         utterances: counts by utterance id, in the same order.
         speakers: counts by speaker, sorted by name; empty if no ``utt2spk`` was given.
         speaker_of: speaker by utterance id; empty likewise.
+        session_of: session by recording, of recordings that are parts of one; empty if each is its own.
         parts: by name, scores of the same texts that count only some of the tokens (such as those of one language); an
             utterance may then have none of them. Empty if the score has no parts.
     """
@@ -37,6 +38,7 @@ class Score:
     utterances: Mapping[str, ErrorRate]
     speakers: Mapping[str, ErrorRate] = field(default_factory=dict)
     speaker_of: Mapping[str, str] = field(default_factory=dict)
+    session_of: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, "Score"] = field(default_factory=dict)
 
     @cached_property

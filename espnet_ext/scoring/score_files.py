@@ -156,15 +156,16 @@ def write_reports(
 
 
 def _write_tables(folder: Path, score: Score) -> None:
-    _write_counts(folder / "per_utterance.tsv", score.utterances, score.speaker_of)
+    last = "session" if score.session_of else "speaker"
+    _write_counts(folder / "per_utterance.tsv", score.utterances, score.session_of or score.speaker_of, last)
     if score.speakers:
         _write_counts(folder / "per_speaker.tsv", score.speakers, {})
 
 
-def _write_counts(path: Path, counts: Mapping[str, ErrorRate], speaker_of: Mapping[str, str]) -> None:
-    """Write a line for each utterance or speaker; where the speakers of utterances are known, they come last."""
+def _write_counts(path: Path, counts: Mapping[str, ErrorRate], unit_of: Mapping[str, str], last: str = "") -> None:
+    """Write a line for each utterance or speaker; the speaker or session of an utterance, if known, comes last."""
     with atomic_write(path) as file:
-        file.write("id\twords\tcorrect\tsub\tdel\tins" + ("\tspeaker\n" if speaker_of else "\n"))
+        file.write("id\twords\tcorrect\tsub\tdel\tins" + (f"\t{last}\n" if unit_of else "\n"))
         for key, each in counts.items():
-            cells = [key, each.reference_length, *each.counts, *([speaker_of[key]] if speaker_of else [])]
+            cells = [key, each.reference_length, *each.counts, *([unit_of[key]] if unit_of else [])]
             file.write("\t".join(map(str, cells)) + "\n")

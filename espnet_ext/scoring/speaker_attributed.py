@@ -62,6 +62,7 @@ def evaluate_speakers(
     output: Path | None = None,
     *,
     groups: Path | None = None,
+    sessions: Path | None = None,
     collar: float = COLLAR,
     normaliser: str = NONE,
 ) -> tuple[SpeakerScore, dict[str, Any]]:
@@ -70,6 +71,7 @@ def evaluate_speakers(
     Args:
         reference, hypothesis: STM, CTM (whose channels are the speakers) or SegLST.
         groups: table of recording and condition; each condition gets its own score.
+        sessions: table of recording and the session that it is a part of, over which tests go then.
         collar: of tcpWER, in seconds.
 
     Returns:
@@ -81,6 +83,11 @@ def evaluate_speakers(
     real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis, recognised=True), normaliser)
     names = str(reference), str(hypothesis)
     result = score_speakers(real, heard, groups=read_table(groups) if groups else None, collar=collar, names=names)
+    if sessions:
+        of, score = read_table(sessions), result.score
+        refuse([key for key in score.utterances if key not in of], str(sessions), "has no session: add it", "recording")
+        parts = {name: replace(part, session_of=of) for name, part in score.parts.items()}
+        result = replace(result, score=replace(score, session_of=of, parts=parts))
     summary = summarise_speakers(result, normaliser=normaliser_called(normaliser)[1], collar=collar)
     if output:
         write_reports(output, result.score, summary, speaker_blocks(result.pairs))

@@ -182,7 +182,8 @@ class Stitcher:
                 yield group[first : first + BATCH_SIZE]
 
     def _source(self, part: Windows) -> Any:
-        text = source_text(serialise_windows(renumbered(part), self.trained_on.style), self._pieces)
+        known = self.trained_on
+        text = source_text(serialise_windows(renumbered(part), known.style, known.within), self._pieces)
         return self._preprocess("", {"src_text": text})["src_text"]
 
     def _words(self, tokens: Sequence[int]) -> tuple[str, ...]:

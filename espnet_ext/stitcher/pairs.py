@@ -4,9 +4,10 @@ Hypotheses of all windows become one token sequence, or two that are aligned:
 
 - ``wc``: the windows' words with ``<wc>`` (window change) between neighbouring windows.
 - ``wco_wce``: each window's words after ``<wco>`` or ``<wce>``, for windows 1, 3, 5 ... and 2, 4, 6 ... (from 1).
-- ``alignment``: the words of odd and of even windows, each joined by ``<wc>``, and aligned with the fewest edits, where
-  the recogniser gives times only within a second; ``<gap>`` where one of the two has no token. Two sequences of equal
-  length. P4 joins with ``<wc>`` before it aligns; here ``<wc>`` is put in afterwards, and is never paired with a word.
+- ``alignment``: the words of odd and of even windows, each joined by ``<wc>``, and aligned with the fewest edits, as P4
+  does, or where the recogniser gives times only within some seconds; ``<gap>`` where one of the two has no token. Two
+  sequences of equal length. P4 joins with ``<wc>`` before it aligns; here ``<wc>`` is put in afterwards, and is never
+  paired with a word.
 
 A window in which the speaker is silent keeps its symbols, so that the number of windows is known.
 
@@ -33,7 +34,7 @@ from espnet_ext.text.window_hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.text.windows import MOST_OVERLAP, Windowing
 from espnet_ext.text.words import MOST_WINDOWS, Segment, by_recording
 from espnet_ext.work.files import write_json
-from espnet_ext.work.settings import StrictMapping, one_of, read_settings
+from espnet_ext.work.settings import Positive, StrictMapping, one_of, read_settings
 
 ALIGNMENT = "alignment"
 STYLES = ("wc", "wco_wce", ALIGNMENT)
@@ -60,16 +61,21 @@ class StitchExample:
     target: tuple[str, ...]
 
 
-def serialise_windows(windows: Sequence[Segment], style: str) -> tuple[tuple[str, ...], ...]:
+def serialise_windows(
+    windows: Sequence[Segment], style: str, within: float | None = WITHIN
+) -> tuple[tuple[str, ...], ...]:
     """Write one speaker's hypotheses of all windows of a recording as a stitcher's input, in one of ``STYLES``.
 
     >>> one, two = (Segment("r", "a", (word,), 8.0 * i, 8.0 * i + 16, window=i) for i, word in enumerate("AB"))
     >>> serialise_windows([one, two], "wc"), serialise_windows([one, two], "wco_wce")
     ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
 
+    Args:
+        within: seconds between two words that ``alignment`` pairs, at most, where words have times; None: P4's rule.
+
     Raises:
-        InputError: ``alignment`` with windows that do not overlap by half and words without times, or with windows that
-            overlap with others than their neighbours.
+        InputError: ``alignment`` with windows that do not overlap by half and words without times or P4's rule, or with
+            windows that overlap with others than their neighbours.
         ValueError: an unknown style.
     """
     if style == "wc":
@@ -80,9 +86,9 @@ def serialise_windows(windows: Sequence[Segment], style: str) -> tuple[tuple[str
         return (tuple(token for number, item in enumerate(windows) for token in (symbols[number % 2], *item.words)),)
     if style != ALIGNMENT:
         raise ValueError(f"unknown style {style!r}: {', '.join(STYLES)}")
-    timed = is_timed(windows)
-    check_overlap(windows, 0.0 if timed else 0.5)
-    columns = list(_aligned(windows, WITHIN if timed else math.inf))
+    seconds = math.inf if within is None or not is_timed(windows) else within
+    check_overlap(windows, 0.5 if seconds == math.inf else 0.0)
+    columns = list(_aligned(windows, seconds))
     return tuple(column[0] for column in columns), tuple(column[1] for column in columns)
 
 
@@ -125,7 +131,11 @@ def interleave(odd: Sequence[str], even: Sequence[str], pieces: Pieces) -> Itera
 
 
 def stitch_examples(
-    grouped: Grouped, style: str, turns: Sequence[Segment], stretch: int | None = None
+    grouped: Grouped,
+    style: str,
+    turns: Sequence[Segment],
+    stretch: int | None = None,
+    within: float | None = WITHIN,
 ) -> list[StitchExample]:
     """Make a stitcher's inputs, of each recording and speaker of whom something was heard, and their targets.
 
@@ -137,6 +147,7 @@ def stitch_examples(
         stretch: cut each speaker's windows into stretches of at most so many words and symbols, as long recordings are
             when stitching: a stitcher that has learnt from short texts reads a long one in stretches, and is no worse
             on it. The target of a stretch are the words that are said in its time.
+        within: see :func:`serialise_windows`.
 
     Raises:
         InputError: two examples have the same id, or a turn without times.
@@ -156,7 +167,7 @@ def stitch_examples(
                         f"the same id {name}: rename a recording or a speaker"
                     )
                 target = tuple(word.text for word in own if word.inside(start, end))
-                examples[name] = StitchExample(name, part, serialise_windows(renumbered(part), style), target)
+                examples[name] = StitchExample(name, part, serialise_windows(renumbered(part), style, within), target)
     return list(examples.values())
 
 
@@ -177,7 +188,14 @@ def _stretches(windows: Windows, longest: Longest | None) -> Iterator[tuple[Wind
 
 
 def make_pairs(
-    hypotheses: Path, references: Path, output: Path, *, style: str, bpemodel: Path, stretch: int | None = None
+    hypotheses: Path,
+    references: Path,
+    output: Path,
+    *,
+    style: str,
+    bpemodel: Path,
+    stretch: int | None = None,
+    within: float | None = WITHIN,
 ) -> None:
     """Write what a stitcher reads (``src_text``) and is to write (``text``), and ``stitcher.json``.
 
@@ -190,19 +208,20 @@ def make_pairs(
         style: one of ``STYLES``.
         bpemodel: the sentencepiece model for aligned pairs.
         stretch: see :func:`stitch_examples`; None: a speaker's windows of a recording are one text, as in P4.
+        within: see :func:`serialise_windows`.
 
     Raises:
         InputError: a missing or bad file, or nobody was heard.
     """
     grouped = read_grouped(hypotheses)
-    examples = stitch_examples(grouped, style, read_segments(references), stretch)
+    examples = stitch_examples(grouped, style, read_segments(references), stretch, within)
     if not examples:
         raise InputError(f"{output}: nobody was heard in any window, so that there is nothing to stitch: decode again")
     pieces = piece_maker(bpemodel)
     write_table(output / "src_text", {item.id: source_text(item.sources, pieces) for item in examples})
     write_table(output / "text", {item.id: " ".join(item.target) or GAP for item in examples})
     longest = longest_of([item.windows for item in examples])
-    trained_on = TrainedOn(style=style, longest=longest, windows=windowing_of(grouped))
+    trained_on = TrainedOn(style=style, longest=longest, windows=windowing_of(grouped), within=within)
     write_json(output / TRAINED_ON, trained_on.model_dump())
     print(f"{len(examples)} examples in the style {style}, written to {output}")
 
@@ -234,11 +253,13 @@ class TrainedOn(StrictMapping):
         style: of the source texts, one of ``STYLES``.
         longest: the length that nearly all training pairs do not exceed.
         windows: how the recordings of the training pairs were cut; None: they are not cut alike.
+        within: see :func:`serialise_windows`.
     """
 
     style: Annotated[str, one_of(STYLES)]
     longest: Longest
     windows: Windowing | None
+    within: Positive | None = WITHIN
 
 
 def read_trained_on(folder: str | Path) -> TrainedOn:

@@ -16,6 +16,8 @@ def collect(tables: Tables, names: Iterable[str], scores: Scores, meta: Meta) ->
 
     Claims are corrected for their number over all of these tables.
     """
+    if not meta.paper:
+        tables = tables.without_paper()
     wanted = set(names)
     results = [_collect(tables, table, scores, meta) for name, table in tables.tables.items() if name in wanted]
     claims = iter(correct(tables, [claim for result in results for claim in result.claims]))

@@ -51,6 +51,7 @@ def write_tables(
     scale: str,
     corpus: str,
     command: str = "",
+    paper: bool = True,
     lm_perplexity: str | Path | None = None,
 ) -> Path:
     """Write a run's scores and tables into ``<expdir>/results``, and print the tables.
@@ -64,6 +65,7 @@ def write_tables(
         rows: those to print (None: all).
         expdir: holds ``<system>/seed<N>/...``.
         scale: and ``corpus``, ``command``: said beside the numbers.
+        paper: whether the paper's numbers stand beside ours.
         lm_perplexity: a file with the perplexity of a token under the language model.
 
     Returns:
@@ -86,6 +88,7 @@ def write_tables(
     meta = Meta(
         recipe=tables.file.recipe,
         corpus=corpus,
+        paper=paper,
         scale=scale,
         tables=tuple(names),
         units=dict(scores.units),

@@ -162,6 +162,14 @@ class Tables:
         """All rows by "table/row"."""
         return {f"{table.id}/{row.name}": row for table in self.tables.values() for row in table.rows}
 
+    def without_paper(self) -> "Tables":
+        """Return the tables without the paper's numbers, for results on a corpus of which it has none."""
+        blank = {
+            name: replace(table, rows=tuple(replace(row, paper=dict.fromkeys(row.paper)) for row in table.rows))
+            for name, table in self.tables.items()
+        }
+        return replace(self, tables=blank)
+
     def seeds_of(self, system: str, scale: str) -> list[int]:
         """Return the seeds that a system is trained with where a run names none.
 

@@ -116,7 +116,7 @@ def _read_scored(path: Path, measure: str | None) -> _Scored | None:
     utterances = (
         path.with_name("per_utterance.tsv") if whole else path.parent / PARTS / str(measure) / "per_utterance.tsv"
     )
-    number, sums = _sum_units(utterances)
+    unit, sums = _sum_units(utterances)
     errors, words = zip(*sums.values(), strict=True) if sums else ((), ())
     if not counts.words or (sum(errors), sum(words)) != (counts.errors, counts.words):
         raise InputError(
@@ -124,7 +124,7 @@ def _read_scored(path: Path, measure: str | None) -> _Scored | None:
             f"{counts.words}; score again"
         )
     score = Score(str(utterances), errors, words, tuple(sums))
-    return _Scored(score, counts.unit, summary.normaliser, "recording" if len(sums) == number else "speaker")
+    return _Scored(score, counts.unit, summary.normaliser, unit)
 
 
 def _read[Content: BaseModel](path: Path, content: type[Content]) -> Content:
@@ -136,18 +136,20 @@ def _read[Content: BaseModel](path: Path, content: type[Content]) -> Content:
         raise InputError(f"{path}: {text}; delete it and run its step again") from error
 
 
-def _sum_units(path: Path) -> tuple[int, dict[str, tuple[int, int]]]:
-    """Count the utterances in a ``per_utterance.tsv``, and sum errors and words by unit: the speaker, or each alone."""
+def _sum_units(path: Path) -> tuple[Unit, dict[str, tuple[int, int]]]:
+    """Sum errors and words of a ``per_utterance.tsv`` by unit: by session or speaker, or of each utterance alone."""
     sums: dict[str, tuple[int, int]] = {}
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             lines = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             for line in lines:
-                errors, words = sums.get(unit := line.get("speaker", line["id"]), (0, 0))
+                errors, words = sums.get(unit := line.get("session", line.get("speaker", line["id"])), (0, 0))
                 own = sum(int(line[kind]) for kind in ("sub", "del", "ins"))
                 sums[unit] = errors + own, words + int(line["words"])
     except FileNotFoundError:
         raise InputError(f"{path}: no such file beside the score; score again") from None
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: line {lines.line_num} is not 'id words correct sub del ins'; score again") from error
-    return lines.line_num - 1, sums
+    if "session" in (lines.fieldnames or ()):
+        return "session", sums
+    return "recording" if len(sums) == lines.line_num - 1 else "speaker", sums

@@ -27,7 +27,7 @@ from espnet_ext.work.settings import StrictMapping, Weight, fault
 SCORES, META = "scores.csv.gz", "meta.json"
 _ADVICE = "write the tables again (the last stage of the recipe)"
 
-Unit = Literal["speaker", "recording"]
+Unit = Literal["speaker", "recording", "session"]
 
 
 class _Line(NamedTuple):
@@ -130,6 +130,7 @@ class Meta(StrictMapping):
 
     Attributes:
         tables: the tables that were asked for.
+        paper: whether the paper's numbers are of this corpus, or of one that it stands for.
         units, normaliser, quantities: as :class:`Scores` has them.
         lm_perplexity: of a token under the language model, if a table uses one.
         runs: the latest first.
@@ -139,6 +140,7 @@ class Meta(StrictMapping):
     corpus: _FolderName
     scale: _FolderName
     tables: tuple[StrictStr, ...]
+    paper: StrictBool = True
     units: dict[StrictStr, Unit]
     normaliser: StrictStr | None
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
@@ -174,7 +176,7 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
                 writer.writerow((*key[:3], key.measure or "", seed, *counts))
     with atomic_write(Path(folder) / SCORES, "wb") as file:
         file.write(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
-    write_json(Path(folder) / META, meta.model_dump(mode="json"))
+    write_json(Path(folder) / META, meta.model_dump(mode="json", exclude={"paper"} if meta.paper else None))
 
 
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:

@@ -1,5 +1,7 @@
 """Corpora of code-switching and Mandarin speech in the folders in which people get them, and commands in wav.scp."""
 
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -128,6 +130,37 @@ def test_mandarin_part_with_one_file_of_transcripts(corpus: str, tmp_path: Path,
         (key,) = data.utterances
         assert (data.text[key], data.utt2spk[key], data.utt2lang[key]) == ("而对楼市", "S0002", "zh")
         assert f"audio without a transcript ignored, 1 times, first in {unwritten}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "transcript"),
+    [("wav", "aishell_transcript_v0.8.txt"), ("corpus/train", "aidatatang_200_zh_transcript.txt")],
+)
+def test_speakers_that_are_still_in_archives(place: str, transcript: str, tmp_path: Path) -> None:
+    """As AISHELL-1 and aidatatang_200zh unpack; --skip-faulty does not help. The command that is printed does."""
+    talcs(tmp_path / "corpus")
+    root = tmp_path / "mandarin"
+    audio = write_noise(tmp_path / "loose" / ("train/S0002" if place == "wav" else "S0002") / "BAC009S0002W0122.wav")
+    write(root / "transcript" / transcript, "BAC009S0002W0122 而 对 楼市")
+    (root / place).mkdir(parents=True)
+    with tarfile.open(root / place / "S0002.tar.gz", "w:gz") as archive:
+        archive.add(audio, audio.relative_to(tmp_path / "loose"))
+    with pytest.raises(InputError, match=r"1 speakers are still in archives") as refused:
+        prepare("talcs", tmp_path / "corpus", mandarin_dir=root, skip_faulty=0.5)
+    subprocess.run(["bash", "-c", str(refused.value).partition("unpack them: ")[2]], check=True)
+    assert prepare("talcs", tmp_path / "corpus", mandarin_dir=root)["train-zh"].utterances == ["BAC009S0002W0122"]
+
+
+def test_an_incomplete_or_damaged_parquet_corpus(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus" / "main"
+    folder.mkdir(parents=True)
+    for name in ("train-00000-of-00002", "validation-00000-of-00001", "test-00000-of-00001"):
+        (folder / f"{name}.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"train-00000-of-00002.parquet: 1 of its 2 files"):
+        prepare("ascend", tmp_path / "corpus")
+    (folder / "train-00001-of-00002.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"train-00000-of-00002.parquet: not ASCEND's Parquet, or damaged"):
+        prepare("ascend", tmp_path / "corpus")
 
 
 def test_commands_run_only_when_allowed(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 import re
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow.parquet import write_table
 from runs import smoke_run, table_of
 
 from espnet_ext.corpora.asru2019 import prepare_asru2019
@@ -69,8 +72,8 @@ def talcs(root: Path, parts) -> None:
         write(folder / "label.txt", [f"{key} {text}" for key, _, text, _, _ in parts[part]])
 
 
-def seame(root: Path, parts) -> None:
-    for part, name in zip(SPOKEN, ("train", "dev_man", "dev_sge"), strict=True):
+def seame(root: Path, parts, names: Sequence[str] = ("train", "dev_man", "dev_sge")) -> None:
+    for part, name in zip((*SPOKEN, "dev"), names, strict=False):
         rows = parts[part]
         for key, _, _, audio, _ in rows:
             copy(audio, root / "audio" / f"{key}.wav")
@@ -79,6 +82,29 @@ def seame(root: Path, parts) -> None:
         write(folder / "segments", [f"{key} rec-{key} 0.0 {seconds:.2f}" for key, *_, seconds in rows])
         write(folder / "utt2spk", [f"{key} {speaker}" for key, speaker, *_ in rows])
         write(folder / "text", [f"{key} <noise> {text}" for key, _, text, *_ in rows])
+
+
+def seame_of_espnet(root: Path, parts) -> None:
+    seame(root, parts, ("train", "devman", "devsge", "valid"))
+
+
+def ascend_of_the_hub(root: Path, parts) -> None:
+    """In two Parquet files for training, and one for each of the others."""
+    for part, name, number in zip(SPOKEN, ("train", "validation", "test"), (2, 1, 1), strict=True):
+        rows = [
+            {
+                "id": f"{index:05}",
+                "path": f"waves/{key}.wav",
+                "audio": {"bytes": audio.read_bytes(), "path": f"{key}.wav"},
+                "transcription": text,
+                "original_speaker_id": index % 2,
+            }
+            for index, (key, _, text, audio, _) in enumerate(parts[part])
+        ]
+        (root / "main").mkdir(parents=True, exist_ok=True)
+        for index in range(number):
+            table = pyarrow.Table.from_pylist(rows[index::number])
+            write_table(table, root / "main" / f"{name}-{index:05}-of-{number:05}.parquet")
 
 
 def ascend(root: Path, parts) -> None:
@@ -106,19 +132,21 @@ def aidatatang(folder: Path, parts) -> str:
     return mandarin(folder / "aidatatang_200zh", parts, "corpus/train", "aidatatang_200_zh_transcript.txt")
 
 
-# The corpus, and its Mandarin part if it has none of its own.
+# A layout: the value of --corpus, and the Mandarin part if the corpus has none of its own.
 CORPORA = {
-    "asru2019": (challenge, None),
-    "talcs": (talcs, aishell),
-    "seame": (seame, aishell),
-    "ascend": (ascend, aidatatang),
+    challenge: ("asru2019", None),
+    talcs: ("talcs", aishell),
+    seame: ("seame", aishell),
+    seame_of_espnet: ("seame", aidatatang),
+    ascend: ("ascend", aidatatang),
+    ascend_of_the_hub: ("ascend", aishell),
 }
 SAID = {"seame": " (dev is dev_man, test is dev_sge)", "ascend": " (dev is validation)"}
 
 
-@pytest.mark.parametrize("corpus", list(CORPORA))
-def test_a_corpus_goes_from_its_files_to_a_table(corpus, parts, synthetic, tmp_path):
-    make, make_mandarin = CORPORA[corpus]
+@pytest.mark.parametrize("make", list(CORPORA))
+def test_a_corpus_goes_from_its_files_to_a_table(make, parts, synthetic, tmp_path):
+    corpus, make_mandarin = CORPORA[make]
     make(tmp_path / "corpus", parts)
     options = ["--corpus", corpus, "--asru2019", str(tmp_path / "corpus")]
     options += ["--mandarin", make_mandarin(tmp_path, parts)] if make_mandarin else []
@@ -128,6 +156,7 @@ def test_a_corpus_goes_from_its_files_to_a_table(corpus, parts, synthetic, tmp_p
 
     table = table_of("asru2019_cs", tmp_path)
     assert table.meta.corpus == f"corpus{SAID.get(corpus, '')}"
+    assert {cell.paper is None for row in table.rows for cell in row.cells.values()} == {corpus != "asru2019"}
     cells = {column.name: cell.here for column, cell in table.rows[0].cells.items()}
     for part in ("dev", "test"):
         text = " ".join(text for _, _, text, _, _ in parts[part])
@@ -135,7 +164,9 @@ def test_a_corpus_goes_from_its_files_to_a_table(corpus, parts, synthetic, tmp_p
         assert cells[f"{part} EN"].words == len(re.findall(r"[A-Za-z']+", text))
     heard = (tmp_path / "data" / "train-zh" / "text").read_text().splitlines()
     assert heard == sorted(f"{key} {text}" for key, _, text, _, _ in parts["train-zh"])
-    if corpus == "seame":
+    if make == seame_of_espnet:
+        assert (tmp_path / "data" / "valid" / "text").read_text() == (tmp_path / "data" / "dev" / "text").read_text()
+    if make == seame:
         trained, watched = (
             (tmp_path / "data" / name / "text").read_text().splitlines() for name in ("train-cs", "valid")
         )

@@ -1,14 +1,16 @@
 """egs/libricss_stitch/run.sh at scale smoke: from audio to the tables, and mistakes."""
 
+import re
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from runs import cells_of, fail_in_each_stage, smoke_run
+from runs import cells_of, fail_in_each_stage, smoke_run, table_of
 
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.profiles import read_profiles
+from espnet_ext.synthetic.libricss import make_libricss
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import group_by_speaker
@@ -16,20 +18,35 @@ from espnet_ext.text.words import words_by_speaker
 
 run = partial(smoke_run, "libricss_stitch")
 ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")
-TABLES = ("--table", "2,4", "--rows", ",".join(ROWS))
+TABLES = ("--table", "all", "--rows", ",".join((*ROWS, "50 %", "train")))
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> tuple[Path, str]:
-    """Stages 2 to 6 without workers, which take longer to start than there is work at smoke."""
+    """All tables, on LibriSpeech and LibriCSS that are given. Most stages need no workers, which start slowly."""
     folder = tmp_path_factory.mktemp("smoke_stitch")
+    make_libricss(folder / "data" / "corpus", "smoke")
     output = ""
     for first, last, nj in ((1, 1, 2), (2, 6, 1), (7, 9, 2)):
-        result = run(*TABLES, "--stage", str(first), "--stop_stage", str(last), "--nj", str(nj), folder=folder)
+        stages = ("--stage", str(first), "--stop_stage", str(last), "--nj", str(nj))
+        result = run(*TABLES, *given(folder), *stages, folder=folder)
         assert result.returncode == 0, result.stdout + result.stderr
         output += result.stdout
     return folder, output
+
+
+def given(folder: Path) -> tuple[str, ...]:
+    """The options for the corpora: of LibriCSS the folder ``for_release``, above which the enrolment list is found."""
+    corpus = folder / "data" / "corpus"
+    return "--librispeech", str(corpus / "LibriSpeech"), "--libricss", str(corpus / "LibriCSS" / "for_release")
+
+
+def test_a_second_run_repeats_nothing(smoke):
+    again = run(*TABLES, *given(smoke[0]), "--nj", "1", folder=smoke[0])
+    assert again.returncode == 0, again.stdout + again.stderr
+    steps = re.findall(r"^   .*: done .*$", again.stdout, re.M)
+    assert len(steps) >= 20 and all(step.endswith("done before") for step in steps)
 
 
 def table(folder: Path, number: int) -> dict[str, dict]:
@@ -50,6 +67,9 @@ def test_the_tables_have_the_rows_that_were_asked_for(smoke):
         assert len(conditions) == 6
         assert sum(cell.words for cell in conditions) == cells["libricss"].words
         assert sum(cell.errors for cell in conditions) == cells["libricss"].errors
+    meta = table_of("libricss_stitch", folder, "4").meta
+    assert (meta.units["libricss"], meta.units["test-short"]) == ("session", "recording")
+    assert table(folder, 3)["50 %"]["test-long"].words == table(folder, 2)["Stitcher WCOE"]["test-long"].words
 
 
 def test_every_word_of_the_reference_is_counted_once(smoke):
@@ -92,13 +112,13 @@ def test_table_1_and_the_inventories(smoke):
 
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):
-    fail_in_each_stage("libricss_stitch", smoke[0], *TABLES, "--nj", "1")
+    fail_in_each_stage("libricss_stitch", smoke[0], *TABLES, *given(smoke[0]), "--nj", "1")
 
 
 def test_table_1_alone_trains_nothing(smoke, tmp_path):
     folder, _ = smoke
     options = ("--table", "1", "--stage", "2", "--nj", "1")
-    result = run(*options, folder=tmp_path, datadir=folder / "data")
+    result = run(*options, *given(folder), folder=tmp_path, datadir=folder / "data")
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("nothing to do: these tables only count mixtures") == 6
     assert table(tmp_path, 1) == table(folder, 1)
@@ -148,6 +168,7 @@ def test_table_4_needs_libricss(tmp_path, smoke):
     options = ("--librispeech", str(corpus / "LibriSpeech"), "--table", "4", "--stop_stage", "1")
     for more, message in (
         ((), "Table 4 needs --libricss DIR"),
+        (("--pairs_within", "near"), "--pairs_within takes seconds or none"),
         (("--libricss", "/nowhere"), "--libricss /nowhere: no such file or folder"),
         (("--libricss", str(corpus / "LibriCSS"), "--enrolment_list", "/nowhere"), "/nowhere: no such file"),
     ):

@@ -55,21 +55,37 @@ def test_lists_are_whispers_and_rescored_ones_are_the_same_in_another_order(smok
 
 
 def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
-    """Reversed lists as JSONL, one gzipped: the first pass is what stands first in them."""
+    """Reversed lists, called as ESPnet's recipes do: JSONL, one gzipped, and test_clean as ESPnet's output folder.
+
+    The first pass is what stands first in them.
+    """
+    first: dict[str, str] = {}
     for path in (smoke / "exp" / "lists").glob("*.jsonl"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in lines:
             line["hyps"] = [{**hyp, "score": -float(n)} for n, hyp in enumerate(reversed(line["hyps"]))]
-        (tmp_path / path.name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    dev = tmp_path / "dev-other.jsonl"
+        (tmp_path / path.name.replace("-", "_")).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        if path.stem == "test-clean":
+            first = {line["utt_id"]: line["hyps"][0]["text"] for line in lines}
+            write_espnet_output(tmp_path / "test_clean" / "logdir" / "output.1", lines)
+            (tmp_path / "test_clean.jsonl").unlink()
+    dev = tmp_path / "dev_other.jsonl"
     dev.with_name(f"{dev.name}.gz").write_bytes(gzip.compress(dev.read_bytes()))
     dev.unlink()
     options = ("--rows", "first pass", "--nbest_lists", str(tmp_path))
     result = run(*options, folder=tmp_path, datadir=smoke / "data")
     assert result.returncode == 0, result.stdout + result.stderr
     text = (tmp_path / "exp/first_pass/seed1/decode_default/test-clean/text").read_text()
-    (first, *_) = (json.loads(line) for line in (tmp_path / "test-clean.jsonl").read_text().splitlines())
-    assert f"{first['utt_id']} {first['hyps'][0]['text']}".strip() in text.splitlines()
+    assert text.splitlines() == [f"{key} {best}".strip() for key, best in sorted(first.items())]
+
+
+def write_espnet_output(folder: Path, lines: list[dict]) -> None:
+    for rank in range(1, 1 + max(len(line["hyps"]) for line in lines)):
+        own = {line["utt_id"]: line["hyps"][rank - 1] for line in lines if len(line["hyps"]) >= rank}
+        (folder / f"{rank}best_recog").mkdir(parents=True)
+        for name, value in (("text", "{text}"), ("score", "tensor({score})")):
+            rows = [f"{key} {value.format(**hyp)}\n" for key, hyp in own.items()]
+            (folder / f"{rank}best_recog" / name).write_text("".join(rows))
 
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):

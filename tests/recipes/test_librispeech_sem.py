@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 import torch
 import yaml
 from runs import EGS, Run, cells_of, fail_in_each_stage, smoke_run, table_of
+
+from espnet_ext.synthetic.librispeech import make_librispeech
 
 RECIPE = EGS / "librispeech_sem"
 run = partial(smoke_run, RECIPE.name, "--table", "1")
@@ -22,9 +25,9 @@ rows = partial(cells_of, RECIPE.name)
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
-    """One whole run of two systems."""
+    """One whole run of two systems, which fill rows of all tables without a language model."""
     folder = tmp_path_factory.mktemp("smoke")
-    result = run("--rows", "baseline,0dB", folder=folder)
+    result = run("--table", "1,2,3,4,r", "--rows", "baseline,0dB", folder=folder)
     assert result.returncode == 0, result.stdout + result.stderr
     return folder, result
 
@@ -38,8 +41,29 @@ def test_run_fills_the_rows_that_were_asked_for(smoke):
             assert here.words > 0 and here.errors >= 0
             assert here.value == pytest.approx(100 * here.errors / here.words, abs=0.01)
     assert table["-60dB"]["test-clean"].here is None
+    for other in ("2", "3", "4", "r"):
+        assert (
+            cells_of(RECIPE.name, folder, other)["baseline"]["test-other"].here == table["baseline"]["test-other"].here
+        )
     assert table["baseline"]["test-clean"].paper == 4.19
     assert "tables.md" in result.stdout and "4.19" in result.stdout
+
+
+def test_table_5_on_a_librispeech_without_its_other_parts(tmp_path):
+    """Their cells and the average stay empty; without the option, the missing parts are named before any work."""
+    corpus = tmp_path / "LibriSpeech"
+    make_librispeech(corpus, "smoke")
+    for part in corpus.glob("*-other*"):
+        shutil.rmtree(part)
+    options = ("--table", "5", "--rows", "lm=0.36", "--librispeech", str(corpus), "--nj", "1")
+    refused = run(*options, folder=tmp_path)
+    assert refused.returncode == 1 and "it has no dev-other, test-other: " in refused.stderr
+    assert "--clean_only true" in refused.stderr
+    done = run(*options, "--clean_only", "true", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = cells_of(RECIPE.name, tmp_path, "5")["lm=0.36"]
+    assert cells["test-clean"].here.words > 0
+    assert cells["test-other"].here is None and cells["average"].here is None
 
 
 def test_systems_differ_only_in_what_the_table_says(smoke):

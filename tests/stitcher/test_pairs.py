@@ -32,6 +32,14 @@ def test_aligned():
     assert " ".join(even) == "<gap> B C <gap> D <gap>"
 
 
+@pytest.mark.parametrize(("within", "even"), [(1.0, (GAP, "A")), (None, ("A",))])
+def test_alignment_by_times_or_by_papers_rule(within, even):
+    """A word at 1 s and the same word at 20 s: P4's rule makes a pair of them."""
+    early = Segment("r", "a", ("A",), 0.0, 16.0, window=0, times=((1.0, 2.0),))
+    late = Segment("r", "a", ("A",), 8.0, 24.0, window=1, times=((20.0, 21.0),))
+    assert serialise_windows([early, late], "alignment", within) == (("A", GAP)[: len(even)], even)
+
+
 TEXTS = st.lists(st.lists(st.sampled_from("ABC"), max_size=5).map(" ".join), min_size=1, max_size=7)
 
 

@@ -128,9 +128,16 @@ def pairs_step(run: Run, system: System, name: str, heard: Path) -> Step:
             "style": system.method,
             "bpemodel": pieces,
             "stretch": sets.settings(run)["stretch"],
+            "within": pairs_within(run),
         },
         outputs=[output / TRAINED_ON],
     )
+
+
+def pairs_within(run: Run) -> float | None:
+    """Return how many seconds words may lie apart that the alignment-based stitcher reads as a pair; None: any."""
+    chosen = run.setting("pairs_within")
+    return None if chosen in (None, "none") else float(chosen)
 
 
 def train_stitcher(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
@@ -269,12 +276,13 @@ def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
     for name in sets.test_sets(run):
         transcripts = transcripts_of(run.expdir / system.name / f"seed{seed}", decoding, name)
         output, references = transcripts.parent, sets.references(run, name)
-        groups = sets.folder(run, name) / "groups" if name == sets.LIBRICSS else None
+        tables = {"groups": "groups", "sessions": "segment_recording"} if name == sets.LIBRICSS else {}
+        of_segments = {option: sets.folder(run, name) / table for option, table in tables.items()}
         yield Step(
             name=f"score {output.relative_to(run.expdir)}",
             log=output / "log" / "score.log",
             function=evaluate_speakers,
-            arguments={"reference": references, "hypothesis": transcripts, "output": output, "groups": groups},
+            arguments={"reference": references, "hypothesis": transcripts, "output": output, **of_segments},
             outputs=[output / "score.json"],
             preload=["espnet_ext.scoring.speaker_attributed"],
         )
