@@ -129,7 +129,7 @@ def find_folders(
     _require_known(folders, tuple(PARTS))
     holds = ", ".join(places[0] for part, places in LAYOUTS[layout].items() if part != VALID)
     corpus = require_corpus(corpus_dir, holds)
-    own = [part for part in PARTS if part in (*LAYOUTS[layout], MANDARIN, *folders)]
+    own = [part for part in PARTS if part in (*LAYOUTS[layout], MANDARIN, *folders, *(parts or ()))]
     paths = {part: Path(os.path.abspath(folders.get(part, part_folder(layout, corpus, part)))) for part in own}
     # LibriSpeech's archives unpack into a folder LibriSpeech; either that or the one above it may be given.
     english = Path(os.path.abspath(librispeech_dir or corpus))
