@@ -296,7 +296,7 @@ def variant(options: Mapping[str, str]) -> str:
 def check(run: Run) -> None:
     """Refuse a speaker model that is not there, one for a recogniser that needs other profiles, and other mistakes."""
     within = run.options["pairs_within"]
-    if within and within != "none" and not re.fullmatch(r"[0-9]{1,4}(\.[0-9]+)?", within):
+    if within and within != "none" and not re.fullmatch(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]+)?", within):
         raise InputError(f"--pairs_within takes seconds or none, not '{within}'")
     if sets.whisper(run):
         if "4" in {table.id for table in run.selected}:
