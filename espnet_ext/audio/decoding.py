@@ -50,7 +50,7 @@ def decode_to_wav(path: Path, target: Path) -> None:
     if not reader.written:
         raise InputError(f"{path}: no samples in its audio track: replace the file")
     if reader.broken is not None:
-        warn(f"{path}: some of the audio from {reader.broken:.1f} s on cannot be decoded: there is silence instead")
+        warn(f"{path}: some of the audio from {reader.broken:.1f} s on cannot be decoded, and is left out")
 
 
 class _Track:
@@ -133,7 +133,7 @@ class _Track:
         if self.stream.duration:
             promised = float(self.stream.duration * self.stream.time_base)
         elif self.container.duration:
-            promised = self.container.duration / self.av.time_base
+            promised = self.container.duration / self.av.time_base - max(0.0, self.start)  # Matroska counts from 0
             end = max(end, self.latest)  # another track may be longer
         else:
             return ""

@@ -19,7 +19,7 @@ import soundfile
 import soxr
 
 from espnet_ext.audio.decoding import decode_to_wav
-from espnet_ext.audio.files import is_cut, reads_all
+from espnet_ext.audio.ends import MP3_SLACK, fault, goes_on, is_cut, reads_all
 from espnet_ext.audio.levels import AS_IT_IS, Level, measure
 from espnet_ext.errors import InputError, warn
 
@@ -80,6 +80,11 @@ class RecordingAudio:
                 f"{path}: recording {name}: the audio breaks off after {self.seconds:.1f} s, before the end that its "
                 "headers promise: replace the file, or drop the recording"
             )
+        if more := goes_on(self._file) if self._file.format != "FLAC" else "":
+            raise InputError(
+                f"{path}: recording {name}: the audio goes on after {self.seconds:.1f} s, where its headers end it: "
+                f"{more}: correct its headers, or replace the file"
+            )
         common = gcd(rate, self._file.samplerate)
         # ``up`` samples of ours last as long as ``down`` of the file.
         self._up, self._down = rate // common, self._file.samplerate // common
@@ -138,6 +143,8 @@ class RecordingAudio:
             samples = self._file.read(end - start + early, dtype="float32", always_2d=True)[early:]
         except soundfile.SoundFileError:
             samples = np.zeros((0, 1), dtype=np.float32)
+        if self._file.format == "MP3" and end == self._file.frames and 0 < end - start - len(samples) <= MP3_SLACK:
+            samples = np.pad(samples, ((0, end - start - len(samples)), (0, 0)))
         if len(samples) < end - start:
             raise InputError(
                 f"{self.path}: recording {self.name}: the audio breaks off or is corrupt near "
@@ -202,31 +209,36 @@ def readable(path: Path) -> Iterator[Path]:
     Raises:
         InputError: PyAV is needed but not installed, cannot read the file either, or the file breaks off.
     """
-    refuse_what_is_no_file(path)
+    if reason := no_file(path) or fault(path):
+        raise InputError(f"{path}: {reason}")
     if reads_all(path):
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / path.name  # for messages; what it holds tells the format
+        target = Path(folder) / path.name  # what it holds tells the format
         decode_to_wav(path, target)
         copy_times(path, target)
-        yield target
+        try:
+            yield target
+        except InputError as error:
+            raise InputError(str(error).replace(str(target), str(path))) from error
 
 
-def refuse_what_is_no_file(path: Path) -> None:
-    """Raise an InputError for what is not there, must not be read, is empty, a folder, or a pipe without an end."""
+def no_file(path: Path) -> str:
+    """Return why a path cannot be read to an end, in one line without the path; nothing if it can."""
     try:
         status = path.stat()
+    except FileNotFoundError:
+        return "no such file: check the path"
     except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}: check the path") from None
+        return f"{(error.strerror or str(error)).lower()}: check the path"
     if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"{path}: is a folder: give its files, as in {path}/*")
+        return f"is a folder: give its files, as in {path}/*"
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path}: is a pipe or device: write the audio to a file, and give that")
+        return "is a pipe or device: write the audio to a file, and give that"
     if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: permission denied: chmod +r {path}")
-    if not status.st_size:
-        raise InputError(f"{path}: is empty (0 bytes)")
+        return "permission denied: give yourself the right to read it"
+    return "" if status.st_size else "is empty (0 bytes)"
 
 
 def copy_times(source: str | Path, copy: str | Path) -> None:

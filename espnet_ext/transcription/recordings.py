@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.audio.files import CONVERTED_SUFFIXES, SUFFIXES
+from espnet_ext.audio.files import ALL_SUFFIXES, is_audio
+from espnet_ext.audio.recordings import no_file
 from espnet_ext.errors import InputError
 from espnet_ext.text.writing import FORMATS
 from espnet_ext.work.files import files_below, is_utf8, printable
@@ -15,7 +16,6 @@ PAGE = "html"
 KINDS = (*FORMATS, PAGE)
 ENDINGS = {"seglst": "seglst.json"}  # where it is not the name of the format
 _LONGEST = 200  # bytes of a name: 255 for that of a file, without endings and what a temporary file adds
-_MACOS = "._"  # begins the names of what macOS leaves beside files
 
 Failed = Callable[[Path, str], None]
 
@@ -64,8 +64,8 @@ def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] 
             faults.append((path, f"{path}: would be written to {name}.* like another file: {advice}"))
         elif len(os.fsencode(Path(name).name)) > _LONGEST:
             faults.append((path, f"{path}: its name is too long for its transcripts, over {_LONGEST} bytes: rename it"))
-        elif not path.exists():
-            faults.append((path, f"{path}: no such file: check the path"))
+        elif reason := no_file(path):
+            faults.append((path, f"{path}: {reason}"))
         else:
             kept.append(recording)
     if faults and not kept:
@@ -85,8 +85,12 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
     except OSError as error:
         faults.append((path, f"{path}: {error.strerror}: check the path"))
         return
-    endings = (*SUFFIXES, *CONVERTED_SUFFIXES)
-    inside = [file for file in files_below(path) if file.suffix.lower() in endings and not file.name.startswith(_MACOS)]
-    if not inside:
-        faults.append((path, f"{path}: no audio file in this folder ({', '.join(endings)}): name another"))
+    before = len(faults)
+
+    def closed(error: OSError) -> None:
+        faults.append((path, f"{error.filename}: cannot be read ({error.strerror}): give yourself permission"))
+
+    inside = [file for file in files_below(path, closed) if is_audio(file)]
+    if not inside and len(faults) == before:
+        faults.append((path, f"{path}: no audio file in this folder ({', '.join(ALL_SUFFIXES)}): name another"))
     yield from (Recording(file, file.relative_to(path).with_suffix("").as_posix()) for file in inside)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from espnet_ext.audio.files import SUFFIXES
+from espnet_ext.audio.files import ALL_SUFFIXES, is_audio
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Segment
 
@@ -86,6 +86,14 @@ def check_options(kind: str, request: Request) -> None:
         raise InputError(f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: leave it out")
 
 
+def listed(folder: Path) -> list[Path]:
+    """Return what is in a folder, sorted; an InputError says why it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: {(error.strerror or '').lower()}: give yourself the right to read it") from None
+
+
 def find_enrolment(folder: Path) -> dict[str, list[Path]]:
     """Speaker -> audio files, from a folder with a folder for each speaker.
 
@@ -95,9 +103,9 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")
     found = {
-        path.name: sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
-        for path in sorted(folder.iterdir())
-        if path.is_dir()
+        path.name: sorted(filter(is_audio, listed(path)))
+        for path in listed(folder)
+        if path.is_dir() and not path.name.startswith(".")
     }
     if not found:
         raise InputError(
@@ -106,7 +114,7 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
     for speaker, files in found.items():
         if not files:
             raise InputError(
-                f"{folder / speaker}: no audio file in it ({', '.join(SUFFIXES)}): enrol {speaker}, or remove it"
+                f"{folder / speaker}: no audio file in it ({', '.join(ALL_SUFFIXES)}): enrol {speaker}, or remove it"
             )
         if len(speaker.split()) != 1 or "=" in speaker:
             raise InputError(f"{folder / speaker}: a speaker's name must have no blank and no equals sign: rename it")

@@ -164,16 +164,20 @@ def printable(path: str | Path) -> str:
     return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def files_below(folder: str | Path) -> Iterator[Path]:
+def files_below(folder: str | Path, unreadable: Callable[[OSError], None] | None = None) -> Iterator[Path]:
     """Return all files below ``folder``, in the same order on every machine.
 
     Links to folders are followed, since large parts of a corpus are often elsewhere. A link to a folder above it is not
     followed. A broken link counts as a file.
 
+    Args:
+        folder: the folder; one that is not there has no files.
+        unreadable: called with the error of each folder that cannot be read, in place of raising it.
+
     Raises:
         InputError: a folder cannot be read, so that nobody knows what is in it.
     """
-    for parent, folders, names in os.walk(folder, followlinks=True, onerror=_refuse_folder):
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=unreadable or _refuse_folder):
         folders[:] = sorted(name for name in folders if not _leads_back(Path(parent, name)))
         yield from (Path(parent, name) for name in sorted(names))
 

@@ -1,9 +1,7 @@
 """Audio of recordings in parts: parts are those of the whole, whatever the file's rate and channels."""
 
 import tracemalloc
-from fractions import Fraction
 
-import av
 import numpy as np
 import pytest
 import soundfile
@@ -79,98 +77,6 @@ def test_bad_audio_is_refused_by_name(tmp_path):
             RecordingAudio("show", tmp_path / name) as audio,
         ):
             audio.read(0, 50)
-
-
-def write_track(path, samples, *, at: float = 0.0, codec: str = "aac") -> None:
-    """Write a container with one audio track at 16 kHz, which begins at a time in seconds."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=16000, layout="mono")
-        if at:  # a picture at 0 s: times count from the first track
-            picture = container.add_stream("mpeg4", rate=10)
-            picture.width = picture.height = 16
-            container.mux(picture.encode(av.VideoFrame(16, 16, "yuv420p")))
-            container.mux(picture.encode(None))
-        for first in range(0, len(samples), 1024):
-            block = np.asarray(samples[first : first + 1024], dtype=np.float32)
-            frame = av.AudioFrame.from_ndarray(block[None], format="fltp", layout="mono")
-            frame.sample_rate, frame.time_base = 16000, Fraction(1, 16000)
-            frame.pts = first + round(at * 16000)
-            for packet in stream.encode(frame):
-                container.mux(packet)
-        container.mux(stream.encode(None))
-
-
-def wav_with(path, change) -> None:
-    content = bytearray(path.with_name("digits.wav").read_bytes())
-    change(content)
-    path.write_bytes(content)
-
-
-def made(folder, name: str):
-    """Write a file of one kind of 4 s of audio, or twice that."""
-    path, samples = folder / name, speechlike(16000, 4.0)[:, 0]
-    soundfile.write(folder / "digits.wav", samples, 16000)
-    if name.endswith((".m4a", ".mkv", ".mp4")):
-        write_track(path, samples, at=4.0 if "late" in name else 0.0)
-    elif name == "chunk.wav":  # the size of a file that was never finished
-        wav_with(path, lambda content: content.__setitem__(slice(4, 8), (36).to_bytes(4, "little")))
-    elif name == "empty_data.wav":  # the size of the samples was never written
-        wav_with(path, lambda content: content.__setitem__(slice(40, 44), (0).to_bytes(4, "little")))
-    elif name == "unknown.flac":  # written to a pipe: the number of samples, 36 bits, is 0
-        soundfile.write(path, samples, 16000)
-        content = bytearray(path.read_bytes())
-        content[21] &= 0xF0
-        content[22:26] = bytes(4)
-        path.write_bytes(content)
-    elif name == "gsm.wav":
-        soundfile.write(path, samples, 8000, subtype="GSM610")
-    else:
-        soundfile.write(path, samples, 16000)
-        path.write_bytes(path.read_bytes() * (2 if "twice" in name else 1))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "seconds", "begins"),
-    [
-        ("a.m4a", 4.0, 0.0),
-        ("a.mkv", 4.0, 0.0),
-        ("late.mkv", 8.0, 4.0),
-        ("late.mp4", 8.0, 4.0),
-        ("chunk.wav", 4.0, 0.0),
-        ("empty_data.wav", 4.0, 0.0),
-        ("unknown.flac", 4.0, 0.0),
-        ("gsm.wav", 8.0, 0.0),
-        ("twice.flac", 8.0, 0.0),
-        ("twice.ogg", 8.0, 0.0),
-        ("twice.mp3", 8.0, 0.0),
-        ("once.mp3", 4.0, 0.0),
-    ],
-)
-def test_any_file_is_read_to_its_end_at_its_time(tmp_path, name, seconds, begins):
-    with opened(made(tmp_path, name), 16000) as audio:
-        samples = audio.read(0, audio.length)
-        assert audio.seconds == pytest.approx(seconds, abs=0.2)
-    loud = np.flatnonzero(np.abs(samples) > 0.03) / 16000
-    assert begins <= loud[0] < begins + 0.2 and seconds - 0.3 < loud[-1] <= seconds + 0.2
-    assert np.abs(samples).max() == pytest.approx(0.3, abs=0.05)
-
-
-@pytest.mark.parametrize("name", ["a.mkv", "a.m4a", "once.flac", "once.wav"])
-def test_a_file_that_breaks_off_is_refused_alike(tmp_path, name):
-    path = made(tmp_path, name)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=f"{name}: "), opened(path, 16000) as audio:
-        audio.read(0, audio.length)
-
-
-def test_files_without_audio_are_refused(tmp_path):
-    (tmp_path / "empty.m4a").write_bytes(b"")
-    (tmp_path / "no.m4a").write_bytes(b"a movie")
-    for name, reason in (("empty.m4a", "is empty"), ("no.m4a", "no audio that can be read")):
-        with pytest.raises(InputError, match=f"{name}: {reason}"), opened(tmp_path / name, 16000):
-            pass
 
 
 def test_a_long_part_is_read_in_little_memory(tmp_path):

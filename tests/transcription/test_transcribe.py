@@ -20,7 +20,7 @@ from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.notes import NOTES, key_of, unfinished
 from espnet_ext.transcription.recordings import ENDINGS, KINDS, Recording, find_recordings
-from espnet_ext.transcription.request import Request
+from espnet_ext.transcription.request import Request, find_enrolment
 from espnet_ext.transcription.run import transcribe_files
 from espnet_ext.work.files import printable
 
@@ -252,7 +252,7 @@ def test_names_of_files(audio, tmp_path):
     long = tmp_path / f"{82 * '講'}.wav"
     twins = [tmp_path / "x.wav", tmp_path / "x.seglst.wav"]
     for path in (long, *twins, tmp_path / "._my talk.flac"):
-        path.touch()
+        path.write_bytes(b"RIFF")
     kept, faults = find_recordings([tmp_path], lambda path, reason: failed.append(reason), ["json", "seglst"])
     assert kept == named(audio) and faults == 3 and len(failed) == 3
     link = tmp_path / "talk.flac"
@@ -281,6 +281,32 @@ def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsy
     (tmp_path / "talks" / "link").symlink_to(tmp_path / "none", target_is_directory=True)
     with pytest.raises(InputError, match="none: no audio file in this folder .*: name another$"):
         find_recordings([tmp_path / "none"], lambda path, reason: None)
+
+
+def test_a_folder_that_cannot_be_read_and_a_pipe_are_named(audio, tmp_path, monkeypatch):
+    closed, talks = tmp_path / "talks" / "closed", tmp_path / "talks"
+    closed.mkdir(parents=True)
+    shutil.copy(audio, talks / "a.flac")
+    os.mkfifo(talks / "pipe.wav")
+    scan = os.scandir
+
+    def scandir(path):
+        if str(path) == str(closed):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    failed = []
+    found, _ = find_recordings([talks], lambda path, reason: failed.append(reason))
+    assert found == [Recording(talks / "a.flac", "a")]
+    assert sorted(reason.split(": ")[0] for reason in failed) == [str(closed), str(talks / "pipe.wav")]
+
+
+def test_enrolment_without_what_macos_leaves(tmp_path):
+    for name in ("ann/1.m4a", "ann/._1.m4a", ".hidden/1.wav", "bob/1.wav"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert find_enrolment(tmp_path) == {"ann": [tmp_path / "ann/1.m4a"], "bob": [tmp_path / "bob/1.wav"]}
 
 
 def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):

@@ -323,5 +323,5 @@ def test_bad_input(model, features_folder, data, tmp_path):
         for value in values:
             refused(f"settings.yaml: {name}: ", **{name: value})
     (bad / "r.wav").write_bytes(b"no audio")
-    refused("recording r: corrupt audio", data=bad)
+    refused("r.wav: no audio", data=bad)
     assert not (tmp_path / "out" / "text").exists()
