@@ -31,6 +31,9 @@ METHODS = ("no", "block", "overlapping", "time_aware")
     help="Some of txt, json, seglst, ctm, srt, vtt, html.",
 )
 @click.option("--speakers", is_flag=True, default=None, help="Tell who speaks.")
+@click.option(
+    "--num-speakers", type=click.IntRange(min=1), metavar="N", help="Tell who speaks; so many do.  [default: found out]"
+)
 @common.path("--enrolment", "Folder with one folder of audio files per speaker, with their names.", metavar="DIR")
 @click.option(
     "--language",

@@ -20,6 +20,7 @@ class Request:
 
     Attributes:
         speakers: tell who speaks.
+        num_speakers: how many speak, at most.
         enrolment: folder with a folder of audio files for each speaker.
         language: for multilingual models of Whisper (``en``), and OWSM-CTC (``eng``).
         window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
@@ -32,6 +33,7 @@ class Request:
     """
 
     speakers: bool | None = None
+    num_speakers: int | None = None
     enrolment: Path | None = None
     language: str | None = None
     window: float | None = None
@@ -70,7 +72,7 @@ def loading() -> Iterator[None]:
 
 WINDOWS = frozenset({"window", "window_overlap"})
 READ = {  # the options that each kind of engine reads
-    "Whisper": WINDOWS | {"speakers", "enrolment", "language", "work"},
+    "Whisper": WINDOWS | {"speakers", "num_speakers", "enrolment", "language", "work"},
     "a recogniser": WINDOWS | {"config"},
     "OWSM-CTC": WINDOWS | {"language"},
     "a speaker-attributed model": WINDOWS

@@ -1,11 +1,8 @@
-"""Whose words they are: voices of phrases, told by d-vectors, and the profiles of enrolled speakers.
+"""Whose words they are: d-vectors of runs of words, and the profiles of enrolled speakers."""
 
-A phrase must be some seconds long to tell anything; a short "yes" may go to the wrong speaker.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +13,16 @@ from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
 from espnet_ext.text.words import Word
 from espnet_ext.transcription.request import find_enrolment
+from espnet_ext.transcription.turns import Runs, find_turns, unit
 
-UNKNOWN = "unknown"
-PAUSE = 0.4  # seconds between two words that end a phrase
-SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
-PHRASE = 6.0  # seconds of a phrase, at most
 QUIET = 25.0  # dB below the loudest frame of a word: a pause that the recogniser gave to the word
 FRAME = 0.02  # seconds
-SHORTEST = 1.0  # seconds; what is shorter has the voice of the phrase next to it
-# Cosine of d-vectors above which two voices are one. As many pairs of one real speaker lie below it as pairs of two lie
-# above it (measured at commit b054ad1 by egs/libricss_stitch/local/same_voice.py).
-SAME_VOICE = 0.67
+SHORTEST = 0.1  # seconds of a word that are embedded, at least
+LONGEST_RUN = 8  # words
+FRAMES_A_SECOND = 100  # of Resemblyzer's network
+_RUN_FRAMES = 200  # its network was trained on 160
+_LOUDNESS = 10 ** (-30 / 20)  # Resemblyzer's, of full scale
+_WORDS = 128  # that are embedded at a time
 _BLOCK = 60 * RATE  # samples that are copied at a time
 
 
@@ -64,30 +60,6 @@ def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str]
     return data
 
 
-def phrases(words: Sequence[Word]) -> list[tuple[Word, ...]]:
-    """Return words of one sentence that follow each other without a pause, up to some seconds.
-
-    Another talker's answer may follow at once: a sentence ends a phrase too.
-
-    >>> words = [Word("Well?", 0.0, 0.5), Word("Yes,", 0.5, 0.7), Word("sir.", 0.7, 1.0), Word("No.", 1.0, 1.2)]
-    >>> [" ".join(word.text for word in phrase) for phrase in phrases(words)]
-    ['Well?', 'Yes, sir.', 'No.']
-    """
-    found: list[list[Word]] = []
-    for word in words:
-        last = found[-1] if found else None
-        if (
-            last is None
-            or last[-1].text.endswith(SENTENCE_ENDS)
-            or word.start - last[-1].end > PAUSE
-            or word.end - last[0].start > PHRASE
-        ):
-            found.append([word])
-        else:
-            last.append(word)
-    return [tuple(each) for each in found]
-
-
 def loud_part(word: Word, audio: RecordingAudio) -> Word:
     """Return the word without the pauses at its ends: Whisper gives a pause to the words around it.
 
@@ -103,54 +75,67 @@ def loud_part(word: Word, audio: RecordingAudio) -> Word:
 
 
 def tell_voices(
-    words: Sequence[Word], audio: RecordingAudio, embed: Embed, profiles: Mapping[str, np.ndarray] | None = None
+    words: Sequence[Word],
+    audio: RecordingAudio,
+    runs_of: Callable[[Sequence[Word], RecordingAudio], Runs],
+    profiles: Mapping[str, np.ndarray] | None = None,
+    number: int | None = None,
 ) -> dict[str, tuple[Word, ...]]:
     """Whose words they are: speaker -> words.
 
     Args:
         words: of the recording, in order.
         audio: of the recording, at 16 kHz.
-        embed: makes an embedding of samples.
-        profiles: of enrolled speakers, (E,) each; None: voices are clustered and called speaker1, speaker2 ...
+        runs_of: embeds runs of words.
+        profiles, number: as :func:`~espnet_ext.transcription.turns.find_turns` takes them.
     """
-    said = phrases([loud_part(word, audio) for word in words])
-    long = [phrase for phrase in said if phrase[-1].end - phrase[0].start >= SHORTEST] or said[:1]
-    if not long:
-        return {}
-    vectors = np.stack([_embedded(phrase, audio, embed) for phrase in long])
-    names = match(vectors, profiles) if profiles else cluster(vectors)
-    middles = np.array([(phrase[0].start + phrase[-1].end) / 2 for phrase in long])
+    runs = runs_of([loud_part(word, audio) for word in words], audio)
     spoken: dict[str, list[Word]] = {}
-    whole = iter(words)
-    for phrase in said:
-        nearest = int(np.argmin(np.abs(middles - (phrase[0].start + phrase[-1].end) / 2)))
-        spoken.setdefault(names[nearest], []).extend(islice(whole, len(phrase)))
+    for name, word in zip(find_turns(runs, profiles, number), words, strict=True):
+        spoken.setdefault(name, []).append(word)
     return {name: tuple(own) for name, own in spoken.items()}
 
 
-def _embedded(phrase: Sequence[Word], audio: RecordingAudio, embed: Embed) -> np.ndarray:
-    first = round(phrase[0].start * RATE)
-    length = max(round(SHORTEST * RATE), round(phrase[-1].end * RATE) - first)
-    vector = np.asarray(embed(np.asarray(audio.read(first, min(length, audio.length - first)), dtype=np.float32)))
-    return vector / max(float(np.linalg.norm(vector)), 1e-8)
+def d_vectors_of_runs() -> Callable[[Sequence[Word], RecordingAudio], Runs]:
+    """Return a function that embeds runs of words by Resemblyzer's network, which reads each word equally loud.
 
+    The network reads the frames one after another. From the first frame of a word on, its state at the end of each word
+    gives the d-vector of the run up to there.
+    """
+    from espnet_ext.encoder.d_vectors import voice_encoder
 
-def match(vectors: np.ndarray, profiles: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the enrolled speaker of each voice, (phrases, E); ``unknown`` where none is near enough."""
-    names = list(profiles)
-    cosines = vectors @ np.stack([profiles[name] for name in names]).T
-    return [
-        names[best] if row[best] >= SAME_VOICE else UNKNOWN
-        for row, best in zip(cosines, cosines.argmax(axis=1), strict=True)
-    ]
+    network = voice_encoder()
+    import torch
+    from resemblyzer.audio import wav_to_mel_spectrogram
 
+    def frames_of(word: Word, audio: RecordingAudio) -> np.ndarray:
+        count = round(max(word.end - word.start, SHORTEST) * RATE)
+        samples = np.asarray(audio.read(round(word.start * RATE), count), dtype=np.float32)
+        loudness = max(float(np.sqrt(np.square(samples).mean())), 1e-6)
+        return wav_to_mel_spectrogram(samples * (_LOUDNESS / loudness))[:-1]
 
-def cluster(vectors: np.ndarray) -> list[str]:
-    """Find voices by average linkage; they are numbered in the order in which they are first heard."""
-    from scipy.cluster.hierarchy import fcluster, linkage
+    @torch.no_grad()
+    def runs_of(words: Sequence[Word], audio: RecordingAudio) -> Runs:
+        vectors, seconds = [], []
+        for first in range(0, len(words), _WORDS):
+            frames = [frames_of(word, audio) for word in words[first : first + _WORDS + LONGEST_RUN - 1]]
+            ends = [
+                np.cumsum([len(each) for each in frames[start : start + LONGEST_RUN]])
+                for start in range(min(_WORDS, len(words) - first))
+            ]
+            ends = [np.minimum(each[: max(1, int((each <= _RUN_FRAMES).sum()))], _RUN_FRAMES) for each in ends]
+            batch = [
+                torch.from_numpy(np.concatenate(frames[start : start + len(each)])[:_RUN_FRAMES])
+                for start, each in enumerate(ends)
+            ]
+            states, _ = network.lstm(torch.nn.utils.rnn.pad_sequence(batch, batch_first=True))
+            found = torch.cat([states[row, torch.from_numpy(each) - 1] for row, each in enumerate(ends)])
+            vectors.append(unit(torch.relu(network.linear(found)).numpy()))
+            seconds += [each / FRAMES_A_SECOND for each in ends]
+        if not words:
+            return Runs(np.empty((0, 1)), np.empty(0), np.zeros(1, dtype=np.int64), np.empty(0))
+        pauses = [0.0, *(word.start - before.end for before, word in pairwise(words))]
+        first_runs = np.cumsum([0, *map(len, seconds)])
+        return Runs(np.concatenate(vectors), np.concatenate(seconds), first_runs, np.array(pauses))
 
-    if len(vectors) == 1:
-        return ["speaker1"]
-    found = fcluster(linkage(vectors, "average", "cosine"), 1 - SAME_VOICE, "distance")
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(found.tolist()), start=1)}
-    return [f"speaker{numbers[label]}" for label in found.tolist()]
+    return runs_of

@@ -9,7 +9,7 @@ from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.request import RATE, Engine, Request
-from espnet_ext.transcription.voices import enrolled_profiles, tell_voices
+from espnet_ext.transcription.voices import d_vectors_of_runs, enrolled_profiles, tell_voices
 from espnet_ext.whisper.model import load_whisper
 from espnet_ext.whisper.recordings import WINDOWS, transcribe, transcribe_windows
 
@@ -28,9 +28,13 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
         WINDOWS.length if request.window is None else request.window,
         WINDOWS.overlap if request.window_overlap is None else request.window_overlap,
     )
+    if request.enrolment and request.num_speakers:
+        raise InputError(
+            "--num-speakers is for voices without names, and --enrolment names them: leave out one of them"
+        )
     if windowing.length > WINDOWS.length:
         raise InputError(f"--window {windowing.length:g}: Whisper hears at most {WINDOWS.length:g} s at once")
-    language, tells = request.language or "en", request.speakers or request.enrolment
+    language, tells = request.language or "en", request.speakers or request.enrolment or request.num_speakers
     network = load_whisper(model, request.device)
     if language != "en" and not network.model.is_multilingual:
         raise InputError(
@@ -39,13 +43,13 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
     if tells:
         from espnet_ext.multitalker.profiles import resemblyzer
 
-        embed = resemblyzer()
-        profiles = enrolled_profiles(request.enrolment, embed, request.folder) if request.enrolment else None
+        runs_of = d_vectors_of_runs()
+        profiles = enrolled_profiles(request.enrolment, resemblyzer(), request.folder) if request.enrolment else None
 
     def in_windows(path: Path) -> Iterator[Segment]:
         with opened(path, RATE) as recording:
             words = merge_by_time(transcribe_windows(network, recording, windowing, language))
-            said = tell_voices(words, recording, embed, profiles) if tells else {"": words}
+            said = tell_voices(words, recording, runs_of, profiles, request.num_speakers) if tells else {"": words}
         return iter(spoken_lines(said))
 
     if tells or request.given() & {"window", "window_overlap"}:

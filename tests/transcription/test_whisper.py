@@ -5,55 +5,12 @@ import pytest
 import soundfile
 
 from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
 from espnet_ext.synthetic.voices import VOICE_RATE, draw_speakers
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.words import Segment, Word
-from espnet_ext.transcription.voices import cluster, loud_part, match, phrases, tell_voices
+from espnet_ext.transcription.voices import loud_part
 from espnet_ext.whisper.model import load_whisper
-
-
-def words(*starts: float) -> list[Word]:
-    return [Word(f"W{number}", start, start + 0.5) for number, start in enumerate(starts)]
-
-
-def test_phrases_end_at_pauses_and_after_some_seconds():
-    found = phrases(words(0, 0.5, 2.0, *np.arange(2.5, 12, 0.5)))
-    assert [len(each) for each in found][:1] == [2]
-    assert all(each[-1].end - each[0].start <= 6 for each in found)
-    assert [word for each in found for word in each] == words(0, 0.5, 2.0, *np.arange(2.5, 12, 0.5))
-    assert phrases([]) == []
-
-
-def voices(*angles: float) -> np.ndarray:
-    return np.array([[np.cos(angle), np.sin(angle)] for angle in np.deg2rad(angles)])
-
-
-def test_voices_are_numbered_as_they_are_heard():
-    assert cluster(voices(90, 5, 85, 0)) == ["speaker1", "speaker2", "speaker1", "speaker2"]
-    assert cluster(voices(10)) == ["speaker1"]
-
-
-def test_a_voice_that_matches_nobody_is_unknown():
-    profiles = {"ann": voices(0)[0], "bob": voices(90)[0]}
-    assert match(voices(10, 80, 180), profiles) == ["ann", "bob", "unknown"]
-
-
-class Rising:
-    """A recording in which the second half is another voice."""
-
-    length = 16000 * 20
-
-    def read(self, start: int, count: int) -> np.ndarray:
-        return np.full(count, 1.0 if start < self.length / 2 else -1.0)
-
-
-def test_short_phrases_have_the_voice_next_to_them():
-    said = words(0, 0.5, 1.0, 1.5, 3.0, 12.0, 12.5, 13.0, 13.5, 15.0)
-    found = tell_voices(said, Rising(), lambda samples: np.array([samples.mean(), 0.1]))
-    assert [[word.start for word in own] for own in found.values()] == [
-        [0, 0.5, 1.0, 1.5, 3.0], [12.0, 12.5, 13.0, 13.5, 15.0],
-    ]  # fmt: skip
-    assert tell_voices([], Rising(), lambda samples: samples) == {}
 
 
 class Talk:
@@ -70,16 +27,10 @@ class Talk:
         return voices + self.noise * np.random.default_rng(start).standard_normal(count)
 
 
-def test_a_pause_that_was_given_to_a_word_ends_a_phrase():
-    words = [Word("a", 0.0, 1.5), Word("b", 1.5, 4.0), Word("c", 4.0, 5.5), Word("d", 5.5, 7.0)]
-    assert loud_part(words[1], Talk()) == Word("b", 1.5, pytest.approx(3.0, abs=0.03))
-    assert loud_part(words[1], Talk(noise=0.5)) == words[1]
-
-    def pitch(samples: np.ndarray) -> np.ndarray:
-        return np.eye(2)[int((np.diff(np.sign(samples)) != 0).mean() > 0.035)]
-
-    found = tell_voices(words, Talk(), pitch)
-    assert found == {"speaker1": tuple(words[:2]), "speaker2": tuple(words[2:])}
+def test_a_pause_that_was_given_to_a_word_is_no_part_of_it():
+    word = Word("b", 1.5, 4.0)
+    assert loud_part(word, Talk()) == Word("b", 1.5, pytest.approx(3.0, abs=0.03))
+    assert loud_part(word, Talk(noise=0.5)) == word
 
 
 def said(speaker, text: str, seed: int) -> np.ndarray:
@@ -140,8 +91,10 @@ def test_what_whisper_samples_is_the_same_again(talk):
 
 def test_two_voices_are_told(talk, tmp_path, capsys):
     """Two sentences each: by clustering, and by name with enrolment."""
-    turns = transcribed(talk, tmp_path, "--speakers")
+    turns = transcribed(talk, tmp_path, "--num-speakers", "2")
     assert [text_of(turns, f"speaker{number}").count("seven") for number in (1, 2)] == [2, 2], turns
     assert "] speaker2: " in capsys.readouterr().out
     turns = transcribed(talk, tmp_path, "--enrolment", str(talk / "people"))
     assert [text_of(turns, name).count("seven") for name in ("ann", "bob")] == [2, 2], turns
+    with pytest.raises(InputError, match="--num-speakers"):
+        transcribed(talk, tmp_path, "--enrolment", str(talk / "people"), "--num-speakers", "2")
