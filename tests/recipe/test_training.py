@@ -82,6 +82,7 @@ def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
             setting=lambda name: "best:3",
             nj=1,
             gpu=0,
+            ngpu=0,
             parallel=None,
         )
         made = decode_system(run, SimpleNamespace(name="base"), 1, 1, ["test"], tmp_path / "tokens")
