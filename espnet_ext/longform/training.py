@@ -14,7 +14,9 @@
 those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. The model takes features: ``input_size`` is
 ``n_mels``. An epoch is ``num_iters_per_epoch`` batches, after which ESPnet writes a checkpoint. The number of epochs
 (``max_epoch``), ``total_steps`` of ``scheduler: warmup_cosine`` and ``input_seconds`` of ``model: ctc_per_second`` are
-set from the data and the features. A training that was interrupted resumes with the batch after its last checkpoint.
+set from the data and the features. ``double_every``, ``warmup_steps`` and ``renorm_steps`` below 1 are shares of the
+training (:func:`espnet_ext.longform.chunking.with_counts`). A training that was interrupted resumes with the batch
+after its last checkpoint.
 """
 
 import argparse
@@ -38,7 +40,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.chunking import Chunk, Schedule, batches
+from espnet_ext.longform.chunking import Chunk, Schedule, batches, check_plan, schedule_of, with_counts
 from espnet_ext.longform.recording_features import NO_SPEECH, ChannelStatistics, RecordingFeatures
 from espnet_ext.text.word_times import read_word_times
 from espnet_ext.upstream.option_faults import unfit
@@ -218,9 +220,11 @@ class RecordingsASRTask(ASRTask):
                 f"input_size is {args.input_size}: it must be n_mels of features_conf, which is {features.n_mels}"
             )
         if not args.collect_stats:
+            durations = read_recordings(args.train_data_path_and_name_and_type).duration
+            check_plan(vars(args), durations)
+            vars(args).update(with_counts(vars(args), durations))
             schedule, passes = schedule_of(args.chunk_conf)
-            recordings = read_recordings(args.train_data_path_and_name_and_type)
-            plan = batches(recordings.duration, schedule, passes=passes, seed=args.seed)
+            plan = batches(durations, schedule, passes=passes, seed=args.seed)
             total = sum(1 for _ in shared_batches(plan, args.dist_world_size if args.distributed else 1))
             args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
             if args.scheduler == "warmup_cosine":
@@ -254,31 +258,13 @@ class RecordingsASRTask(ASRTask):
         )
 
 
-def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
-    """Return the schedule and the number of passes of a ``chunk_conf``.
-
-    Raises:
-        InputError: an unknown setting, or one out of range.
-    """
-    settings = dict(chunk_conf)
-    passes = settings.pop("passes", 1)
-    if not isinstance(passes, int) or passes < 1:
-        raise InputError(f"chunk_conf: passes must be a whole number of at least 1, not {passes!r}")
-    _check_options("chunk_conf", Schedule, settings)
-    return Schedule(**settings), passes
-
-
-def _check_options(key: str, found: type, settings: Mapping[str, Any]) -> None:
-    for option, value in settings.items():
-        if what := unfit(found, option, value):
-            raise InputError(f"{key}: {what}")
-
-
 def features_of(features_conf: Mapping[str, Any]) -> RecordingFeatures:
     """Return the features of a ``features_conf``.
 
     Raises:
         InputError: an unknown setting, or one out of range.
     """
-    _check_options("features_conf", RecordingFeatures, features_conf)
+    for option, value in features_conf.items():
+        if what := unfit(RecordingFeatures, option, value):
+            raise InputError(f"features_conf: {what}")
     return RecordingFeatures(**features_conf)

@@ -2,13 +2,14 @@
 
 import itertools
 import random
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.chunking import Chunk, Schedule, batches
+from espnet_ext.longform.chunking import Chunk, Schedule, batches, check_plan, with_counts
 from espnet_ext.text.word_times import SHORTEST
 
 DURATIONS = st.dictionaries(st.text("abcd", min_size=1), st.floats(0.5, 300), min_size=1, max_size=20)
@@ -18,6 +19,7 @@ SCHEDULES = st.builds(
     max_seconds=st.floats(1, 40),
     initial_seconds=st.floats(1, 10),
     double_every=st.integers(0, 6),
+    whole_first=st.booleans(),
 )
 
 
@@ -61,10 +63,26 @@ def test_all_contexts_get_equally_many_updates_of_an_hour(length):
 
 def test_only_the_last_sequence_of_a_batch_is_cut():
     """40 s in sequences of 16 s: two whole ones, and one of 8 s, after which its recording goes on."""
-    schedule = Schedule(batch_seconds=40, max_seconds=16, double_every=0)
+    schedule = Schedule(batch_seconds=40, max_seconds=16, double_every=0, whole_first=False)
     plan = list(batches({f"r{number}": 160.0 for number in range(12)}, schedule))
     assert all([chunk.end - chunk.start for chunk in batch] == [16, 16, 8] for batch in plan[:20])
     assert plan[0][2].recording == "r2" and plan[1][2] == Chunk("r2", 8, 16)
+
+
+@pytest.mark.parametrize("length", [655, 1311, 3600])
+def test_full_sequences_are_not_cut_where_rests_fill_a_batch(length):
+    """In the authors' code as much audio is in full sequences as the recordings hold: none spans two of them."""
+    drawn = random.Random(1)
+    durations = {f"r{number}": min(9000.0, drawn.lognormvariate(7.3, 0.75)) for number in range(600)}
+    whole = sum(seconds // length * length for seconds in durations.values())
+
+    def full(whole_first: bool) -> float:
+        schedule = Schedule(3600, length, double_every=0, whole_first=whole_first)
+        seconds = [chunk.end - chunk.start for batch in batches(durations, schedule, seed=1) for chunk in batch]
+        return sum(value for value in seconds if value > length - 1e-6)
+
+    assert full(False) < 0.98 * whole
+    assert 0.98 * whole < full(True) <= whole
 
 
 def test_length_follows_the_recordings_seen():
@@ -98,3 +116,39 @@ def test_recordings_that_hold_no_chunk():
         next(batches({"long": 9.0, "short": 0.2}, Schedule(60, 10)))
     with pytest.raises(InputError, match="no recordings"):
         next(batches({}, Schedule(60, 10)))
+
+
+PLAN = {"batch_seconds": 60, "max_seconds": 40, "initial_seconds": 5, "double_every": 10, "passes": 2}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "warmup", "fault"),
+    [
+        ({}, 9, None),
+        ({"double_every": 0.2, "passes": 1}, 0.5, None),
+        ({"max_seconds": 50.0}, 9, "no recording is as long as the context of 50 s"),
+        (
+            {"passes": 1},
+            9,
+            "never reach the context of 40 s: they get 20 s long in 20 recordings of 1 pass",
+        ),
+        ({"double_every": 0.4, "passes": 5}, 9, "never reach the context of 40 s"),
+        ({}, 20, "the 20 updates end within the 20 "),
+    ],
+)
+def test_plans_that_never_reach_their_context_or_end_in_the_warmup(chunks, warmup, fault):
+    config = {"chunk_conf": PLAN | chunks, "scheduler_conf": {"warmup_steps": warmup}}
+    durations = {f"r{number}": 30.0 for number in range(19)} | {"long": 45.0}
+    with pytest.raises(InputError, match=fault) if fault else nullcontext():
+        check_plan(config, durations)
+
+
+def test_shares_of_the_training_become_counts():
+    config = {
+        "chunk_conf": PLAN | {"double_every": 0.05},
+        "encoder_conf": {"renorm_steps": [0.1, 0.5, 0.9], "layers": 2},
+    }
+    changed = with_counts(config, {f"r{number}": 30.0 for number in range(100)})
+    assert changed["chunk_conf"] == PLAN | {"double_every": 10}  # of 200 recordings
+    assert changed["encoder_conf"] == {"renorm_steps": [10, 50, 90], "layers": 2}  # of 100 updates
+    assert with_counts(config | changed, {"r": 9.0}) == {}

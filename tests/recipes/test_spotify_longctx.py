@@ -25,6 +25,18 @@ RECIPE = EGS / "spotify_longctx"
 run = partial(smoke_run, RECIPE.name)
 POINTS = ("--figure", "1,2", "--rows", "Rev16 at 10 s,TED-LIUM at 10 s,0 dB at 10 s")
 SYSTEM = Path("exp", "base_10", "seed1")
+# A row of each figure and table that one training fills, or none.
+ROWS_OF_ALL = {
+    "Earnings-22 at 10 s": "figure1",
+    "TED-LIUM at 10 s": "figure1",
+    "Rev16 at 10 s": "figure1",
+    "0 dB at 10 s": "figure2",
+    "rotary 1.5M at 10 s": "figure3",
+    "base at 10 s": "figure4",
+    "heads at 10 s": "figure5",
+    "half a window apart at 10 s": "figurewindows",
+    "FastConformer": "1",
+}
 
 
 result = partial(table_of, RECIPE.name)
@@ -231,6 +243,42 @@ def test_podcasts_of_yours_have_some_held_out(smoke, tmp_path):
     assert len(dev) == 2 and len(train) == 4 and not train & dev
     statistics = (tmp_path / "exp" / "stats" / "train" / "statistics.scp").read_text()
     assert len(statistics.splitlines()) == 4
+
+
+def in_archives(podcasts: Path, folder: Path) -> Path:
+    """The podcasts as Spotify's three archives unpack."""
+    shutil.copytree(podcasts / "podcasts-audio", folder / "podcasts-audio")
+    shutil.copyfile(podcasts / "metadata.tsv", folder / "metadata.tsv")
+    for number, transcript in enumerate(sorted(podcasts.rglob("*.json"))):
+        archive = folder / f"podcasts-transcripts-{('0to2', '3to5', '6to7')[number % 3]}" / "spotify-podcasts-2020"
+        copy = archive / transcript.relative_to(podcasts)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(transcript, copy)
+    return folder
+
+
+def test_real_layouts_reach_every_figure_and_table(smoke, tmp_path):
+    """With no synthetic corpus, which alone has the measures of figure names."""
+    import numpy as np
+    import soundfile
+
+    corpus, musan = smoke[0] / "data" / "corpus", tmp_path / "musan"
+    (musan / "music" / "fma").mkdir(parents=True)
+    noise = np.random.default_rng(0).normal(scale=0.1, size=32000)
+    soundfile.write(musan / "music" / "fma" / "music-fma-0000.wav", noise, 16000)
+    podcasts = in_archives(corpus / "spotify", tmp_path / "spotify")
+    options = ["--spotify", str(podcasts), *other_corpora(smoke[0]), "--musan", str(musan), "--figure"]
+    refused = run(*options, "names", folder=tmp_path)
+    assert refused.returncode == 1 and "only the synthetic corpora say which names are drowned" in refused.stderr
+    options += ["1,2,3,4,5,windows", "--table", "all", "--rows", ",".join(ROWS_OF_ALL)]
+    done = run(*options, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (tmp_path / "data" / "corpus").exists()
+    for row, table in ROWS_OF_ALL.items():
+        if table != "1":
+            assert point(tmp_path, table, row.removesuffix(" at 10 s"), 10).here.words > 0
+            assert (tmp_path / "exp" / "results" / f"{table}.png").is_file()
+    assert all(cell.here for row in result(tmp_path, "1").rows for cell in row.cells.values())
 
 
 def recordings_with_times(podcasts: Path, folder: Path) -> Path:

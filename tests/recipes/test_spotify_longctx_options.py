@@ -1,5 +1,6 @@
 """egs/spotify_longctx: models in the place of trainings must be what their names say; GPUs of a training."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,8 @@ def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(ngpu, used, tm
         ({"audio": "", "held_out": "2"}, "--held_out is for recordings of your own"),
         ({"words": "run.sh", "held_out": "0"}, "--held_out takes a whole number from 1 on, not '0'"),
         ({"words": "run.sh", "held_out": "few"}, "--held_out takes a whole number from 1 on, not 'few'"),
+        ({"words": "run.sh", "passes": "0"}, "--passes takes a whole number from 1 on, not '0'"),
+        ({"audio": "", "published": "conf", "passes": "2"}, "--passes is for trainings"),
     ],
 )
 def test_words_and_models_of_ones_own_audio_are_checked_first(options, message, tmp_path, monkeypatch):
@@ -139,3 +142,40 @@ def test_recordings_that_were_left_out_may_be_too_many_to_hold_some_out(tmp_path
     with pytest.raises(InputError, match="podcasts: has 2 recordings, and 2 are held out .*at least 3 are needed"):
         corpora.hold_out(str(tmp_path / "podcasts"), str(tmp_path / "dev"), str(tmp_path / "train"), 2)
     assert not (tmp_path / "dev").exists()
+
+
+TALKS = {f"talk{number}": 692.0 for number in range(2351)}  # TED-LIUM 3: 452 h
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "fault"),
+    [
+        ("Earnings-22 at 10 s", {}, "base_10: the 452 updates end within the 5,000 "),
+        ("Earnings-22 at 328 s", {"passes": "2"}, "base_328: sequences never reach the context"),
+        ("Earnings-22 at 1311 s", {"passes": "20", "schedule": "shares"}, "base_1311: no recording is as long"),
+        ("Earnings-22 at 10 s,Earnings-22 at 655 s", {"passes": "20", "schedule": "shares"}, None),
+    ],
+)
+def test_plans_for_a_public_corpus(rows, options, fault, tmp_path, monkeypatch):
+    """README.md: TED-LIUM 3 with --passes 20 --schedule shares."""
+    given = {"scale": "full", "rows": rows, **dict.fromkeys(("spotify", "earnings22"), str(tmp_path)), **options}
+    run = run_of(monkeypatch, tmp_path, **given)
+    recipe = load_script(RECIPE / "recipe.py")
+    with pytest.raises(InputError, match=fault) if fault else nullcontext():
+        recipe.check_plans(run, TALKS)
+    if not fault:
+        assert recipe.training_config(run, run.systems[0])["chunk_conf"]["passes"] == 20
+
+
+def test_plans_are_checked_before_alignment(tmp_path, monkeypatch):
+    import soundfile
+
+    for number in range(5):
+        soundfile.write(tmp_path / f"r{number}.wav", [0.1] * 16000 * 2, 16000)
+    (tmp_path / "text").mkdir()
+    given = {"scale": "smoke", "rows": "Rev16 at 10 s", "audio": str(tmp_path), "text": str(tmp_path / "text")}
+    monkeypatch.setattr(corpora, "find_model", lambda path: None)
+    run = run_of(monkeypatch, tmp_path, **given, aligner=str(tmp_path))
+    with pytest.raises(InputError, match="base_10: no recording is as long as .* 10 s: the longest has 2 s"):
+        run.recipe.stages["data"](run)
+    assert not (tmp_path / "data").exists()

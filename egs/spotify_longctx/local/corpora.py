@@ -1,15 +1,16 @@
 """The data of the recipe: podcasts or other recordings to train on, the test corpora, and Kaldi data dirs of both."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.audio.files import SUFFIXES
+from espnet_ext.audio.files import SUFFIXES, inspect_audio
 from espnet_ext.corpora.audio import prepare_audio
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.recordings import align_recordings
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
@@ -53,8 +54,15 @@ def corpus_folder(run: Run, option: str) -> Path:
 
 
 @for_systems
-def data(run: Run) -> None:
+def data(run: Run, check: Callable[[Run, Mapping[str, float]], None] = lambda run, durations: None) -> None:
+    """Write the data dirs.
+
+    Args:
+        check: refuses recordings, by their durations in seconds, on which the systems cannot be trained.
+    """
     check_number(run)
+    if run.options["aligner"]:  # before alignment, which takes hours
+        check(run, durations_of(run.corpus))
     if run.synthetic or not all(run.options[name] for name in test_corpora(run)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
     if run.synthetic:
@@ -67,6 +75,9 @@ def data(run: Run) -> None:
         if "aligner" in given:
             own = replace(own, function=prepare_aligned, free={**own.free, "ngpu": run.ngpu})
         run_steps(own, hold_out_step(run))
+    if not run.options[PUBLISHED]:
+        durations = read_table(run.datadir / TRAIN / "utt2dur")
+        check(run, {name: float(seconds) for name, seconds in durations.items()})
     for corpus in test_corpora(run):
         run_steps(data_step(run, corpus, "test", corpus_folder(run, corpus), corpus, **test_options(run, corpus)))
 
@@ -106,15 +117,21 @@ def check_own_recordings(run: Run) -> None:
             raise InputError(f"--{name} {path}: is a folder, not a file: name the ctm itself")
     if wants["aligner"]:
         find_model(run.options["aligner"])
-    if run.options[HELD_OUT]:
-        _check_held_out_option(run)
-
-
-def _check_held_out_option(run: Run) -> None:
-    if run.synthetic or run.options[PUBLISHED]:
+    if run.options[HELD_OUT] and (run.synthetic or run.options[PUBLISHED]):
         raise InputError(f"--{HELD_OUT} is for recordings of your own: give --spotify or --audio, or leave it out")
-    if not re.fullmatch("[0-9]{1,9}", value := run.options[HELD_OUT]) or int(value) < 1:
-        raise InputError(f"--{HELD_OUT} takes a whole number from 1 on, not '{value}'")
+    for name in ("passes", "schedule"):
+        if run.options[name] and run.options[PUBLISHED]:
+            raise InputError(f"--{name} is for trainings, and --{PUBLISHED} has none: leave it out")
+    for name in (HELD_OUT, "passes"):
+        if (value := run.options[name]) and not re.fullmatch("0*[1-9][0-9]{0,8}", value):
+            raise InputError(f"--{name} takes a whole number from 1 on, not '{value}'")
+
+
+def durations_of(folder: Path) -> dict[str, float]:
+    """Return the seconds of each audio file below a folder, by its header; those that cannot be read are left out."""
+    paths = [path for path in files_below(folder) if path.suffix.lower() in SUFFIXES]
+    headers = {path: inspect_audio(path, decode=False, mono=False) for path in paths}
+    return {path.stem: found.seconds for path, found in headers.items() if found.seconds and not found.fault}
 
 
 def held_out_count(run: Run) -> int:
