@@ -4,6 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+
+from espnet_ext.tables.plan import load_scale
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = sorted(path.parent for path in ROOT.glob("egs/*/run.sh"))
@@ -73,3 +76,17 @@ def test_each_table_has_its_command(recipe):
     assert numbers
     for number in numbers:
         assert re.search(rf"`\./run\.sh --(?:table|figure) {number}\b", section), f"no command for {number}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
+def test_values_in_the_table_of_deviations_are_those_of_the_config(recipe):
+    """The last column has them as ``section.key: value``."""
+    section = (recipe / "README.md").read_text().split("## What the paper leaves open, and deviations\n")[1]
+    table = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("|")]
+    stated = re.findall(r"`([\w.]+): ([^`]+)`", " ".join(line.rsplit("|", 2)[1] for line in table))
+    assert table[0].endswith("| config at `full` |") and stated
+    for path, value in stated:
+        found = load_scale(recipe, "full")
+        for key in path.split("."):
+            found = found[key]
+        assert found == yaml.safe_load(value), path
