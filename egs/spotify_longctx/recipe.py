@@ -5,13 +5,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.chunking import check_plan
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
@@ -21,7 +19,7 @@ from espnet_ext.recipe.training import data_options, free_of, token_options, tra
 from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.schema import System
-from espnet_ext.work.yaml_files import deep_merge, read_yaml
+from espnet_ext.work.yaml_files import read_yaml
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
 published_models = load_script(Path(__file__).parent / "local" / "published_models.py")
@@ -122,29 +120,6 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
     return [(path, key, "text") for key, path in tables.items()]
 
 
-def training_config(run: Run, system: System) -> dict[str, Any]:
-    """Return a system's training config, with the passes and the schedule of the options."""
-    config = system_config(run.sections, system)
-    if run.setting("schedule") == "shares":
-        shares = run.sections[
-            "shares"
-        ].items()  # of what the config has: one of the user's own may have another encoder
-        known = {key: {name: part[name] for name in part if name in config.get(key, {})} for key, part in shares}
-        config = deep_merge(config, known)
-    return deep_merge(config, {"chunk_conf": {"passes": int(run.options["passes"])}} if run.options["passes"] else {})
-
-
-def check_plans(run: Run, durations: Mapping[str, float]) -> None:
-    """Refuse systems that would never be trained with their whole context, or end within their warm-up."""
-    for system in run.systems:
-        try:
-            check_plan(training_config(run, system), durations)
-        except InputError as error:
-            raise InputError(
-                f"{system.name}: {error}: choose --rows of shorter contexts, more --passes, or --schedule shares"
-            ) from None
-
-
 def with_shared_gpus(run: Run, system: System) -> Run:
     """Return the run with as many GPUs as a batch of a system has sequences to share among them."""
     chunks = system_config(run.sections, system)["chunk_conf"]
@@ -165,13 +140,14 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     for part, tables in sets.items():
         options += data_options(part, tables)
     inputs = [path for tables in sets.values() for path, *_ in tables]
+    config = run.write_config(system.name, corpora.training_config(run, system), f"system {system.name}")
     yield train_step(
         with_shared_gpus(run, system),
         folder,
         "asr_train_long",
         options,
         inputs=[*inputs, pieces / "tokens.txt"],
-        files={"--config": run.write_config(system.name, training_config(run, system), f"system {system.name}")},
+        files={"--config": config},
     )
 
 
@@ -359,7 +335,7 @@ RECIPE = Recipe(
     tables_of=tables_of,
     check=check,
     stages={
-        "data": partial(corpora.data, check=check_plans),
+        "data": corpora.data,
         "tokens": tokens,
         "statistics": statistics,
         "training": training,

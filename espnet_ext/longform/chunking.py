@@ -198,7 +198,7 @@ def with_counts(config: Mapping[str, Any], durations: Mapping[str, float]) -> di
     >>> with_counts(config | {"scheduler_conf": {"warmup_steps": 0.05}}, {f"r{n}": 30.0 for n in range(50)})
     {'chunk_conf': {'batch_seconds': 60, 'passes': 4, 'double_every': 20}, 'scheduler_conf': {'warmup_steps': 5}}
     """
-    chunks = dict(config["chunk_conf"])
+    chunks = dict(config.get("chunk_conf") or {})
     schedule, passes = schedule_of({**chunks, "double_every": 0})
     totals = {"double_every": passes * len(durations)}
     totals["warmup_steps"] = totals["renorm_steps"] = math.ceil(
@@ -232,7 +232,7 @@ def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> Non
     """
     _require_recordings(durations)
     config = {**config, **with_counts(config, durations)}
-    schedule, passes = schedule_of(config["chunk_conf"])
+    schedule, passes = schedule_of(config.get("chunk_conf") or {})
     warmup = (config.get("scheduler_conf") or {}).get("warmup_steps", 0)
     context, longest, seen = schedule.max_seconds, max(durations.values()), passes * len(durations)
     updates = _updates(schedule, passes, durations)

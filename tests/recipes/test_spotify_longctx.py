@@ -349,7 +349,7 @@ def test_recordings_without_word_times_are_aligned_by_a_model(smoke, tmp_path):
     texts = {episode.stem: word for episode in episodes}
     (tmp_path / "text").write_text("".join(f"{key}{20 * f' {text}'}\n" for key, text in texts.items()))
     options = ["--audio", str(tmp_path / "audio"), "--text", str(tmp_path / "text"), *other_corpora(smoke[0])]
-    options += ["--rows", "Rev16 at 10 s", "--nj", "1", "--stop_stage", "1", "--aligner"]
+    options += ["--rows", "Rev16 at 10 s", "--nj", "1", "--stop_stage", "1", "--passes", "8", "--aligner"]
     refused = run(*options, str(smoke[0] / SYSTEM), folder=tmp_path)
     assert refused.returncode == 1 and "== Stage 2" not in refused.stdout
     assert all(key in refused.stderr for key in texts)

@@ -160,11 +160,10 @@ def test_plans_for_a_public_corpus(rows, options, fault, tmp_path, monkeypatch):
     """README.md: TED-LIUM 3 with --passes 20 --schedule shares."""
     given = {"scale": "full", "rows": rows, **dict.fromkeys(("spotify", "earnings22"), str(tmp_path)), **options}
     run = run_of(monkeypatch, tmp_path, **given)
-    recipe = load_script(RECIPE / "recipe.py")
     with pytest.raises(InputError, match=fault) if fault else nullcontext():
-        recipe.check_plans(run, TALKS)
+        corpora.check_plans(run, TALKS)
     if not fault:
-        assert recipe.training_config(run, run.systems[0])["chunk_conf"]["passes"] == 20
+        assert corpora.training_config(run, run.systems[0])["chunk_conf"]["passes"] == 20
 
 
 def test_plans_are_checked_before_alignment(tmp_path, monkeypatch):

@@ -12,11 +12,15 @@ from espnet_ext.corpora.audio import prepare_audio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.recordings import align_recordings
+from espnet_ext.longform.chunking import check_plan
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
 from espnet_ext.recipe.steps import Step, run_steps
 from espnet_ext.sharing.model_files import find_model
+from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.schema import System
 from espnet_ext.work.files import files_below
+from espnet_ext.work.yaml_files import deep_merge
 
 TRAIN, VALID = "train", "dev"
 CONTROL = "control"  # synthetic podcasts in which no name recurs
@@ -54,15 +58,10 @@ def corpus_folder(run: Run, option: str) -> Path:
 
 
 @for_systems
-def data(run: Run, check: Callable[[Run, Mapping[str, float]], None] = lambda run, durations: None) -> None:
-    """Write the data dirs.
-
-    Args:
-        check: refuses recordings, by their durations in seconds, on which the systems cannot be trained.
-    """
+def data(run: Run) -> None:
     check_number(run)
     if run.options["aligner"]:  # before alignment, which takes hours
-        check(run, durations_of(run.corpus))
+        check_plans(run, durations_of(run.corpus))
     if run.synthetic or not all(run.options[name] for name in test_corpora(run)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
     if run.synthetic:
@@ -77,7 +76,7 @@ def data(run: Run, check: Callable[[Run, Mapping[str, float]], None] = lambda ru
         run_steps(own, hold_out_step(run))
     if not run.options[PUBLISHED]:
         durations = read_table(run.datadir / TRAIN / "utt2dur")
-        check(run, {name: float(seconds) for name, seconds in durations.items()})
+        check_plans(run, {name: float(seconds) for name, seconds in durations.items()})
     for corpus in test_corpora(run):
         run_steps(data_step(run, corpus, "test", corpus_folder(run, corpus), corpus, **test_options(run, corpus)))
 
@@ -125,6 +124,27 @@ def check_own_recordings(run: Run) -> None:
     for name in (HELD_OUT, "passes"):
         if (value := run.options[name]) and not re.fullmatch("0*[1-9][0-9]{0,8}", value):
             raise InputError(f"--{name} takes a whole number from 1 on, not '{value}'")
+
+
+def training_config(run: Run, system: System) -> dict[str, Any]:
+    """Return a system's training config, with the passes and the schedule of the options."""
+    config = system_config(run.sections, system)
+    if run.setting("schedule") == "shares":
+        shares = run.sections["shares"].items()  # a config of the user's own may have another encoder
+        known = {key: {name: part[name] for name in part if name in config.get(key, {})} for key, part in shares}
+        config = deep_merge(config, known)
+    return deep_merge(config, {"chunk_conf": {"passes": int(run.options["passes"])}} if run.options["passes"] else {})
+
+
+def check_plans(run: Run, durations: Mapping[str, float]) -> None:
+    """Refuse systems that would never be trained with their whole context, or end within their warm-up."""
+    for system in run.systems:
+        try:
+            check_plan(training_config(run, system), durations)
+        except InputError as error:
+            raise InputError(
+                f"{system.name}: {error}: choose --rows of shorter contexts, more --passes, or --schedule shares"
+            ) from None
 
 
 def durations_of(folder: Path) -> dict[str, float]:
