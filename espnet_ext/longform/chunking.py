@@ -194,9 +194,9 @@ def with_counts(config: Mapping[str, Any], durations: Mapping[str, float]) -> di
     Shares are below 1. ``double_every`` of ``chunk_conf`` may be one of the recordings of all passes; ``warmup_steps``
     of ``scheduler_conf`` and each of ``renorm_steps`` of ``encoder_conf`` one of the updates.
 
-    >>> config = {"chunk_conf": {"batch_seconds": 60, "passes": 4, "double_every": 0.1}}
-    >>> with_counts(config | {"scheduler_conf": {"warmup_steps": 0.05}}, {f"r{n}": 30.0 for n in range(50)})
-    {'chunk_conf': {'batch_seconds': 60, 'passes': 4, 'double_every': 20}, 'scheduler_conf': {'warmup_steps': 5}}
+    >>> config = {"chunk_conf": {"passes": 4, "double_every": 0.1}, "scheduler_conf": {"warmup_steps": 0.05}}
+    >>> with_counts(config, {f"r{number}": 1800.0 for number in range(50)})
+    {'chunk_conf': {'passes': 4, 'double_every': 20}, 'scheduler_conf': {'warmup_steps': 5}}
     """
     chunks = dict(config.get("chunk_conf") or {})
     schedule, passes = schedule_of({**chunks, "double_every": 0})

@@ -130,10 +130,10 @@ PLAN = {"batch_seconds": 60, "max_seconds": 40, "initial_seconds": 5, "double_ev
         (
             {"passes": 1},
             9,
-            "never reach the context of 40 s: they get 20 s long in 20 recordings of 1 pass",
+            "never reach the context of 40 s: they get 10 s long in 20 recordings of 1 pass",
         ),
         ({"double_every": 0.4, "passes": 5}, 9, "never reach the context of 40 s"),
-        ({}, 20, "the 20 updates end within the 20 "),
+        ({}, 21, "the 21 updates end within the 21 "),
     ],
 )
 def test_plans_that_never_reach_their_context_or_end_in_the_warmup(chunks, warmup, fault):
