@@ -85,6 +85,7 @@ class _Track:
                 )
             if gap > _GAP:
                 self._silence(file, round(gap * RATE))
+            assert resampler is not None
             for block in resampler.resample(frame):
                 self._block(file, block)
         self._flush(resampler, file)

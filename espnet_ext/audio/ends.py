@@ -130,7 +130,7 @@ def _last_sample(path: str) -> int:
     try:
         with av.open(path) as container:
             packets = container.demux(container.streams.audio[0])
-            return max((packet.pts + packet.duration for packet in packets if packet.pts is not None), default=0)
+            return max((each.pts + (each.duration or 0) for each in packets if each.pts is not None), default=0)
     except (av.error.FFmpegError, IndexError):
         return 0
 

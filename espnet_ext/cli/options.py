@@ -5,7 +5,7 @@ Each function makes a decorator for a command. ``what`` is the help text where i
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -30,7 +30,7 @@ class Utf8Path(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not is_utf8(value):
             self.fail(f"{printable(value)} is not UTF-8: rename the file or the folder", param, ctx)
-        path = super().convert(value, param, ctx)
+        path = cast(Path, super().convert(value, param, ctx))
         if ctx is not None:
             known = ctx.meta.setdefault("espnet_ext.paths", [])
             refuse_input(path, (other for other, written in known if self.written or written))
