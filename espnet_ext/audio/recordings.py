@@ -8,7 +8,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from math import gcd
 from pathlib import Path
@@ -95,6 +95,16 @@ class RecordingAudio:
         """Return the recording's length."""
         return self._file.frames / self._file.samplerate
 
+    @property
+    def channels(self) -> int:
+        """Return how many channels the file has."""
+        return self._file.channels
+
+    @property
+    def source_rate(self) -> int:
+        """Return the file's own sampling rate, in Hz."""
+        return self._file.samplerate
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -129,10 +139,13 @@ class RecordingAudio:
 
     def measured(self) -> Level:
         """Read the whole file, and return the level of its samples; refuse it if it breaks off anywhere."""
-        size = _BLOCK_SECONDS * self._file.samplerate
-        starts = range(0, self._file.frames, size)
-        parts = (self._frames(start, min(start + size, self._file.frames)) for start in starts)
-        return measure(parts, self._file.samplerate)
+        return measure(self.source_blocks(), self.source_rate)
+
+    def source_blocks(self) -> Iterator[np.ndarray]:
+        """Yield the file's own samples in blocks of half a minute, (T, channels)."""
+        size = _BLOCK_SECONDS * self.source_rate
+        for start in range(0, self._file.frames, size):
+            yield self._frames(start, min(start + size, self._file.frames))
 
     def _frames(self, start: int, end: int) -> np.ndarray:
         try:
@@ -218,10 +231,44 @@ def readable(path: Path) -> Iterator[Path]:
         target = Path(folder) / path.name  # what it holds tells the format
         decode_to_wav(path, target)
         copy_times(path, target)
-        try:
+        with named(path, target):
             yield target
-        except InputError as error:
-            raise InputError(str(error).replace(str(target), str(path))) from error
+
+
+@contextmanager
+def named(path: Path, copy: Path) -> Iterator[None]:
+    """Let errors name a file in place of its copy."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error).replace(str(copy), str(path))) from error
+
+
+def split_channels(path: Path, folder: Path) -> dict[str, Path]:
+    """Write each channel of a file that soundfile reads into a file of its own: ``channel1`` -> file.
+
+    Raises:
+        InputError: the file has one channel, or all have the same samples.
+    """
+    with RecordingAudio(path.stem, path) as audio, ExitStack() as files:
+        channels, rate = audio.channels, audio.source_rate
+        paths = {f"channel{number}": folder / str(number) / path.name for number in range(1, channels + 1)}
+        targets = []
+        for target in paths.values():
+            target.parent.mkdir(parents=True)
+            writer = soundfile.SoundFile(target, "w", rate, 1, subtype="FLOAT", format="RF64")
+            targets.append(files.enter_context(writer))
+        same = True
+        for block in audio.source_blocks():
+            same = same and bool((block == block[:, :1]).all())
+            for channel, target in enumerate(targets):
+                target.write(block[:, channel])
+    if same:
+        what = "one channel" if channels == 1 else f"the same samples in all {channels} channels"
+        raise InputError(f"{path}: has {what}, and channels cannot be told apart: leave out --channels")
+    for target in paths.values():
+        copy_times(path, target)
+    return paths
 
 
 def no_file(path: Path) -> str:

@@ -36,6 +36,11 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 )
 @common.path("--enrolment", "Folder with one folder of audio files per speaker, with their names.", metavar="DIR")
 @click.option(
+    "--channels",
+    type=click.Choice(["separate"]),
+    help="Recognise each channel by itself, as a speaker of its own: for calls.  [default: all channels together]",
+)
+@click.option(
     "--language",
     metavar="CODE",
     help="Language: en, for multilingual Whisper models (default: en); eng, for OWSM-CTC (default: it finds out).",
@@ -71,7 +76,8 @@ def transcribe(
 
     Short files are decoded by the model's beam search, longer ones in moving windows by its CTC. Without --model,
     Whisper tiny.en recognises English. With --speakers, voices are told too: one at a time, as speaker1, speaker2, ...,
-    or, with --enrolment, by name, others being `unknown`. For overlapped speech name a speaker-attributed model.
+    or, with --enrolment, by name, others being `unknown`. For overlapped speech name a speaker-attributed model. With
+    --channels separate, each channel of a call is a speaker.
 
     Reads wav, flac, mp3, ogg, and with the extra `whisper` m4a, mp4 and the like; of a folder, all in and below it.
     A file that cannot be read is named, and the others go on. Lines are in NAME.txt.part until all of a file is done.
@@ -117,6 +123,7 @@ def transcribe(
                 output,
                 wanted,
                 key=key,
+                separate=bool(request.channels),
                 show=_show,
                 failed=_failed,
                 silent=_silent,

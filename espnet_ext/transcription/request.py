@@ -22,6 +22,7 @@ class Request:
         speakers: tell who speaks.
         num_speakers: how many speak, at most.
         enrolment: folder with a folder of audio files for each speaker.
+        channels: ``separate``: recognise each channel by itself, as a speaker of its own; None: all together.
         language: for multilingual models of Whisper (``en``), and OWSM-CTC (``eng``).
         window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
         config: YAML with options of the search.
@@ -35,6 +36,7 @@ class Request:
     speakers: bool | None = None
     num_speakers: int | None = None
     enrolment: Path | None = None
+    channels: str | None = None
     language: str | None = None
     window: float | None = None
     window_overlap: float | None = None
@@ -70,18 +72,22 @@ def loading() -> Iterator[None]:
         raise UnusableModel(*error.args) from error
 
 
-WINDOWS = frozenset({"window", "window_overlap"})
+COMMON = frozenset({"window", "window_overlap", "channels"})
 READ = {  # the options that each kind of engine reads
-    "Whisper": WINDOWS | {"speakers", "num_speakers", "enrolment", "language", "work"},
-    "a recogniser": WINDOWS | {"config"},
-    "OWSM-CTC": WINDOWS | {"language"},
-    "a speaker-attributed model": WINDOWS
+    "Whisper": COMMON | {"speakers", "num_speakers", "enrolment", "language", "work"},
+    "a recogniser": COMMON | {"config"},
+    "OWSM-CTC": COMMON | {"language"},
+    "a speaker-attributed model": COMMON
     | {"speakers", "enrolment", "config", "method", "stitcher", "speaker_model", "work"},
 }
 
 
 def check_options(kind: str, request: Request) -> None:
     """Raise an InputError for a given option that this kind of engine, a key of ``READ``, does not read."""
+    if request.channels and request.given() & {"speakers", "num_speakers", "enrolment"}:
+        raise InputError(
+            "--channels tells speakers by their channels: leave out --speakers, --num-speakers and --enrolment, or it"
+        )
     wrong = min(request.given() - READ[kind], default=None)
     if wrong is not None:
         suits = " or ".join(other for other, options in READ.items() if wrong in options)

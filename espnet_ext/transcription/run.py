@@ -2,10 +2,11 @@
 
 import logging
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from espnet_ext.audio.recordings import opened, readable
+from espnet_ext.audio.recordings import named, opened, readable, split_channels
 from espnet_ext.errors import InputError
 from espnet_ext.pages.transcript import RATE, write_transcript_page
 from espnet_ext.text.words import Segment
@@ -52,6 +53,7 @@ def transcribe_files(
     kinds: Sequence[str],
     *,
     key: str = "",
+    separate: bool = False,
     show: Callable[[Path, Segment, float], None] = lambda path, line, share: None,
     failed: Failed = lambda path, reason: None,
     silent: Callable[[Path], None] = lambda path: None,
@@ -67,6 +69,7 @@ def transcribe_files(
         output: a folder.
         kinds: some of :data:`KINDS`.
         key: what transcripts depend on besides the audio, noted for :func:`espnet_ext.transcription.notes.unfinished`.
+        separate: recognise each channel by itself, as a speaker of its own.
         show: called with each line as it is done, and the share of its file that is done, 0 to 1.
         failed: called with each file that fails, and why.
         silent: called with each file in which no word is heard; its transcripts are empty.
@@ -85,7 +88,7 @@ def transcribe_files(
         lines: list[Segment] = []
         try:
             with readable(recording.path) as audio:  # converted once, if at all
-                _recognise(engine, recording.path, audio, lines, partial, show)
+                _recognise(engine, recording.path, audio, lines, partial, show, separate)
                 note.begin(targets.values())
                 for kind, target in targets.items():
                     _write(target, recording, audio, lines, kind)
@@ -111,15 +114,25 @@ def _recognise(
     lines: list[Segment],
     partial: Path,
     show: Callable[[Path, Segment, float], None],
+    separate: bool,
 ) -> None:
     """Add the lines of a recording to ``lines`` and to the file ``partial``, each as it is done."""
     seconds = seconds_of(audio)
-    for line in engine(audio):
+    for line in _lines_by_channel(engine, audio) if separate else engine(audio):
         partial.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("a" if lines else "w", encoding="utf-8") as file:
             file.write(f"{show_line(line)}\n")
         lines.append(line)
         show(path, line, min(1.0, line.end / seconds))
+    lines.sort(key=lambda line: line.start)
+
+
+def _lines_by_channel(engine: Engine, audio: Path) -> Iterator[Segment]:
+    """Yield the lines of each channel, one after the other, with the channel as speaker."""
+    with tempfile.TemporaryDirectory() as folder:
+        for speaker, channel in split_channels(audio, Path(folder)).items():
+            with named(audio, channel):
+                yield from (replace(line, speaker=speaker) for line in engine(channel))
 
 
 def _first_line(error: Exception) -> str:

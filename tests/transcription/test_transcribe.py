@@ -9,6 +9,7 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import soundfile
 import torch
@@ -283,6 +284,28 @@ def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsy
         find_recordings([tmp_path / "none"], lambda path, reason: None)
 
 
+def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
+    """Lines in the order of their starts; channels that are the same, or one alone, are refused."""
+    samples, rate = soundfile.read(audio)
+    call_, mono, same = tmp_path / "call.wav", audio, tmp_path / "same.wav"
+    soundfile.write(call_, np.stack((samples, samples[::-1]), axis=1), rate)
+    soundfile.write(same, np.stack((samples, samples), axis=1), rate)
+
+    def engine(path):
+        with opened(path, rate) as channel:
+            first = channel.read(0, 1)[0]
+        number = int(abs(first - samples[0]) > 1e-4)
+        yield Segment.of((Word("ab"[number], 0.5 - number / 10, 0.9),))
+
+    faults = []
+    failures = transcribe_files(
+        engine, named(mono, call_, same), tmp_path, ["txt"], separate=True,
+        failed=lambda path, reason: faults.append(reason),
+    )  # fmt: skip
+    assert (tmp_path / "call.txt").read_text() == "channel2: b\nchannel1: a\n"
+    assert failures == 2 and [line.split(": ")[0] for line in faults] == [str(mono), str(same)]
+
+
 def test_a_folder_that_cannot_be_read_and_a_pipe_are_named(audio, tmp_path, monkeypatch):
     closed, talks = tmp_path / "talks" / "closed", tmp_path / "talks"
     closed.mkdir(parents=True)
@@ -354,6 +377,7 @@ def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(bad
         ("AUDIO --enrolment FOLDER", "people: "),
         ("AUDIO --language de", "--language de"),
         ("AUDIO --stitcher s", "--stitcher .* this is Whisper"),
+        ("AUDIO --channels separate --speakers", "--channels"),
         ("AUDIO --output AUDIO", "--output .*my talk.flac"),
         ("AUDIO --output /proc/out", "--output /proc/out"),
         ("AUDIO --model MODEL --window 1 --work there", "--work .* this is a recogniser"),
