@@ -2,15 +2,17 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.errors import InputError
-from espnet_ext.recipe import asr
+from espnet_ext.nbest.oracle import oracle_lines, report_lists, write_choice
+from espnet_ext.nbest.sources import convert_part, lists_in
+from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
+from espnet_ext.recipe.librispeech import dev_sets, lm_text, test_sets
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
@@ -21,11 +23,7 @@ from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.once import stamps
-from espnet_ext.work.settings import checked
-from espnet_ext.work.yaml_files import read_yaml
 
-TEST_SETS = ("test-clean", "test-other")
-DEV_SETS = ("dev-clean", "dev-other")
 ESPNET = "espnet"  # a value of --first_pass
 # Sections of a family's training on the LM text, and those of systems that are trained on transcripts; all others are
 # trained on lists.
@@ -36,24 +34,9 @@ MODELS = ("whisper", "gpt2", "bert")  # options: folders, or names on the hub
 HERE = Path(__file__).parent
 
 
-def all_train_parts(run: Run) -> list[str]:
-    """The parts that are trained on; an ESPnet model of the first pass learns from the first of them."""
-    return asr.without_other(run, run.sections["settings"]["train_parts"])
-
-
-def dev_sets(run: Run) -> list[str]:
-    """The parts on which weights are tuned."""
-    return asr.without_other(run, DEV_SETS)
-
-
-def test_sets(run: Run) -> list[str]:
-    """The parts that are rescored."""
-    return asr.without_other(run, TEST_SETS)
-
-
 def train_parts(run: Run) -> list[str]:
     """The parts that language models are trained on: not the one that an ESPnet model of the first pass has learnt."""
-    parts = all_train_parts(run)
+    parts = librispeech.train_parts(run)
     return parts[1:] if run.options["first_pass"] == ESPNET else parts
 
 
@@ -72,19 +55,8 @@ def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
     return tuple(run.datadir / part / "text" for part in parts)
 
 
-def corpus_parts(run: Run) -> list[str]:
-    """The parts of LibriSpeech that are used."""
-    return [*all_train_parts(run), *dev_sets(run), *test_sets(run)]
-
-
 def data(run: Run) -> None:
-    if run.synthetic:
-        size = f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}"
-        run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
-    parts = corpus_parts(run)
-    folders = [run.corpus / part for part in parts]
-    names = {part: part for part in parts}
-    run_steps(asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts))
+    librispeech.prepare(run, f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}")
 
 
 def first_pass(run: Run) -> None:
@@ -106,23 +78,12 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
         yield Step(
             name=f"lists of {part}",
             log=run.expdir / "lists" / "log" / f"{part}.log",
-            function=convert,
+            function=convert_part,
             arguments={"source": source, "reference": reference, "output": output},
             depends=stamps(source) if source.is_dir() else None,
             inputs=[reference],
             outputs=[output],
         )
-
-
-def lists_in(folder: Path, part: str) -> Path | None:
-    """Where a folder holds the lists of a part, if it does; ESPnet's recipes write ``test_clean`` for test-clean."""
-    names = [f"{name}{end}" for name in (part, part.replace("-", "_")) for end in ("", ".jsonl", ".jsonl.gz")]
-    return next((folder / name for name in names if (folder / name).exists()), None)
-
-
-def lm_text(run: Run) -> Path:
-    """The text to which language models are adapted: the user's, or the one in the corpus."""
-    return run.path("lm_text") or run.corpus / LM_TEXT
 
 
 def check(run: Run) -> None:
@@ -141,22 +102,10 @@ def check(run: Run) -> None:
         require_lm_text(lm_text(run))
 
 
-def convert(source: Path, reference: Path, output: Path) -> None:
-    """Hypotheses and references go through the rules by which error rates are counted at the end."""
-    from espnet_ext.nbest.sources import convert_lists, warnings_of
-    from espnet_ext.scoring.normalise import normaliser_called
-
-    rules, _ = normaliser_called("librispeech")
-    lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
-    for warning in warnings_of(lists, source):
-        print(warning)
-    print(f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} hypotheses -> {output}")
-
-
 def recognise(run: Run) -> Iterator[Step]:
     """Train an ESPnet model on the first training part, and decode all other parts."""
     settings, folder = run.sections["settings"], run.expdir / "asr"
-    part, size, average = all_train_parts(run)[0], settings["asr_vocab_size"], settings["asr_average"]
+    part, size, average = librispeech.train_parts(run)[0], settings["asr_vocab_size"], settings["asr_average"]
     tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
     yield asr.combine_step(run, "dev", dev_sets(run))
     yield asr.tokens_step(run, part, tokens, "bpe", size)
@@ -170,16 +119,18 @@ def recognise(run: Run) -> Iterator[Step]:
 
 def whisper_step(run: Run) -> Step:
     """Whisper's N-best lists of all parts."""
+    from espnet_ext.whisper.lists import write_lists
+
     model = {"model": run.options["whisper"]} if run.options["whisper"] else {}
     parts = list_parts(run)
     outputs = lists_of(run, parts)
     return Step(
         name="Whisper",
         log=run.expdir / "lists" / "log" / "first_pass.log",
-        function=decode_parts,
+        function=write_lists,
         arguments={
             "config": run.section_config("first_pass", model, name="whisper"),
-            "data": [str(run.datadir / part) for part in parts],
+            "data": [run.datadir / part for part in parts],
             "outputs": outputs,
         },
         free=free_of(run, ngpu=run.gpu),
@@ -189,34 +140,12 @@ def whisper_step(run: Run) -> Step:
     )
 
 
-def decode_parts(
-    config: Path,
-    data: Sequence[str],
-    outputs: Sequence[Path],
-    nj: int,
-    parallel: Path | None,
-    ngpu: int,
-) -> None:
-    """Make the lists of each data dir, with logs in a folder named after its file of lists."""
-    from espnet_ext.text.nbest import write_nbest
-    from espnet_ext.whisper.lists import FirstPass, make_lists
-
-    first_pass = checked(FirstPass, read_yaml(config), str(config))
-    jobs = [(Path(folder), output.with_suffix("")) for folder, output in zip(data, outputs, strict=True)]
-    made = make_lists(jobs, first_pass, "cuda" if ngpu else "cpu", nj=nj, parallel=parallel)
-    for lists, output in zip(made, outputs, strict=True):
-        write_nbest(output, lists)
-        short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
-        print(f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} -> {output}")
-
-
 def statistics(run: Run) -> None:
     run_jobs([report_steps(run)])
 
 
 def report_steps(run: Run) -> Iterator[Step]:
     """The error rates of the best and the oracle hypotheses of the lists of each part."""
-    from espnet_ext.nbest.oracle import oracle_lines, report_lists
     from espnet_ext.work.files import parse_json
 
     for part, lists in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
@@ -348,8 +277,8 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
         yield Step(
             name=f"{system.name} of {part}",
             log=output / "log" / "choose.log",
-            function=choose,
-            arguments={"lists": lists, "depth": depth, "output": output / "text"},
+            function=write_choice,
+            arguments={"output": output / "text", "lists": lists, "depth": depth},
             inputs=[lists],
             outputs=[output / "text"],
         )
@@ -368,14 +297,6 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         outputs=[job.output / "text"],
         preload=["espnet_ext.rescore.models.scorers"],
     )
-
-
-def choose(lists: Path, depth: int | None, output: Path) -> None:
-    """Write the oracle's hypotheses among the first ``depth`` of each list."""
-    from espnet_ext.nbest.oracle import write_choice
-    from espnet_ext.text.nbest import read_nbest
-
-    write_choice(output, read_nbest(lists), depth)
 
 
 def scoring(run: Run) -> None:

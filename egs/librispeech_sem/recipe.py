@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.language_model import require_lm_text, train_language_model, uses_language_model
+from espnet_ext.recipe.librispeech import dev_sets, lm_text, prepare, test_sets, train_parts
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -18,29 +18,6 @@ from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.settings import checked
 
-TEST_SETS = ("test-clean", "test-other")
-DEV_SETS = ("dev-clean", "dev-other")
-
-
-def train_parts(run: Run) -> list[str]:
-    """Return the parts that systems are trained on."""
-    return asr.without_other(run, run.sections["settings"]["train_parts"])
-
-
-def dev_sets(run: Run) -> list[str]:
-    """Return the parts on which trainings are watched."""
-    return asr.without_other(run, DEV_SETS)
-
-
-def test_sets(run: Run) -> list[str]:
-    """Return the parts that are decoded."""
-    return asr.without_other(run, TEST_SETS)
-
-
-def lm_text(run: Run) -> Path:
-    """Return the text of the language model: the user's, or the one in the corpus."""
-    return run.path("lm_text") or run.corpus / LM_TEXT
-
 
 def check(run: Run) -> None:
     """Refuse rows whose decoding needs a language model for which there is no text."""
@@ -48,20 +25,9 @@ def check(run: Run) -> None:
         require_lm_text(lm_text(run))
 
 
-def parts(run: Run) -> list[str]:
-    """Return the parts of LibriSpeech that are used."""
-    return [*train_parts(run), *dev_sets(run), *test_sets(run)]
-
-
 def data(run: Run) -> None:
-    if run.synthetic:
-        run_steps(asr.synthetic_corpus(run, "librispeech"))
-    folders, names = [run.corpus / part for part in parts(run)], {part: part for part in parts(run)}
-    run_steps(
-        asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts(run)),
-        asr.combine_step(run, "train", train_parts(run)),
-        asr.combine_step(run, "dev", dev_sets(run)),
-    )
+    prepare(run)
+    run_steps(asr.combine_step(run, "train", train_parts(run)), asr.combine_step(run, "dev", dev_sets(run)))
 
 
 def tokens(run: Run) -> None:

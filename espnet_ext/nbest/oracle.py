@@ -66,6 +66,6 @@ def report_lists(path: Path, report: Path) -> None:
     print("\n".join(oracle_lines(found)))
 
 
-def write_choice(path: str | Path, lists: Sequence[NBest], depth: int | None = None) -> None:
+def write_choice(output: Path, lists: Path, depth: int | None = None) -> None:
     """Write the oracle's choice among the first ``depth`` hypotheses of each list (1: the best) as Kaldi ``text``."""
-    write_table(path, {nbest.utt_id: oracle(nbest, depth).text for nbest in lists})
+    write_table(output, {nbest.utt_id: oracle(nbest, depth).text for nbest in read_nbest(lists)})

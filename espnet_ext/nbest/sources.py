@@ -8,6 +8,7 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
+from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.scoring.score import MUCH_WRITING, SPELT_OTHERWISE, score_texts, spelt_otherwise
 from espnet_ext.text.nbest import NBest, distinct, one_line, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.text.transcripts import read_transcripts
@@ -128,6 +129,21 @@ def convert_lists(
         lists = [distinct(nbest) for nbest in lists]
     write_nbest(output, lists)
     return lists
+
+
+def convert_part(source: Path, output: Path, reference: Path) -> None:
+    """Convert the lists of a part of LibriSpeech, normalised as error rates are counted, and print what is odd."""
+    rules, _ = normaliser_called(LIBRISPEECH)
+    lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
+    for warning in warnings_of(lists, source):
+        print(warning)
+    print(f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} hypotheses -> {output}")
+
+
+def lists_in(folder: Path, part: str) -> Path | None:
+    """Return where a folder has the lists of a part; ESPnet's recipes write ``test_clean`` for test-clean."""
+    names = [f"{name}{end}" for name in (part, part.replace("-", "_")) for end in ("", ".jsonl", ".jsonl.gz")]
+    return next((folder / name for name in names if (folder / name).exists()), None)
 
 
 def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:

@@ -76,11 +76,6 @@ def data_step(
     )
 
 
-def without_other(run: Run, parts: Sequence[str]) -> list[str]:
-    """Return parts of LibriSpeech; with ``--clean_only true`` without those whose speech is called "other"."""
-    return [part for part in parts if run.options["clean_only"] != "true" or "other" not in part.split("-")]
-
-
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
     """Combine data dirs of ``run.datadir`` into one. The name of the source is appended to its ids."""
     folders = [str(run.datadir / source) for source in sources]

@@ -11,23 +11,36 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import batched
+from itertools import batched, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from espnet_ext.errors import InputError
 from espnet_ext.recipe.steps import Step, run_jobs, show
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Run
 
+NO_GPU = ("", "-1", "NoDevFiles")  # the last one is Slurm's
 Lane = tuple[str, ...]  # the GPUs that one chain of steps sees
 Make = Callable[["Run", int], Iterable[Step]]  # makes a chain from a run and the number of processes it may use
 
 
 def gpu_names(count: int, visible: str | None) -> Lane:
-    """Return the names of the first ``count`` GPUs, of those in ``CUDA_VISIBLE_DEVICES`` if that is set."""
-    names = [name.strip() for name in visible.split(",")] if visible is not None else []
-    return tuple(name for name in names if name)[:count] or tuple(map(str, range(count)))
+    """Return the names of the first ``count`` GPUs, of those in ``CUDA_VISIBLE_DEVICES`` if that is set.
+
+    Raises:
+        InputError: it has fewer. As CUDA does, this takes none from the first that is no GPU on.
+    """
+    if visible is None:
+        return tuple(map(str, range(count)))
+    names = tuple(takewhile(lambda name: name not in NO_GPU, map(str.strip, visible.split(","))))
+    if len(names) < count:
+        raise InputError(
+            f"--ngpu {count}: CUDA_VISIBLE_DEVICES is '{visible}', which has {len(names)}: give --ngpu {len(names)}, "
+            "or ask the batch system for more"
+        )
+    return names[:count]
 
 
 def visible_gpus(run: "Run") -> Lane:

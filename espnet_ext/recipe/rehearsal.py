@@ -90,7 +90,7 @@ def rehearse(run: Run) -> None:
     shutil.rmtree(top, ignore_errors=True)
     whole, small = folders_of(run, top)
     began = time.monotonic()
-    with GpuMemory(visible_gpus(run) if run.ngpu else ()) as memory:
+    with GpuMemory(visible_gpus(run) if run.ngpu and not run.launch else ()) as memory:
         first = Notes(memory)
         start(whole, [DATA], first)
         checked = time.monotonic()

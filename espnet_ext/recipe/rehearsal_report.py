@@ -243,7 +243,7 @@ def job_lines(jobs: Sequence[Job], run: Run, checked: float, rehearsed: float) -
     hours = {seedless(job.name): job.hours for job in jobs if job.trains and job.hours is not None}
     names = [f"{system.name}/seed{seed}" for system in run.systems for seed in run.seeds_of(system)]
     of_seed = {name: hours[seedless(name)] for name in names if seedless(name) in hours}
-    if of_seed and run.ngpu:
+    if of_seed and run.ngpu and not (run.launch or run.train_options):  # which train one by one
         gpus = visible_gpus(run)
         most = run.sections["settings"].get("training_gpus") or len(gpus)
         planned = rounds(sorted(of_seed, key=lambda name: -of_seed[name]), gpus, most)

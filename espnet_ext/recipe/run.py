@@ -12,7 +12,7 @@ from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.gpus import Make, run_side_by_side
+from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
 from espnet_ext.recipe.options import checked_options, listed
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, show
@@ -335,7 +335,8 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         if options["rows"]:  # those that are printed, too
             options["rows"] = ",".join(rows)
     selected = select(tables, tables_wanted, rows)
-    tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
+    clean = "clean" if options.get("clean_only") == "true" else ""  # other data
+    tag = "-".join(part for part in (options["scale"], recipe.variant(options), clean) if part)
     corpus = options[recipe.corpus_given(options)]
     if corpus:
         tag += f"-{Path(corpus).name}"
@@ -358,6 +359,8 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     for name in recipe.all_paths:
         if options[name] and not os.path.exists(options[name]):
             raise InputError(f"--{name} {options[name]}: no such file or folder")
+    if run.ngpu and not run.launch:
+        visible_gpus(run)
     recipe.check(run)
     return run
 

@@ -26,8 +26,9 @@ from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.whisper.model import BUNDLED, RATE, TRAINED_WINDOW, converted, gpus, load_once, token_limit
 from espnet_ext.work import shards as work
-from espnet_ext.work.settings import Count, StrictMapping
+from espnet_ext.work.settings import Count, StrictMapping, checked
 from espnet_ext.work.shards import Shard
+from espnet_ext.work.yaml_files import read_yaml
 
 # Small enough that progress shows and a lost worker costs little; the model stays loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
@@ -111,6 +112,19 @@ def make_lists(
         lists = [nbest for shard in shards for nbest in read_nbest(Path(shard.folder) / LISTS)]
         merged.append(sorted(lists, key=lambda nbest: nbest.utt_id))
     return merged
+
+
+def write_lists(
+    config: Path, data: Sequence[Path], outputs: Sequence[Path], nj: int, parallel: Path | None, ngpu: int
+) -> None:
+    """Write the lists of each data dir to a file, beside a folder of that name with logs; the config is YAML."""
+    first_pass = checked(FirstPass, read_yaml(config), str(config))
+    jobs = [(folder, output.with_suffix("")) for folder, output in zip(data, outputs, strict=True)]
+    made = make_lists(jobs, first_pass, "cuda" if ngpu else "cpu", nj=nj, parallel=parallel)
+    for lists, output in zip(made, outputs, strict=True):
+        write_nbest(output, lists)
+        short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
+        print(f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} -> {output}")
 
 
 def plan(data: Path, output: Path, first_pass: FirstPass, device: str, nj: int) -> list[ListShard]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from espnet_ext.errors import InputError
 from espnet_ext.recipe.gpus import gpu_names, hours_file, rounds, run_side_by_side
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
@@ -15,10 +16,16 @@ FULL = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "conf" / "full.ya
 
 
 @pytest.mark.parametrize(
-    ("visible", "names"), [(None, ("0", "1")), ("5,7, 9", ("5", "7")), ("GPU-3f", ("GPU-3f",)), ("", ("0", "1"))]
+    ("visible", "names"), [(None, ("0", "1")), ("5,7, 9", ("5", "7")), ("GPU-3f,MIG-1", ("GPU-3f", "MIG-1"))]
 )
 def test_gpus_are_those_that_the_run_may_see(visible, names):
     assert gpu_names(2, visible) == names
+
+
+@pytest.mark.parametrize("visible", ["", "5", "-1", "NoDevFiles", "5,,7", "5,-1,7"])
+def test_fewer_visible_gpus_than_asked_for_are_refused(visible):
+    with pytest.raises(InputError, match="--ngpu 2: CUDA_VISIBLE_DEVICES"):
+        gpu_names(2, visible)
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 4, 8])

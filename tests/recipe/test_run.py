@@ -31,7 +31,7 @@ def fail(run):
 RECIPE = Recipe(
     corpus="librispeech",
     trained={"asr_config": Trained()},
-    options={"lm_text": "", "kind": "", "music": "", "bert": ""},
+    options={"lm_text": "", "kind": "", "music": "", "bert": "", "clean_only": "false"},
     paths=("lm_text", "music"),
     models=("bert",),
     choices={"kind": ("b", "c")},
@@ -65,7 +65,7 @@ def toy(tmp_path, monkeypatch) -> Path:
     for name in ("path.sh", "cmd.sh"):
         shutil.copy(ROOT / "egs" / "librispeech_sem" / name, folder)
     options = "".join(f"{name}={value} # what {name} is\n" for name, value in COMMON.items())
-    own = "librispeech= # the corpus\nlm_text= # a text\nkind= # of recipe\nmusic=\nbert=\n"
+    own = "librispeech= # the corpus\nlm_text= # a text\nkind= # of recipe\nmusic=\nbert=\nclean_only=false\n"
     own += "stage=1\nstop_stage=9 # last\n"
     own += "asr_config= # a config\nname=mine # of its row\n"
     sources = "".join(f'. "$(dirname "$0")/{name}"\n' for name in ("path.sh", "cmd.sh", "../../utils/parse_options.sh"))
@@ -102,6 +102,7 @@ def run(toy: Path, *options: str, folder: Path | None = None) -> subprocess.Comp
     [
         ({}, "mini"),
         ({"kind": "b", "librispeech": "digits"}, "mini-b-digits"),
+        ({"clean_only": "true", "librispeech": "digits"}, "mini-clean-digits"),
         ({"scale": "full", "librispeech": "LibriSpeech", "music": "musan"}, "full-LibriSpeech"),
     ],
 )

@@ -15,6 +15,7 @@ from espnet_ext.multitalker.mixtures import cut_mixtures, make_mixtures, write_c
 from espnet_ext.multitalker.profiles import enrol
 from espnet_ext.multitalker.speed_perturbation import perturb_speed
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.librispeech import without_other
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.text.windows import Windowing
@@ -66,7 +67,7 @@ def parts(run: Run) -> list[str]:
 
 def train_parts(run: Run) -> list[str]:
     """The parts of LibriSpeech that training mixtures are made of."""
-    return asr.without_other(run, settings(run)["train_parts"])
+    return without_other(run, settings(run)["train_parts"])
 
 
 def train_sources(run: Run) -> list[str]:

@@ -1,0 +1,43 @@
+"""The parts of LibriSpeech that a recipe uses, for recipes that train and test on it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_ext.corpora.librispeech import LM_TEXT
+from espnet_ext.recipe import asr
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.steps import run_steps
+
+
+def without_other(run: Run, parts: Sequence[str]) -> list[str]:
+    """Return parts; with ``--clean_only true`` without those whose speech is called "other"."""
+    return [part for part in parts if run.options["clean_only"] != "true" or "other" not in part.split("-")]
+
+
+def train_parts(run: Run) -> list[str]:
+    """Return the parts that systems are trained on (a setting of the scale)."""
+    return without_other(run, run.sections["settings"]["train_parts"])
+
+
+def dev_sets(run: Run) -> list[str]:
+    """Return the parts on which trainings are watched and weights are tuned."""
+    return without_other(run, ("dev-clean", "dev-other"))
+
+
+def test_sets(run: Run) -> list[str]:
+    """Return the parts on which systems are compared."""
+    return without_other(run, ("test-clean", "test-other"))
+
+
+def lm_text(run: Run) -> Path:
+    """Return the text of language models: the user's, or the one in the corpus."""
+    return run.path("lm_text") or run.corpus / LM_TEXT
+
+
+def prepare(run: Run, size: str = "") -> None:
+    """Check all these parts and write their data dirs; a synthetic corpus of this size is made first."""
+    if run.synthetic:
+        run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
+    parts = [*train_parts(run), *dev_sets(run), *test_sets(run)]
+    folders, names = [run.corpus / part for part in parts], {part: part for part in parts}
+    run_steps(asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts))
