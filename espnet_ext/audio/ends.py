@@ -3,25 +3,27 @@
 Readers take what they find: libsndfile and FFmpeg read half a file, or the first of two, and say nothing.
 """
 
-import mmap
 import os
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import soundfile
 
 MOST_FRAMES = 1 << 60  # a file of more is one of unknown length
 MP3_SLACK = 2 * 1152  # samples, two frames, by which an MP3 file without Xing's header may be shorter than its frames
+_SMALL = 1024  # bytes; tags and line ends after the audio are no more than this
 _UNKNOWN = 0x7FFF0000  # bytes; a header that was written to a pipe promises 2 or 4 GiB
 _UNFINISHED = 36  # bytes; as much as a header of WAV alone, which was never finished
 _OGG_MARK = b"OggS\0"  # each page begins with it
 _OGG_HEADER = 27  # bytes, the last of which says how many sizes follow; their sum is what the page holds
 _OGG_PAGE = _OGG_HEADER + 255 + 255 * 255  # bytes of the largest page
 _SPHERE_HEADER = 1024  # bytes, the usual length
+_MP3_FRAME = 1441  # bytes of the largest
 _HEAD = 1 << 16  # bytes in which containers say their size
+_BLOCK = 1 << 24  # bytes that are searched at once
+_LONGEST_START = 128  # bytes, more than any of _FORMATS
 _ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")  # 24 bytes after it, the size of the file
 # In libsndfile's log: what a header promises, and what there is.
 _PROMISED = re.compile(r"^ *(?:data|SSND|Data Size|Riff size|riff)\s*: (\d+) \(should be (\d+)\)", re.MULTILINE)
@@ -59,12 +61,22 @@ def second_file(path: str | Path) -> tuple[int, bool] | None:
 
     Files that were put together by ``cat`` are such.
     """
-    with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with Path(path).open("rb") as file:
+        head = file.read(_HEAD)  # tags may stand before it
         for form in _FORMATS:
-            found = form.begins.search(content, 0, _HEAD)  # tags may stand before it
-            if found:
-                second = next(islice(form.begins.finditer(content, found.start()), 1, None), None)
-                return (second.start(), form.joins) if second else None
+            if found := form.begins.search(head):
+                second = _next(file, form.begins, found.end())
+                return None if second is None else (second, form.joins)
+    return None
+
+
+def _next(file: BinaryIO, begins: re.Pattern[bytes], start: int) -> int | None:
+    """Return the byte from ``start`` on at which a pattern is found; memory does not depend on the file's size."""
+    content, end = b"", file.seek(start)
+    while block := file.read(_BLOCK):
+        content, end = content[-_LONGEST_START:] + block, end + len(block)
+        if found := begins.search(content):
+            return end - len(content) + found.start()
     return None
 
 
@@ -87,7 +99,7 @@ def reads_all(path: str | Path) -> bool:
                 return False
             if file.frames > 1:
                 file.seek(file.frames - 1)
-            return not second_file(path) and not (file.format == "FLAC" and goes_on(file))
+            return not (second_file(path) or is_estimated(file) or (file.format == "FLAC" and goes_on(file)))
     except (soundfile.SoundFileError, OSError):
         return False
 
@@ -109,30 +121,47 @@ def is_cut(file: soundfile.SoundFile) -> bool:
     return lengths is not None and int(lengths[2]) < int(lengths[1]) and not _UNKNOWN <= int(lengths[1]) < 1 << 32
 
 
+def is_estimated(file: soundfile.SoundFile) -> bool:
+    """Return whether the length of an open file is a guess by its first frame: MP3 without Xing's or VBRI's header."""
+    if file.format != "MP3":
+        return False
+    with Path(file.name).open("rb") as content:
+        while (head := content.read(_HEAD))[:3] == b"ID3":
+            size = 0
+            for byte in head[6:10]:
+                size = size << 7 | byte
+            content.seek(size + 10 - len(head), os.SEEK_CUR)
+    return re.search(rb"Xing|Info|VBRI", head[:_MP3_FRAME]) is None
+
+
 def goes_on(file: soundfile.SoundFile) -> str:
-    """Return what follows the end that the header of an open WAV or FLAC file says, in words; nothing if nothing does.
+    """Return what follows the end that soundfile finds in an open file, in words; nothing if nothing does.
 
     Recorders that are killed leave such files.
     """
     if file.format in ("WAV", "WAVEX") and (more := _MORE.search(file.extra_info)):
-        return f"{Path(file.name).stat().st_size - int(more[1]):,} bytes from byte {int(more[1]):,} on"
-    if file.format == "FLAC" and (end := _last_sample(file.name)) > file.frames:
-        return f"{(end - file.frames) / file.samplerate:.1f} s"
+        size = Path(file.name).stat().st_size - int(more[1])
+        return f"{size:,} bytes from byte {int(more[1]):,} on" if size > _SMALL else ""
+    if file.format == "FLAC" or is_estimated(file):
+        seconds = _end(file.name) - file.frames / file.samplerate
+        slack = MP3_SLACK if file.format == "MP3" else 0
+        return f"{seconds:.1f} s" if seconds * file.samplerate > slack + 0.5 else ""
     return ""
 
 
-def _last_sample(path: str) -> int:
-    """Return where the last packet of a file ends, 0 if PyAV is not installed or cannot read it."""
+def _end(path: str) -> float:
+    """Return where the last packet of a file ends, in seconds, 0 if PyAV is not installed or cannot read it."""
     try:
         import av
     except ModuleNotFoundError:
-        return 0
+        return 0.0
     try:
         with av.open(path) as container:
             packets = container.demux(container.streams.audio[0])
-            return max((each.pts + (each.duration or 0) for each in packets if each.pts is not None), default=0)
+            ends = ((each.pts + (each.duration or 0)) * each.time_base for each in packets if each.pts is not None)
+            return float(max(ends, default=0.0))
     except (av.error.FFmpegError, IndexError):
-        return 0
+        return 0.0
 
 
 def _promised_bytes(path: str | Path) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
-from espnet_ext.audio.ends import MOST_FRAMES, MP3_SLACK, goes_on, is_cut, second_file
+from espnet_ext.audio.ends import MOST_FRAMES, MP3_SLACK, goes_on, is_cut, is_estimated, second_file
 
 # Decoding a thousand hours takes an hour, so of this many files and more only the headers are read by default.
 FULL_CHECK_FILES = 10_000
@@ -147,7 +147,7 @@ def _fault(file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool
         frames += len(block)
         if not np.isfinite(block).all():
             return "NaN or infinite samples in the audio of"
-    if decode and file.frames - frames > (MP3_SLACK if file.format == "MP3" else 0):
+    if decode and file.frames - frames > (MP3_SLACK if file.format == "MP3" else 0) and not is_estimated(file):
         return "the audio breaks off before its end, of"
     if decode and (second_file(file.name) or goes_on(file)):
         return "more audio follows the end that ESPnet (soundfile) finds, in the audio of"

@@ -80,7 +80,7 @@ class RecordingAudio:
                 f"{path}: recording {name}: the audio breaks off after {self.seconds:.1f} s, before the end that its "
                 "headers promise: replace the file, or drop the recording"
             )
-        if more := goes_on(self._file) if self._file.format != "FLAC" else "":
+        if more := goes_on(self._file) if self._file.format in ("WAV", "WAVEX") else "":
             raise InputError(
                 f"{path}: recording {name}: the audio goes on after {self.seconds:.1f} s, where its headers end it: "
                 f"{more}: correct its headers, or replace the file"

@@ -18,7 +18,7 @@ from espnet_ext.text.words import SPEAKER, Segment, Word, lines_of
 from espnet_ext.whisper.model import RATE, TRAINED_WINDOW, inside
 
 WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
-PART = 600  # seconds that are recognised at once, so that memory does not depend on the recording's length
+PART = 300  # seconds that are recognised at once: their features take 240 MB, however long the recording is
 
 
 def transcribe(network: Any, path: Path, language: str) -> Iterator[Segment]:

@@ -106,6 +106,10 @@ def size_of_data(count: int) -> Callable[[bytes], bytes]:
     return lambda content: put(content.index(b"data") + 4, count.to_bytes(4, "little"))(content)
 
 
+def without_first_frame(content: bytes) -> bytes:
+    return content[content.index(content[:2], 2) :]
+
+
 def frames_of_flac(count: int) -> Callable[[bytes], bytes]:
     return lambda content: content[:21] + bytes([content[21] & 0xF0]) + count.to_bytes(4, "big") + content[26:]
 
@@ -159,6 +163,7 @@ def headers() -> list[Case]:
     """Return files whose headers are wrong, unfinished or of unknown length, or that hold other bytes."""
     wav, flac, mp3, ogg = (writer(name) for name in ("wav16.wav", "flac.flac", "mp3.mp3", "vorbis.ogg"))
     stereo = by_soundfile(np.stack((tones(), tones()), axis=1))
+    variable = by_soundfile(np.append(tones()[:-RATE], np.zeros(RATE)), bitrate_mode="VARIABLE", compression_level=0.1)
     table = [
         ("riff_0.wav", changed(wav, put(4, bytes(4))), SECONDS),
         ("riff_36.wav", changed(wav, lambda content: size_of_data(0)(put(4, b"\x24\0\0\0")(content))), SECONDS),
@@ -174,6 +179,9 @@ def headers() -> list[Case]:
         ("too_long.flac", changed(flac, frames_of_flac(10 * RATE)), "breaks off"),
         ("too_short.flac", changed(flac, frames_of_flac(2 * RATE)), SECONDS),
         ("unknown.au", changed(writer("au.au"), put(8, b"\xff" * 4)), SECONDS),
+        ("tag_after.wav", changed(wav, lambda content: content + b"TAG" + bytes(125)), SECONDS),
+        ("line_end_after.wav", changed(wav, lambda content: content + b"\r\n" * 6), SECONDS),
+        ("variable_no_xing.mp3", changed(variable, without_first_frame), (*SECONDS[:-1], SILENCE)),
         ("no_xing.mp3", by_av("mp3", "libmp3lame", write_xing="0"), SECONDS),
         ("id3v1.mp3", changed(mp3, lambda content: content + b"TAG" + bytes(125)), SECONDS),
         ("id3v2.mp3", changed(mp3, lambda content: b"ID3\x04\0\0\0\0\x02\0" + bytes(256) + content), SECONDS),
@@ -242,6 +250,7 @@ def levels() -> list[Case]:
         ("quiet.m4a", by_av("ipod", "aac", samples=tones(rate=48000) / 300), SECONDS, "level"),
         ("quiet_float.wav", by_soundfile(one / 1000, **flat), SECONDS, "level"),
         *((f"offset.{end}", by_soundfile(one + 0.4), SECONDS, "offset") for end in ("wav", "flac", "mp3")),
+        ("offset_small.wav", by_soundfile(one + 0.06), SECONDS, ""),
         ("offset_quiet.wav", by_soundfile(quiet + 0.4, **flat), SECONDS, "offset"),
         ("click.wav", by_soundfile(click), SECONDS, "level"),
         ("click.flac", by_soundfile(click), SECONDS, "level"),
