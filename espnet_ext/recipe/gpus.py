@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.steps import Step, run_jobs, show
+from espnet_ext.recipe.steps import Step, joined, run_jobs, show
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Run
@@ -159,7 +159,13 @@ def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, shards: bool = Fal
     if not shards and len(gpus) > 1 and len(jobs) > 1:
         for line in plan_lines(planned, hours):
             show(line)
+    failures: list[Exception] = []
     for names, lanes in planned:
         own = replace(run, options={**run.options, "ngpu": str(len(lanes[0]))})
         nj = max(len(lanes[0]), run.nj // len(lanes))
-        run_jobs((jobs[name](own, nj) for name in names), lanes=lanes)
+        try:
+            run_jobs((jobs[name](own, nj) for name in names), lanes=lanes)
+        except InputError as error:  # the next round has other jobs
+            failures.append(error)
+    if failures:
+        raise joined(failures)

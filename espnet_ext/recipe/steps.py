@@ -121,7 +121,8 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
     """Run jobs, each a chain of steps, several of them in parallel.
 
     A chain may be a generator: its code between two steps runs in this process, after the first of them is done. After
-    a failure no further step starts, and those that are running are waited for.
+    a failure no further step starts, and those that are running are waited for. On GPUs, where that may be days, the
+    other chains go on.
 
     Args:
         jobs: the chains.
@@ -135,10 +136,10 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
     waiting, free = iter(jobs), list(lanes) or [()] * max(1, side_by_side)
     chains: list[tuple[Iterator[Step], tuple[str, ...]]] = []
     running: dict[Any, _Started] = {}
-    failure: BaseException | None = None
+    failures: list[Exception] = []
     try:
         while True:
-            while failure is None and (chains or free):
+            while (lanes or not failures) and (chains or free):
                 lane: tuple[str, ...] = ()
                 try:
                     if not chains:
@@ -150,11 +151,11 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
                     if _advance(chain, lane, running):
                         continue
                 except Exception as error:
-                    failure = _noted(error)
+                    failures += _noted(error)
                 free.append(lane)
             if not running:
-                if failure is not None:
-                    raise failure
+                if failures:
+                    raise joined(failures)
                 return
             for sentinel in connection.wait(list(running), timeout=POLL_SECONDS):
                 started = running.pop(sentinel)
@@ -163,7 +164,7 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
                     chains.append((started.chain, started.lane))
                 except Exception as error:
                     free.append(started.lane)
-                    failure = failure or (None if watches else error)
+                    failures += [] if watches else [error]
             check_parent()
             for started in running.values():
                 started.show_progress()
@@ -173,12 +174,18 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
             started.process.join()
 
 
-def _noted(error: Exception) -> Exception | None:
-    """Tell the rehearsal of a step that cannot begin; without one, the error ends the run."""
+def joined(failures: Sequence[Exception]) -> Exception:
+    """Return the error that ends a run, of one or several failures; of a fault of the program, that one."""
+    faults = [error for error in failures if not isinstance(error, InputError)]
+    return [*faults, *failures][0] if faults or len(failures) == 1 else StepFailed("; ".join(map(str, failures)))
+
+
+def _noted(error: Exception) -> list[Exception]:
+    """Tell the rehearsal of a step that cannot begin; without one, return the error, which ends the run."""
     if not watches:
-        return error
+        return [error]
     watches[-1].failed(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
-    return None
+    return []
 
 
 def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _Started]") -> bool:

@@ -117,3 +117,24 @@ def test_a_documented_command_is_there(page, command):
 def test_modules_of_bin_that_are_named_are_there(path):
     names = re.findall(r"espnet_ext\.bin\.(\w+)", path.read_text(encoding="utf-8"))
     assert [name for name in names if not (ROOT / "espnet_ext" / "bin" / f"{name}.py").is_file()] == []
+
+
+def options_of(command: click.Command, name: str) -> Iterator[tuple[str, list[str]]]:
+    """The options of all commands below one, with the spellings of each."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            assert found
+            yield from options_of(found, f"{name} {each}")
+    yield from (
+        (name, each.opts) for each in command.params if isinstance(each, click.Option) and each.name != "version"
+    )
+
+
+def test_every_option_stands_in_a_page_or_a_recipe():
+    files = [*PAGES, *ROOT.glob("egs/*/recipe.py"), *ROOT.glob("tests/benchmarks/*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files if "/results/" not in str(path))
+    there = set(re.findall(r"--[a-z][a-z0-9-]*", text.replace("_", "-")))
+    missing = [(name, opts) for name, opts in options_of(program, "espnet-ext") if not there & set(opts)]
+    assert not missing

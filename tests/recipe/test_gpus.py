@@ -102,6 +102,25 @@ def test_what_runs_elsewhere_runs_one_by_one(changes, options, expected, tmp_pat
     assert seen(a_run(tmp_path, 4, **changes), ["a", "b"], 1, **options)[0] == expected
 
 
+def fail() -> None:
+    raise InputError("no memory")
+
+
+def test_the_other_trainings_go_on_after_one_has_failed(tmp_path, monkeypatch):
+    """In its round, in its lane, and in the next round; all that failed are named, and the others are done."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    run, done = a_run(tmp_path, 2, settings={"training_gpus": None}), {"output": str(tmp_path / "x.txt"), "others": 0}
+
+    def make(name):
+        function, arguments = (fail, {}) if name in ("a", "c") else (note, done | {"ngpu": 1, "nj": 1})
+        step = Step(name=name, log=tmp_path / f"{name}.log", function=function, arguments=arguments)
+        return lambda run, nj: iter([step])
+
+    with pytest.raises(InputError, match="a: failed; c: failed"):
+        run_side_by_side(run, {name: make(name) for name in "abcde"})
+    assert [name for name in "abcde" if (tmp_path / f"{name}.done").exists()] == ["b", "d", "e"]
+
+
 def test_plan_of_table_1_has_hours_by_gpu(tmp_path, capsys):
     """By the recipe's own estimate, and then by those of a rehearsal, of which seeds are alike."""
     run, names = a_run(tmp_path, 4), [f"system{number}" for number in range(5)]
