@@ -35,6 +35,7 @@ SHOWN_IDS = 3
 OVERSHOOT_SECONDS = 0.01  # times in `segments` are often rounded to a hundredth of a second
 _COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")  # if they exist, they have a line for each utterance
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
+_CORRECT = "correct these lines, or delete them and run `espnet-ext data fix`"  # which reads no audio
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,8 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
     if data.segments is not None:
         # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
         true = dataclasses.replace(data, reco2dur=seconds)
-        problems += [problem for problem in validate(true, require_text=False) if problem.file == "segments"]
+        beyond = [problem for problem in validate(true, require_text=False) if problem.file == "segments"]
+        problems += [dataclasses.replace(problem, advice=_CORRECT) for problem in beyond]
     return problems
 
 

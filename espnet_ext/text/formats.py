@@ -19,6 +19,7 @@ import html
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
 _STM_LABEL = re.compile(r"\A<[^<>]*>(\s+|$)")  # such as <o,f0,male>, at the beginning of the text
 _ALTERNATIVES = re.compile(r"(^|\s)[{}](\s|$)")
-_CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
+_CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s*-->\s*((?:\d+:)?\d+:\d+[.,]\d+)")
 _VOICE = re.compile(r"<v(?:\.\S*)?\s+([^>]*)>")
 _MARKUP = re.compile(r"<[^>]*>|\{\\[^}]*\}")
 _NAMED = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
@@ -231,8 +232,9 @@ def read_subtitles(path: Path) -> Iterator[Segment]:
     for place, after in zip(starts, [*starts[1:], len(lines)], strict=True):
         match = _CUE.match(lines[place].strip())
         assert match is not None
-        body = next(("\n".join(lines[place + 1 : end]) for end in range(place + 1, after) if not lines[end].strip()),
-                    "\n".join(lines[place + 1 : after]))  # fmt: skip
+        numbered = after < len(lines) and lines[after - 1].strip().isdecimal()  # the next cue, without an empty line
+        # A line of spaces ends no cue: YouTube begins cues with one.
+        body = "\n".join(takewhile(bool, lines[place + 1 : after - numbered]))
         voice = _VOICE.search(body)
         text = html.unescape(_MARKUP.sub("", body))
         span = checked_span(_clock_seconds(match[1]), _clock_seconds(match[2]), f"{path}: line {place + 1}")

@@ -78,6 +78,10 @@ SCORED = {
     "nemo without a suffix": ("n", lines(NEMO), "n", None, 1, 3),
     "nemo against kaldi": ("ref", "u1 the cat sat\n", "n.json", lines(NEMO), 1, 3),
     "srt": ("m.stm", STM, "m.srt", "1\n00:00:00,000 --> 00:00:02,000\nthe <i>cat</i>\n", 1, 3),
+    "srt without empty lines or spaces": (
+        "m.stm", STM, "m.srt", "1\n00:00:00,000-->00:00:01,000\nthe\n2\n00:00:01,000-->00:00:02,000\ncat\n", 1, 3
+    ),
+    "vtt with a line of spaces": ("m.stm", STM, "m.vtt", "WEBVTT\n\n00:00.000 --> 00:02.000\n \nthe cat\n", 1, 3),
     "vtt": ("m.stm", STM, "m.vtt", "WEBVTT\n\n00:00.000 --> 00:02.000\nthe cat &amp;\n", 1, 3),
     "json with a byte-order mark": ("m.stm", STM, "m.json", "\ufeff" + json.dumps(CPP), 0, 3),
 }  # fmt: skip
