@@ -137,7 +137,7 @@ def seedless(name: str) -> str:
     return re.sub(r"/seed\d+", "", name)
 
 
-def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, shards: bool = False) -> None:
+def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False) -> None:
     """Run a chain of steps for each job: several in parallel on processors, or one on each GPU.
 
     Trainings that ``cmd.sh`` starts elsewhere have all GPUs and run one by one, and so does work on a cluster.
@@ -145,18 +145,20 @@ def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, shards: bool = Fal
     Args:
         run: has the options.
         jobs: name -> what makes the chain.
-        shards: whether the jobs' work is in shards, which ``--parallel`` sends to a cluster.
+        trains: whether the jobs are trainings, whose hours are known.
+        shards: whether the jobs' work is in shards, which ``--parallel`` sends to a cluster; they are no trainings.
     """
     if not run.ngpu or (run.parallel if shards else run.launch or run.train_options):
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))
         run_jobs((make(run, max(1, run.nj // limit)) for make in jobs.values()), limit)
         return
     gpus = visible_gpus(run)
-    hours = {} if shards else hours_known(run, jobs)
+    trains = trains and not shards
+    hours = hours_known(run, jobs) if trains else {}
     longest_first = sorted(jobs, key=lambda name: -hours.get(name, 0.0))
     most = len(gpus) if shards else run.sections.get("settings", {}).get("training_gpus") or len(gpus)
     planned = rounds(longest_first, gpus, most)
-    if not shards and len(gpus) > 1 and len(jobs) > 1:
+    if trains and len(gpus) > 1 and len(jobs) > 1:
         for line in plan_lines(planned, hours):
             show(line)
     failures: list[Exception] = []

@@ -235,21 +235,19 @@ class Run:
         """Return the merged config of a decoding."""
         return decode_config(self.sections, self.tables, decoding)
 
-    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", *, shards: bool = False) -> None:
+    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", **kind: bool) -> None:
         """Run a chain of steps for each system and seed, several in parallel (:func:`run_side_by_side`).
 
         Args:
             work: makes the chain from the run, a system, a seed, and the number of processes that the chain may use.
-            shards: whether its work is in shards.
+            kind: see :func:`run_side_by_side`.
         """
 
         def job(system: System, seed: int) -> Make:
             return lambda run, nj: work(run, system, seed, nj)
 
         pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
-        run_side_by_side(
-            self, {f"{system.name}/seed{seed}": job(system, seed) for system, seed in pairs}, shards=shards
-        )
+        run_side_by_side(self, {f"{system.name}/seed{seed}": job(system, seed) for system, seed in pairs}, **kind)
 
 
 def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:

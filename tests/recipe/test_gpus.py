@@ -130,4 +130,6 @@ def test_plan_of_table_1_has_hours_by_gpu(tmp_path, capsys):
     hours_file(run).write_text('{"a": 4.0, "b": 1.0}')
     run_side_by_side(run, {name: lambda run, nj: [] for name in ("b/seed1", "a/seed1", "a/seed2")})
     printed = capsys.readouterr().out
+    run_side_by_side(run, {name: lambda run, nj: [] for name in ("a/seed1", "a/seed2")}, trains=False)
+    assert not capsys.readouterr().out
     assert "about 4.0 h (one after the other 9.0 h)" in printed and "GPU 0: a/seed1 (4.0 h)" in printed
