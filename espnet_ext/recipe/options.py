@@ -51,7 +51,7 @@ def checked_options(recipe: "Recipe", given: Mapping[str, str], caller: Path, fo
     truth = ("true", "false")
     choices = {"check_audio": ("auto", "header", "full"), "rehearse": truth, **recipe.choices}
     for name, values in choices.items():
-        if options[name] and options[name] not in values:
+        if options[name] not in values and (options[name] or defaults[name]):
             raise InputError(f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'")
     if options["seed"] and not re.fullmatch(r"[0-9]+(,[0-9]+)*", options["seed"]):
         raise InputError(f"--seed takes whole numbers separated by commas, not '{options['seed']}'")

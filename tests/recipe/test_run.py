@@ -157,6 +157,7 @@ def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(prepared, to
         (("--lm_text", "none.txt"), "none.txt: no such file or folder"),
         (("--scale", "big"), "no scale 'big'; known are full, mini"),
         (("--kind", "d"), "--kind takes one of b|c, not 'd'"),
+        (("--rehearse=",), "--rehearse takes one of true|false, not ''"),
         (("--seed", "$(touch injected)"), "--seed takes whole numbers"),
         (("--librispeech", "/data/Libri,Speech"), "mini-Libri,Speech has a comma, at which ESPnet would cut the path"),
         (("--skip-faulty", "60"), "--skip-faulty takes true, false, or a percentage"),
