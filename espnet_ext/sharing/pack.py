@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, warn
 from espnet_ext.sharing.archives import ARCHIVES, write_archive
 from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.load import SEARCH
@@ -88,6 +88,8 @@ def pack(packing: Packing, output: Path) -> list[Path]:
             shutil.copyfile(packing.prior, folder / PRIOR)
             packed.append(packing.prior)
         search = {key: value for key, value in packing.search.items() if key in (*SEARCH, *WINDOWED)}
+        if left := sorted(packing.search.keys() - search.keys()):
+            warn(f"{output}: a model brings no {', '.join(left)}: who decodes with it must give them again")
         write_yaml(folder / OURS, {"task": task, "search": search}, "how its authors decode this model")
         made = {"espnet": version("espnet"), "torch": version("torch"), "python": platform.python_version()}
         write_yaml(folder / META, {"files": files, "yaml_files": yaml_files, **made}, "as ESPnet packs models")

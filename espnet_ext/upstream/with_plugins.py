@@ -9,6 +9,7 @@ import torch
 import espnet_ext
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
+from espnet_ext.packages import how_to_install
 from espnet_ext.upstream.arguments import check_initial_parameters, checked_arguments
 from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import option_fault
@@ -46,6 +47,11 @@ def run_checked(main: Callable[[], None]) -> None:
             main()
     except NotImplementedError as error:
         raise InputError(str(error)) from error
+    except ModuleNotFoundError as error:  # ESPnet imports what few models need when it builds one
+        name = error.name or ""
+        if name.startswith("espnet") or how_to_install(name):
+            raise
+        raise InputError(f"{error}: this config needs it: install it") from error
     except (TypeError, ValueError, AttributeError) as error:
         if fault := option_fault(error):
             raise InputError(fault) from error

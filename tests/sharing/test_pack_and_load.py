@@ -101,14 +101,15 @@ def test_espnet_without_this_package_names_it(training, tmp_path):
     assert last.startswith("ValueError: --") and "espnet_ext:" in last
 
 
-def test_an_espnet_model_needs_only_espnet(model, tmp_path, noise, monkeypatch):
+def test_an_espnet_model_needs_only_espnet(model, tmp_path, noise, monkeypatch, capsys):
     from espnet2.bin.asr_inference import Speech2Text
     from espnet2.main_funcs.pack_funcs import unpack
 
     monkeypatch.chdir(tmp_path)
     options = {"beam_size": 2, "maxlenratio": 0.2}
     expected = output_of(Speech2Text(model / "config.yaml", model / "model.pth", **options), noise)
-    pack(Packing(model, search=options), tmp_path / "plain.zip")
+    pack(Packing(model, search=options | {"transducer_conf": {}}), tmp_path / "plain.zip")
+    assert "transducer_conf" in capsys.readouterr().err
     assert output_of(espnet_ext.load(tmp_path / "plain.zip"), noise) == expected
     assert output_of(espnet_ext.load(model, **options), noise) == expected  # the folder of the training
     unpack("plain.zip", "by_espnet")

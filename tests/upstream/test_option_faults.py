@@ -52,6 +52,7 @@ def run(tmp_path, monkeypatch, changes: dict) -> None:
         ({"decoder_conf": {"qqq": 3}}, "decoder_conf: batch_rnn: no option qqq: its options are vocab_size, "),
         ({"normalize": "sem_global_mvn", "normalize_conf": {"eta_min": "low"}}, "sem_global_mvn: eta_min is 'low'"),
         ({"encoder": "transformer", "encoder_conf": {"num_bloks": 2}}, "transformer: no option num_bloks: is num_"),
+        ({"decoder": "transducer", "joint_net_conf": {"joint_space_size": 8}}, "warprnnt_pytorch"),
         ({"optim": "madgrad", "optim_conf": {"lr": "fast"}}, "optim_conf: madgrad: lr is 'fast'"),
     ],
 )
