@@ -13,6 +13,7 @@ from espnet_ext.packages import how_to_install
 from espnet_ext.upstream.arguments import check_initial_parameters, checked_arguments
 from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import option_fault
+from espnet_ext.upstream.random_numbers import seed_by_rank
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
 
 UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the like that it does not know
@@ -64,7 +65,7 @@ def set_up() -> None:
     """Register the plugins, make checkpoints complete, seed by rank, and filter repeated warnings from the log."""
     espnet_ext.register()
     keep_checkpoints_whole()
-    keep_checkpoints_whole()
+    seed_by_rank()
     check_initial_parameters()
     drop_repeated_warnings()
 
