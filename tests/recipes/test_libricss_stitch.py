@@ -168,7 +168,10 @@ def test_table_4_needs_libricss(tmp_path, smoke):
     options = ("--librispeech", str(corpus / "LibriSpeech"), "--table", "4", "--stop_stage", "1")
     for more, message in (
         ((), "Table 4 needs --libricss DIR"),
-        (("--pairs_within", "near"), "--pairs_within takes seconds or none"),
+        (
+            ("--libricss", str(corpus / "LibriCSS"), "--pairs_within", "near"),
+            "--pairs_within takes seconds or none",
+        ),
         (("--libricss", "/nowhere"), "--libricss /nowhere: no such file or folder"),
         (("--libricss", str(corpus / "LibriCSS"), "--enrolment_list", "/nowhere"), "/nowhere: no such file"),
     ):
