@@ -368,6 +368,7 @@ def test_published_models_take_the_place_of_trainings(smoke, tmp_path):
     folder, _ = smoke
     model = tmp_path / "models" / "base_10" / "seed1"
     options = ("--published", str(tmp_path / "models"), *other_corpora(folder), "--rows", "Rev16 at 10 s")
+    (tmp_path / "models").mkdir()
     refused = run(*options, folder=tmp_path)
     assert refused.returncode == 1 and "model.pth: no such file: make it with" in refused.stderr
     model.mkdir(parents=True)
