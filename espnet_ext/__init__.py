@@ -12,9 +12,15 @@ P1 to P5 in docstrings are these papers:
 - P5: Flynn and Ragni 2024, long contexts
 """
 
+import sys
 from typing import Any
 
+from espnet_ext.loading import LoadQuickly
+
 __version__ = "0.1.0"
+
+if "espnet2" not in sys.modules:
+    sys.meta_path.insert(0, LoadQuickly())
 
 
 def register() -> None:
@@ -23,7 +29,7 @@ def register() -> None:
     ESPnet also refuses checkpoints that do not fit their config from then on, and runs no command that stands in a
     ``feats.scp``.
     """
-    from espnet_ext.environment import say_loading
+    from espnet_ext.loading import say_loading
 
     say_loading()
     from espnet_ext.kaldi.arks import never_run_commands

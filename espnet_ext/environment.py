@@ -1,6 +1,5 @@
 """What must be installed, and what is tested. Any Python 3 can import this file to report what is wrong."""
 
-import multiprocessing
 import sys
 from importlib.util import find_spec
 
@@ -17,12 +16,6 @@ def require_environment() -> None:
                 sys.executable, *sys.version_info[:2]
             )
         )
-
-
-def say_loading() -> None:
-    """Print that ESPnet is being loaded, which takes 8 to 90 s, unless it is there, or this process is a worker."""
-    if "espnet2.tasks" not in sys.modules and multiprocessing.parent_process() is None:
-        print("loading ESPnet ...", file=sys.stderr, flush=True)
 
 
 def espnet_release(version: str) -> "tuple[str, str]":

@@ -1,0 +1,49 @@
+"""ESPnet's checks of types wait for the first call, and then refuse what they refused."""
+
+import inspect
+import sys
+
+import pytest
+import typeguard
+
+from espnet_ext import loading
+
+
+@pytest.fixture
+def deferred(monkeypatch):
+    monkeypatch.setattr(typeguard, "typechecked", typeguard.typechecked)
+    loading.defer_type_checks()
+    return typeguard.typechecked
+
+
+def test_types_are_checked_when_a_function_is_called(deferred):
+    @deferred
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert inspect.signature(double).parameters["number"].annotation is int
+    assert double(2) == 4
+    with pytest.raises(typeguard.TypeCheckError):
+        double("2")
+
+
+def test_a_decorated_class_is_checked(deferred):
+    @deferred
+    class Doubled:
+        @classmethod
+        def of(cls, number: int) -> int:
+            return 2 * number
+
+    assert Doubled.of(2) == 4
+    with pytest.raises(typeguard.TypeCheckError):
+        Doubled.of("2")
+
+
+def test_a_rare_module_is_loaded_when_it_is_used(monkeypatch, tmp_path):
+    (tmp_path / "used_rarely.py").write_text("print('loaded'); VALUE = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(loading, "RARELY_USED", ("used_rarely", "espnet_ext_has_no_such_module"))
+    loading.defer_modules()
+    module = sys.modules.pop("used_rarely")
+    assert "VALUE" not in object.__getattribute__(module, "__dict__")
+    assert module.VALUE == 3
