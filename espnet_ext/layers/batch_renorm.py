@@ -7,11 +7,10 @@ import torch
 
 @dataclass(frozen=True)
 class Ramp:
-    """Limits of batch renormalisation's correction, by the number of updates (Ioffe, section 3).
+    """Limit batch renormalisation's correction by the number of updates (Ioffe, section 3); the defaults are Ioffe's.
 
     For the first ``start`` updates it is batch normalisation. Then the limits grow linearly: that of the shift d to
-    ``dmax`` after ``shift_end`` updates, that of the factor r to ``rmax`` after ``factor_end``. The default values are
-    Ioffe's.
+    ``dmax`` after ``shift_end`` updates, that of the factor r to ``rmax`` after ``factor_end``.
     """
 
     start: int = 5000
@@ -32,18 +31,11 @@ class BatchRenorm(torch.nn.Module):
     """Normalise each channel by the batch's mean and deviation, corrected towards their running values.
 
     With the batch's mean m and deviation s, and their running values M and S, a training step computes
-    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both clipped to their limits, without a
-    gradient (Ioffe, algorithm 1). Within the limits that equals ``(x - M) / S``, which is what evaluation computes.
-    Without a ramp r is 1 and d is 0: batch normalisation. Padding does not count in the statistics, and becomes 0.
-
-    For the first ``1 / momentum`` batches, the running values are plain means over the batches, so that their initial
-    values have no effect.
-
-    Args:
-        size: number of channels, D.
-        ramp: limits of the correction; None: batch normalisation.
-        momentum: weight of a batch in the running values.
-        eps: added to the variance.
+    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both clipped to their limits, without a gradient
+    (Ioffe, algorithm 1). Within the limits that equals ``(x - M) / S``, which is what evaluation computes. Without a
+    ramp r is 1 and d is 0: batch normalisation. Padding does not count in the statistics, and becomes 0. For the first
+    ``1 / momentum`` batches, the running values are plain means over the batches, so that their initial values have no
+    effect.
     """
 
     running_mean: torch.Tensor
@@ -60,15 +52,7 @@ class BatchRenorm(torch.nn.Module):
         self.register_buffer("updates", torch.zeros((), dtype=torch.long))
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Normalise.
-
-        Args:
-            x: (B, T, D).
-            valid: False on padded frames, (B, T); None: there are none.
-
-        Returns:
-            (B, T, D).
-        """
+        """Normalise x, (B, T, D); ``valid`` is False on padded frames, (B, T), or None if there are none."""
         frames = x.flatten(0, 1) if valid is None else x[valid]
         weight, bias = self.weight, self.bias
         if self.training:

@@ -4,16 +4,12 @@ import torch
 
 
 class BLSTM(torch.nn.Module):
-    """One bidirectional LSTM layer; the same function as ``torch.nn.LSTM(bidirectional=True)`` on packed sequences.
+    """Run one bidirectional LSTM layer: the function of ``torch.nn.LSTM(bidirectional=True)`` on packed sequences.
 
     Each direction is an LSTM over the padded batch; the backward one reads every utterance reversed within its own
     length. So neither sees padding before the last valid frame. On a CPU, training on packed sequences is 5 to 30 times
-    slower, since PyTorch's fused kernel does not support them.
-
-    Args:
-        input_size: dimension of the input.
-        hidden_size: number of cells of each direction; the output has twice as many dimensions.
-        dropout_rate: dropout on the input, drawn for each direction on its own, as in P2's reference [17].
+    slower, since PyTorch's fused kernel does not support them. Dropout on the input is drawn for each direction on its
+    own, as in P2's reference [17].
     """
 
     def __init__(self, input_size: int, hidden_size: int, dropout_rate: float = 0.0):
@@ -25,14 +21,9 @@ class BLSTM(torch.nn.Module):
             initialise(direction)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Run both directions.
+        """Run both directions over a padded batch, (B, T, input_size), with lengths, (B,), of at least 1 in any order.
 
-        Args:
-            x: padded batch, (B, T, input_size), in any order of lengths.
-            lengths: number of valid frames, (B,), at least 1 each.
-
-        Returns:
-            (B, T, 2 * hidden_size). Values on padded frames are meaningless.
+        Returns (B, T, 2 * hidden_size). Values on padded frames are meaningless.
         """
         order = _reversal(lengths, x.size(1))
         ahead, _ = self.forwards(self.dropout(x))

@@ -41,20 +41,12 @@ def attend(
     bias: torch.Tensor | None = None,
     keep: bool = False,
 ) -> torch.Tensor:
-    """Attend to given keys and values.
+    """Attend to given keys and values; return (n, tokens, D).
 
-    Args:
-        attention: gives the output projection.
-        queries: of n hypotheses, (n, heads, tokens, d).
-        keys: of their groups, (groups, heads, positions, d).
-        values: the same.
-        visible: True where a token may attend, (n, tokens or 1, positions); None: everywhere.
-        weights: multiply the scores before the softmax, (n, tokens, positions).
-        bias: is added to them then, (n, tokens, positions).
-        keep: store the attention weights in ``attention.attn`` as ESPnet does, (n, heads, tokens, positions).
-
-    Returns:
-        (n, tokens, D).
+    ``queries``: of n hypotheses, (n, heads, tokens, d); ``keys``, ``values``: of their groups, (groups, heads,
+    positions, d); ``visible``: True where a token may attend, (n, tokens or 1, positions), None: everywhere;
+    ``weights`` multiply the scores before the softmax, ``bias`` is then added, (n, tokens, positions) each; ``keep``
+    stores the attention weights in ``attention.attn`` as ESPnet does, (n, heads, tokens, positions).
     """
     count, _, tokens, width = queries.shape
     groups = len(keys)
@@ -74,12 +66,9 @@ def attend(
 
 
 class EncoderMemory:
-    """Keys and values of the encoder's output for the cross-attention of each block, computed once per utterance.
+    """Hold keys and values of the encoder's output for the cross-attention of each block, computed once per utterance.
 
-    Args:
-        xs: encodings of the utterance of each hypothesis, (n, T, D), as the beam search passes them: repeated, either
-            as copies or with a stride of 0.
-        attentions: the cross-attention of each block.
+    ``xs``: encodings of each hypothesis' utterance, (n, T, D), as the search passes them: copies or a stride of 0.
     """
 
     def __init__(self, xs: torch.Tensor, attentions: Sequence[MultiHeadedAttention]):
@@ -132,12 +121,9 @@ def count_groups(xs: torch.Tensor) -> int:
 
 
 class ScoredPrefixes:
-    """n hypotheses with new tokens at their ends; the keys and values of the earlier tokens are in a tree.
+    """Let n hypotheses with new tokens at their ends attend to a tree, which holds the earlier tokens.
 
-    Args:
-        tree: the tree, whose last nodes are reserved for the new tokens.
-        nodes: the hypotheses' nodes, (n, L).
-        known: number of tokens that are already in the tree; L - known are new.
+    ``nodes``: the hypotheses' nodes, (n, L), of which ``known`` are in the tree; its last ones are for the new tokens.
     """
 
     def __init__(self, tree: PrefixTree, nodes: torch.Tensor, known: int):
@@ -163,17 +149,9 @@ class ScoredPrefixes:
         weights: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Compute self-attention of the new tokens; their keys and values are written to the tree.
+        """Compute self-attention of new tokens, (n, new, D); write their keys and values to ``slot`` of their nodes.
 
-        Args:
-            slot: the place of this attention's keys and values in a node.
-            attention: the attention.
-            x: embeddings of the new tokens, (n, new, D).
-            weights: multiply the scores of the new tokens with all tokens, (n, new, L).
-            bias: is added to them then, (n, new, L).
-
-        Returns:
-            (n, new, D).
+        ``weights`` multiply the scores with all tokens, ``bias`` is added to them then, (n, new, L) each.
         """
         keys, values = project_keys_values(attention, x)
         self.tree.write(slot, self._first, grouped(keys, self.tree.groups), grouped(values, self.tree.groups))

@@ -1,7 +1,7 @@
 """A Conformer layer for very long inputs (Gulati et al. 2020), as in P5, sections 2.1 and 3.2.
 
-P5 says nothing of biases and nonlinearities. Here they are those of its published models: biases in the convolution
-module alone, and an approximate GELU in the feed-forward modules.
+Biases and nonlinearities, of which P5 says nothing, are those of its published models: biases in the convolution module
+alone, and an approximate GELU in the feed-forward modules.
 """
 
 import torch
@@ -15,14 +15,9 @@ NORMS = ("batch_renorm", "batch", "layer")
 
 
 class SelfAttention(torch.nn.Module):
-    """Multi-head self-attention that never stores its scores: memory grows linearly with the length.
+    """Compute multi-head self-attention that never stores its scores: memory grows linearly with the length.
 
     It never has a mask, with which torch would leave the flash kernel: utterances of one length attend together.
-
-    Args:
-        size: dimension of the input and the output, D.
-        heads: number of heads; it divides D.
-        dropout_rate: dropout on the attention weights.
     """
 
     def __init__(self, size: int, heads: int, dropout_rate: float = 0.0):
@@ -37,15 +32,9 @@ class SelfAttention(torch.nn.Module):
         padding: Padding | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`.
+        """Return (B, T, D), 0 on padded frames, of x, (B, T, D); no ``padding``: there is none.
 
-        Args:
-            x: (B, T, D).
-            padding: which frames are padding; None: there are none.
-            rotation: for queries and keys, cosine and sine, (T, D / heads / 2) each; None: no rotation.
-
-        Returns:
-            (B, T, D), 0 on padded frames.
+        ``rotation`` of queries and keys: cosine and sine, (T, D / heads / 2) each, or None.
         """
         projected = self.queries_keys_values(x).unflatten(-1, (3, self.heads, -1))
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
@@ -64,14 +53,7 @@ class SelfAttention(torch.nn.Module):
 
 
 class ConvolutionModule(torch.nn.Module):
-    """Pointwise convolution with a gate, depthwise convolution, normalisation, SiLU and a pointwise convolution.
-
-    Args:
-        size: dimension of the input and the output, D.
-        kernel: kernel size of the depthwise convolution, an odd number.
-        norm: one of ``NORMS``.
-        ramp: limits of ``batch_renorm``.
-    """
+    """Apply a gated pointwise convolution, a depthwise one of an odd ``kernel``, a norm, SiLU, and a pointwise one."""
 
     def __init__(self, size: int, kernel: int, norm: str, ramp: Ramp):
         super().__init__()
@@ -96,17 +78,10 @@ class ConvolutionModule(torch.nn.Module):
 
 
 class ConformerLayer(torch.nn.Module):
-    """Half a feed-forward step, self-attention, convolution, half a feed-forward step; all with residuals.
+    """Apply half a feed-forward step, self-attention, convolution and half a feed-forward step; all with residuals.
 
-    Args:
-        size: dimension of the input and the output, D.
-        heads: number of attention heads.
-        units: hidden units of the feed-forward modules.
-        kernel: kernel size of the depthwise convolution.
-        norm: normalisation of the convolution, one of ``NORMS``.
-        ramp: limits of ``batch_renorm``.
-        dropout_rate: dropout in and after the feed-forward modules, after attention and convolution.
-        attention_dropout_rate: dropout on the attention weights.
+    ``dropout_rate`` is in and after the feed-forward modules, after attention and convolution;
+    ``attention_dropout_rate`` on the attention weights.
     """
 
     def __init__(

@@ -8,20 +8,12 @@ KERNEL = 3
 
 
 class ConvSubsampling(torch.nn.Module):
-    """Convolutions of 3 x 3 with stride 2 over time and features, each followed by a SiLU, and a projection without
-    a bias.
+    """Apply convolutions of 3 x 3 with stride 2 over time and features, each with a SiLU, and a projection.
 
     With ``separable``, all but the first are depthwise convolutions followed by 1 x 1 convolutions: the subsampling of
     FastConformer (P5, section 2.1; Rekesh et al. 2023). Otherwise they are full convolutions, as in Conformer. P5 names
     no nonlinearity; its published models have SiLU, and no bias in the projection. Padded frames are set to 0 before
-    each convolution, like those beyond the end of the batch.
-
-    Args:
-        input_size: dimension of the features, F.
-        output_size: D.
-        channels: channels of the convolutions.
-        stages: number of convolutions; time is subsampled by ``2 ** stages``.
-        separable: whether they are depthwise separable.
+    each convolution, like those beyond the end of the batch. Time is subsampled by ``2 ** stages``.
     """
 
     def __init__(self, input_size: int, output_size: int, channels: int, stages: int, separable: bool):
@@ -35,15 +27,7 @@ class ConvSubsampling(torch.nn.Module):
         self.projection = torch.nn.Linear(channels * width, output_size, bias=False)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Subsample frames.
-
-        Args:
-            x: features, (B, T, F).
-            lengths: number of frames, (B,), the longest T.
-
-        Returns:
-            (B, T', D) and the lengths, ``ceil(length / 2 ** stages)``, (B,).
-        """
+        """Subsample features, (B, T, F), of lengths (B,), the longest T: (B, T', D), ``ceil(length / 2 ** stages)``."""
         x, padded = x.unsqueeze(1), bool(lengths.min() < x.size(1))
         for stage in self.stages:
             if padded:

@@ -1,8 +1,8 @@
-"""Small Energy Masking on plain tensors: peak, threshold, mask and scale (P2, section 3).
+"""Compute Small Energy Masking on plain tensors: peak, threshold, mask and scale (P2, section 3).
 
-All functions take power-mel features ``x = e ** (1 / 15)`` instead of the filterbank energies ``e`` of the paper. The
-power is strictly increasing for ``e >= 0``, so percentiles and comparisons are the same:
-``e < e_peak * 10 ** (eta / 10)`` holds exactly where ``x < x_peak * 10 ** (eta / 150)`` does.
+All functions take power-mel features ``x = e ** (1 / 15)`` instead of the energies ``e`` of the paper. The power is
+strictly increasing, so percentiles and comparisons agree: ``e < e_peak * 10 ** (eta / 10)`` exactly where
+``x < x_peak * 10 ** (eta / 150)``.
 """
 
 import numpy as np
@@ -16,17 +16,10 @@ SCALES = ("power_mel", "normalized", "none")
 
 
 def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the 95th percentile of each utterance's time-frequency bins (P2, eq. 2), without padding.
+    """Return the 95th percentile of each utterance's bins (P2, eq. 2), (B,), of x, (B, T, C), with lengths, (B,).
 
     It is the nearest-rank percentile (numpy's ``inverted_cdf``), which is one of the utterance's bins. Unlike an
     interpolated percentile, it is the same bin for ``x`` and for the energies. No gradient flows through it.
-
-    Args:
-        x: features, (B, T, C).
-        lengths: number of frames, (B,), at least 1 each.
-
-    Returns:
-        Peak of each utterance, (B,).
     """
     x = x.detach()
     bins = lengths * x.size(2)
@@ -58,15 +51,9 @@ def draw_threshold_db(batch_size: int, eta_min: float, eta_max: float, device: t
 
 
 def small_energy_mask(x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor) -> torch.Tensor:
-    """Return the mask of P2, eq. 8, with the threshold of P2, eq. 7, on power-mel features.
+    """Return the mask of P2, eq. 8, by the threshold of P2, eq. 7: True where a bin stays, False on padding, (B, T, C).
 
-    Args:
-        x: un-normalised power-mel features, non-negative, (B, T, C).
-        lengths: number of frames, (B,).
-        eta_db: threshold relative to the peak in dB, (B,).
-
-    Returns:
-        True where a bin is kept, (B, T, C), False on padded frames.
+    ``x``: un-normalised power-mel features, not negative, (B, T, C); ``eta_db``: threshold in dB from the peak, (B,).
     """
     threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (eta_db.to(_precise(x)) * (POWER / 10.0))
     # nothing reaches a threshold of NaN
@@ -75,12 +62,7 @@ def small_energy_mask(x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tens
 
 
 def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the share of the bins that a mask removes, as a mean over utterances, a scalar.
-
-    Args:
-        mask: 0 where a bin is masked and on padded frames, (B, T, C).
-        lengths: number of frames, (B,).
-    """
+    """Return the share of bins that a mask, (B, T, C), 0 on padding too, removes: the mean over utterances."""
     kept = (mask != 0).sum(dim=(1, 2)) / (lengths * mask.size(2))
     return 1.0 - kept.mean()
 
@@ -92,17 +74,11 @@ def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
-    """Return the scaling coefficient r of P2, eq. 10.
+    """Return the scaling coefficient r >= 1 of P2, eq. 10, from sums before and after masking, (B,) each.
 
-    r is 1 where the ratio is meaningless: the utterance is silent, everything is masked, or sums of features with both
-    signs give a ratio below 1 (r compensates for what was removed, so it cannot be smaller).
-
-    Args:
-        total: sum of each utterance's features before masking, (B,).
-        rest: the same after masking, (B,).
-
-    Returns:
-        r >= 1, (B,), always finite, and so is its gradient.
+    r and its gradient are finite. It is 1 where the ratio is meaningless: the utterance is silent, everything is
+    masked, or sums of features with both signs give a ratio below 1 (r compensates for what was removed, so it cannot
+    be smaller).
     """
     ratio = total / rest.masked_fill(rest == 0.0, 1.0)
     usable = (rest != 0.0) & torch.isfinite(ratio) & (ratio >= 1.0)

@@ -1,12 +1,8 @@
 """Self-attention that distinguishes the languages of its tokens (P1, section 3 and Fig. 1).
 
-Languages come as codes, (B, L): 0 for a token of neither language (sos/eos, unk, space, noise), 1, 2 ... for the
-languages. P1 does not mention tokens of neither language. Here they are in every language's stream, unscaled, and their
-scores are not re-weighted.
-
-Each kind of attention says what it is by its streams (:class:`Stream`): what an embedding is multiplied by, what
-happens to the scores, and which share of a token's output it gives. :func:`attend_by_language` computes it from them,
-for a whole sentence in training and for the new tokens of a beam search.
+Languages are codes, (B, L): 0 for a token of neither language (sos/eos, unk, space, noise), 1, 2 ... for the languages.
+P1 does not mention such tokens; here they are in every language's stream, unscaled, and their scores are not
+re-weighted. A kind of attention says what it is by its streams (:class:`Stream`), in training and in a beam search.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,17 +19,9 @@ NEITHER = 0
 def score_weights(
     queries: torch.Tensor, keys: torch.Tensor, same: float, other: float, dtype: torch.dtype
 ) -> torch.Tensor:
-    """Return the re-weight matrix W of P1, eq. 2.
+    """Return the re-weight matrix W of P1, eq. 2, (B, Lq, Lk), from language codes, (B, Lq) and (B, Lk).
 
-    Args:
-        queries: language codes of the attending tokens, (B, Lq).
-        keys: language codes of the tokens attended to, (B, Lk).
-        same: weight between two tokens of one language.
-        other: weight between tokens of two languages.
-        dtype: type of the scores.
-
-    Returns:
-        W, (B, Lq, Lk), 1 where either token is of neither language.
+    W is ``same`` within a language, ``other`` between languages, and 1 where either token is of neither language.
     """
     queries, keys = queries.unsqueeze(2), keys.unsqueeze(1)
     equal = queries == keys
@@ -42,35 +30,17 @@ def score_weights(
 
 
 def stream_factors(languages: torch.Tensor, streams: int, other: float, dtype: torch.dtype) -> torch.Tensor:
-    """Return the factor of a token's embedding in each language's stream: ``other`` if it is of another language.
+    """Return the factor of a token's embedding in each language's stream, (streams, B, L, 1): ``other`` but in its own.
 
     "By weighting the embedding of one language, we obtain the embedding representation of another language. The
     weighting parameter is set to 0.1" (P1, section 4.2).
-
-    Args:
-        languages: codes, (B, L).
-        streams: number of languages.
-        other: the weighting parameter.
-        dtype: type of the embeddings.
-
-    Returns:
-        (streams, B, L, 1).
     """
     scaled = ~_own(languages, streams) & (languages != NEITHER)
     return torch.ones_like(scaled, dtype=dtype).masked_fill(scaled, other).unsqueeze(-1)
 
 
 def stream_shares(languages: torch.Tensor, streams: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return the share of each stream in a token's output: 1 for its own language, equal shares for neither.
-
-    Args:
-        languages: codes, (B, L).
-        streams: number of languages.
-        dtype: type of the embeddings.
-
-    Returns:
-        (streams, B, L, 1), with sum 1 over the streams.
-    """
+    """Return each stream's share in a token's output, (streams, B, L, 1): 1 of its own, equal shares for neither."""
     own = _own(languages, streams).to(dtype)
     return own.masked_fill(languages == NEITHER, 1.0 / streams).unsqueeze(-1)
 
@@ -82,7 +52,7 @@ def _own(languages: torch.Tensor, streams: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Stream:
-    """One of the attentions whose outputs are added up.
+    """Describe one of the attentions whose outputs are added up.
 
     Attributes:
         attention: its parameters.
@@ -106,17 +76,9 @@ Attend = Callable[[int, Stream, torch.Tensor], torch.Tensor]
 def attend_by_language(
     kind: "LanguageAttention", x: torch.Tensor, queries: torch.Tensor, keys: torch.Tensor, attend: Attend
 ) -> torch.Tensor:
-    """Compute self-attention that distinguishes languages, of all tokens or of new ones.
+    """Compute self-attention that distinguishes languages: x after layer norm, (B, Lq, D), to (B, Lq, D).
 
-    Args:
-        kind: the attention.
-        x: embeddings of the attending tokens after layer norm, (B, Lq, D).
-        queries: their language codes, (B, Lq).
-        keys: language codes of the tokens attended to, (B, Lk).
-        attend: computes each stream's attention.
-
-    Returns:
-        (B, Lq, D).
+    ``queries`` and ``keys``: language codes of the attending tokens, (B, Lq), and of those attended to, (B, Lk).
     """
     outputs = []
     for number, stream in enumerate(kind.streams(queries, keys, x.dtype)):
@@ -152,12 +114,10 @@ def _attend_to_all(
 
 
 class LanguageAttention(torch.nn.Module):
-    """The base of all kinds.
+    """Compute attention by streams: the base of all kinds.
 
-    Attributes:
-        attentions: the attention of each stream; several streams may share one.
-        attn: the attention weights of the last sentences, (B, heads, L, L), as in ESPnet's attention: those of each
-            token's own stream. None if a fused kernel has not stored them.
+    ``attentions`` are those of the streams, of which several may share one. ``attn`` holds the attention weights of the
+    last sentences, (B, heads, L, L), of each token's own stream; None if a fused kernel has not stored them.
     """
 
     attentions: Sequence[MultiHeadedAttention]
@@ -168,16 +128,7 @@ class LanguageAttention(torch.nn.Module):
         raise NotImplementedError
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:
-        """Attend among all tokens of a sentence.
-
-        Args:
-            x: embeddings after layer norm, (B, L, D).
-            mask: True where a token may be attended to, (B, L, L).
-            languages: codes, (B, L).
-
-        Returns:
-            (B, L, D).
-        """
+        """Attend among tokens: x after layer norm, (B, L, D); mask: True where one may, (B, L, L); codes, (B, L)."""
         shown: list[torch.Tensor | None] = []
         output = attend_by_language(self, x, languages, languages, partial(_attend_to_all, mask, shown))
         stored = [weights for weights in shown if weights is not None]
@@ -186,7 +137,7 @@ class LanguageAttention(torch.nn.Module):
 
 
 class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
-    """Self-attention whose scores are changed by W before the softmax; ESPnet's parameters.
+    """Change the scores of self-attention by W before the softmax; the parameters are ESPnet's.
 
     Scores are multiplied by W (P1, eq. 2, read elementwise). W lowers a positive score between two languages, but
     raises a negative one. With ``additive``, which is not in P1, log W is added: the attention weights are multiplied
@@ -212,7 +163,7 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
 
 
 class SharedStreams(LanguageAttention, MultiHeadedAttention):
-    """One stream per language, all with the same parameters, ESPnet's (P1, Fig. 1b).
+    """Attend in one stream per language, all with the same parameters, ESPnet's (P1, Fig. 1b).
 
     Each stream has ordinary attention (P1, eq. 1), but queries, keys and values come from embeddings in which those of
     other languages are scaled down: the streams "are treated as monolingual cases for attention calculation" (P1,

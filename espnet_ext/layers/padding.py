@@ -7,21 +7,13 @@ import torch
 
 
 def valid_frames(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Tell frames from padding.
-
-    Args:
-        lengths: number of frames of each utterance, (B,).
-        max_length: number of frames of the padded batch, T.
-
-    Returns:
-        True where a frame belongs to its utterance, (B, T).
-    """
+    """Return where a frame of a batch padded to ``max_length`` belongs to its utterance, (B, T); ``lengths``: (B,)."""
     return torch.arange(max_length, device=lengths.device) < lengths.unsqueeze(1)
 
 
 @dataclass(frozen=True)
 class Padding:
-    """A padded batch for layers that leave padding out: frames that are valid, and utterances of the same length.
+    """Hold what layers need that leave padding out.
 
     Attributes:
         valid: True where a frame belongs to its utterance, (B, T).

@@ -21,15 +21,9 @@ def rotation(
 
 
 def rotate(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-    """Rotate each pair of dimensions (i, i + d / 2) by its angle (P5, section 2.4).
+    """Rotate each pair of dimensions (i, i + d / 2) of queries or keys, (B, heads, T, d) (P5, section 2.4).
 
-    Args:
-        x: queries or keys, (B, heads, T, d).
-        cosine: of each position's angles, (T, d / 2).
-        sine: the same.
-
-    Returns:
-        (B, heads, T, d), of the type of ``x``.
+    ``cosine`` and ``sine`` of each position's angles are (T, d / 2). The result has the type of ``x``.
     """
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1).to(x.dtype)

@@ -1,9 +1,7 @@
 """Keys and values of the hypotheses of a beam, stored once for all hypotheses that share a prefix.
 
-Hypotheses of a beam search share most of their prefixes. Their tokens are the nodes of a tree. A hypothesis is the path
-to its last token, and attends to all nodes, with those off its path masked. Nothing is copied when the beam is pruned
-and re-ordered: a hypothesis keeps its path. When the tree is full, nodes that no hypothesis needs are removed. Nodes
-never change, so a path stays valid.
+Tokens are nodes of a tree; a hypothesis is the path to its last token, and attends to all nodes, with those off its
+path masked. So pruning and re-ordering a beam copies nothing. A full tree drops the nodes that no hypothesis needs.
 """
 
 from collections.abc import Sequence
@@ -18,13 +16,7 @@ PART = 4
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """A hypothesis in a tree.
-
-    Attributes:
-        tree: the tree.
-        group: its group.
-        nodes: the nodes of its tokens in this group, (t,).
-    """
+    """Name a hypothesis in a tree: its group, and the nodes of its tokens in this group, (t,)."""
 
     tree: "PrefixTree"
     group: int
@@ -32,7 +24,7 @@ class Path:
 
 
 class PrefixTree:
-    """The nodes of several groups of hypotheses, one group per utterance, all with the same number of nodes.
+    """Hold the nodes of several groups of hypotheses, one group per utterance, all with the same number of nodes.
 
     Args:
         slots: number of attentions; a node holds keys and values of each.
@@ -62,15 +54,10 @@ class PrefixTree:
         return self._buffers[slot][0, :, :, :end], self._buffers[slot][1, :, :, :end]
 
     def extended(self, nodes: torch.Tensor, tokens: int) -> tuple["PrefixTree", torch.Tensor]:
-        """Make room for more tokens of each hypothesis.
+        """Make room for more tokens of each of n hypotheses with these nodes, (n, t), equally many in each group.
 
-        Args:
-            nodes: nodes of n hypotheses, equally many in each group, (n, t).
-            tokens: number of new tokens of each hypothesis.
-
-        Returns:
-            This tree, or a new one if this is full, and the nodes in it including the new ones, (n, t + tokens). The
-            new nodes are the last of their group; those of a hypothesis are consecutive.
+        Returns this tree, or a new one if this is full, and the nodes in it with the new ones, (n, t + tokens). The new
+        nodes are the last of their group; those of a hypothesis are consecutive.
         """
         tree, room = self, len(nodes) // self.groups * tokens
         if self.size + room > self.capacity:
@@ -100,13 +87,10 @@ class PrefixTree:
 
 
 def join(paths: Sequence[Path]) -> tuple[PrefixTree, torch.Tensor]:
-    """Bring hypotheses with the same number of tokens together, to score them at once.
+    """Bring hypotheses with the same number of tokens together: the tree, and their nodes in it, (n, t).
 
     If they come from all groups of one tree, in order and equally many from each, nothing is copied. Otherwise, which
     no beam search needs, they are copied to a tree in which each is a group.
-
-    Returns:
-        The tree, and the hypotheses' nodes in it, (n, t).
     """
     tree = paths[0].tree
     if all(path.tree is tree for path in paths) and len(paths) % tree.groups == 0:

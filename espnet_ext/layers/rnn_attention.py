@@ -1,8 +1,7 @@
 """ESPnet's attention modules for RNN decoders, without their state and for many hypotheses at once.
 
-ESPnet's modules (``espnet2.legacy.nets.pytorch_backend.rnn.attentions``) store the utterance between calls and repeat
-it for each row of the batch. The functions here only use their parameters: the projections of an utterance are computed
-once into a :class:`Memory`, and hypotheses pass their previous weights.
+ESPnet's modules (``espnet2.legacy.nets.pytorch_backend.rnn.attentions``) store the utterance and repeat it for each row
+of the batch. Here an utterance is projected once into a :class:`Memory`, and hypotheses pass their previous weights.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ CHUNK_PER_THREAD, CHUNK_ELSEWHERE = 2**18, 2**27
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """An utterance as input of the attention.
+    """Hold an utterance as input of the attention.
 
     Attributes:
         encodings: output of the encoder, (T, D), without padding.
@@ -47,15 +46,9 @@ class Memory:
 
 
 def memorise(attention: Any, x: torch.Tensor, lengths: torch.Tensor | None = None) -> list[Memory]:
-    """Project each utterance of a padded batch once.
+    """Project each utterance of a padded batch, (B, T, D), once, by one of ESPnet's modules in ``ATTENTIONS``.
 
-    Args:
-        attention: one of ESPnet's modules in ``ATTENTIONS``.
-        x: encodings, (B, T, D).
-        lengths: number of frames, (B,), at least 1 each; None: all are T long.
-
-    Returns:
-        B memories.
+    ``lengths``: (B,), at least 1 each; None: all are T long.
     """
     width = x.size(1)
     frames = [width] * len(x) if lengths is None else lengths.tolist()
@@ -69,16 +62,9 @@ def memorise(attention: Any, x: torch.Tensor, lengths: torch.Tensor | None = Non
 def attend(
     attention: Any, memory: Memory, z: torch.Tensor, previous: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return context vectors of hypotheses of one utterance.
+    """Return context vectors, (n, D), and weights, (n, T), of n hypotheses of one utterance.
 
-    Args:
-        attention: one of ESPnet's modules in ``ATTENTIONS``.
-        memory: the utterance.
-        z: states of the decoder's first layer, (n, H).
-        previous: attention weights of the previous step, (n, T).
-
-    Returns:
-        Context vectors, (n, D), and weights, (n, T).
+    ``z``: states of the decoder's first layer, (n, H); ``previous``: attention weights of the previous step, (n, T).
     """
     if memory.keys is None:  # noatt
         weights = previous
@@ -101,14 +87,7 @@ def _weights(energies: torch.Tensor) -> torch.Tensor:
 
 
 def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
-    """Return energies g' tanh(keys + W z + U f) up to a constant, with f the convolved weights, (n, T).
-
-    Args:
-        attention: ``AttAdd``, which has no f, or ``AttLoc``.
-        keys: twice the projected encodings, (T, A).
-        z: (n, H).
-        previous: (n, T).
-    """
+    """Return energies g' tanh(keys + W z + U f), (n, T), up to a constant; f: convolved weights, for AttLoc alone."""
     columns, rows = [torch.ones_like(previous).unsqueeze(1)], [2 * attention.mlp_dec(z).unsqueeze(1)]
     if isinstance(attention, AttLoc):
         columns.append(attention.loc_conv(previous[:, None, None]).squeeze(2))
@@ -127,7 +106,6 @@ def additive_energies(keys: torch.Tensor, left: torch.Tensor, right: torch.Tenso
         keys: twice the projected encodings, (T, A).
         left: what depends on frames, with a column of ones for what does not, (n, T, C).
         right: twice the vectors that they are multiplied by, (n, C, A).
-        v: (A,).
     """
     chunk = CHUNK_PER_THREAD * torch.get_num_threads() if keys.device.type == "cpu" else CHUNK_ELSEWHERE
     count = min(len(left), max(1, chunk // keys.numel()))
@@ -173,15 +151,7 @@ class WholeUtteranceScorer(BatchScorerInterface):
         return self.first_states(x.unsqueeze(0), None)[0]
 
     def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
-        """Return states before the first token.
-
-        Args:
-            x: encodings of one utterance, (T, D), or of a padded batch, (B, T, D).
-            xs_lengths: number of frames of a batch, (B,); None: all are T long.
-
-        Returns:
-            The state of one utterance, or the list of those of several.
-        """
+        """Return the state of one utterance, (T, D), or a list of those of a batch, (B, T, D) with lengths (B,)."""
         states = self.first_states(x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
         return states[0] if len(states) == 1 else states
 
@@ -197,17 +167,10 @@ class WholeUtteranceScorer(BatchScorerInterface):
         xs: torch.Tensor,
         xs_mask: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, list[State]]:
-        """Score the next token of n hypotheses of one or several utterances.
+        """Score the next token of n hypotheses: log-probabilities, (n, vocab_size), and states after ``ys``, (n, L).
 
-        Args:
-            ys: prefixes, (n, L).
-            states: state of each hypothesis; before the first token of several utterances, the list of their states, n
-                times.
-            xs: encodings of each hypothesis' utterance, (n, T, D). The states hold them; only T is used.
-            xs_mask: False where ``xs`` is padding; not used, since the states hold the lengths.
-
-        Returns:
-            Log-probabilities, (n, vocab_size), and the n states after the last token of ``ys``.
+        ``states``: of each hypothesis; before the first token of several utterances, the list of their states, n times.
+        They hold encodings and lengths, so that of ``xs``, (n, T, D), only T is used, and ``xs_mask`` not.
         """
         logits, new = self.batch_logits(ys, self.own_states(states, xs))
         return logits.log_softmax(dim=-1), new

@@ -41,18 +41,14 @@ class Readout(Protocol):
 
 
 class SpeakerAttributedDecoder(torch.nn.Module):
-    """An ESPnet decoder whose output layer also sees the profile of the speaker of the token (P4, eq. 4).
+    """Add the profile of a token's speaker to an ESPnet decoder before its output layer (P4, eq. 4).
 
     The decoder gives attention weights (P4, eq. 2) and hidden states u (P4, eq. 3). With the same weights, speaker
-    encodings become a speaker context (P4, eq. 7), the context becomes a query (P4, eq. 8), and the query gives the
-    speaker (P4, eq. 9) and the weighted profile (P4, eq. 10). A projection of that is added to u before the output
-    layer.
+    encodings become a speaker context (P4, eq. 7), the context a query (P4, eq. 8), and the query gives the speaker
+    (P4, eq. 9) and the weighted profile (P4, eq. 10). A projection of that is added to u.
 
     Args:
         asr: the readout of a decoder, which is a module.
-        vocab_size: number of tokens.
-        context_size: dimension of the speaker encodings.
-        profile_size: dimension of the profiles.
         query_conf: options of :class:`SpeakerQuery`.
         cosine_scale: factor of the cosines (P4, eq. 9); 1 as in the paper.
         learn_scale: train the factor.
@@ -87,17 +83,9 @@ class SpeakerAttributedDecoder(torch.nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Score all tokens of a padded batch, and their speakers.
 
-        Args:
-            hs_pad: encodings, (B, T, D).
-            hlens: number of frames, (B,).
-            speaker_encodings: (B, T, context_size).
-            ys_in_pad: tokens that begin with sos, (B, L).
-            ys_in_lens: number of tokens, (B,).
-            profiles: (B, K, profile_size).
-            present: where a profile is no padding, (B, K).
-
-        Returns:
-            Scores before the softmax, (B, L, vocabulary), and logarithms of the speaker posteriors, (B, L, K).
+        ``hs_pad``: encodings, (B, T, D); ``speaker_encodings``: (B, T, context_size); ``ys_in_pad``: tokens that begin
+        with sos, (B, L); ``profiles``: (B, K, profile_size); ``present``: where a profile is no padding, (B, K).
+        Returns scores before the softmax, (B, L, vocabulary), and logarithms of the speaker posteriors, (B, L, K).
         """
         hidden, weights = self.asr(hs_pad, hlens, ys_in_pad, ys_in_lens)
         queries, _ = self.query(weights @ speaker_encodings, ys_in_pad)
@@ -121,16 +109,9 @@ class SpeakerAttributedDecoder(torch.nn.Module):
     ) -> tuple[torch.Tensor, list[State]]:
         """Score the token after each of n prefixes of B utterances, n / B of each, utterance after utterance.
 
-        Args:
-            ys: prefixes that begin with sos, (n, L).
-            states: what an earlier call has returned for all tokens but the last ones, or :meth:`init_state`.
-            xs: encodings of the utterance of each prefix, (n, T, D).
-            speaker_encodings: (B, T, context_size).
-            profiles: (B, K, profile_size).
-            present: where a profile is no padding, (B, K); None: everywhere.
-
-        Returns:
-            Log-probabilities (P4, eq. 5), (n, vocabulary), and the states, with the posteriors of the token's speaker.
+        ``ys``: prefixes that begin with sos, (n, L); ``states``: :meth:`init_state`, or those that a call for all
+        tokens but the last returned; ``xs``: encodings, (n, T, D); the others as in :meth:`forward`. Returns
+        log-probabilities (P4, eq. 5), (n, vocabulary), and the states, with the posteriors of the token's speaker.
         """
         utterances = len(speaker_encodings)
         hidden, weights, asr_states = self.asr.step(ys, [state["asr"] for state in states], xs)
@@ -150,15 +131,10 @@ class SpeakerAttributedDecoder(torch.nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class ScoredToken:
-    """The last token of a hypothesis, and those before it: who says it, and where.
+    """Link the last token of a hypothesis to those before it: who says it, and where.
 
-    Hypotheses share what was computed in a step, of which each has a row. So a step copies nothing.
-
-    Attributes:
-        before: the token before this one; None: it is the first.
-        row: of the hypothesis in the step.
-        log_posteriors: logarithms of the speaker posteriors of the step's hypotheses, (n, K).
-        frames: the frame that each of them attends to most, (n,).
+    The hypotheses of a step share its logarithms of speaker posteriors, (n, K), and the frames that each attends to
+    most, (n,); ``row`` is this one's. So a step copies nothing.
     """
 
     before: "ScoredToken | None"

@@ -8,17 +8,10 @@ QueryState = tuple[torch.Tensor, torch.Tensor]
 
 
 class SpeakerQuery(torch.nn.Module):
-    """SpeakerQueryRNN, P4, eq. 8: an LSTM over speaker contexts and previous tokens, projected to a profile's size.
+    """Run SpeakerQueryRNN, P4, eq. 8: an LSTM over speaker contexts and previous tokens, with a projection to profiles.
 
-    Args:
-        vocab_size: number of tokens.
-        context_size: dimension of the speaker encodings.
-        profile_size: dimension of the profiles.
-        hidden_size: number of cells, and dimension of the token embeddings.
-        num_layers: number of LSTM layers.
-        dropout: dropout on the embeddings and on the LSTM's output.
-        residual: add the speaker context to the query, which then begins as what the recording says of the speaker; not
-            in the paper. For contexts that are of the same kind as profiles, such as d-vectors.
+    With ``residual``, which is not in the paper, the speaker context is added to the query. It is for contexts of the
+    same kind as profiles, such as d-vectors. ``dropout`` is on the embeddings and on the LSTM's output.
     """
 
     def __init__(
@@ -46,15 +39,10 @@ class SpeakerQuery(torch.nn.Module):
     def forward(
         self, contexts: torch.Tensor, previous: torch.Tensor, state: QueryState | None = None
     ) -> tuple[torch.Tensor, QueryState]:
-        """Return queries of consecutive tokens.
+        """Return queries of consecutive tokens, (B, L, profile_size), and the LSTM's state after them.
 
-        Args:
-            contexts: speaker contexts p of the tokens, (B, L, context_size).
-            previous: the token before each, (B, L).
-            state: of the LSTM, (layers, B, cells) each; None before the first token.
-
-        Returns:
-            Queries, (B, L, profile_size), and the state after the last one.
+        ``contexts``: p of the tokens, (B, L, context_size); ``previous``: the token before each, (B, L); ``state``:
+        (layers, B, cells) each, or None before the first token.
         """
         inputs = torch.cat((contexts, self.dropout(self.embed(previous))), dim=-1)
         outputs, state = self.lstm(inputs, state)
@@ -68,18 +56,17 @@ def inventory_attention(
     present: torch.Tensor | None = None,
     scale: torch.Tensor | float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Apply InventoryAttention: a softmax over the cosines of a query and the profiles (P4, eq. 9), and the profiles'
-    mean by these weights (P4, eq. 10).
+    """Apply InventoryAttention: a softmax over cosines (P4, eq. 9), by which profiles are averaged (P4, eq. 10).
 
     Args:
         queries: (B, L, E).
         profiles: (B, K, E), padded along K.
         present: where a profile is no padding, (B, K), at least one in each row; None: everywhere.
-        scale: factor of the cosines. They lie between -1 and 1, so that with a factor of 1 no speaker of eight can get
-            a posterior above 0.52.
+        scale: of the cosines. They lie between -1 and 1, so that with 1 no speaker of eight gets a posterior above
+            0.52.
 
-    Returns:
-        Logarithms of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding; weighted profiles, (B, L, E).
+    Returns logarithms of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding; weighted profiles,
+    (B, L, E).
     """
     cosines = torch.nn.functional.normalize(queries, dim=-1) @ torch.nn.functional.normalize(profiles, dim=-1).mT
     scores = scale * cosines
@@ -90,29 +77,14 @@ def inventory_attention(
 
 
 def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
-    """Return the segment of each token, counted from 0; the symbol of a speaker change ends its segment.
-
-    Args:
-        tokens: (B, L).
-        change: id of the symbol.
-
-    Returns:
-        (B, L).
-    """
+    """Return the segment of each token, (B, L), from 0; the speaker-change symbol, ``change``, ends its segment."""
     changes = (tokens == change).long()
     return changes.cumsum(dim=1) - changes
 
 
 def segment_posteriors(posteriors: torch.Tensor, tokens: torch.Tensor, change: int) -> torch.Tensor:
-    """Return the mean speaker posteriors of each segment of one hypothesis, with its closing symbol (``<sc>`` or end).
-
-    Args:
-        posteriors: of each token, (L, K).
-        tokens: (L,).
-        change: id of the speaker-change symbol.
-
-    Returns:
-        (segments, K).
+    """Return the mean posteriors of each segment with its closing symbol, (segments, K); ``posteriors``: of tokens, (L,
+    K).
     """
     numbers = segment_indices(tokens.unsqueeze(0), change)[0]
     count = int(numbers[-1]) + 1
