@@ -199,7 +199,7 @@ def encode_step(run: Run, name: str) -> Step:
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     if shared(run) or pretrained(run):
         yield train_decoder_step(run, system, seed) if shared(run) else train_further_step(run, system, seed)
-        yield average_step(run, run.expdir / system.name / f"seed{seed}", run.setting("average"))
+        yield average_step(run, run.folder_of(system, seed), run.setting("average"))
         return
     yield from asr.train_and_average(
         run, system, seed, training_set(system), valid_set(run), asr.tokens_dir(run), options=language_options(run)
@@ -222,7 +222,7 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
         tables = [(folder / "feats.scp", "speech", "kaldi_ark"), (folder / "text", "text", "text")]
         words += [*data_options(part, tables), f"--{part}_shape_file", str(folder / SHAPES)]
         made += [folder / "feats.scp", folder / "text"]
-    folder = run.expdir / system.name / f"seed{seed}"
+    folder = run.folder_of(system, seed)
     return train_step(run, folder, "asr_train", words, inputs=made, files={"--config": path})
 
 
@@ -233,7 +233,7 @@ def train_further_step(run: Run, system: System, seed: int) -> Step:
     config = deep_merge(encoder_trained, run.sections["pretrained"])
     return asr.asr_train_step(
         run,
-        run.expdir / system.name / f"seed{seed}",
+        run.folder_of(system, seed),
         run.write_config(system.name, config, f"system {system.name}, which begins with a trained encoder"),
         name,
         valid_set(run),
@@ -311,6 +311,8 @@ RECIPE = Recipe(
     choices={"corpus": tuple(LAYOUTS), "allow_pipes": ("true", "false"), "encoder": ("joint", "shared", "pretrained")},
     variant=lambda options: options["encoder"],
     check=check,
+    untagged=("corpus", "allow_pipes", "encoder"),
+    decoding=("average",),
     stages={
         "data": data,
         "tokens": tokens,

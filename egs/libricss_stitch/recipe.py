@@ -331,6 +331,7 @@ RECIPE = Recipe(
     paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config", *FAR_FIELD),
     choices={"recogniser": ("lstm", "conformer", sets.WHISPER), "clean_only": ("true", "false")},
     variant=variant,
+    untagged=("recogniser",),  # the training of another one is refused
     tables_of=tables_of,
     check=check,
     stages={

@@ -247,7 +247,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     if system.kind != TRAIN:
         return
     run.system_config(system)  # for people
-    config, folder = system_config(run.sections, system), run.expdir / system.name / f"seed{seed}"
+    config, folder = system_config(run.sections, system), run.folder_of(system, seed)
     parts = train_parts(run)
     corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, dev_sets(run))}
     like = run.own.like if run.own and system.name == run.own.name else system.config
@@ -264,7 +264,7 @@ def rescoring(run: Run) -> None:
 
 def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Rescore the test sets. The weight is tuned "on the corresponding development sets" (P3, section 4.2.2)."""
-    folder = run.expdir / system.name / f"seed{seed}"
+    folder = run.folder_of(system, seed)
     for part, dev in zip(test_sets(run), dev_sets(run), strict=True):
         lists, dev_lists = lists_of(run, (part, dev))
         output = folder / "decode_default" / part
@@ -303,12 +303,12 @@ def scoring(run: Run) -> None:
     run_jobs([asr.score_systems(run, test_sets(run), normaliser=RULES)])
     for system in run.systems:
         if system.kind == TRAIN:
-            write_quantities(run.expdir / system.name)
-    scorers = {system.name: scorer_of(run, system) for system in run.systems if system.config}
+            write_quantities(run.folder_of(system, 1).parent)
+    scorers = {run.folder_of(system, 1): scorer_of(run, system) for system in run.systems if system.config}
     steps = {scorer: latency_step(run, scorer) for scorer in dict.fromkeys(scorers.values())}
     run_steps(*steps.values())
-    for name, scorer in scorers.items():
-        shutil.copyfile(steps[scorer].outputs[0], run.expdir / name / "latency.json")
+    for folder, scorer in scorers.items():
+        shutil.copyfile(steps[scorer].outputs[0], folder.with_name("latency.json"))
 
 
 def scorer_of(run: Run, system: System) -> ScorerKind:
@@ -335,6 +335,12 @@ def measure_latency(scorer: ScorerKind, output: Path, options: Mapping[str, Any]
     bench.measure_scorer(scorer, output, options)
 
 
+def variant(options: Mapping[str, str]) -> str:
+    """The end of the folders' names of runs whose lists are not Whisper's."""
+    own = f"lists_{Path(options['nbest_lists']).name}" if options["nbest_lists"] else ""
+    return "-".join(filter(None, (options["first_pass"] if options["first_pass"] == ESPNET else "", own)))
+
+
 RECIPE = Recipe(
     corpus="librispeech",
     trained={"rescorer_config": Trained()},
@@ -356,7 +362,8 @@ RECIPE = Recipe(
     },
     check=check,
     unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
-    variant=lambda options: options["first_pass"] if options["first_pass"] == ESPNET else "",
+    variant=variant,
+    untagged=("first_pass", "positions"),
     stages={
         "data": data,
         "first_pass": first_pass,

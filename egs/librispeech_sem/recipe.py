@@ -92,7 +92,7 @@ def selection_step(run: Run, selection: Selection) -> Step:
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Train a system: its encoder grows layer by layer where the scale pre-trains."""
-    folder = run.expdir / system.name / f"seed{seed}"
+    folder = run.folder_of(system, seed)
     path, config = run.system_config(system), system_config(run.sections, system)
     stages = planned(run, config)
     if stages:
@@ -145,6 +145,7 @@ RECIPE = Recipe(
     paths=("lm_text",),
     choices={"pretrain": ("true", "false"), "lm_size": ("small", "large"), "clean_only": ("true", "false")},
     check=check,
+    decoding=("average", "lm_size"),
     stages={
         "data": data,
         "tokens": tokens,

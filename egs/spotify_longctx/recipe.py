@@ -135,7 +135,7 @@ def with_shared_gpus(run: Run, system: System) -> Run:
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     sets = {"train": recording_tables(run, corpora.TRAIN), "valid": recording_tables(run, corpora.VALID)}
-    folder, pieces = run.expdir / system.name / f"seed{seed}", asr.tokens_dir(run)
+    folder, pieces = run.folder_of(system, seed), asr.tokens_dir(run)
     options = ["--seed", str(seed), *token_options(pieces, run.sections["settings"]["token_type"])]
     for part, tables in sets.items():
         options += data_options(part, tables)
@@ -160,12 +160,12 @@ def model_of(run: Run, system: System, seed: int) -> Path:
     """Return the parameters of a system: trained here, or those that the authors have published."""
     name = f"seed{seed}"
     published = run.path(corpora.PUBLISHED)
-    return published / system.name / name / MODEL if published else run.expdir / system.name / name / LATEST
+    return published / system.name / name / MODEL if published else run.folder_of(system, seed) / LATEST
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Decode with a system, all its decodings in one step, which loads the model once."""
-    folder, decodings = run.expdir / system.name / f"seed{seed}", run.decodings[system.name]
+    folder, decodings = run.folder_of(system, seed), run.decodings[system.name]
     model = model_of(run, system, seed)
     ignored = run.datadir / "tedlium_ignored_test.txt"
     jobs: list[dict[str, Any]] = [
@@ -236,7 +236,7 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
     normaliser = run.sections["settings"]["normaliser"]
     for name, sets in run.decodings[system.name].items():
         for part in sets:
-            folder = run.expdir / system.name / f"seed{seed}" / f"decode_{name}" / part
+            folder = run.folder_of(system, seed) / f"decode_{name}" / part
             yield asr.score_step(run, part, folder, normaliser=normaliser, kinds=kinds_of(run, part))
 
 
@@ -333,6 +333,7 @@ RECIPE = Recipe(
     paths=("tedlium", "earnings22", "rev16", "musan", *corpora.ALIGNED),
     variant=lambda options: corpora.PUBLISHED if options[corpora.PUBLISHED] else "",
     tables_of=tables_of,
+    untagged=("table", "figure", "keep_features"),
     check=check,
     stages={
         "data": corpora.data,

@@ -46,7 +46,7 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
         return
     if stage not in stages:
         raise InputError(f"there is no stage '{stage}'; the stages are {', '.join(stages)}")
-    stages[stage](prepared)
+    prepared.run_stage(stage)
 
 
 @click.command("new-recipe")

@@ -210,7 +210,7 @@ def decode_steps(
 ) -> Step:
     """Decode test sets with one system and one or several decodings. The models are loaded once.
 
-    Results go to ``folder/decode_<decoding>/<test set>``.
+    Results go to ``folder/decode_<decoding>/<test set>``; ``<decoding>`` ends with the tag of the run's decodings.
 
     Args:
         data: the folder of the test sets (default: that of the data dirs). What has ``feats.scp`` and no ``wav.scp`` is
@@ -225,7 +225,7 @@ def decode_steps(
             model_config=folder / "config.yaml",
             model_file=model,
             data=source / part,
-            output=folder / f"decode_{name}" / part,
+            output=folder / f"decode_{name}{run.decoding_tag}" / part,
             config=config,
             lm_config=lm_config,
             lm_file=lm_file,
@@ -236,7 +236,7 @@ def decode_steps(
     ]
     return Step(
         name=f"decode {folder.relative_to(run.expdir)} ({' '.join(decodings)})",
-        log=folder / f"decode_{decodings[0]}" / "log" / "decode.log",
+        log=folder / f"decode_{decodings[0]}{run.decoding_tag}" / "log" / "decode.log",
         function=decode_sets,
         arguments={"jobs": jobs},
         free=free_of(run, ngpu=run.gpu) | {"nj": nj},
@@ -287,7 +287,7 @@ def train_and_average(
     run: Run, system: System, seed: int, train: str, valid: str, tokens: Path, *, options: Sequence[str] = ()
 ) -> Iterator[Step]:
     """Train a system, and average the epochs that are decoded."""
-    folder = run.expdir / system.name / f"seed{seed}"
+    folder = run.folder_of(system, seed)
     token_type = run.sections["settings"]["token_type"]
     config = run.system_config(system)
     yield asr_train_step(run, folder, config, train, valid, tokens, token_type, seed, options=options)
@@ -298,7 +298,7 @@ def decode_system(
     run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path, data: Path | None = None
 ) -> Iterator[Step]:
     """Decode with a system: one step for decodings with its model alone, one for those with a language model too."""
-    folder = run.expdir / system.name / f"seed{seed}"
+    folder = run.folder_of(system, seed)
     model = folder / averaged(run.setting("average"))
     names = list(run.decodings.get(system.name, {}))
     fused = [name for name in names if run.decoding(name).get("lm_weight")]
@@ -315,7 +315,7 @@ def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: A
         for seed in run.seeds_of(system):
             for decoding in run.decodings.get(system.name, {}):
                 for part in sets:
-                    folder = run.expdir / system.name / f"seed{seed}" / f"decode_{decoding}" / part
+                    folder = run.folder_of(system, seed) / f"decode_{decoding}{run.decoding_tag}" / part
                     yield score_step(run, part, folder, rate, **options)
 
 
@@ -334,6 +334,7 @@ def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | N
         run.selected if selected is None else selected,
         rows,
         run.expdir,
+        tags=(run.system_tag, run.decoding_tag),
         scale=run.scale,
         corpus=corpus or run.corpus_name,
         paper=paper,

@@ -241,7 +241,7 @@ def job_lines(jobs: Sequence[Job], run: Run, checked: float, rehearsed: float) -
         lines.append(f"{job.name:{width}}  {shown[0]:>6}  {shown[1]:>14}  {shown[2]:>9}  {shown[3]:>6}  {disk:>7}")
     lines.append("one: an update of a training, an utterance that is decoded; hours of one seed, at most: long batches")
     hours = {seedless(job.name): job.hours for job in jobs if job.trains and job.hours is not None}
-    names = [f"{system.name}/seed{seed}" for system in run.systems for seed in run.seeds_of(system)]
+    names = [run.name_of(system, seed) for system in run.systems for seed in run.seeds_of(system)]
     of_seed = {name: hours[seedless(name)] for name in names if seedless(name) in hours}
     if of_seed and run.ngpu and not (run.launch or run.train_options):  # which train one by one
         gpus = visible_gpus(run)
@@ -254,7 +254,7 @@ def job_lines(jobs: Sequence[Job], run: Run, checked: float, rehearsed: float) -
 
 def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
     """Return what would fail later: a disk that is too small."""
-    seeds = {system.name: len(run.seeds_of(system)) for system in run.systems}
+    seeds = {seedless(run.name_of(system, 1)): len(run.seeds_of(system)) for system in run.systems}
     needed = sum(job.disk * seeds.get(seedless(job.name), 1) for job in jobs)
     folder = next(path for path in (run.expdir.resolve(), *run.expdir.resolve().parents) if path.exists())
     free = shutil.disk_usage(folder).free / GB

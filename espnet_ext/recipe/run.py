@@ -1,6 +1,7 @@
 """A run of a recipe: its options, the settings of its scale, the systems that its tables need, its folders."""
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +13,20 @@ from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
+from espnet_ext.recipe.gpus import Make, require_gpus, run_side_by_side
 from espnet_ext.recipe.options import checked_options, listed
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, show
 from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import System
+from espnet_ext.work.once import fingerprint, read_key, write_note
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 WHOLE_CONFIGS = "whole"  # the folder of the real configs of a rehearsal, beside those of its trainings
 WHOLE_TEXT = "whole_text"  # of a rehearsal: all transcripts to train on
+MADE_BY = ".made_by.json"  # in the folder of experiments: the tag of the run whose stage was the first to end there
+LONG = 40  # characters of a value that names a folder
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 FEATURES = ("frontend", "frontend_conf", "feats_extract", "features_conf", "input_size")  # keys of a training config
 
@@ -41,6 +45,9 @@ class Recipe:
         choices: those that take one of a few values.
         needed: the paths that ``--scale full`` needs, besides ``corpus``.
         variant: ending of the names of a run's folders, for runs that must not share them; may be empty.
+        untagged: options of its own that change no result, or that ``variant`` names; those of all others that are no
+            paths name the folders of systems.
+        decoding: options that change decodings alone, whose folders they name.
         trained: those of them that give a training config of the user's own, and what it trains.
         tables_of: the tables that a run makes, in the form of ``--table``.
         check: raises InputError if options contradict each other.
@@ -56,6 +63,8 @@ class Recipe:
     choices: Mapping[str, Sequence[str]] = EMPTY
     needed: Sequence[str] = ()
     variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
+    untagged: Sequence[str] = ()
+    decoding: Sequence[str] = ()
     trained: Mapping[str, Trained] = EMPTY
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
     check: "Callable[[Run], None]" = lambda run: None
@@ -84,6 +93,7 @@ class Run:
         launch: what comes before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh).
         train_options: ESPnet's flags for training on several GPUs and nodes (``train_cmd_options`` in cmd.sh).
         own: the system of ``--asr_config`` or the like, which is in ``tables`` too.
+        tag: what names the run's folders if they are not given.
         rehearsed: in a rehearsal, the folder of the whole data dirs; ``datadir`` has a few utterances of each.
     """
 
@@ -98,6 +108,7 @@ class Run:
     launch: tuple[str, ...] = ()
     train_options: tuple[str, ...] = ()
     own: OwnSystem | None = None
+    tag: str = ""
     rehearsed: Path | None = None
 
     @property
@@ -175,6 +186,11 @@ class Run:
         large = "lm_size" in self.options and self.setting("lm_size") == "large"
         return self.expdir / ("lm_large" if large else "lm")
 
+    def run_stage(self, name: str) -> None:
+        """Run a stage, and note whose folder of experiments this is, in which no other corpus or variant may run."""
+        self.recipe.stages[name](self)
+        write_note(self.expdir / MADE_BY, self.tag)
+
     def path(self, option: str) -> Path | None:
         """Return the path in an option, or None if it is empty."""
         return Path(self.options[option]) if self.options[option] else None
@@ -184,6 +200,33 @@ class Run:
         if self.options.get(name):
             return self.options[name]
         return self.sections["settings"][name]
+
+    def name_of(self, system: System, seed: int) -> str:
+        """Return the name of a system with a seed: that of its folder below ``expdir``."""
+        return f"{system.name}{self.system_tag}/seed{seed}"
+
+    def folder_of(self, system: System, seed: int) -> Path:
+        """Return the folder of a system with a seed."""
+        return self.expdir / self.name_of(system, seed)
+
+    @cached_property
+    def system_tag(self) -> str:
+        """The end of the names of systems' folders: the values that change them and are not the scale's own."""
+        recipe = self.recipe
+        named = (*recipe.paths, *recipe.untagged, *recipe.decoding, "clean_only")
+        return "".join(self._tag(name) for name in recipe.options if name not in named)
+
+    @cached_property
+    def decoding_tag(self) -> str:
+        """The end of the names of decodings' folders: the values that change decodings alone."""
+        return "".join(map(self._tag, self.recipe.decoding))
+
+    def _tag(self, name: str) -> str:
+        value, usual = self.options[name], self.sections["settings"].get(name)
+        if value.lower() in ("", str(usual).lower()) or value == self.recipe.options[name]:
+            return ""
+        short = re.sub("[^A-Za-z0-9.]+", "_", Path(value).name if name in self.recipe.models else value)
+        return f"-{name}_{short if len(short) < LONG else fingerprint(value)[:8]}"
 
     @cached_property
     def systems(self) -> list[System]:
@@ -247,7 +290,7 @@ class Run:
             return lambda run, nj: work(run, system, seed, nj)
 
         pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
-        run_side_by_side(self, {f"{system.name}/seed{seed}": job(system, seed) for system, seed in pairs}, **kind)
+        run_side_by_side(self, {self.name_of(system, seed): job(system, seed) for system, seed in pairs}, **kind)
 
 
 def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,7 +393,11 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         launch=tuple(shlex.split(environment.get("train_cmd", ""))),
         train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
         own=own,
+        tag=tag,
     )
+    if read_key(run.expdir / MADE_BY) not in (None, tag):
+        made = f"{run.expdir} is of another scale, corpus or variant ({read_key(run.expdir / MADE_BY)}, not {tag})"
+        raise InputError(f"--expdir: {made}: choose another folder")
     for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
         if "," in str(path):
             raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
@@ -358,7 +405,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         if options[name] and not os.path.exists(options[name]):
             raise InputError(f"--{name} {options[name]}: no such file or folder")
     if run.ngpu and not run.launch:
-        visible_gpus(run)
+        require_gpus(run)
     recipe.check(run)
     return run
 

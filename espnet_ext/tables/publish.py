@@ -50,6 +50,7 @@ def write_tables(
     *,
     scale: str,
     corpus: str,
+    tags: tuple[str, str] = ("", ""),
     command: str = "",
     paper: bool = True,
     lm_perplexity: str | Path | None = None,
@@ -63,6 +64,7 @@ def write_tables(
         tables: the recipe's.
         selected: those to write.
         rows: those to print (None: all).
+        tags: ends of the names of systems' and of decodings' folders.
         expdir: holds ``<system>/seed<N>/...``.
         scale: and ``corpus``, ``command``: said beside the numbers.
         paper: whether the paper's numbers stand beside ours.
@@ -81,7 +83,7 @@ def write_tables(
     names = [table.id for table in selected]
     asked = {*names, *(earlier.tables if earlier else ())}
     names = [name for name in tables.tables if name in asked]
-    scores = gather(tables, names, expdir)
+    scores = gather(tables, names, expdir, tags)
     perplexity = Path(lm_perplexity) if lm_perplexity else None
     run = RunRecord.model_validate(collect_meta(command, tables.recipe_dir))
     same = [each for each in (earlier.runs if earlier else ()) if (each.command, each.git) != (run.command, run.git)]

@@ -37,11 +37,11 @@ class _Quantity(BaseModel):
     unit: str
 
 
-def gather(tables: Tables, names: Iterable[str], expdir: str | Path) -> Scores:
+def gather(tables: Tables, names: Iterable[str], expdir: str | Path, tags: tuple[str, str] = ("", "")) -> Scores:
     """Gather the scores that some tables and their claims need from a run's folder.
 
     Scores are in ``<system>/seed<N>/decode_<decoding>/<test set>``, quantities in ``<system>/<quantity>.json``. What is
-    not there, or lacks a measure, has not run.
+    not there, or lacks a measure, has not run. ``tags`` end the names of systems' and of decodings' folders.
 
     Raises:
         InputError: a file that is no score, or scores that cannot be compared: they differ in normalisation or unit, or
@@ -54,7 +54,7 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path) -> Scores:
     first: _Scored | None = None
     for system, decoding, column in _needed(tables, names):
         if not column.sets:
-            path = expdir / system / f"{column.name}.json"
+            path = expdir / f"{system}{tags[0]}" / f"{column.name}.json"
             if path.is_file():
                 quantity = _read(path, _Quantity)
                 if quantity.unit != column.unit:
@@ -63,7 +63,7 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path) -> Scores:
             continue
         for test_set in column.sets:
             key = Key(system, decoding, test_set, column.measure)
-            for seed, scored in {} if key in rates else _of_seeds(expdir, key).items():
+            for seed, scored in {} if key in rates else _of_seeds(expdir, key, tags).items():
                 first = first or scored
                 if (scored.token, scored.normaliser) != (first.token, first.normaliser):
                     text = f"another unit or text normalisation than in {first.score.source}"
@@ -95,10 +95,10 @@ class _Scored:
     unit: Unit
 
 
-def _of_seeds(expdir: Path, key: Key) -> dict[int, _Scored]:
+def _of_seeds(expdir: Path, key: Key, tags: tuple[str, str]) -> dict[int, _Scored]:
     found = {}
-    for folder in (expdir / key.system).glob("seed*"):
-        path = folder / f"decode_{key.decoding}" / key.test_set / "score.json"
+    for folder in (expdir / f"{key.system}{tags[0]}").glob("seed*"):
+        path = folder / f"decode_{key.decoding}{tags[1]}" / key.test_set / "score.json"
         if (match := _SEED.fullmatch(folder.name)) and path.is_file() and (scored := _read_scored(path, key.measure)):
             found[int(match[1])] = scored
     return dict(sorted(found.items()))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from espnet_ext.errors import InputError
 from espnet_ext.recipe import options as recipe_options
 from espnet_ext.recipe.options import COMMON
 from espnet_ext.recipe.run import Run, load_recipe, prepare
@@ -90,6 +91,49 @@ def prepared(toy, monkeypatch):
         return prepare(toy, options, {})
 
     return prepare_it
+
+
+@pytest.mark.parametrize(
+    ("recipe", "option", "value", "usual"),
+    [
+        ("asru2019_cs", "average", "last:2", "best:1"),
+        ("libricss_stitch", "pairs_within", "none", "1.0"),
+        ("librispeech_rescore", "amp", "true", ""),
+        ("librispeech_rescore", "bert", "google/bert", ""),
+        ("librispeech_sem", "average", "last:2", "best:1"),
+        ("librispeech_sem", "lm_size", "large", "small"),
+        ("librispeech_sem", "pretrain", "false", "true"),
+        ("spotify_longctx", "passes", "9", ""),
+        ("spotify_longctx", "schedule", "shares", "counts"),
+    ],
+)
+def test_a_value_that_changes_results_names_their_folders(recipe, option, value, usual, monkeypatch, tmp_path):
+    """One that the scale has anyway does not."""
+    monkeypatch.chdir(tmp_path)  # prepare() changes the folder, too
+    folder = ROOT / "egs" / recipe
+    names = {}
+    for each in ("", usual, value):
+        found = prepare(folder, {"scale": "smoke", option: each}, {})
+        names[each] = (found.system_tag, found.decoding_tag)
+    decoding = option in load_recipe(folder).decoding
+    assert names[""] == names[usual] == ("", "") and names[value][decoding].startswith(f"-{option}_")
+    assert not names[value][not decoding]
+
+
+def test_a_folder_of_another_variant_is_refused(toy, prepared):
+    assert run(toy, "--expdir", "exp/x", "--kind", "b", "--stop_stage", "1").returncode == 0
+    prepared(expdir="exp/x", kind="b")
+    for options in ({"kind": "c"}, {"clean_only": "true"}):
+        with pytest.raises(InputError, match="--expdir: .*exp/x is of another"):
+            prepared(expdir=str(toy / "exp" / "x"), **options)
+
+
+def test_more_gpus_than_there_are_are_refused(prepared, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert prepared(ngpu="2").ngpu == 2
+    with pytest.raises(InputError, match="--ngpu 4: .*give --ngpu 2"):
+        prepared(ngpu="4")
 
 
 def run(toy: Path, *options: str, folder: Path | None = None) -> subprocess.CompletedProcess:

@@ -80,6 +80,7 @@ def run_of(monkeypatch: pytest.MonkeyPatch, folder: Path, **options: str) -> Run
 @pytest.mark.parametrize(("ngpu", "used"), [("0", 0), ("1", 1), ("2", 2), ("4", 2)])
 def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(ngpu, used, tmp_path, monkeypatch, capsys):
     """At smoke a batch has two sequences of 10 s. No run is refused: decoding takes all."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     run = run_of(monkeypatch, tmp_path, scale="smoke", ngpu=ngpu, rows="Rev16 at 10 s")
     assert run.ngpu == int(ngpu)
     (system,) = run.systems

@@ -243,7 +243,7 @@ def counts_steps(run: Run) -> Iterator[Step]:
     """Table 1: the mixtures' counts."""
     for row in run.tables.tables["1"].rows:
         system = run.tables.systems[row.system]
-        data, output = run.datadir / system.data[0], run.expdir / system.name
+        data, output = run.datadir / system.data[0], run.folder_of(system, 1).parent
         files = [data / "references.json"]
         yield set_step(f"counts of {data.name}", write_counts, output, "samples.json", files, data=data, output=output)
 

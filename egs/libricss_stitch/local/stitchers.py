@@ -87,7 +87,7 @@ def shared_folder(run: Run, kind: str, system: System) -> Path:
     """
     if kind == "first" and run.own and run.own.name == system.name:
         kind += f"_{system.name}"
-    return run.expdir / kind / str(system.windows) / str(system.method)
+    return run.expdir / kind / f"{system.windows}{run.system_tag}" / str(system.method)
 
 
 def prepare_stitchers(run: Run, system: System) -> Iterator[Step]:
@@ -145,7 +145,7 @@ def train_stitcher(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
     if system.kind == TRAIN:
         pairs, first = shared_folder(run, "pairs", system), shared_folder(run, "first", system) / MODEL_FILE
         files = {"--init_param": first} if simulates(run) else {}
-        output, config = run.expdir / system.name / f"seed{seed}", run.system_config(system)
+        output, config = run.folder_of(system, seed), run.system_config(system)
         yield from train_steps(run, system, output, config, pairs / "train_stitch", pairs / "dev", seed, files)
 
 
@@ -204,7 +204,7 @@ def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     for decoding in [name for name in decodings if name not in guarded] or [DEFAULT_DECODING]:
         yield transcribe(run, system, seed, decoding)
         yield from score(run, system, seed, decoding)
-    folder = run.expdir / system.name / f"seed{seed}"
+    folder = run.folder_of(system, seed)
     if guarded:
         files = [sets.references(run, name) for name in DEV]
         more = {"references": files, "output": folder / GUARD}
@@ -242,7 +242,7 @@ def guard_step(
 
 def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
     """Transcripts of all test sets by a system in one decoding."""
-    names, folder = sets.test_sets(run), run.expdir / system.name / f"seed{seed}"
+    names, folder = sets.test_sets(run), run.folder_of(system, seed)
     heard = [hypotheses_of(run, system, name) for name in names]
     outputs = [transcripts_of(folder, decoding, name) for name in names]
     trained = [folder / "config.yaml", folder / MODEL_FILE, folder / TRAINED_ON] if system.kind == TRAIN else []
@@ -274,7 +274,7 @@ def write_transcripts(
 def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
     """SA-WER of the transcripts of all test sets, of LibriCSS by condition too; it is also printed."""
     for name in sets.test_sets(run):
-        transcripts = transcripts_of(run.expdir / system.name / f"seed{seed}", decoding, name)
+        transcripts = transcripts_of(run.folder_of(system, seed), decoding, name)
         output, references = transcripts.parent, sets.references(run, name)
         tables = {"groups": "groups", "sessions": "segment_recording"} if name == sets.LIBRICSS else {}
         of_segments = {option: sets.folder(run, name) / table for option, table in tables.items()}
