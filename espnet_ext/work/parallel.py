@@ -1,8 +1,7 @@
 """Map a function over shards of work: in this process, in processes forked from it, or on a cluster through Dask.
 
 A shard is a small value that can be pickled (a dict or dataclass, with a ``name`` for messages). The function writes
-its output to files and returns something small. If a worker dies, only the shard that it was running is lost, and runs
-again.
+files and returns something small. If a worker dies, only the shard that it was running is lost, and runs again.
 """
 
 import errno
@@ -22,10 +21,11 @@ from typing import Any, Self
 
 from espnet_ext.errors import InputError
 from espnet_ext.work import cluster
+from espnet_ext.work.settings import checked
+from espnet_ext.work.yaml_files import read_yaml
 
 PROGRESS_SECONDS = 8.0
-POLL_SECONDS = 0.1
-ALONE_SECONDS = 120.0  # without any local worker, after which none will come
+POLL_SECONDS = 0.2
 LOST = "lost 1 worker process: what it worked on runs again"
 DIED = (
     f"its worker process died {cluster.ALLOWED_FAILURES + 1} times while running it (out of memory? killed?): "
@@ -57,19 +57,13 @@ def map_shards[Shard, Result](
     nj: int,
     config: str | Path | None = None,
     describe: str = "decode",
-    log_dir: str | Path | None = None,
 ) -> list[Result]:
     """Return ``[function(shard) for shard in shards]``, computed by ``nj`` worker processes.
 
     ``function`` must be at the top level of a module that workers can import. Workers run the same Python in the same
-    working directory. Without ``config`` there is no Dask: workers are forked from this process, and with ``nj=1`` or
-    one shard everything runs in this process.
-
-    Args:
-        nj: number of workers, unless ``config`` has ``n_workers``.
-        config: YAML with ``env`` (local, slurm, sge, pbs ...), ``n_workers`` and ``options`` of the Dask cluster.
-        describe: name of the work in messages.
-        log_dir: where a cluster's jobs write their logs (default: the batch system's own place).
+    working directory. Without ``config``, the YAML of a Dask cluster (:class:`~espnet_ext.work.cluster.ClusterSettings`),
+    workers are forked from this process, and with ``nj=1`` or one shard everything runs in this process. ``describe``
+    names the work in messages.
 
     Raises:
         InputError: bad arguments or config; or the first shard that raised InputError, with its message.
@@ -77,14 +71,14 @@ def map_shards[Shard, Result](
     """
     if nj < 1:
         raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
-    settings = cluster.read_config(config) if config else None
+    settings = checked(cluster.ClusterSettings, read_yaml(config), str(config)) if config else None
     if not shards:
         return []
     with _Progress(describe, shards) as progress:
         workers = min(nj if settings is None else settings.n_workers or nj, len(shards))
         if settings is not None:
-            with cluster.start(settings, workers, log_dir) as running:
-                _map_on(running, function, progress)
+            with cluster.start(settings, workers) as (client, errors):
+                _map_on(client, errors, workers, function, progress)
         elif workers > 1:
             with cluster.exit_on_signals():
                 _map_forked(function, workers, progress)
@@ -144,39 +138,16 @@ def _begin_worker(threads: int, begun: Any) -> None:
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
-def _map_on(running: cluster.RunningCluster, function: Callable, progress: "_Progress") -> None:
-    """Work on a Dask cluster. Lost workers are reported, and a cluster that cannot start any ends the work."""
+def _map_on(client: Any, errors: list[str], workers: int, function: Callable, progress: "_Progress") -> None:
+    """Work on a Dask cluster. Lost workers are reported and replaced; one that cannot start any ends the work."""
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
-    # Dask takes equal keys from a cache; the number distinguishes two shards with the same name.
-    number = {f"{progress.describe}-{index}-{progress.name(index)}": index for index in range(len(progress.shards))}
-    futures = [
-        running.client.submit(_call, function, progress.shards[index], os.getcwd(), key=key, pure=False)
-        for key, index in number.items()
-    ]
-    queue = as_completed(futures)
-    seen: set[str] = set()
-    workers: set[str] = set()
-    next_look, alive = 0.0, time.monotonic()
-    while True:
-        ended = queue.is_empty()
-        if ended or time.monotonic() > next_look:
-            next_look = time.monotonic() + 1.0
-            now = set(running.client.scheduler_info(n_workers=-1)["workers"])
-            for _ in workers - now:
-                progress.print(LOST)
-            workers, progress.workers = now, len(now)
-            seen |= now
-            running.replace_lost()
-            if not seen and running.errors:
-                raise ShardError(f"{progress.describe}: the cluster starts no workers: {running.errors[0]}")
-            if now or running.env in cluster.SUBMIT:  # jobs may wait in a queue for days
-                alive = time.monotonic()
-            elif not ended and time.monotonic() - alive > ALONE_SECONDS:
-                raise ShardError(f"{progress.describe}: no worker starts: look at the machine's load, and run again")
-        if ended:
-            return
+    futures = [client.submit(_call, function, shard, os.getcwd(), pure=False) for shard in progress.shards]
+    index_of = {future.key: index for index, future in enumerate(futures)}
+    queue, alive, begun = as_completed(futures), set[str](), False
+    while not queue.is_empty():
+        time.sleep(POLL_SECONDS)
         for future in queue.next_batch(block=False):
             try:
                 outcome = future.result()
@@ -184,8 +155,17 @@ def _map_on(running: cluster.RunningCluster, function: Callable, progress: "_Pro
                 outcome = _Failure(DIED)
             except Exception as error:
                 outcome = _Failure(f"{type(error).__name__}: {error}")
-            progress.done(number[future.key], outcome)
-        time.sleep(POLL_SECONDS)
+            progress.done(index_of[future.key], outcome)
+        before, alive = alive, set(client.scheduler_info(n_workers=-1)["workers"])
+        for _ in before - alive:
+            progress.print(LOST)
+        begun = begun or bool(alive)
+        if errors and not begun:
+            raise ShardError(f"{progress.describe}: the cluster starts no workers: {errors[0]}")
+        # Dask forgets workers that are lost for some seconds, with their job or because a nanny is slow, and starts
+        # others only when it is told their number again. Kubernetes, without a specification, replaces them itself.
+        if set(getattr(client.cluster, "worker_spec", ())) - set(client.cluster.workers):
+            client.cluster.scale(workers)
 
 
 def _call(function: Callable, shard: Any, folder: str) -> Any:
@@ -256,7 +236,6 @@ class _Progress:
     def __init__(self, describe: str, shards: Sequence) -> None:
         self.describe, self.shards = describe, shards
         self.results: dict[int, Any] = {}
-        self.workers: int | None = None
         self._stream = sys.stderr  # stored, since shards may redirect sys.stderr
         self._start = time.monotonic()
         self._stop = Event()
@@ -293,8 +272,7 @@ class _Progress:
         while not self._stop.wait(PROGRESS_SECONDS):
             done, total = len(self.results), len(self.shards)
             eta = self._elapsed((total - done) / done) if done else "not known yet"
-            waiting = ", waiting for the first worker" if self.workers == 0 else ""
-            self.print(f"{done}/{total} shards, {self._elapsed()} elapsed, ETA {eta}{waiting}")
+            self.print(f"{done}/{total} shards, {self._elapsed()} elapsed, ETA {eta}")
 
     def _elapsed(self, times: float = 1.0) -> timedelta:
         return timedelta(seconds=round(times * (time.monotonic() - self._start)))

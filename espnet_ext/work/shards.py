@@ -146,7 +146,6 @@ def run_shards[AnyShard: Shard](
     todo = [shard for shard in every if not shard.is_done()]
     if len(todo) < len(every):
         print(f"{describe}: {len(every) - len(todo)} of {len(every)} shards are done already", file=sys.stderr)
-    logs = planned[0][0] / "log" / "jobs"
-    map_shards(run, todo, nj=nj, config=parallel, describe=describe, log_dir=logs)
+    map_shards(run, todo, nj=nj, config=parallel, describe=describe)
     for output, shards in planned:
         clean(output / "log", shards)  # of workers that died

@@ -64,7 +64,7 @@ def test_a_run_whose_jobs_are_cancelled_gives_the_local_table(slurm, local, fold
         process.kill()
     assert process.returncode == 0, output
     for log, ids in cancelled.items():
-        assert f"lost {len(ids)} worker process(es)" in log.read_text()
+        assert log.read_text().count("lost 1 worker process") >= len(ids)
     assert rows(here) == rows(local)
     for test_set in ("test-clean", "test-other"):
         one, other = (
