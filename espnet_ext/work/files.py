@@ -21,10 +21,7 @@ _GZIP = b"\x1f\x8b"  # how such files begin
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
-    """Open a temporary file beside ``path``, and rename it to ``path`` on success. On an error ``path`` is unchanged.
-
-    Text is UTF-8. The folder is created if it is missing.
-    """
+    """Open a temporary file (text: UTF-8) beside ``path``, and rename it on success; on an error ``path`` is unchanged."""
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder: name a file")
@@ -35,7 +32,8 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.umask(mask := os.umask(0))
+        os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
@@ -46,10 +44,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
 
 @contextmanager
 def scratch_beside(output: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside a file or folder that is to be written. Those of killed runs are removed.
-
-    A folder is locked while its process lives.
-    """
+    """Yield a temporary folder beside what is to be written, locked by this process; remove those of killed runs."""
     output.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{output.name}.espnet_ext."
     for left in output.parent.glob(f"{escape(prefix)}*"):
@@ -106,15 +101,9 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse JSON; refuse what is nested too deeply (not with ``RecursionError``) and half of a surrogate pair.
+    """Parse JSON; ValueError also for what is nested too deeply, or has a string that could not be written again.
 
     A whole number beyond the range of a float is read as infinity, like ``1e999``.
-
-    >>> parse_json('{"a": [1, "\\\\u4f60"]}')
-    {'a': [1, '你']}
-
-    Raises:
-        ValueError: not JSON, nested too deeply, or a string in it is not Unicode and could not be written again.
     """
     try:
         value = json.loads(text, parse_int=_int, object_pairs_hook=object_pairs_hook)
@@ -130,11 +119,10 @@ def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], A
 
 def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse a key that comes twice in an object, as a hook of :func:`parse_json`; Python takes the last in silence."""
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
-            raise InputError(f"{key} comes twice in one object: keep one")
-        table[key] = value
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise InputError(f"{max(keys, key=keys.count)} comes twice in one object: keep one")
     return table
 
 
@@ -165,35 +153,20 @@ def printable(path: str | Path) -> str:
 
 
 def files_below(folder: str | Path, unreadable: Callable[[OSError], None] | None = None) -> Iterator[Path]:
-    """Return all files below ``folder``, in the same order on every machine.
+    """Return all files below ``folder``, in the same order on every machine; none if it is not there.
 
-    Links to folders are followed, since large parts of a corpus are often elsewhere. A link to a folder above it is not
-    followed. A broken link counts as a file.
-
-    Args:
-        folder: the folder; one that is not there has no files.
-        unreadable: called with the error of each folder that cannot be read, in place of raising it.
-
-    Raises:
-        InputError: a folder cannot be read, so that nobody knows what is in it.
+    Links to folders are followed, since large parts of a corpus are often elsewhere, but not one to a folder above it.
+    A broken link counts as a file. A folder that cannot be read raises InputError, or ``unreadable`` gets its error.
     """
-    for parent, folders, names in os.walk(folder, followlinks=True, onerror=unreadable or _refuse_folder):
-        folders[:] = sorted(name for name in folders if not _leads_back(Path(parent, name)))
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            reason = f"cannot be read ({error.strerror}): give yourself permission, or name others"
+            raise InputError(f"{error.filename}: {reason}")
+
+    def leads_back(path: Path) -> bool:
+        return path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve())
+
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=unreadable or refuse):
+        folders[:] = sorted(name for name in folders if not leads_back(Path(parent, name)))
         yield from (Path(parent, name) for name in sorted(names))
-
-
-def _refuse_folder(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise InputError(
-            f"{error.filename}: cannot be read ({error.strerror}): give yourself permission, or name others"
-        )
-
-
-def _leads_back(folder: Path) -> bool:
-    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

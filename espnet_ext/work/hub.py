@@ -7,14 +7,9 @@ from espnet_ext.errors import InputError
 
 
 def download(name: str, **options: Any) -> Path:
-    """Return the local copy of a model on the hub, which is downloaded if it is missing or has changed.
+    """Return the local copy of ``user/model`` or ``user/model@revision``, which is downloaded if missing or changed.
 
-    Args:
-        name: ``user/model``, or ``user/model@revision``.
-        options: of ``huggingface_hub.snapshot_download``.
-
-    Raises:
-        InputError: no network, no such model, or no right to read it.
+    ``options`` are those of ``huggingface_hub.snapshot_download``.
     """
     from huggingface_hub import snapshot_download
 

@@ -1,7 +1,6 @@
-"""Do work once: a key of everything that a result depends on, a note of it beside the result, a lock, an atomic rename.
+"""Do work once: a key of all that a result depends on, a note of it beside the result, a lock, an atomic rename.
 
-This is the only such mechanism in the package. The steps of a recipe (:mod:`espnet_ext.recipe.steps`), the shards of a
-data dir (:mod:`espnet_ext.work.shards`) and the synthetic corpora use it.
+Steps of recipes (:mod:`espnet_ext.recipe.steps`), shards (:mod:`espnet_ext.work.shards`) and synthetic corpora use it.
 """
 
 import hashlib
@@ -34,7 +33,7 @@ def fingerprint(*values: Any, files: Iterable[str | Path] = ()) -> str:
 
 
 def digest(path: str | Path) -> str | None:
-    """SHA-256 of a file's content, or None if there is no such file."""
+    """Return the SHA-256 of a file's content, or None if there is no such file."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -44,12 +43,9 @@ def digest(path: str | Path) -> str | None:
 
 def stamps(*folders: Path) -> str:
     """Return a hash of the names, sizes and times of all files below folders. It changes when a file does."""
-    found = []
-    for folder in folders:
-        for path in files_below(folder):
-            status = path.stat() if path.exists() else None
-            found.append([str(path), status and (status.st_size, status.st_mtime_ns)])
-    return fingerprint(found)
+    paths = [path for folder in folders for path in files_below(folder)]
+    found = [(path, path.stat() if path.exists() else None) for path in paths]
+    return fingerprint([[str(path), status and (status.st_size, status.st_mtime_ns)] for path, status in found])
 
 
 def read_key(note: str | Path) -> str | None:
@@ -74,10 +70,9 @@ def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]
     """
     lock = FileLock(path)
     waited = 0.0
-    while True:
+    while not lock.is_locked:
         try:
             lock.acquire(timeout=POLL_SECONDS if waited else 0, poll_interval=0.1)
-            break
         except Timeout:
             on_wait(waited)
             waited += POLL_SECONDS
@@ -138,10 +133,8 @@ def _holds(output: Path, key: str, what: str) -> bool:
     if not output.is_dir():
         raise InputError(f"{output} is not a folder: choose another output")
     found = read_key(output / NOTE)
-    if found == key:
-        return True
-    if found is not None:
+    if found not in (key, None):
         raise InputError(f"{output} holds a {what} of another size, seed or version: remove it or choose another")
-    if any(output.iterdir()):
+    if found is None and any(output.iterdir()):
         raise InputError(f"{output} is not empty and not a {what}: choose another output or empty it")
-    return False
+    return found == key

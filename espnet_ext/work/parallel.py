@@ -33,15 +33,11 @@ DIED = (
 )
 # One process works on one shard at a time: shards chdir, redirect output and share one cached model.
 _ONE_SHARD = Lock()
-_worker: int | None = None  # number of a forked worker
-_has_gpu = False  # whether this worker has chosen its GPU
+_worker: int | None = None  # number of a forked worker that has not chosen its GPU
 
 
 class ShardError(InputError):
-    """A shard failed, but not because of bad input. The message names it and has the worker's traceback.
-
-    It is an :class:`InputError`: commands show it without the traceback of the process that waited for the worker.
-    """
+    """A shard failed, but not because of bad input; commands show it with the worker's traceback, not their own."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +54,11 @@ def map_shards[Shard, Result](
     config: str | Path | None = None,
     describe: str = "decode",
 ) -> list[Result]:
-    """Return ``[function(shard) for shard in shards]``, computed by ``nj`` worker processes.
+    """Return ``[function(shard) for shard in shards]``, computed by ``nj`` workers in the same working directory.
 
-    ``function`` must be at the top level of a module that workers can import. Workers run the same Python in the same
-    working directory. Without ``config``, the YAML of a Dask cluster (:class:`~espnet_ext.work.cluster.ClusterSettings`),
-    workers are forked from this process, and with ``nj=1`` or one shard everything runs in this process. ``describe``
-    names the work in messages.
+    ``function`` must be at the top level of a module that workers can import. ``config`` is the YAML of a Dask cluster
+    (:class:`~espnet_ext.work.cluster.ClusterSettings`). Without it workers are forked, and with ``nj=1`` or one shard
+    everything runs in this process. ``describe`` names the work in messages.
 
     Raises:
         InputError: bad arguments or config; or the first shard that raised InputError, with its message.
@@ -96,14 +91,9 @@ def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     fork = get_context("fork")
     pool = ProcessPool(workers, context=fork, initializer=_begin_worker, initargs=(threads, fork.Value("i", 0)))
-    waiting: dict[Any, int] = {}
-
-    def schedule(index: int) -> None:
-        waiting[pool.schedule(_call, args=(function, progress.shards[index], os.getcwd()))] = index
-
+    calls = [(function, shard, os.getcwd()) for shard in progress.shards]
     try:
-        for index in range(len(progress.shards)):
-            schedule(index)
+        waiting = {pool.schedule(_call, args=call): index for index, call in enumerate(calls)}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 index = waiting.pop(future)
@@ -114,7 +104,7 @@ def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None
                     progress.print(LOST)
                     if deaths[index] > cluster.ALLOWED_FAILURES:
                         progress.done(index, _Failure(DIED))
-                    schedule(index)
+                    waiting[pool.schedule(_call, args=calls[index])] = index
     finally:
         pool.stop()
         pool.join()
@@ -186,16 +176,15 @@ def _call(function: Callable, shard: Any, folder: str) -> Any:
 
 
 def use_own_gpu() -> None:
-    """Let a worker on this machine see one GPU only, so that several workers share all of them evenly.
+    """Let a forked worker see one GPU only, so that several workers share all of them evenly.
 
     Elsewhere, and after the first call, nothing changes: a batch system gives each of its jobs its own GPU. No work on
     a GPU may have been done in this process before.
     """
-    global _has_gpu
-    number = _local_worker()
-    if number is None or _has_gpu:
+    global _worker
+    number, _worker = _worker, None
+    if number is None:
         return
-    _has_gpu = True
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         import torch
@@ -215,19 +204,6 @@ def device_of(ngpu: int) -> str:
     if not torch.cuda.is_available():
         raise InputError("--ngpu 1: PyTorch finds no GPU: leave the option out")
     return "cuda"
-
-
-def _local_worker() -> int | None:
-    """Return the number of this process among the workers of this machine, forked or of a local Dask cluster."""
-    if _worker is not None or "distributed" not in sys.modules:
-        return _worker
-    from distributed import get_worker
-
-    try:
-        name = get_worker().name
-    except ValueError:  # not in a worker
-        return None
-    return name if isinstance(name, int) else None  # a batch system's workers are named after their jobs
 
 
 class _Progress:
@@ -251,18 +227,14 @@ class _Progress:
         if exception[0] is None:
             self.print(f"{len(self.results)}/{len(self.shards)} shards in {self._elapsed()}")
 
-    def name(self, index: int) -> str:
-        """Return a shard's ``name`` (key or attribute), or its number from 1."""
-        shard = self.shards[index]
-        name = shard.get("name") if isinstance(shard, dict) else getattr(shard, "name", None)
-        return str(name) if name else str(index + 1)
-
     def done(self, index: int, outcome: Any) -> None:
-        """Take the outcome of a shard; raise the error of one that has failed."""
+        """Take the outcome of a shard; raise the error of one that has failed, with its ``name`` or number from 1."""
         if isinstance(outcome, _Failure):
             if outcome.bad_input:
                 raise InputError(outcome.message)
-            raise ShardError(f"{self.describe}: shard {self.name(index)} failed: {outcome.message.rstrip()}")
+            shard = self.shards[index]
+            name = shard.get("name") if isinstance(shard, dict) else getattr(shard, "name", None)
+            raise ShardError(f"{self.describe}: shard {name or index + 1} failed: {outcome.message.rstrip()}")
         self.results[index] = outcome
 
     def print(self, text: str) -> None:

@@ -30,35 +30,29 @@ class StrictMapping(BaseModel):
         return value
 
 
-def fault(content: Mapping[str, Any], error: ValidationError) -> str:
-    """Say the first thing that is wrong, in one line: its place in the content, and what is expected there."""
+def fault(content: Any, error: ValidationError) -> str:
+    """Return the first thing that is wrong, in one line: its place in the content, and what is expected there.
+
+    A place is such as ``tables.1.rows[0] (baseline).paper[2]``, without what pydantic adds, as the branch of a union.
+    """
     first = error.errors(include_url=False)[0]
-    missing = first["type"] == "missing"
-    place = _place(content, first["loc"][:-1] if missing else first["loc"])
-    text = f"the key {first['loc'][-1]!r} is missing" if missing else _message(dict(first))
+    missing, location = first["type"] == "missing", first["loc"]
+    place, inside = "", content
+    for part in location[:-1] if missing else location:
+        if isinstance(inside, dict) and part in inside:
+            inside = inside[part]
+            place += f".{part}" if place else str(part)
+        elif isinstance(inside, list) and isinstance(part, int):
+            inside = inside[part]
+            name = inside.get("name") if isinstance(inside, dict) else None
+            place += f"[{part}]" + (f" ({name})" if isinstance(name, str) else "")
+    text = f"the key {location[-1]!r} is missing" if missing else _message(dict(first))
     return f"{place}: {text}" if place else text
 
 
 def known(names: Sequence[str] | Mapping[str, Any]) -> str:
     """Return the end of a message about an unknown name: the names there are."""
     return "known are " + ", ".join(names) if names else "there are none"
-
-
-def _place(content: Any, location: tuple[int | str, ...]) -> str:
-    """Return where in the file an error is, such as ``tables.1.rows[0] (baseline).paper[2]``.
-
-    What pydantic adds to a location, such as the branch of a union, is not in the file and is left out.
-    """
-    place = ""
-    for part in location:
-        if isinstance(content, dict) and part in content:
-            content = content[part]
-            place += f".{part}" if place else str(part)
-        elif isinstance(content, list) and isinstance(part, int):
-            content = content[part]
-            name = content.get("name") if isinstance(content, dict) else None
-            place += f"[{part}]" + (f" ({name})" if isinstance(name, str) else "")
-    return place
 
 
 _MESSAGES = {  # by pydantic's kind of error; ``text`` is its own message
@@ -90,9 +84,7 @@ def _message(error: Mapping[str, Any]) -> str:
 def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, Any], what: str) -> Schema:
     """Return the values of a config, as YAML has them, with the types and defaults of a schema.
 
-    Raises:
-        InputError: a name is unknown or missing, or a value is of another type or out of range. The message begins
-            with ``what``: where the values come from, or what they are for.
+    The message of an InputError begins with ``what``: where the values come from, or what they are for.
     """
     try:
         return schema.model_validate(dict(values))
@@ -101,18 +93,15 @@ def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, An
 
 
 def read_settings[Schema: StrictMapping](schema: type[Schema], path: Path, advice: str) -> Schema:
-    """Read settings that were written beside a result, as JSON.
-
-    Raises:
-        InputError: no such file, or not of this schema. The message ends with ``advice``.
-    """
+    """Read settings that were written beside a result, as JSON. The message of an InputError ends with ``advice``."""
+    content: Any = None
     try:
-        values = parse_json(path.read_text(encoding="utf-8"))
-        return checked(schema, values if isinstance(values, dict) else {}, str(path))
+        content = parse_json(path.read_text(encoding="utf-8"))
+        return schema.model_validate(content)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: {advice}") from None
-    except InputError as error:
-        raise InputError(f"{error}: {advice}") from error
+    except ValidationError as error:
+        raise InputError(f"{path}: {fault(content, error)}: {advice}") from error
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}): {advice}") from None
 

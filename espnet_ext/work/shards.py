@@ -28,10 +28,8 @@ class Shard:
     """A piece of work on some utterances.
 
     Attributes:
-        name: its name in messages.
-        folder: where its results go.
-        log: file for the log and output of ESPnet.
-        options: command-line options of the ESPnet tool, without inputs and outputs.
+        folder, log: for its results, and for the log and output of ESPnet.
+        options: of the ESPnet tool, without inputs and outputs.
         tables: path below ``folder`` -> Kaldi table, written there for the tool to read.
         key: hash of everything that the results depend on.
     """
@@ -77,8 +75,7 @@ def file_hashes(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
 
 def file_stamps(files: Mapping[str, str]) -> list[list]:
     """Return ``[id, path, size, modification time]`` of files whose content would take too long to hash."""
-    found = [(key, path, os.stat(path)) for key, path in files.items()]
-    return [[key, path, status.st_size, status.st_mtime_ns] for key, path, status in found]
+    return [[key, path, (status := os.stat(path)).st_size, status.st_mtime_ns] for key, path in files.items()]
 
 
 @contextmanager

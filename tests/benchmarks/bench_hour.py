@@ -10,6 +10,7 @@ and the reading of the model; the peak is that of resident memory. Runs with oth
 
 import argparse
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import numpy as np
 import soundfile
 
 from espnet_ext.tables.plan import load_scale
-from espnet_ext.work.provenance import read_record, write_record
+from espnet_ext.work.provenance import write_record
 from espnet_ext.work.yaml_files import write_yaml
 
 RATE, TOKENS = 16000, 4096
@@ -52,7 +53,7 @@ def main() -> None:
     found["real_time_factor"] = found["wall_s"] / seconds
     print(f"{args.threads} threads: {found}")
     if args.output:
-        runs = read_record(args.output)["values"]["runs"] if args.output.is_file() else {}
+        runs = json.loads(args.output.read_text())["values"]["runs"] if args.output.is_file() else {}
         command = "python tests/benchmarks/bench_hour.py --audio DIR --threads N --output hour.json"
         runs = dict(sorted((runs | {str(args.threads): found}).items()))
         write_record(args.output, ABOUT, command, {"window_s": WINDOW, "runs": runs})

@@ -1,5 +1,6 @@
 """``local/plot_energy.py`` of the SEM recipe, as a user calls it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,6 @@ import soundfile
 from plot_energy import main
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.provenance import read_record
 
 RATE = 16000
 OUTPUTS = ["energy.json", "fig1_energy.png", "fig3_masks.png"]
@@ -35,7 +35,7 @@ def test_writes_figures_and_numbers(data, tmp_path, capsys):
     output = tmp_path / "new" / "out"
     main(["--data", str(data), "--output", str(output)])
     assert sorted(path.name for path in output.iterdir()) == OUTPUTS
-    numbers = read_record(output / "energy.json")["values"]
+    numbers = json.loads((output / "energy.json").read_text())["values"]
     assert numbers["utterances"] == 3
     assert numbers["bins"] == 40 * (98 + 198 + 298)
     # The first second of u3 is silent: its 98 whole frames, and those that reach into speech by less than a sample.
@@ -51,7 +51,7 @@ def test_same_seed_same_numbers(data, tmp_path):
     for name in "ab":
         options = ["--max-utterances", "2", "--seed", "3", "--utterance", "u1"]
         main(["--data", str(data), "--output", str(tmp_path / name), *options])
-    numbers, again = (read_record(tmp_path / name / "energy.json")["values"] for name in "ab")
+    numbers, again = (json.loads((tmp_path / name / "energy.json").read_text())["values"] for name in "ab")
     assert numbers == again
     assert numbers["utterances"] == 2
     assert numbers["example"] == {**numbers["example"], "utterance": "u1", "frames": 98}

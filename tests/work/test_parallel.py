@@ -176,11 +176,11 @@ def test_no_shards_and_no_jobs(functions):
         map_shards(functions.square, [{"x": 1}], nj=0)
 
 
-def test_workers_share_the_gpus(functions, local, monkeypatch, tmp_path):
+def test_workers_share_the_gpus(functions, monkeypatch, tmp_path):
     """Three workers on two GPUs; a worker keeps its GPU from shard to shard."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     (tmp_path / "begun").mkdir()
-    found = map_shards(functions.seen_gpu, [tmp_path / "begun"] * 8, nj=3, config=local)
+    found = map_shards(functions.seen_gpu, [tmp_path / "begun"] * 8, nj=3)
     by_worker = {worker: {gpu for other, gpu in found if other == worker} for worker, _ in found}
     assert len(by_worker) == 3 and all(len(gpus) == 1 for gpus in by_worker.values())
     assert sorted(min(gpus) for gpus in by_worker.values()) == ["3", "3", "5"]

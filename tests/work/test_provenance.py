@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.work.provenance import collect_meta, git_state
+from espnet_ext.work.provenance import collect_meta
 
 
 def test_meta(tmp_path: Path):
@@ -22,7 +22,7 @@ def test_meta(tmp_path: Path):
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_state(tmp_path) is None
+    assert collect_meta("", tmp_path)["git"] is None
 
     def git(*words: str) -> str:
         name = ("-c", "user.name=a", "-c", "user.email=a@b")
@@ -32,6 +32,6 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").write_text("1")
     git("add", "file")
     git("commit", "-m", "first")
-    assert git_state(tmp_path) == {"commit": git("rev-parse", "HEAD").strip(), "dirty": False}
+    assert collect_meta("", tmp_path)["git"] == {"commit": git("rev-parse", "HEAD").strip(), "dirty": False}
     (tmp_path / "file").write_text("2")
-    assert git_state(tmp_path)["dirty"]
+    assert collect_meta("", tmp_path)["git"]["dirty"]
