@@ -42,13 +42,9 @@ _ALWAYS = string.ascii_uppercase + string.digits + "'"
 def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceModel:
     """Learn word pieces from English text, and add all Han characters as pieces that are never split.
 
-    Args:
-        english_texts: transcripts without Han characters.
-        vocab_size: number of English word pieces, including all capital letters, digits and the apostrophe. If the text
-            allows fewer, there are fewer.
-
-    Raises:
-        InputError: no text, Han characters in it, or a vocabulary smaller than the number of letters, digits and signs.
+    ``vocab_size`` counts English pieces, with all capital letters, digits and the apostrophe; there are fewer if the
+    text allows no more. Raises InputError for Han characters in the text, or fewer pieces than letters, digits and
+    signs.
     """
     texts = list(english_texts)
     letters: set[str] = set()
@@ -126,17 +122,9 @@ def write_mixed_tokens(
 ) -> list[str]:
     """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for ESPnet's ``token_type: bpe``.
 
-    Args:
-        texts: transcripts of all training data, for the character counts and the prior.
-        english_texts: transcripts from which the word pieces are learnt.
-        output: the folder.
-        vocab_size: number of English word pieces.
-
-    Returns:
-        The token list: ESPnet's symbols, English pieces, Han characters with the boundary mark.
-
-    Raises:
-        InputError: as in :func:`train_mixed_pieces`; no text; or a text with one of ESPnet's symbols.
+    ``texts``: transcripts of all training data, for the character counts and the prior; ``english_texts``: those from
+    which the word pieces are learnt. Returns ESPnet's symbols, English pieces, and Han characters with the boundary
+    mark.
     """
     if not any(text.strip() for text in texts):
         raise InputError("there is no text to learn tokens from")
@@ -156,11 +144,7 @@ def make_mixed_tokens(
     output: str | Path,
     vocab_size: int,
 ) -> list[str]:
-    """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and print how many there are.
-
-    Raises:
-        InputError: a file cannot be read, or as :func:`write_mixed_tokens`.
-    """
+    """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and print how many there are."""
     texts = list(read_table(text).values())
     english = [line for path in english_texts for line in read_table(path).values()]
     tokens = write_mixed_tokens(texts, english, Path(output), vocab_size)

@@ -1,8 +1,7 @@
 """``decoder: batch_rnn``: ESPnet's LSTM or GRU decoder with attention, scoring all hypotheses of a beam at once.
 
-P2 (section 4) has "a single layer of uni-directional LSTM" with 1024 cells. Its attention sees the encoder's output,
-the decoder's state and the previous attention weights; in ESPnet that is ``decoder: rnn`` with ``atype: location``.
-ESPnet searches with it one hypothesis at a time. This decoder has the same parameters and the same training.
+P2 (section 4) has "a single layer of uni-directional LSTM" with 1024 cells, whose attention sees the encoder's output,
+the decoder's state and the previous weights: ESPnet's ``decoder: rnn`` with ``atype: location``.
 """
 
 from collections.abc import Sequence
@@ -23,23 +22,11 @@ from espnet_ext.layers.rnn_attention import ATTENTIONS, State, WholeUtteranceSco
 
 
 class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
-    """ESPnet's ``RNNDecoder``, trained by the same code and with the same parameters, as a batched scorer.
+    """Search with ESPnet's ``RNNDecoder``, whose code trains it and whose parameters it has, as a batched scorer.
 
     A step of the search reads the weights once for all hypotheses. Attention and products with the previous states do
-    not depend on the last token, so they are computed once for all hypotheses that continue the same one.
-
-    Args:
-        vocab_size: number of tokens; the last is sos and eos.
-        encoder_output_size: dimension of the encodings.
-        rnn_type: ``lstm`` or ``gru``.
-        num_layers: number of layers.
-        hidden_size: number of cells of each layer, and size of the embeddings.
-        sampling_probability: how often training feeds back the best token instead of the reference.
-        dropout: dropout on embeddings and on the output of each layer.
-        context_residual: whether the output layer also sees the context vector.
-        replace_sos: has no effect, as in ESPnet.
-        num_encs: number of encoders, 1.
-        att_conf: options of the attention; ``atype`` is one of ``noatt``, ``dot``, ``add`` and ``location``.
+    not depend on the last token, so they are computed once for all hypotheses that continue the same one. Options are
+    ESPnet's, with one encoder, and ``atype`` one of ``noatt``, ``dot``, ``add`` and ``location``.
     """
 
     name = "batch_rnn"
@@ -116,17 +103,10 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
     def _first_layer(
         self, tokens: torch.Tensor, context: torch.Tensor, z: torch.Tensor, c: torch.Tensor, child: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the first layer's cell for n hypotheses with u parents.
+        """Return new states and cells of the first layer, (n, cells) each, for n hypotheses with u parents.
 
-        Args:
-            tokens: last token of each hypothesis, (n,).
-            context: context vectors, (u, D).
-            z: previous states, (u, cells).
-            c: previous cells, (u, cells); a GRU does not change them.
-            child: the parent of each hypothesis, (n,).
-
-        Returns:
-            New states and cells, (n, cells) each.
+        ``tokens``: (n,); ``context``: (u, D); ``z``, ``c``: (u, cells) each, of which a GRU does not change the cells;
+        ``child``: the parent of each hypothesis, (n,).
         """
         cell = self.decoder[0]
         embedding = self.dropout_emb(self.embed(tokens))
@@ -144,15 +124,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
     def _other_layers(
         self, z_first: torch.Tensor, c_first: torch.Tensor, z: torch.Tensor, c: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the layers above the first.
-
-        Args:
-            z_first, c_first: output of the first layer, (n, cells) each.
-            z, c: previous states of all layers, (n, layers, cells) each.
-
-        Returns:
-            New states and cells of all layers, (n, layers, cells) each.
-        """
+        """Return states and cells of all layers, (n, layers, cells) each, from the first layer's and the old ones."""
         zs, cs = [z_first], [c_first]
         for layer in range(1, self.dlayers):
             below = self.dropout_dec[layer - 1](zs[-1])
@@ -186,12 +158,9 @@ def _check(num_encs: int, atype: Any) -> None:
 
 
 def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:
-    """Return the distinct states among those of n hypotheses, and the index of each hypothesis' state.
+    """Return the distinct states of n hypotheses, one list per utterance, and where in them joined each hypothesis' is.
 
     The search passes the same object to all continuations of a hypothesis.
-
-    Returns:
-        The distinct states, one list per utterance; for each hypothesis, the index in the joined lists.
     """
     utterances: dict[int, dict[int, State]] = {}
     for state in states:

@@ -46,20 +46,16 @@ class Scored:
 
 
 class LanguageTransformerDecoder(TransformerDecoder):
-    """ESPnet's ``TransformerDecoder`` with self-attention that distinguishes languages (P1, section 3).
+    """Run ESPnet's ``TransformerDecoder`` with self-attention that distinguishes languages (P1, section 3).
 
     ``mode: none`` has the parameters of ESPnet's decoder, with the same names; ``reweight``, ``bias`` and ``shared``
     have one buffer more. ``separate`` has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place
     of ``self_attn.``. With the same seed all modes start from the same values: each stream of ``separate`` from those
     of the one attention that it replaces. In a beam search all modes keep the keys and values of the scored tokens and
-    of the encoder's output; ESPnet's decoder computes them again at every step.
-
-    The languages of the tokens are read from ``languages_file`` and kept in the buffer ``token_languages``, which is
-    saved in the checkpoint: decoding needs no file.
+    of the encoder's output; ESPnet's decoder computes them again at every step. The tokens' languages are saved in the
+    checkpoint as the buffer ``token_languages``: decoding needs no file.
 
     Args:
-        vocab_size: number of tokens.
-        encoder_output_size: dimension of the encoder's output and of the attention.
         mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2); ``bias``: the weight's logarithm is
             added to them, which multiplies the attention weights before they are normalised (not in P1); ``shared``:
             one stream per language, one set of parameters; ``separate``: one set per language (P1, Fig. 1b and c).
@@ -137,19 +133,10 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return_hs: bool = False,
         return_all_hs: bool = False,
     ) -> tuple[Any, torch.Tensor]:
-        """Score all tokens of a padded batch at once.
+        """Score all tokens of a batch: scores before the softmax, (B, L, vocabulary), and numbers of tokens, (B,).
 
-        Args:
-            hs_pad: encodings, (B, T, D).
-            hlens: number of frames, (B,).
-            ys_in_pad: tokens that begin with sos, (B, L).
-            ys_in_lens: number of tokens, (B,).
-            return_hs: also return the input of the output layer.
-            return_all_hs: also return the output of each block.
-
-        Returns:
-            Scores before the softmax, (B, L, vocabulary), or a pair of them and what was asked for; and the
-            numbers of tokens, (B,).
+        ``hs_pad``: encodings, (B, T, D); ``ys_in_pad``: tokens that begin with sos, (B, L). With ``return_hs`` or
+        ``return_all_hs``, a pair of scores and the input of the output layer, or the output of each block.
         """
         if self.mode == "none":
             return super().forward(hs_pad, hlens, ys_in_pad, ys_in_lens, return_hs, return_all_hs)
@@ -200,17 +187,11 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return_hs: bool = False,
         xs_mask: torch.Tensor | None = None,
     ) -> tuple[Any, list[Scored]]:
-        """Score the next token of n hypotheses.
+        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and the new states.
 
-        Args:
-            ys: tokens so far, (n, L).
-            states: the states that an earlier call returned for all tokens but the last, or None.
-            xs: encodings of each hypothesis's utterance, (n, T, D).
-            return_hs: also return the input of the output layer.
-            xs_mask: False on padded frames, (n, 1, T); None: there are none.
-
-        Returns:
-            Log-probabilities, (n, vocabulary), or a pair of them and (n, D); and the new states.
+        ``ys``: tokens so far, (n, L); ``states``: those that an earlier call returned for all tokens but the last, or
+        None; ``xs``: encodings, (n, T, D); ``xs_mask``: False on padded frames, (n, 1, T), or None. With ``return_hs``,
+        a pair of log-probabilities and the input of the output layer, (n, D).
         """
         memory = self._memory(states, xs)
         tree, nodes = self._join(states, memory.groups, ys)

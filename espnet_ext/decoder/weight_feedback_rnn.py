@@ -40,16 +40,10 @@ class FertilityMemory(Memory):
 
 
 class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
-    """The equations above; scores all hypotheses of a beam at once.
+    """Compute the equations above, in a search for all hypotheses of a beam at once.
 
-    Args:
-        vocab_size: number of tokens; the last is sos and eos, whose embedding is zero.
-        encoder_output_size: dimension of the encodings, D.
-        hidden_size: cells of the LSTM.
-        embed_size: dimension of the embeddings.
-        attention_size: dimension of the attention's hidden layer.
-        readout_size: dimension of the readout before the maxout, which halves it.
-        dropout: on the input of the softmax, in training.
+    The last token of the vocabulary is sos and eos, whose embedding is zero. ``readout_size`` is that before the
+    maxout, which halves it; ``dropout`` is on the input of the softmax.
     """
 
     name = "weight_feedback_rnn"
@@ -94,16 +88,9 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
     def forward(
         self, hs_pad: torch.Tensor, hlens: torch.Tensor, ys_in_pad: torch.Tensor, ys_in_lens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run with teacher forcing.
+        """Run with teacher forcing: scores before the softmax, (B, L, vocab_size), and ``ys_in_lens``.
 
-        Args:
-            hs_pad: encodings, (B, T, D).
-            hlens: their lengths, (B,).
-            ys_in_pad: tokens with sos in front, (B, L).
-            ys_in_lens: their lengths, (B,).
-
-        Returns:
-            Scores before the softmax, (B, L, vocab_size), and ``ys_in_lens``.
+        ``hs_pad``: encodings, (B, T, D), with lengths, (B,); ``ys_in_pad``: tokens with sos in front, (B, L).
         """
         hidden = valid_frames(hlens, hs_pad.size(1))
         keys, inverse_fertility = self.key(hs_pad), self._inverse_fertility(hs_pad)
@@ -169,9 +156,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
     def _attend(self, states: Sequence[State], rows: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Return context vectors of n hypotheses, (n, D), and the weight feedback after them, n of (T of each,).
 
-        Args:
-            states: of the hypotheses.
-            rows: twice the query of each, and twice w_beta, (n, 2, attention_size).
+        ``rows``: twice the query of each, and twice w_beta, (n, 2, attention_size).
         """
         utterances: dict[int, list[int]] = {}
         for number, state in enumerate(states):

@@ -11,18 +11,12 @@ from espnet_ext.layers.padding import valid_frames
 
 
 class BLSTMMaxPoolEncoder(AbsEncoder):
-    """BLSTM layers with max-pooling over time after the lowest ones.
+    """Apply BLSTM layers with max-pooling over time after the lowest ones.
 
-    "Six layers of bi-directional LSTMs interleaved with 2:1 maxpool layers in the bottom three layers. Thus, the
-    entire time reduction factor is 8" (P2, section 4). An incomplete last pooling window is pooled too, so that
-    every utterance keeps at least one frame.
-
-    Args:
-        input_size: dimension of the features.
-        num_layers: number of BLSTM layers.
-        hidden_size: number of cells of each direction.
-        pooling: pooling factor after each of the lowest layers; the other layers have none.
-        dropout_rate: dropout on the input of each layer but the first, as in P2's reference [17].
+    "Six layers of bi-directional LSTMs interleaved with 2:1 maxpool layers in the bottom three layers. Thus, the entire
+    time reduction factor is 8" (P2, section 4). An incomplete last pooling window is pooled too, so that every
+    utterance keeps at least one frame. ``hidden_size`` is the number of cells of each direction; ``dropout_rate`` is on
+    the input of each layer but the first, as in P2's reference [17].
     """
 
     def __init__(
@@ -52,17 +46,10 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         self.use(*self._whole)
 
     def use(self, num_layers: int, pooling: Sequence[int], dropout_rate: float) -> None:
-        """Use only the lowest layers and the top one, while the encoder grows (P2, section 4).
+        """Use only the lowest layers and the top one, ``num_layers`` in all, while the encoder grows (P2, section 4).
 
-        So the top layer stays on top, and a new one comes below it. Parameters do not change.
-
-        Args:
-            num_layers: number of layers that are used, the top one among them.
-            pooling: pooling factor after each of the lowest of these.
-            dropout_rate: as in the constructor.
-
-        Raises:
-            InputError: more layers than there are, or pooling factors that do not fit them.
+        So the top layer stays on top, and a new one comes below it. Parameters do not change. Raises InputError for
+        more layers than there are, or pooling factors that do not fit them.
         """
         if not min(2, len(self.layers)) <= num_layers <= len(self.layers):
             raise InputError(f"blstm_maxpool: cannot use {num_layers} of {len(self.layers)} layers")
@@ -77,15 +64,9 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
     def forward(
         self, xs_pad: torch.Tensor, ilens: torch.Tensor, prev_states: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Encode a padded batch.
+        """Encode features, (B, T, input_size), with lengths, (B,), of at least 1 in any order.
 
-        Args:
-            xs_pad: features, (B, T, input_size).
-            ilens: number of frames, (B,), at least 1 each, in any order.
-            prev_states: ignored; part of ESPnet's interface.
-
-        Returns:
-            Encodings, (B, ceil(T / reduction), 2 * hidden_size), zero on padded frames; their lengths, (B,); None.
+        Returns encodings, (B, ceil(T / reduction), 2 * hidden_size), zero on padded frames; their lengths, (B,); None.
         """
         x, lengths = xs_pad[:, : int(ilens.max())], ilens
         for number, factor in zip(self.used, self.pooling, strict=True):
@@ -94,16 +75,7 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
 
 
 def max_pool(x: torch.Tensor, lengths: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the maximum over ``factor`` consecutive valid frames.
-
-    Args:
-        x: (B, T, D).
-        lengths: number of valid frames, (B,).
-        factor: frames per window.
-
-    Returns:
-        (B, ceil(T / factor), D) and lengths ceil(lengths / factor). Windows without a valid frame hold 0.
-    """
+    """Return the maximum over ``factor`` valid frames, (B, ceil(T / factor), D), 0 where none is valid; and lengths."""
     if factor == 1:
         return x, lengths
     x = x.masked_fill(~valid_frames(lengths, x.size(1)).unsqueeze(-1), -torch.inf)

@@ -35,14 +35,11 @@ def voice_encoder() -> Any:
 
 
 class DVectorEncoder(AbsEncoder):
-    """d-vectors of sliding windows, of norm 1, and encodings of frames made of them.
+    """Compute d-vectors of sliding windows, of norm 1, and encodings of frames made of them.
 
-    It reads samples at 16 kHz, not the features that the ASR encoder sees (``reads_samples``).
-
-    Args:
-        input_size: not used; ESPnet gives it to all encoders.
-        window: length of a window in seconds; Resemblyzer's network was trained on 1.6.
-        shift: from one window to the next in seconds.
+    It reads samples at 16 kHz, not the features that the ASR encoder sees (``reads_samples``). ``window`` and ``shift``
+    are in seconds; Resemblyzer's network was trained on 1.6 s. ``input_size`` is not used; ESPnet gives it to all
+    encoders.
     """
 
     reads_samples = True
@@ -64,14 +61,9 @@ class DVectorEncoder(AbsEncoder):
     def forward(
         self, xs_pad: torch.Tensor, ilens: torch.Tensor, prev_states: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Return d-vectors of the windows of a padded batch; the last window of a recording is filled with silence.
+        """Return d-vectors of the windows of samples, (B, N), with lengths, (B,); the last one is filled with silence.
 
-        Args:
-            xs_pad: samples, (B, N).
-            ilens: numbers of samples, (B,).
-
-        Returns:
-            d-vectors, (B, W, 256), zero for windows without any sound; numbers of windows, (B,); None.
+        Returns d-vectors, (B, W, 256), zero for windows without any sound; numbers of windows, (B,); None.
         """
         if xs_pad.dim() != 2:
             raise InputError("d_vectors: needs samples: give the data `speech` as audio (type sound), not as features")
@@ -100,16 +92,10 @@ class DVectorEncoder(AbsEncoder):
     def at_frames(
         self, vectors: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor, frames: torch.Tensor
     ) -> torch.Tensor:
-        """Return encodings of the ASR encoder's frames: d-vectors between those of the nearest windows, by time.
+        """Return encodings of the ASR encoder's frames, (B, T, 256): d-vectors between those of the nearest windows.
 
-        Args:
-            vectors: d-vectors, (B, W, 256).
-            windows: numbers of windows, (B,).
-            lengths: numbers of samples, (B,).
-            frames: numbers of the ASR encoder's frames, (B,), which share the samples evenly.
-
-        Returns:
-            (B, T, 256), T the largest number of frames.
+        ``vectors``: (B, W, 256); the others are numbers, (B,), of windows, of samples, and of the ASR encoder's frames,
+        which share the samples evenly.
         """
         numbers = torch.arange(int(frames.max()), device=vectors.device)
         centres = (numbers + 0.5) * (lengths / frames / _HOP).unsqueeze(1)

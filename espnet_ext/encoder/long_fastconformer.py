@@ -22,7 +22,7 @@ POSITIONS = ("rotary", "sinusoidal", "fourier", "none")
 
 
 class LongFastConformerEncoder(AbsEncoder):
-    """FastConformer with dense attention and self-conditioned CTC (P5, sections 2.1, 2.4 and 3.2).
+    """Run FastConformer with dense attention and self-conditioned CTC (P5, sections 2.1, 2.4 and 3.2).
 
     Attention has no mask, so that torch can use its flash kernel: it runs once for each length of a batch's utterances.
 
@@ -31,16 +31,11 @@ class LongFastConformerEncoder(AbsEncoder):
     ``conditioning_layer`` if ``interctc_use_conditioning`` is true. There is no intermediate loss.
 
     Args:
-        input_size: dimension of the features.
-        output_size: dimension of the layers, D.
-        attention_heads: number of attention heads; it divides ``output_size``.
-        linear_units: hidden units of the feed-forward modules; None: 4 D.
-        num_blocks: number of Conformer layers.
+        linear_units: hidden units of the feed-forward modules; None: 4 times ``output_size``.
         cnn_module_kernel: frames of the layers' depthwise convolution, an odd number.
         subsampling: ``fastconformer``: 8-fold by depthwise separable convolutions; ``conformer``: 4-fold by full ones.
-        subsampling_channels: channels of these convolutions; None: 256 for ``fastconformer``, D for ``conformer``.
-        norm: in the convolution module: ``batch_renorm``, ``batch`` or ``layer``. Padding does not count in their
-            statistics.
+        subsampling_channels: channels of these; None: 256 for ``fastconformer``, ``output_size`` for ``conformer``.
+        norm: in the convolution module: ``batch_renorm``, ``batch`` or ``layer``. Padding does not count in statistics.
         renorm_steps: for ``batch_renorm``, three numbers of updates: until the first it is plain batch normalisation;
             after the second and third its shift and its factor have reached their limits.
         positions: ``rotary``, ``sinusoidal``, ``fourier`` or ``none``. ``sinusoidal``: sines and cosines are added to
@@ -48,10 +43,7 @@ class LongFastConformerEncoder(AbsEncoder):
             frequency per pair of dimensions and divided by the root of D, are added to the input as it is; the
             published models that P5 calls sinusoidal are of this kind.
         rotary_base: base period of rotary encodings, theta in P5, section 2.4.
-        self_conditioning: whether layers are conditioned on CTC's predictions.
         double_norm: whether the last layer normalisation is applied twice, as in P5's published models.
-        dropout_rate: dropout in the layers.
-        attention_dropout_rate: dropout on the attention weights.
     """
 
     def __init__(
@@ -121,20 +113,11 @@ class LongFastConformerEncoder(AbsEncoder):
         prev_states: torch.Tensor | None = None,
         ctc: CTC | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Encode a padded batch.
+        """Encode features, (B, T, input_size), with lengths, (B,), in any order; ``ctc`` conditions the layers.
 
-        Args:
-            xs_pad: features, (B, T, input_size).
-            ilens: number of frames, (B,), at least 1 each, in any order.
-            prev_states: ignored; part of ESPnet's interface.
-            ctc: the model's CTC head, for self-conditioning.
-
-        Returns:
-            Encodings, (B, ceil(T / 8), D) (4 for ``conformer``), 0 on padded frames; their lengths, (B,); None.
-
-        Raises:
-            TooShortUttError: an utterance without a frame.
-            InputError: self-conditioning without a CTC head.
+        Returns encodings, (B, ceil(T / 8), D) (4 for ``conformer``), 0 on padded frames; their lengths, (B,); None.
+        Raises TooShortUttError for an utterance without a frame, and InputError for self-conditioning without a CTC
+        head.
         """
         if int(ilens.min()) < 1:
             raise TooShortUttError("has no frame, return empty results", int(ilens.min()), 0)

@@ -5,13 +5,10 @@ from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 
 class StoredEncodings(AbsEncoder):
-    """For decoders that are trained on the kept outputs of one encoder (:mod:`espnet_ext.upstream.encodings`).
+    """Read the saved outputs of one encoder, on which decoders are trained (:mod:`espnet_ext.upstream.encodings`).
 
-    It has no parameters. Give ``frontend: null``, ``normalize: null`` and ``input_size``, the size of the encodings,
-    and read ``feats.scp`` as data ``speech`` of type ``kaldi_ark``.
-
-    Args:
-        input_size: size of the encodings.
+    Give ``frontend: null``, ``normalize: null`` and ``input_size``, the size of the encodings, and read ``feats.scp``
+    as data ``speech`` of type ``kaldi_ark``.
     """
 
     def __init__(self, input_size: int):

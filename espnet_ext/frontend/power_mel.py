@@ -11,21 +11,19 @@ from espnet_ext.layers.padding import valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):
-    """Power-mel features: ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2, eq. 1 and section 3); no logarithm.
+    """Compute power-mel features, ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2, eq. 1, section 3); no logarithm.
 
     Frame m covers the samples from ``m * hop`` to ``m * hop + window``. No frame reaches beyond the end of the
-    utterance, so that padding changes nothing. An utterance shorter than a window is padded with zeros to one
-    frame. The spectrum is computed in float32 or better, whatever the autocast setting, since half precision cannot
-    hold energies. The channels are triangles in Hz with corners at equal distances on HTK's mel scale.
+    utterance, so that padding changes nothing. An utterance shorter than a window is padded with zeros to one frame.
+    The spectrum is computed in float32 or better, whatever the autocast setting, since half precision cannot hold
+    energies. The channels are triangles in Hz with corners at equal distances on HTK's mel scale.
 
     Args:
         fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes.
         n_mels: number of filterbank channels C.
-        window_ms: length of the Hamming window in milliseconds.
-        hop_ms: distance between frames in milliseconds.
+        window_ms: length of the Hamming window in milliseconds; ``hop_ms``: distance between frames.
         n_fft: FFT size K; None: the power of two at or above the length of the window.
-        fmin: lower edge of the filterbank in Hz.
-        fmax: upper edge in Hz; None: half the sampling rate.
+        fmin: lower edge of the filterbank in Hz; ``fmax``: upper edge, None for half the sampling rate.
     """
 
     def __init__(
@@ -68,14 +66,9 @@ class PowerMelFrontend(AbsFrontend):
         return self.n_mels
 
     def forward(self, input: torch.Tensor, input_lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the features.
+        """Compute the features of waveforms, (B, samples), or of the first of several channels, (B, samples, channels).
 
-        Args:
-            input: waveforms, (B, samples), or (B, samples, channels), of which the first channel is used.
-            input_lengths: number of samples, (B,).
-
-        Returns:
-            Power-mel features, (B, T, n_mels), not negative, zero on padded frames; number of frames, (B,), at least 1.
+        Returns features, (B, T, n_mels), not negative, zero on padded frames; numbers of frames, (B,), at least 1.
         """
         waveform = input[..., 0] if input.dim() == 3 else input
         # the one frame of an utterance shorter than a window includes padding
@@ -90,14 +83,7 @@ class PowerMelFrontend(AbsFrontend):
         return features.to(input.dtype), lengths
 
     def energies(self, waveform: torch.Tensor) -> torch.Tensor:
-        """Return energies e[m, c] (P2, eq. 1), one vector per frame (P2, eq. 5).
-
-        Args:
-            waveform: (B, samples), float32 or float64.
-
-        Returns:
-            (B, T, n_mels).
-        """
+        """Return energies e[m, c] (P2, eq. 1), a vector per frame (P2, eq. 5), (B, T, n_mels), of (B, samples)."""
         missing = self.window_length - waveform.size(1)
         if missing > 0:
             waveform = torch.nn.functional.pad(waveform, (0, missing))

@@ -7,16 +7,13 @@ from espnet2.asr.espnet_model import ESPnetASRModel
 
 
 class CTCPerSecondModel(ESPnetASRModel):
-    """ESPnet's hybrid CTC/attention model with its loss divided by the seconds of a batch, not by its utterances.
+    """Divide the loss of ESPnet's hybrid CTC/attention model by the seconds of a batch, not by its utterances.
 
     ESPnet's loss is a mean over utterances. So an hour of audio in one sequence has 360 times the loss, and the
     gradient, of an hour in sequences of 10 s, and clipping at a fixed norm treats the two differently. Divided by
     seconds, equal audio has equal loss and equal gradients at all lengths, as in the trainings that P5's authors
-    published. Batches count by their seconds in ESPnet's log and across GPUs. Parameters and their names are those of
-    ESPnet's model.
-
-    Args:
-        input_seconds: seconds of one input step, that is a frame of features, or a sample if the model has a frontend.
+    published. Batches count by their seconds in ESPnet's log and across GPUs. ``input_seconds`` are those of a frame of
+    features, or of a sample if the model has a frontend.
     """
 
     def __init__(self, *args: Any, input_seconds: float = 0.01, **kwargs: Any) -> None:

@@ -6,12 +6,10 @@ from espnet2.torch_utils.device_funcs import force_gatherable
 
 
 class LayerStatsASRModel(ESPnetASRModel):
-    """ESPnet's hybrid CTC/attention model that also reports statistics of its layers.
+    """Report statistics of the layers of ESPnet's hybrid CTC/attention model in the training log.
 
     A layer reports by a method ``layer_stats()``, which returns numbers by name, means over the utterances of the last
-    batch, and nothing in evaluation. ESPnet's reporter shows them for every interval and epoch, such as
-    ``masked=0.512``, the share of masked bins from ``sem_global_mvn``. Parameters and their names are those of
-    ESPnet's model, so that a checkpoint loads in either.
+    batch, and nothing in evaluation, such as ``masked=0.512`` of ``sem_global_mvn``. Parameters are ESPnet's.
     """
 
     def forward(

@@ -17,25 +17,20 @@ from espnet_ext.upstream.decoder_readouts import readout
 
 
 class SAASRModel(ESPnetASRModel):
-    """Which speaker of an inventory said what, for any number of speakers that may talk at once.
+    """Recognise which speaker of an inventory said what, for any number of speakers that may talk at once.
 
     The transcripts of all speakers' utterances form one sequence in the order of their starts, with a symbol where the
     speaker changes. Each token has a speaker; the symbol, and the end of the sequence, have that of the utterance that
     they end. The loss is that of the tokens plus ``gamma`` times that of their speakers, each the sum over tokens of
-    negative log-posteriors (P4, eq. 12). CTC over the serialised tokens can be added, which the paper does not
-    have: ``ctc_weight`` is 0 unless it is set.
+    negative log-posteriors (P4, eq. 12). CTC over the serialised tokens (``ctc_weight``) is not in the paper.
 
     Args:
-        vocab_size: number of tokens.
-        token_list: the tokens.
         speaker_encoder: SpeakerEncoder (eq. 6); gives as many frames as the ASR encoder, or reads samples and stretches
             its output to them, as :class:`espnet_ext.encoder.d_vectors.DVectorEncoder` does.
         profile_size: dimension of the profiles.
-        gamma: weight of the speakers' loss.
         change_symbol: the token of a speaker change, with or without the word boundary of a word-piece model.
         speaker_conf: options of :class:`SpeakerAttributedDecoder`; and ``attention_block``, of a transformer the block
             whose attention weights are used, see :class:`espnet_ext.upstream.decoder_readouts.TransformerReadout`.
-        ctc_weight: weight of the CTC loss.
         espnet: the other arguments of ESPnet's model.
     """
 
@@ -81,22 +76,14 @@ class SAASRModel(ESPnetASRModel):
         d_vectors_lengths: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Return the loss of a batch.
+        """Return the loss of a batch, what is logged, and the batch's size, as ESPnet's models do.
 
         Args:
             speech: samples, (B, N), or features.
-            speech_lengths: (B,).
             text: serialized tokens, (B, L), padded with -1.
-            text_lengths: (B,).
             profiles: speaker profiles, (B, K, profile_size).
-            profiles_lengths: how many of them there are, (B,).
             speakers: which profile is of the speaker of each utterance in the text, (B, utterances), padded with -1.
             d_vectors: output of a speaker encoder that reads samples, (B, W, D'), if it was computed before.
-            d_vectors_lengths: numbers of windows, (B,).
-            kwargs: ESPnet's other data, such as the ids.
-
-        Returns:
-            The loss, what is logged, and the batch's size, as ESPnet's models do.
         """
         if profiles is None or profiles_lengths is None or speakers is None:
             raise InputError("sa_asr: training needs speakers: give the data `speakers` (type text) and --profiles")
@@ -137,15 +124,9 @@ class SAASRModel(ESPnetASRModel):
         speech_lengths: torch.Tensor,
         d_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the output of the ASR encoder (P4, eq. 1) and of the speaker encoder (P4, eq. 6).
+        """Return encodings (P4, eq. 1), (B, T, D), speaker encodings (P4, eq. 6), (B, T, D'), and frames, (B,).
 
-        Args:
-            speech: (B, N).
-            speech_lengths: (B,).
-            d_vectors: what a speaker encoder that reads samples gives for them, if it is known.
-
-        Returns:
-            ASR encodings, (B, T, D); speaker encodings, (B, T, D'); numbers of frames, (B,).
+        ``speech``: (B, N); ``d_vectors``: what a speaker encoder that reads samples gives for it, if it is known.
         """
         feats, lengths = self._extract_feats(speech, speech_lengths)
         if self.specaug is not None and self.training:

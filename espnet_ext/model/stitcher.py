@@ -7,15 +7,11 @@ from espnet2.mt.espnet_model import ESPnetMTModel
 
 
 class StitcherModel(ESPnetMTModel):
-    """ESPnet's ``ESPnetMTModel`` with embeddings that begin small, as in P4's reference [21] (Vaswani et al. 2017).
+    """Begin ESPnet's ``ESPnetMTModel`` with small embeddings, as in P4's reference [21] (Vaswani et al. 2017).
 
     Embeddings are multiplied by the square root of their dimension before positions are added. With a standard
-    deviation of one by that root tokens and positions are about equally large. PyTorch's embeddings, and so ESPnet's,
-    begin with a deviation of 1: tokens drown the positions, and a stitcher, which copies its source and must know where
-    it is, is slow to learn.
-
-    Args:
-        options: of ``ESPnetMTModel``; matrices that it shares begin as embeddings do.
+    deviation of one by that root tokens and positions are about equally large. ESPnet's begin with a deviation of 1:
+    tokens drown the positions, and a stitcher, which copies its source and must know where it is, is slow to learn.
     """
 
     def __init__(self, *args: Any, **options: Any):

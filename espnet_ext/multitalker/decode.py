@@ -42,19 +42,15 @@ ToWords = Callable[[list[str]], list[str]]  # tokens -> words
 
 @dataclass(frozen=True)
 class SpeakerDecoding:
-    """What to decode, and with what.
+    """Say what to decode, and with what.
 
     Attributes:
-        model_config, model_file: ``config.yaml`` and checkpoint.
         data: Kaldi data dir. Segments called ``<recording>-w<index>`` are windows of their recording; other utterances
             are recordings of one window.
         profiles: ``profiles.scp`` files.
-        output: folder for the results.
-        search: options of the beam search.
         ngpu: 0, or 1 to decode on a GPU.
         inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` if a
-            speaker's profile has another name. None: ``inventory`` in the data dir; without one, all speakers with a
-            profile.
+            speaker's profile has another name. None: ``inventory`` in the data dir; without one, all speakers.
     """
 
     model_config: Path
@@ -74,10 +70,6 @@ def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: P
     one line, in the order of their starts, with ``<sc>`` between them, and ``speakers`` the speaker of each. Shards
     that are done, from the same inputs, are skipped. All data dirs share the worker processes, which load the model
     once.
-
-    Raises:
-        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name; or two jobs with the same
-            output.
     """
     outputs = [job.output for job in jobs]
     twice = next((output for output in outputs if outputs.count(output) > 1), None)
@@ -178,11 +170,7 @@ def _duration(utterance: str, path: str) -> float:
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process); the model stays loaded from shard to shard.
-
-    Raises:
-        InputError: a checkpoint that does not fit, profiles of another dimension, or a bad audio file.
-    """
+    """Decode one shard (in a worker process); the model stays loaded from shard to shard."""
     if shard.is_done():  # its worker died after it had finished
         return
     with work.attempt(shard) as folder:

@@ -17,13 +17,12 @@ SIZE = 8  # P4, 4.2: eight speakers in a session of LibriCSS
 
 @dataclass(frozen=True)
 class Inventories:
-    """Makes the inventory of each mixture.
+    """Make the inventory of each mixture.
 
     Attributes:
         profiles: speaker -> enrolment utterances, (utterances, E).
-        size: number of profiles of a mixture that comes without an inventory of its own: those of its speakers and of
-            others, drawn again each time.
-        enrolment: how many of a speaker's enrolment utterances a training profile is made of, drawn again each time.
+        size: number of profiles of a mixture without an inventory: its speakers and others, drawn again each time.
+        enrolment: how many of a speaker's enrolment utterances make a training profile, drawn again each time.
     """
 
     profiles: Mapping[str, np.ndarray]
@@ -33,22 +32,13 @@ class Inventories:
     def of(self, names: Sequence[str], owner: str) -> np.ndarray:
         """Return the profiles of these speakers from all their enrolment utterances, (K, E).
 
-        Args:
-            names: the speakers, each once.
-            owner: the mixture, for the messages.
-
-        Raises:
-            InputError: no speaker, one twice, or one that has no profile.
+        Raises InputError, which names the mixture ``owner``: no speaker, one twice, or one that has no profile.
         """
         _require_profiles(names, self.profiles, owner)
         return np.stack([profile(self.profiles[name]) for name in names])
 
     def draw(self, speakers: Sequence[str], owner: str, random: np.random.Generator) -> tuple[list[str], np.ndarray]:
-        """Draw an inventory for training: the speakers and others in random order, and their profiles, (K, E).
-
-        Raises:
-            InputError: as :meth:`of`.
-        """
+        """Draw an inventory for training: the speakers and others in random order, and their profiles, (K, E)."""
         _require_profiles(list(dict.fromkeys(speakers)), self.profiles, owner)
         names = draw_names(speakers, self.profiles, self.size, random)
         return names, np.stack([profile(self._some(self.profiles[name], random)) for name in names])
@@ -85,15 +75,9 @@ def draw_names(speakers: Sequence[str], known: Collection[str], size: int, rando
 def write_inventories(speakers: Path, profiles: Path, output: Path, *, size: int = SIZE, seed: int = 0) -> None:
     """Draw the inventory of each mixture of a set, whatever the other mixtures, and write them as a table.
 
-    Args:
-        speakers: ``text_speakers`` of the set.
-        profiles: ``profiles.scp`` of the speakers to choose from.
-        output: the table.
-        size: number of profiles of an inventory; there are more if more people speak.
-        seed: of the choice and the order.
-
-    Raises:
-        InputError: a speaker without a profile, or a size below 1.
+    ``speakers``: ``text_speakers`` of the set; ``profiles``: ``profiles.scp`` of those to choose from; ``size``:
+    profiles of an inventory, more if more people speak. Raises InputError for a speaker without a profile, or a size
+    below 1.
     """
     if size < 1:
         raise InputError(f"inventories of {size} profiles were asked for: give at least 1")
@@ -108,13 +92,10 @@ def write_inventories(speakers: Path, profiles: Path, output: Path, *, size: int
 
 
 def segment_labels(text: str, speakers: Sequence[str], inventory: Sequence[str], owner: str) -> np.ndarray:
-    """Return the place in the inventory of the speaker of each utterance of a serialised transcript, (utterances,).
+    """Return the place in the inventory of each utterance's speaker in a serialised transcript, (utterances,).
 
     >>> segment_labels("A B <sc> C <sc> D", ["x", "y", "x"], ["w", "x", "y"], "mix-1").tolist()
     [1, 2, 1]
-
-    Raises:
-        InputError: another number of speakers than of utterances, or a speaker that is not in the inventory.
     """
     count = text.split().count(SPEAKER_CHANGE) + 1
     if count != len(speakers):

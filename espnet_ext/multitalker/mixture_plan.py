@@ -39,7 +39,7 @@ class Mixture:
 
 
 class MixtureSettings(StrictMapping):
-    """How a set of mixtures is made.
+    """Set how mixtures are made.
 
     Attributes:
         utterances: the fewest and the most utterances of a mixture.
@@ -47,7 +47,6 @@ class MixtureSettings(StrictMapping):
         overlap: the wanted share of the speech time in which two or more people speak, below 1.
         gap: the shortest time between two starts, in seconds.
         count: number of mixtures; None: as many as one pass over the utterances gives.
-        seed: seed of all random choices.
         longest: the most seconds of speech in a mixture; None: no limit. An utterance that would exceed it waits for a
             later mixture, so that this one may have fewer than the fewest ``utterances``; one that is longer by itself
             is left out, and how many there are is printed.
@@ -79,17 +78,11 @@ class MixtureSettings(StrictMapping):
 
 
 def plan_mixtures(sources: Sequence[SourceUtterance], settings: MixtureSettings, *, prefix: str) -> list[Mixture]:
-    """Draw mixtures. The same sources and settings give the same mixtures, whatever the order of ``sources``.
+    """Draw mixtures ``<prefix>-00000`` ..., the same for the same sources, in any order, and settings.
 
-    Within a pass no utterance is used twice. At its end, when the utterances that are left have few speakers or are
-    too few, mixtures may be smaller than wanted.
-
-    Args:
-        prefix: the mixtures are called ``<prefix>-00000`` and so on.
-
-    Raises:
-        InputError: no utterances, one without words or length, an id that comes twice, or only utterances that are
-            longer than the longest mixture.
+    Within a pass no utterance is used twice. At its end, when the utterances that are left have few speakers or are too
+    few, mixtures may be smaller than wanted. Raises InputError: no utterances, one without words or length, an id that
+    comes twice, or only utterances that are longer than the longest mixture.
     """
     _check_sources(sources)
     if settings.longest is not None:
@@ -170,11 +163,7 @@ UNITS = {"samples": "mixtures", "mean_words": "words", "mean_seconds": "s", "hou
 
 
 def count_turns(turns: Iterable[Segment]) -> SetCounts:
-    """Count a set by its references: means per recording, which ends with its last turn, and hours in total.
-
-    Raises:
-        InputError: a turn without times.
-    """
+    """Count a set by its references: means per recording, which ends with its last turn, and hours in total."""
     recordings = by_recording(turns)
     spans = [[turn.span for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)

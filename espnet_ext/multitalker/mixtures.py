@@ -1,9 +1,9 @@
 """Sets of multi-talker mixtures on disk: whole, or cut as windows cut recordings.
 
-A set's folder holds ``audio/<mixture>.flac``; ``references.json`` (SegLST); and a data dir whose utterances are the
-mixtures: ``wav.scp``, ``text`` (serialised, with ``<sc>``), ``text_speakers`` (the speaker of each part of ``text``),
-``utt2spk`` (each mixture is its own speaker), ``utt2dur``; ``mixed_utterances``: the ids of what was mixed. A set that
-is mixed on the fly has recipes, ``audio/<mixture>.mix``, in place of audio.
+A set's folder holds ``audio/<mixture>.flac``, or recipes ``.mix`` if it is mixed on the fly; ``references.json``
+(SegLST); and a data dir whose utterances are the mixtures, with serialised ``text`` (with ``<sc>``), ``text_speakers``
+(the speaker of each part of it), ``utt2spk`` (each mixture is its own) and ``mixed_utterances``, the ids of what was
+mixed.
 """
 
 from collections.abc import Collection, Sequence
@@ -47,18 +47,10 @@ def make_mixtures(
     leave_out: Path | None = None,
     nj: int = 1,
 ) -> None:
-    """Make a set of mixtures from data dirs, and print its counts.
+    """Make a set of mixtures from the data dirs of a corpus's parts, and print its counts.
 
-    Args:
-        data: the data dir of each part of the corpus.
-        output: the set's folder.
-        prefix: begins the mixtures' ids, with ``-`` for blanks.
-        settings: how they are made.
-        leave_out: a table of speakers and enrolment utterances, which are not mixed.
-        nj: processes.
-
-    Raises:
-        InputError: bad data dirs, or audio that cannot be mixed.
+    ``prefix`` begins the mixtures' ids, with ``-`` for blanks; ``leave_out`` is a table of speakers and enrolment
+    utterances, which are not mixed. Raises InputError for bad data dirs, or audio that cannot be mixed.
     """
     left_out = {key for row in read_table(leave_out).values() for key in row.split()} if leave_out else frozenset()
     sources = [source for folder in data for source in read_sources(folder, left_out)]
@@ -77,8 +69,7 @@ def make_mixtures(
 def read_sources(folder: str | Path, left_out: Collection[str] = frozenset()) -> list[SourceUtterance]:
     """Read the utterances of a data dir, one audio file each, without those to leave out.
 
-    Raises:
-        InputError: no such data dir, or one with segments, without texts, or without durations.
+    Raises InputError for a data dir with segments, without texts, or without durations.
     """
     data = read_data_dir(folder)
     if data.segments is not None or data.text is None or data.utt2dur is None:
@@ -124,14 +115,7 @@ def _write_audio(mixtures: Sequence[Mixture], folder: Path, on_the_fly: bool) ->
 
 
 def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, on_the_fly: bool = False, nj: int = 1) -> None:
-    """Write a set of mixtures into a folder (see this module's description); the tables last.
-
-    Args:
-        on_the_fly: write recipes in place of audio, which are mixed whenever they are read.
-
-    Raises:
-        InputError: as :func:`mix`.
-    """
+    """Write a set of mixtures into a folder (see this module's description); the tables last."""
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
     write = partial(_write_audio, folder=folder, on_the_fly=on_the_fly)
@@ -149,11 +133,7 @@ def _write_data_dir(paths: dict[str, str], text: dict[str, str], seconds: dict[s
 
 
 def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[str, str]:
-    """Write what needs no audio: a set's references and tables of text, ``text`` last.
-
-    Returns:
-        The serialised text of each mixture.
-    """
+    """Write what needs no audio: references and tables of text, ``text`` last; return each mixture's text."""
     folder = Path(folder)
     write_segments(folder / "references.json", [turn for mixture in mixtures for turn in mixture.turns])
     serialised = {mixture.name: serialise(mixture.turns) for mixture in mixtures}
@@ -166,12 +146,7 @@ def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[st
 
 
 def write_counts(data: Path, output: Path) -> None:
-    """Count a set as P4's Table 1 does: ``<output>/<count>.json``, where the recipe's table looks for them.
-
-    Args:
-        data: the set's folder; ``references.json`` is read.
-        output: a folder.
-    """
+    """Count a set's ``references.json`` as P4's Table 1 does: ``<output>/<count>.json``, which the table reads."""
     counts = asdict(count_turns(read_segments(data / "references.json")))
     for name, unit in UNITS.items():
         write_json(output / f"{name}.json", {"value": round(counts[name], 4), "unit": unit})
@@ -181,23 +156,10 @@ def write_counts(data: Path, output: Path) -> None:
 def cut_mixtures(
     data: str | Path, output: str | Path, *, window: float, share: float = 1.0, seed: int = 0, nj: int = 1
 ) -> int:
-    """Write a data dir of a set's mixtures in which a share of them is cut; the others stay as they are.
+    """Write a data dir of a set's mixtures in which a share of them, 0 to 1, is cut to ``window`` seconds.
 
-    From such a set a recogniser learns to hear the middle of an utterance too, where windows begin.
-
-    Args:
-        data: a set's folder.
-        output: a folder for ``wav.scp``, ``text``, ``text_speakers``, ``utt2spk``, durations and audio.
-        window: length of a cut in seconds.
-        share: share of the mixtures that are cut, 0 to 1; a mixture without a word in its piece is not cut.
-        seed: of the choice.
-        nj: processes.
-
-    Returns:
-        How many are cut.
-
-    Raises:
-        InputError: a missing or bad set, a window without length, or a share outside 0 to 1.
+    From such a set a recogniser learns to hear the middle of an utterance too, where windows begin. A mixture without a
+    word in its piece is not cut. Returns how many are; raises InputError for a bad set, window or share.
     """
     if window <= 0 or not 0 <= share <= 1:
         raise InputError(f"cuts of {window} s of a share of {share}: give a window above 0 and a share from 0 to 1")

@@ -27,21 +27,12 @@ def write_d_vectors(
     parallel: Path | None = None,
     ngpu: int = 0,
 ) -> int:
-    """Write ``<output>/d_vectors.scp`` for all recordings of a data dir: matrices (windows, 256).
+    """Write ``<output>/d_vectors.scp`` for a data dir's recordings: matrices (windows, 256); return how many there are.
 
     Training reads them as data ``d_vectors`` of type ``kaldi_ark``. Shards that are done, from the same audio and
-    options, are skipped. Returns the number of recordings.
-
-    Args:
-        data: a data dir; its ``wav.scp`` is read.
-        output: a folder.
-        options: ``speaker_encoder_conf`` of ``speaker_encoder: d_vectors``.
-        nj: processes.
-        ngpu: 0, or 1 to compute them on GPUs; worker processes take one each in turn.
-        parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
-
-    Raises:
-        InputError: no data dir, or bad audio; the message names the recording.
+    options (``speaker_encoder_conf``), are skipped; ``parallel`` is that of
+    :func:`espnet_ext.work.parallel.map_shards`, and with ``ngpu`` 1 worker processes take a GPU each in turn. Raises
+    InputError for bad audio, by recording.
     """
     audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_d_vectors, options=dict(options), ngpu=ngpu)

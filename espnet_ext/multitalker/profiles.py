@@ -1,8 +1,7 @@
-"""Speaker profiles: made from enrolment utterances, and kept in Kaldi's ark format.
+"""Speaker profiles: made from enrolment utterances, and stored in Kaldi's ark format.
 
-A file holds a matrix for each speaker, with one row of norm 1 for each enrolment utterance, or one vector. The profile
-itself is the mean of the rows, scaled to norm 1. Rows are d-vectors of Resemblyzer, or embeddings of an ESPnet speaker
-model.
+A file holds a matrix for each speaker, with a row of norm 1 for each enrolment utterance, or one vector; the profile is
+the mean of the rows, scaled to norm 1. Rows are Resemblyzer's d-vectors, or embeddings of an ESPnet speaker model.
 """
 
 import zlib
@@ -26,9 +25,8 @@ Embed = Callable[[np.ndarray], np.ndarray]  # samples at 16 kHz, (N,) -> embeddi
 def read_profiles(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
     """Read ``profiles.scp`` files: speaker -> (enrolment utterances, E) float32.
 
-    Raises:
-        InputError: a file that is missing or cannot be read, a speaker that is in two files, a profile that is zero or
-            not finite, or profiles of different dimensions.
+    Raises InputError for a file that cannot be read, a speaker that is in two files, a profile that is zero or not
+    finite, or profiles of different dimensions.
     """
     profiles: dict[str, np.ndarray] = {}
     first = None
@@ -57,11 +55,7 @@ def read_profiles(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
 
 
 def write_profiles(folder: str | Path, profiles: Mapping[str, np.ndarray]) -> Path:
-    """Write ``profiles.ark`` and ``profiles.scp``, sorted by speaker; returns the path of the latter.
-
-    Raises:
-        InputError: there is no profile.
-    """
+    """Write ``profiles.ark`` and ``profiles.scp``, sorted by speaker; return the path of the latter."""
     if not profiles:
         raise InputError(f"{folder}: there are no profiles to write: give enrolment utterances")
     folder = Path(folder)
@@ -88,18 +82,9 @@ def enrol(
 ) -> None:
     """Make the profiles of all speakers of data dirs: ``profiles.ark``, ``profiles.scp`` and ``enrolment``.
 
-    The latter names the utterances of each profile, so that they can be kept out of mixtures.
-
-    Args:
-        data: Kaldi data dirs with ``utt2spk``.
-        output: a folder.
-        utterances: number of enrolment utterances per speaker.
-        enrolment: a table of profiles and their utterances; None: they are drawn.
-        speaker_model: config.yaml and checkpoint of an ESPnet speaker model; None: Resemblyzer.
-        seed: of the choice of utterances.
-
-    Raises:
-        InputError: as :func:`make_profiles`, :func:`resemblyzer` and :func:`espnet_speaker_model`.
+    The latter names the utterances of each profile, so that they can be left out of mixtures. ``enrolment`` is such a
+    table that is given, otherwise they are drawn; ``speaker_model``: config and checkpoint of ESPnet's, or None for
+    Resemblyzer.
     """
     given = {name: row.split() for name, row in read_table(enrolment).items()} if enrolment else None
     embed = espnet_speaker_model(*speaker_model) if speaker_model else resemblyzer()
@@ -111,10 +96,7 @@ def enrol(
 
 
 def choose_enrolment(utt2spk: Mapping[str, str], count: int = UTTERANCES, seed: int = 0) -> dict[str, list[str]]:
-    """Choose enrolment utterances: speaker -> ``count`` of the speaker's utterances, or all if there are fewer.
-
-    The choice for a speaker does not depend on which other speakers there are.
-    """
+    """Choose enrolment utterances: speaker -> ``count`` of the speaker's, or all, whoever else there is."""
     utterances: dict[str, list[str]] = {}
     for utterance in sorted(utt2spk):
         utterances.setdefault(utt2spk[utterance], []).append(utterance)
@@ -132,20 +114,10 @@ def make_profiles(
     seed: int = 0,
     enrolment: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, Sequence[str]]]:
-    """Embed enrolment utterances of all speakers of Kaldi data dirs.
+    """Embed enrolment utterances of all speakers: embeddings of norm 1, (utterances, E), and utterances, by speaker.
 
-    Args:
-        data: the data dirs; their utterances should not be those that the model is tested on.
-        embed: makes an embedding of samples.
-        count: utterances per speaker.
-        seed: of the choice.
-        enrolment: the utterances of each profile, if they are not to be drawn; a speaker may have several profiles.
-
-    Returns:
-        Speaker -> embeddings of norm 1, (utterances, E), and speaker -> the utterances.
-
-    Raises:
-        InputError: a missing or bad data dir or audio file, or an utterance whose embedding is zero or not finite.
+    ``enrolment``: the utterances of each profile, if they are not to be drawn; a speaker may have several profiles.
+    Raises InputError for a bad data dir or audio file, or an utterance whose embedding is zero or not finite.
     """
     if count < 1:
         raise InputError(f"profiles of {count} enrolment utterances were asked for: give at least 1")
@@ -174,11 +146,7 @@ def make_profiles(
 
 
 def resemblyzer() -> Embed:
-    """Return a function that makes d-vectors of 256 dimensions by Resemblyzer's model, long silences cut out.
-
-    Raises:
-        InputError: Resemblyzer is not installed.
-    """
+    """Return a function that makes d-vectors of 256 dimensions by Resemblyzer's model, long silences cut out."""
     from espnet_ext.encoder.d_vectors import voice_encoder
 
     encoder = voice_encoder()
@@ -193,11 +161,7 @@ def resemblyzer() -> Embed:
 
 
 def espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
-    """Return a function that makes embeddings by a speaker model of ESPnet: its ``config.yaml`` and checkpoint.
-
-    Raises:
-        InputError: a missing file, or a checkpoint that does not fit.
-    """
+    """Return a function that makes embeddings by a speaker model of ESPnet; InputError for one that does not fit."""
     for path in (config, model_file):
         if not Path(path).is_file():
             raise InputError(f"{path}: no such file: check the path of the speaker model")

@@ -23,10 +23,9 @@ DEFAULT = SearchOptions()
 
 @dataclass(frozen=True)
 class SpeakerSegment:
-    """An utterance of one speaker in a hypothesis.
+    """Hold an utterance of one speaker in a hypothesis.
 
     Attributes:
-        words: what was said.
         speaker: the speaker's place in the inventory.
         posterior: the mean posterior of that speaker over the utterance's tokens.
         times: approximate start and end of each word as shares of the recording's length: the frames that its first and
@@ -41,13 +40,7 @@ class SpeakerSegment:
 
 @dataclass(frozen=True)
 class SpeakerHypothesis:
-    """A hypothesis of a recording or window.
-
-    Attributes:
-        segments: its utterances in the order of their starts, without those that have no words.
-        score: of the search.
-        tokens: ids of its tokens.
-    """
+    """Hold a hypothesis of a recording or window: utterances with words, in the order of their starts."""
 
     segments: tuple[SpeakerSegment, ...]
     score: float
@@ -55,13 +48,9 @@ class SpeakerHypothesis:
 
 
 class SpeakerScorer(BatchScorerInterface):
-    """The decoder as a scorer for B utterances of the same length.
+    """Score with the decoder for B utterances of the same length.
 
-    Args:
-        decoder: the model's.
-        speaker_encodings: (B, T, D').
-        profiles: (B, K, E), padded along K.
-        present: where a profile is no padding, (B, K).
+    ``speaker_encodings``: (B, T, D'); ``profiles``: (B, K, E); ``present``: where a profile is no padding, (B, K).
     """
 
     def __init__(
@@ -99,7 +88,7 @@ def recognise_together(
     options: SearchOptions = DEFAULT,
     nbest: int = 1,
 ) -> list[list[SpeakerHypothesis]]:
-    """Recognise several windows of the same length at once: one batch, one search.
+    """Recognise windows of the same length in one batch and search; each has the ``nbest`` best hypotheses, or fewer.
 
     Args:
         model: in evaluation mode.
@@ -107,14 +96,8 @@ def recognise_together(
             that of the window alone.
         inventories: profiles of the speakers to choose from in each window, (K, E), K at least 1.
         to_words: makes words of the tokens of one utterance.
-        options: of the search.
-        nbest: number of hypotheses of each window.
 
-    Returns:
-        The best hypotheses of each window, the best first; none if the search found no complete one.
-
-    Raises:
-        InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
+    Raises InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
     """
     device = next(model.parameters()).device
     batch = torch.stack([torch.as_tensor(speech, dtype=torch.float32, device=device) for speech in speeches])

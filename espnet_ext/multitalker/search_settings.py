@@ -1,7 +1,4 @@
-"""How a speaker-attributed recogniser is searched: options, and the file beside ``config.yaml`` that holds them.
-
-Commands take ``decoding.json`` where they are not told otherwise.
-"""
+"""Options of a speaker-attributed recogniser's search, and the file beside ``config.yaml`` that holds them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,11 +30,7 @@ class DecodingSettings(StrictMapping):
 
 
 def read_decoding_settings(model: Path) -> DecodingSettings:
-    """Read the settings of the search beside a checkpoint, or beside its config; the defaults if there are none.
-
-    Raises:
-        InputError: a file of another form, or an unknown option.
-    """
+    """Read the settings of the search beside a checkpoint, or beside its config; the defaults if there are none."""
     path = model.with_name(DECODING)
     return read_settings(DecodingSettings, path, "delete it, or train again") if path.exists() else DecodingSettings()
 
@@ -48,11 +41,7 @@ def with_options(options: SearchOptions, changes: Mapping[str, Any], where: str)
 
 
 def require_speaker_model(model_config: Path, model_file: Path) -> None:
-    """Refuse what is no speaker-attributed recogniser, before any work is done.
-
-    Raises:
-        InputError: a missing file, or a model of another kind.
-    """
+    """Refuse a missing file or a model that is no speaker-attributed recogniser, before any work is done."""
     for path, what in ((model_config, "--model-config"), (model_file, "--model")):
         if not path.is_file():
             raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")

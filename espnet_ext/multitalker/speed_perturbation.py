@@ -1,7 +1,7 @@
-"""Speed perturbation that makes new voices: played faster or slower, a speaker has another pitch and vocal tract.
+"""Speed perturbation that makes new voices (Ko et al., Interspeech 2015).
 
-Ko et al. (Interspeech 2015) perturb the speed to get more speech. Where a model learns to distinguish speakers, a
-perturbed speaker counts as a new one (Yamamoto et al., Interspeech 2019).
+Played faster or slower, a speaker has another pitch and vocal tract, and where a model learns to distinguish speakers,
+counts as a new one (Yamamoto et al., Interspeech 2019).
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,10 @@ _UTTERANCES_OF_A_SHARD = 200
 
 
 def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1) -> None:
-    """Write the utterances of a data dir at other speeds, as those of new speakers.
+    """Write the utterances of a data dir, at 16 kHz and with ``text``, at other speeds, as those of new speakers.
 
-    The output is a data dir, with the audio in ``audio/``. The ids of utterances and speakers begin with
-    ``sp<factor>-``.
-
-    Args:
-        data: with ``text``, audio at 16 kHz.
-        factors: 1.1 is 10 % faster and higher.
-        output: the data dir.
-        nj: processes.
-
-    Raises:
-        InputError: a factor that is 1, far from it, or given twice; or no transcripts.
+    The output is a data dir, with the audio in ``audio/`` and ids that begin with ``sp<factor>-``. A factor of 1.1 is
+    10 % faster and higher; InputError for one that is 1, far from it, or given twice.
     """
     for factor in factors:
         if not LIMITS[0] <= factor <= LIMITS[1] or factor == 1 or list(factors).count(factor) > 1:

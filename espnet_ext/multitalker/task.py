@@ -1,12 +1,11 @@
 """ESPnet's ASR task with speakers: a second encoder, and profiles and speaker labels as data (P4, section 2.1).
 
-A mixture's data are ``speech``, ``text`` (utterances in the order in which they start, with ``<sc>`` between them), and
-of type ``text``, ``speakers`` (the name of each utterance's speaker, in the same order) and ``inventory`` (the names of
-the speakers to choose from). Their profiles come from ``--profiles``. Without an inventory, the profiles are those of
-the mixture's speakers and of others, up to ``--inventory_size``; in training they are drawn again in each epoch.
-``d_vectors`` (type ``kaldi_ark``) come from :mod:`espnet_ext.multitalker.precomputed_d_vectors`; without them they are
-computed in each epoch. ``speech`` of type ``mixed_sound`` is as ``sound``, and recordings may be recipes (``.mix``,
-:mod:`espnet_ext.kaldi.utterance_audio`), which are mixed when they are read.
+A mixture's data are ``speech``, ``text`` (utterances in the order of their starts, with ``<sc>`` between them), and of
+type ``text``, ``speakers`` (of each utterance, in the same order) and ``inventory`` (the speakers to choose from),
+whose profiles ``--profiles`` holds. Without an inventory, it is the mixture's speakers and others, up to
+``--inventory_size``, in training drawn anew in each epoch. ``d_vectors`` (type ``kaldi_ark``) come from
+:mod:`espnet_ext.multitalker.precomputed_d_vectors`; without them they are computed in each epoch. ``speech`` of type
+``mixed_sound`` may also be recipes (``.mix``, :mod:`espnet_ext.kaldi.utterance_audio`), mixed when they are read.
 """
 
 import argparse
@@ -102,12 +101,9 @@ class SAASRTask(ASRTask):
 
 
 class SpeakerPreprocessor:
-    """Turns names into profiles, (K, E), and labels, (utterances,), and calls ESPnet's preprocessor.
+    """Turn names into profiles, (K, E), and labels, (utterances,), and call ESPnet's preprocessor.
 
-    Args:
-        preprocess: ESPnet's.
-        inventories: the profiles.
-        train: draw a new inventory each time; otherwise each mixture keeps its own, drawn by its id.
+    With ``train`` a new inventory is drawn each time; otherwise each mixture keeps its own, drawn by its id.
     """
 
     def __init__(self, preprocess: Callable[..., dict[str, Any]], inventories: Inventories, train: bool):

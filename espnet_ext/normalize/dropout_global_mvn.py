@@ -11,16 +11,9 @@ from espnet_ext.layers.padding import valid_frames
 
 
 class DropoutGlobalMVN(GlobalMVN):
-    """Global mean and variance normalisation, then dropout of single time-frequency bins in training (P2, section 1).
+    """Normalise by global mean and variance, then drop single time-frequency bins in training (P2, section 1).
 
     The other bins are scaled by ``1 / (1 - dropout_rate)``. In evaluation this is plain ``global_mvn``.
-
-    Args:
-        stats_file: ESPnet's ``feats_stats.npz``.
-        norm_means: subtract the mean.
-        norm_vars: divide by the standard deviation.
-        eps: floor of the variance.
-        dropout_rate: probability r that a bin is dropped.
     """
 
     def __init__(

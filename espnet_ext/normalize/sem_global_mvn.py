@@ -19,7 +19,7 @@ from espnet_ext.layers.padding import valid_frames
 
 
 class SEMGlobalMVN(GlobalMVN):
-    """Global mean and variance normalisation, then Small Energy Masking in training (P2, section 3).
+    """Normalise by global mean and variance, then apply Small Energy Masking in training (P2, section 3).
 
     The mask is computed from the un-normalised power-mel features and applied to the normalised ones. Masked bins
     become 0, which is the mean of the training data (P2, eq. 9); the others are multiplied by r (P2, eq. 11). ("Mean
@@ -27,17 +27,13 @@ class SEMGlobalMVN(GlobalMVN):
     model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a checkpoint can be decoded with either.
 
     Args:
-        stats_file: ESPnet's ``feats_stats.npz``.
-        norm_means: subtract the mean.
-        norm_vars: divide by the standard deviation.
-        eps: floor of the variance.
+        stats_file, norm_means, norm_vars, eps: as of ESPnet's ``global_mvn``.
         eta_min: lower bound of the threshold in dB relative to the utterance's peak, eta_a of P2, eq. 6.
         eta_max: upper bound, eta_b. With ``eta_min == eta_max`` the threshold is fixed (P2, Table 3).
         scale: features in the two sums of P2, eq. 10. ``power_mel``: the un-normalised ones, which are never negative,
             so that r >= 1. ``normalized``: the mean-subtracted ones, as the paper literally says; their sums may be
-            close to zero or negative, so r is limited to ``max_scale``, and is 1 if the ratio is below 1 or
-            undefined. ``none``: r = 1.
-        max_scale: upper limit of r for ``scale: normalized``.
+            close to zero or negative, so r is limited to ``max_scale``, and is 1 if the ratio is below 1 or undefined.
+            ``none``: r = 1.
     """
 
     def __init__(
@@ -73,14 +69,9 @@ class SEMGlobalMVN(GlobalMVN):
         return f"{super().extra_repr()}, eta_min={self.eta_min}, eta_max={self.eta_max}, scale={self.scale}"
 
     def forward(self, x: torch.Tensor, ilens: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalise and, in training, mask.
+        """Normalise un-normalised power-mel features, (B, T, C), with lengths, (B,); in training, mask (P2, eq. 12).
 
-        Args:
-            x: un-normalised power-mel features, (B, T, C).
-            ilens: number of frames, (B,); None: T for all.
-
-        Returns:
-            Features of the same shape (P2, eq. 12), zero on padded frames; ilens.
+        The result is zero on padded frames when masked. No ``ilens``: T for all.
         """
         if ilens is None:
             ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)

@@ -1,8 +1,4 @@
-"""``scheduler: newbob_multi_epoch``: the learning rates of Zeyer et al. 2018, P2's reference [17].
-
-A linear warm-up over the first epochs, then decay by a factor whenever the dev score has gained too little, in the mean
-over as many epochs as make one pass over the data. This is ``newbob_multi_epoch`` of RETURNN.
-"""
+"""``scheduler: newbob_multi_epoch``: the learning rates of Zeyer et al. 2018, P2's reference [17], as in RETURNN."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -15,24 +11,13 @@ from espnet_ext.errors import InputError
 
 
 class NewbobMultiEpoch(AbsValEpochStepScheduler):
-    """One learning rate for each epoch, by the dev scores of the epochs before.
+    """Set one learning rate for each epoch, by the dev scores of the epochs before.
 
     Epoch 1 has ``start_lr`` and epoch ``warmup_epochs`` the optimizer's learning rate, with equal steps between them.
-    After that the rate is multiplied by ``decay`` if the mean relative gain of the last ``num_epochs`` epochs is less
-    than ``threshold``, and no more often than every ``min_epochs`` epochs. The relative gain of an epoch is
-    (old - new) / |new|, divided by the epoch's rate as a share of the optimizer's: smaller steps gain less.
-
-    Args:
-        optimizer: its learning rate is that after the warm-up.
-        warmup_epochs: epochs of the warm-up.
-        start_lr: learning rate of the first epoch.
-        decay: factor of the learning rate.
-        num_epochs: epochs that the mean is over.
-        threshold: relative gain per epoch below which the rate decays.
-        min_epochs: epochs with the same rate before it may decay again.
-
-    Raises:
-        InputError: a number out of its range.
+    After that the rate is multiplied by ``decay`` if the mean relative gain of the last ``num_epochs`` epochs, as many
+    as make one pass over the data, is less than ``threshold``, and no more often than every ``min_epochs`` epochs. The
+    relative gain of an epoch is (old - new) / |new|, divided by the epoch's rate as a share of the optimizer's: smaller
+    steps gain less.
     """
 
     def __init__(

@@ -9,19 +9,13 @@ from espnet_ext.errors import InputError
 
 
 class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
-    """Linear warm-up to the optimizer's learning rate, then a cosine that is zero after the last update.
+    """Warm up linearly to the optimizer's learning rate, then follow a cosine that is zero after the last update.
 
     ESPnet's ``cosineannealingwarmuprestarts`` restarts after its cycle, and needs the rate twice in the config.
 
     The k-th update, counted from 1, has ``k / warmup_steps`` of the learning rate up to the end of the warm-up, then
     ``(1 + cos(pi (k - warmup_steps) / (total_steps + 1 - warmup_steps))) / 2``, and 0 beyond ``total_steps``. The rate
     depends on k alone, so that a training resumes exactly.
-
-    Args:
-        optimizer: its learning rate is that after the warm-up.
-        total_steps: updates of the whole training.
-        warmup_steps: updates of the warm-up.
-        last_epoch: number of the last update, as in all of torch's schedulers.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_steps: int, last_epoch: int = -1):

@@ -5,7 +5,7 @@ on the utterances of its shape file, so a selection is a shape file with fewer l
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from espnet_ext.work.files import write_json
 
 @dataclass(frozen=True)
 class Selection:
-    """What a training sees of the training set.
+    """Say what a training sees of the training set.
 
     Attributes:
         max_tokens: longest transcript in tokens (None: any).
@@ -36,20 +36,14 @@ class Selection:
 
 
 def select(tokens: Mapping[str, int], characters: Mapping[str, int], selection: Selection) -> list[str]:
-    """Return the utterances of a selection.
-
-    Args:
-        tokens: utterance -> length of its transcript in tokens.
-        characters: utterance -> length of its transcript in characters.
-
-    Returns:
-        Ids in the order of ``tokens``.
+    """Return the ids of a selection, in the order of ``tokens``, from lengths of transcripts in tokens and characters.
 
     >>> select({"a": 9, "b": 3, "c": 2, "d": 5}, {"a": 40, "b": 10, "c": 8, "d": 18}, Selection(8, 12))
     ['b', 'c', 'd']
     """
     limit = float("inf") if selection.max_tokens is None else selection.max_tokens
-    kept = [key for key, length in tokens.items() if length <= limit and _is_of(key, selection.parts)]
+    endings = tuple(f"-{part}" for part in selection.parts) or ("",)
+    kept = [key for key, length in tokens.items() if length <= limit and key.endswith(endings)]
     if selection.mean_chars is None:
         return kept
     shortest, total = set(), 0
@@ -61,21 +55,11 @@ def select(tokens: Mapping[str, int], characters: Mapping[str, int], selection: 
     return [key for key in kept if key in shortest]
 
 
-def _is_of(key: str, parts: Sequence[str]) -> bool:
-    return not parts or any(key.endswith(f"-{part}") for part in parts)
-
-
 def write_selection(text: Path, stats: str, token_type: str, selection: Selection, output: str) -> None:
     """Write the shape file of a selection, and beside it ``<output>.json`` with its share of the audio.
 
-    Args:
-        text: transcripts of the training set.
-        stats: folder with ``speech_shape`` and ``text_shape.<token type>``.
-        selection: what is selected.
-        output: the shape file to write.
-
-    Raises:
-        InputError: no utterance is left, or ids that do not fit each other.
+    ``stats`` has ``speech_shape`` and ``text_shape.<token type>``. Raises InputError if no utterance is left, or if the
+    shapes are not of ``text``, the transcripts of the training set.
     """
     speech = read_table(Path(stats) / "speech_shape")
     tokens = _lengths(read_table(Path(stats) / f"text_shape.{token_type}"))

@@ -1,15 +1,13 @@
 """How the energy of speech is distributed over its time-frequency bins (P2, section 2).
 
-Energies are compared within an utterance: ``eta = 10 log10(e / e_peak)`` in dB, with ``e_peak`` the 95th percentile of
-that utterance (P2, eq. 2 and 3). Statistics are pooled: each bin of each utterance counts once, and the share of the
-energy is over all bins of all utterances (eq. 4), so that loud utterances weigh more.
+Energies are compared within an utterance: ``eta = 10 log10(e / e_peak)`` in dB, with ``e_peak`` its 95th percentile
+(P2, eq. 2 and 3). The share of the energy is over all bins of all utterances (eq. 4), so that loud ones weigh more.
 """
 
 import dataclasses
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import torch
@@ -20,18 +18,16 @@ from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.layers.energy_mask import POWER, peak, small_energy_mask
 
-LOWEST_DB = -120.0
-HIGHEST_DB = 40.0
 STEP_DB = 0.5
 # The edges of the histogram. Multiples of 1/2 are exact in binary, so no bin falls on the wrong side.
-EDGES_DB = np.linspace(LOWEST_DB, HIGHEST_DB, round((HIGHEST_DB - LOWEST_DB) / STEP_DB) + 1)
+EDGES_DB = np.arange(-120.0, 40.0 + STEP_DB, STEP_DB)
 SHOWN_THRESHOLDS_DB = (-40.0, -20.0, 0.0)  # P2, Fig. 3
 EXAMPLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class EnergyHistogram:
-    """Number and energy of the time-frequency bins by eta; histograms of different utterances add up.
+    """Hold number and energy of the time-frequency bins by eta; histograms of different utterances add up.
 
     Attributes:
         counts: number of bins below the first edge (without those of zero energy), between each two edges of
@@ -115,19 +111,10 @@ def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[s
 
 
 def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> tuple[EnergyHistogram, str]:
-    """Accumulate the histogram over utterances, with one utterance in memory and a progress bar on stderr.
+    """Return the histogram of utterances, and a good example: the longest below ``EXAMPLE_SECONDS``, or the shortest.
 
-    Args:
-        spans: the utterances to count.
-        frontend: computes the filterbank energies; the audio must have its sampling rate.
-
-    Returns:
-        The histogram, and the id of a good example: the longest utterance below ``EXAMPLE_SECONDS``, otherwise the
-        shortest of all.
-
-    Raises:
-        InputError: an utterance's audio is bad (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or all of them
-            are silent.
+    One utterance is in memory at a time; its audio must have the frontend's sampling rate. Raises InputError for bad
+    audio (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or if all utterances are silent.
     """
     histogram, example = EnergyHistogram.empty(), (float("inf"), "")
     limit = EXAMPLE_SECONDS * frontend.fs
@@ -153,13 +140,9 @@ def utterance_energies(utterance: str, span: AudioSpan, frontend: PowerMelFronte
 
 @dataclass(frozen=True, eq=False)
 class MaskExample:
-    """The power-mel spectrogram of an utterance and its small-energy masks (P2, Fig. 3).
+    """Hold the power-mel spectrogram of an utterance, (T, C), and its small-energy masks (P2, Fig. 3).
 
-    Attributes:
-        utterance: its id.
-        features: power-mel features x[m, c], (T, C).
-        kept: threshold in dB -> where a bin is kept, (T, C) (P2, eq. 8).
-        hop_seconds: distance between frames.
+    ``kept``: threshold in dB -> where a bin is kept, (T, C) (P2, eq. 8); ``hop_seconds``: distance between frames.
     """
 
     utterance: str
@@ -178,11 +161,7 @@ def mask_example(
     frontend: PowerMelFrontend,
     thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB,
 ) -> MaskExample:
-    """Mask an utterance at fixed thresholds, with the functions that mask in training.
-
-    Raises:
-        InputError: its audio is bad, or it is silent, so that there is nothing to see.
-    """
+    """Mask an utterance at fixed thresholds, with the functions that mask in training; InputError if it is silent."""
     energies, _ = utterance_energies(utterance, span, frontend)
     x, lengths = energies.pow(POWER).unsqueeze(0), torch.tensor([energies.size(0)])
     if peak_energy(energies) <= 0.0:
@@ -192,14 +171,9 @@ def mask_example(
 
 
 def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
-    """Return the numbers behind the figures, for a file of facts; shares are between 0 and 1.
-
-    ``bins_below`` and ``energy_below`` are by threshold, each 10 dB; ``bins_below_mean`` is the mean over thresholds
-    that are uniform between two of them, which is the share that SEM masks in training (P2, eq. 6).
-    """
+    """Return the numbers behind the figures, for a file of facts: shares from 0 to 1, below each 10 dB."""
     marks = {f"{eta:g}": edge_index(eta) for eta in np.arange(-80.0, 1.0, 10.0).tolist()}
     share, energy = histogram.share_below(), histogram.energy_below()
-    ranges = {f"{low} to {high}": (marks[low], marks[high]) for low, high in combinations(marks, 2)}
     return {
         "utterances": histogram.utterances,
         "silent_utterances_left_out": histogram.silent,
@@ -207,11 +181,6 @@ def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
         "zero_energy_bins": histogram.zeros,
         "bins_below": {name: float(share[index]) for name, index in marks.items()},
         "energy_below": {name: float(energy[index]) for name, index in marks.items()},
-        "bins_below_mean": {
-            name: float(np.trapezoid(share[first : last + 1]) / (last - first))
-            for name, (first, last) in ranges.items()
-        },
-        "histogram": {"first_edge_db": LOWEST_DB, "step_db": STEP_DB, "counts": histogram.counts.tolist()},
         "example": {
             "utterance": example.utterance,
             "frames": len(example.features),

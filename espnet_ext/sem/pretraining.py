@@ -1,9 +1,7 @@
 """The plan of P2's layer-wise pre-training: which layers of a BLSTM encoder are trained in which epochs, on what.
 
-The scheme is that of P2's reference [17] (Zeyer et al. 2018) in its published configuration. First a small encoder
-with a high time reduction learns to align, on short utterances to begin with. Then layers are added below its top
-layer. Then it gets its final time reduction, and last its label smoothing. :mod:`espnet_ext.sem.training` follows the
-plan in one training.
+The scheme is the published configuration of P2's reference [17] (Zeyer et al. 2018): a small encoder with a high time
+reduction learns to align; layers are added below its top one; then come the final time reduction and label smoothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +15,7 @@ from espnet_ext.work.settings import Count, Share, StrictMapping, Whole
 
 
 class PretrainSettings(StrictMapping):
-    """Settings of a pre-training.
+    """Set a pre-training.
 
     Attributes:
         start_layers: layers of the first stages.
@@ -49,14 +47,11 @@ class PretrainSettings(StrictMapping):
 
 
 class Stage(StrictMapping):
-    """Some epochs with the same network, on the same utterances.
+    """Set some epochs with the same network, on the utterances of ``shape_file``, as ESPnet's ``train_shape_file``.
 
-    Attributes:
-        epochs: their number.
-        num_layers, pooling, dropout_rate: what of the encoder is trained, as
-            :meth:`espnet_ext.encoder.blstm_maxpool.BLSTMMaxPoolEncoder.use` takes it.
-        shape_file: the utterances, as ESPnet's ``train_shape_file``.
-        num_iters_per_epoch: updates of an epoch; None: a pass.
+    ``num_layers``, ``pooling`` and ``dropout_rate`` are those of
+    :meth:`espnet_ext.encoder.blstm_maxpool.BLSTMMaxPoolEncoder.use`; ``num_iters_per_epoch``: updates of an epoch, None
+    for a pass.
     """
 
     epochs: Count
@@ -82,22 +77,15 @@ def plan(
 ) -> list[tuple[Stage, Selection]]:
     """Plan the stages before the whole network is trained, first to last.
 
-    1. ``start_layers`` layers with the high time reduction, without dropout in the encoder; the first ``short_epochs``
-       on short utterances;
-    2. the same with dropout;
-    3. one more layer per stage, up to the number in ``config``;
-    4. the time reduction of ``config``.
+    - ``start_layers`` layers with the high time reduction, without dropout in the encoder; the first ``short_epochs``
+      on short utterances;
+    - the same with dropout;
+    - one more layer per stage, up to the number in ``config``, of the training;
+    - the time reduction of ``config``.
 
-    None has label smoothing. The epochs that are left of ``max_epoch`` train the whole network with it.
-
-    Args:
-        config: config of the training.
-        settings: of its pre-training.
-        max_tokens: longest transcript, in tokens, that any stage sees (None: any).
-
-    Raises:
-        InputError: the encoder is not ``blstm_maxpool``; numbers of layers or time reductions do not fit; or
-            ``max_epoch`` is used up by the stages.
+    None has label smoothing, or sees transcripts of more than ``max_tokens`` tokens. The epochs that are left of
+    ``max_epoch`` train the whole network with it. Raises InputError for another encoder than ``blstm_maxpool``, layers
+    or time reductions that do not fit, or if the stages use up ``max_epoch``.
     """
     encoder = config.get("encoder_conf") or {}
     if not grows(config) or "num_layers" not in encoder or "pooling" not in encoder:
@@ -118,8 +106,7 @@ def plan(
 
 
 def _stage(epochs: int, shape: tuple[int, tuple[int, ...]], dropout_rate: float) -> Stage:
-    layers, pooling = shape
-    return Stage(epochs=epochs, num_layers=layers, pooling=pooling, dropout_rate=dropout_rate)
+    return Stage(epochs=epochs, num_layers=shape[0], pooling=shape[1], dropout_rate=dropout_rate)
 
 
 def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
@@ -127,9 +114,6 @@ def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
 
     >>> high_reduction(2, 32), high_reduction(4, 32)
     ((32,), (2, 2, 8))
-
-    Raises:
-        InputError: a single layer, or a time reduction that is not a multiple of the other factors.
     """
     below = 2 ** (layers - 2) if layers > 1 else 0
     if not below or time_reduction % below or time_reduction < below:
@@ -147,16 +131,12 @@ def staged_config(
 ) -> dict[str, Any]:
     """Return the config of a training that follows a plan.
 
-    Args:
-        config: config of the training.
-        stages: its plan.
-        seen: the shape file of a selection and the share of the audio that it holds. An epoch has that share of the
-            updates, so that a number of epochs stays a pass over what is seen.
+    ``seen`` gives the shape file of a selection and the share of the audio that it holds. An epoch has that share of
+    the updates, so that a number of epochs stays a pass over what is seen.
     """
     listed, updates = [], config.get("num_iters_per_epoch")
     for stage, selection in stages:
         shapes, share = seen(selection)
         sized = max(1, round(updates * share)) if updates else None
-        values = stage.model_copy(update={"shape_file": shapes, "num_iters_per_epoch": sized}).model_dump()
-        listed.append(values | {"pooling": list(stage.pooling)})
+        listed.append(stage.model_dump(mode="json") | {"shape_file": shapes, "num_iters_per_epoch": sized})
     return {**config, "stages": listed, "num_iters_per_epoch": sized}

@@ -1,13 +1,12 @@
 """Training of an encoder that grows, in ESPnet's own trainer (P2, section 4).
 
 :class:`GrowingASRTask` is ESPnet's ASR task with one more setting, ``stages``: a list of
-:class:`espnet_ext.sem.pretraining.Stage`. The model is built whole. A stage trains some of its layers,
-without label smoothing, on the utterances of its shape file. After the stages the whole model is trained on those of
-``train_shape_file``. New layers begin with the values that they were built with.
-
-Epochs are counted through all stages, so that each has its own order of the utterances and its own random numbers.
-The moments of the optimiser begin anew whenever the network changes, as in RETURNN, which [17] used. ``patience`` and
-the best epochs count from when the network is whole.
+:class:`espnet_ext.sem.pretraining.Stage`. The model is built whole. A stage trains some of its layers, without label
+smoothing, on the utterances of its shape file; after the stages the whole model is trained on those of
+``train_shape_file``. New layers begin with the values that they were built with. Epochs are counted through all stages,
+so that each has its own order of the utterances and its own random numbers. The moments of the optimiser begin anew
+whenever the network changes, as in RETURNN, which [17] used. ``patience`` and the best epochs count from when the
+network is whole.
 """
 
 import argparse
@@ -32,11 +31,7 @@ from espnet_ext.work.settings import checked
 
 
 def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
-    """Check the setting ``stages``.
-
-    Raises:
-        InputError: an unknown key, or a value out of range.
-    """
+    """Check the setting ``stages``; InputError for an unknown key, or a value out of range."""
     return [checked(Stage, value, f"stages[{number}]") for number, value in enumerate(values)]
 
 
@@ -59,8 +54,7 @@ def begin_epoch(
 ) -> None:
     """Give a model the network of an epoch, and empty the optimisers if it is another one than before.
 
-    Args:
-        label_smoothing: after the stages.
+    ``label_smoothing`` is that after the stages.
     """
     networks = [stage.network for stage in stages]
     number, is_first = stage_at(stages, epoch)
@@ -87,11 +81,7 @@ class GrowthOptions(TrainerOptions):
 
 
 class GrowthReporter(Reporter):
-    """ESPnet's reporter, for which epochs of the whole network are better than those before.
-
-    Args:
-        whole: the first epoch of the whole network.
-    """
+    """Let ESPnet's reporter rate epochs of the whole network, from epoch ``whole`` on, better than those before."""
 
     def __init__(self, whole: int):
         super().__init__()
@@ -134,12 +124,7 @@ class GrowingTrainer(Trainer):
 
 
 class StagedIterFactory(AbsIterFactory):
-    """The batches of each stage, by epoch.
-
-    Args:
-        stages: the stages.
-        factories: ESPnet's factory of each stage, and last that after them.
-    """
+    """Give the batches of each stage by epoch, from ESPnet's factory of each stage and last that after them."""
 
     def __init__(self, stages: Sequence[Stage], factories: Sequence[AbsIterFactory]):
         self.stages, self.factories = stages, factories
@@ -162,11 +147,7 @@ class GrowingASRTask(ASRTask):
 
     @classmethod
     def main_worker(cls, args: argparse.Namespace) -> None:
-        """Train as ESPnet does.
-
-        Raises:
-            InputError: bad stages.
-        """
+        """Train as ESPnet does; InputError for bad stages."""
         read_stages(args.stages)
         args.unused_parameters = True  # of several processes: layers that a stage does not train have no gradients
         super().main_worker(args)
