@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from stage_server import environment
+
 from espnet_ext.tables.publish import read_results
 from espnet_ext.tables.result import Cell, TableResult
 from espnet_ext.tables.score_table import SCORES
@@ -37,6 +39,7 @@ def smoke_run(recipe: str, *options: str, folder: Path, datadir: Path | None = N
     return subprocess.run(
         ["./run.sh", "--scale", "smoke", *folders, *options],
         cwd=EGS / recipe,
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -1,0 +1,102 @@
+"""Runs stages in processes that are forked from one that has ESPnet loaded, which takes longer than a stage at smoke.
+
+``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a client of the
+The command's arguments, environment, working directory and open files go to a fork of the server.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FILES = (0, 1, 2)
+PRELOADED = (
+    *("espnet_ext.bin.asr_train", "espnet_ext.bin.lm_train", "espnet2.bin.asr_inference", "espnet2.bin.mt_train"),
+    *("espnet_ext.recipe.run", "espnet_ext.recipe.rehearsal", "espnet_ext.scoring.score_files", "pandas", "lhotse"),
+)
+
+
+@cache
+def environment() -> dict[str, str]:
+    """Start the server, and return the environment in which run.sh uses it."""
+    address = Path(tempfile.mkdtemp(prefix="stages")) / "socket"
+    start = f". {ROOT}/utils/path.sh && exec python {__file__} serve {address}"
+    server = subprocess.Popen(["bash", "-c", start], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    while (line := server.stdout.readline()) != "ready\n":
+        assert line, f"the server of stages ended: {start}"
+    client = f'() {{ {sys.executable} -S -E {__file__} call {address} "$@"; }}'
+    return {**os.environ, "BASH_FUNC_espnet-ext%%": client}
+
+
+def call(address: str, arguments: list[str]) -> int:
+    """Run ``espnet-ext`` with these arguments in a fork of the server, and return its exit status."""
+    request = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(address)
+        socket.send_fds(server, [b"."], FILES)
+        with server.makefile("rw") as stream:
+            print(json.dumps(request), file=stream, flush=True)
+            return int(stream.readline() or 137)
+
+
+def serve(address: str) -> None:
+    """Load ESPnet, then fork for each call."""
+    import importlib
+
+    from espnet_ext.recipe.guard import end_at_once_with_parent
+
+    end_at_once_with_parent()
+    for module in PRELOADED:
+        importlib.import_module(module)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            client, _ = listener.accept()
+            if not os.fork():
+                answer(client)
+            client.close()
+            while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
+                pass
+
+
+def answer(client: socket.socket) -> None:
+    """Be the process of one command."""
+    from espnet_ext import cli
+    from espnet_ext.recipe import steps
+
+    _, files, _, _ = socket.recv_fds(client, 1, len(FILES))
+    with client.makefile("rw") as stream:
+        request = json.loads(stream.readline())
+        for file, target in zip(files, FILES, strict=True):
+            os.dup2(file, target)
+            os.close(file)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
+        sys.argv = ["espnet-ext", *request["arguments"]]
+        steps._PARENT = os.getppid()
+        status: object = 1
+        try:
+            cli.main(request["arguments"])
+        except SystemExit as ended:
+            status = ended.code
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        print(int(status or 0), file=stream, flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    else:
+        sys.exit(call(sys.argv[2], sys.argv[3:]))
