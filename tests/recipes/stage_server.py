@@ -1,7 +1,7 @@
 """Runs stages in processes that are forked from one that has ESPnet loaded, which takes longer than a stage at smoke.
 
-``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a client of the
-The command's arguments, environment, working directory and open files go to a fork of the server.
+``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a client of
+the server. The command's arguments, environment, working directory and open files go to a fork of the server.
 """
 
 import json
