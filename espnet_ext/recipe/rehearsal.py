@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, chain, islice, zip_longest
 from pathlib import Path
 from threading import Event, Thread
@@ -27,6 +28,7 @@ from espnet_ext.recipe.rehearsal_report import Job, job_lines, jobs_of, problems
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
 from espnet_ext.recipe.steps import Step, Watch, show, watches
 from espnet_ext.text.lm_text import sentences
+from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write, write_json
 
 DATA = "data"  # the stage that checks the corpora and writes their data dirs
@@ -41,6 +43,7 @@ MIXTURES = {
     "train": 40,
     "": 4,
 }  # recordings of mixed sets, by how their names begin
+UPDATES = 4  # of a training on N-best lists
 REFERENCES = "references.json"
 POLL_SECONDS = 0.5
 
@@ -87,7 +90,18 @@ def rehearse(run: Run) -> None:
         InputError: something failed.
     """
     top = run.expdir.with_name(f"{run.expdir.name}.rehearsal")
-    shutil.rmtree(top, ignore_errors=True)
+    top.parent.mkdir(parents=True, exist_ok=True)
+    with once.locked(top.with_name(f".{top.name}.lock"), partial(_refuse, top)):
+        shutil.rmtree(top, ignore_errors=True)
+        _rehearse(run, top)
+
+
+def _refuse(top: Path, waited: float) -> None:
+    if waited == 0:  # no file system without locks
+        raise InputError(f"{top}: another rehearsal is running there: wait for it, or give another --expdir")
+
+
+def _rehearse(run: Run, top: Path) -> None:
     whole, small = folders_of(run, top)
     began = time.monotonic()
     with GpuMemory(visible_gpus(run) if run.ngpu and not run.launch else ()) as memory:
@@ -157,7 +171,7 @@ def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
 
     changed = {name: of(name, section) for name, section in sections.items() if name != "pretrain"}
     trained = {
-        name: {**section, "max_steps": 4, "evaluate_every": 4}
+        name: {**section, "max_steps": UPDATES, "evaluate_every": UPDATES}
         for name, section in changed.items()
         if "schedule" in section
     }
@@ -204,14 +218,17 @@ def second_start(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
 def shrink(whole: Run, small: Run) -> int:
     """Write a few utterances of each data dir of the whole corpora, link all else; return the number of data dirs."""
     unused = whole.recipe.unused(whole.options)
-    seconds = batch_seconds([section for name, section in small.sections.items() if name not in unused])
+    used = [section for name, section in small.sections.items() if name not in unused]
+    seconds, lists = batch_seconds(used), 0
+    if not any(section.keys() & {"batch_bins", "batch_type", "chunk_conf"} for section in used):
+        lists = UPDATES * max((section["batch_size"] for section in used if "schedule" in section), default=0)
     corpus, tests = whole.datadir / "corpus", whole.tables.file.test_sets
     found = sorted(path.parent for path in whole.datadir.rglob("wav.scp") if corpus not in path.parents)
     texts: list[str] = []
     for folder in found:
         data, place = read_data_dir(folder), folder.relative_to(whole.datadir)
         is_test = any(part in tests for part in place.parts)
-        chosen = choose(data, None if is_test else seconds)
+        chosen = choose(data, None if is_test else seconds, lists)
         write_data_dir(restrict(data, chosen), small.datadir / place)
         if (references := folder.parent / REFERENCES).is_file():  # who says what in its recordings
             turns = json.loads(references.read_text(encoding="utf-8"))
@@ -246,19 +263,22 @@ def batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
     return max(found)
 
 
-def choose(data: DataDir, seconds: float | None) -> set[str]:
+def choose(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
     """Return some utterances of a set.
 
     Args:
         data: the set.
         seconds: of a batch: the longest utterances that fill it, as many of all lengths, and some of several speakers.
             None: those of a test set.
+        lists: not 0: only so many of the longest, of whose N-best lists models learn.
     """
     durations = {key: float(value) for key, value in (data.utt2dur or {}).items()}
     longest = sorted(data.utt2spk, key=lambda key: (-durations.get(key, 0.0), key))
     if seconds is None:
         few = min(TEST_UTTERANCES, len(longest))
         return _filled([*longest[: few // 2], *spread(data, few - few // 2)], TEST_SECONDS, durations)
+    if lists:
+        return set(longest[:lists])
     mean = max(1.0, sum(durations.values()) / len(longest))
     even = longest[:: max(1, int(len(longest) * mean / seconds))]
     chosen = _filled(longest, seconds, durations) | _filled(even, seconds, durations)

@@ -24,6 +24,8 @@ REPORT = "training.json"  # of the trainings of rescorers
 VALID_SHARE = 1 / 3  # a batch of the development set is a forward pass alone
 SAME = 0.05  # relative difference in hours from the paper's corpus
 GB = 1024**3
+LISTS = "lists"  # the folder of N-best lists, a file for each set
+DECODED = ("text", "hypotheses.jsonl", "transcripts.json")  # below a folder for each set
 PARTS = ("train", "valid")
 FORMATS = ("{:.1f}", "{:.3f}", "{:,}", "{:.1f}")  # memory, seconds, number, hours
 
@@ -65,8 +67,9 @@ def jobs_of(seen: "Sequence[Seen]", whole: Run, small: Run) -> list[Job]:
             seconds, count, disk = _rescorer(step, folder, amounts) or _espnet_training(step, folder, amounts)
             name = str(folder.relative_to(small.expdir))
             jobs.append(Job(name, True, each.gigabytes, seconds, count, disk))
-        elif found := _shards(step, amounts):
-            name = str(step.outputs[0].parent.parent.relative_to(small.expdir))
+        elif step.preload and (found := _of_sets(step, each.seconds, amounts)):
+            place = step.outputs[0].parent
+            name = str((place if place.name == LISTS else place.parent).relative_to(small.expdir))
             jobs.append(Job(name, False, each.gigabytes, *found, 0.0))
     return jobs
 
@@ -94,8 +97,9 @@ class Amounts:
 
     def utterances(self, run: Run, name: str) -> int:
         """Return the number of utterances of a set, 0 if the run does not have it."""
-        path = run.datadir / name / "text"
-        return sum(1 for line in open(path, encoding="utf-8")) if path.is_file() else 0
+        paths = (run.datadir / name / place / "text" for place in ("", "segments/data"))  # the second of LibriCSS
+        path = next(filter(Path.is_file, paths), None)
+        return len(path.read_text(encoding="utf-8").splitlines()) if path else 0
 
     def seconds(self, run: Run, name: str) -> float:
         """Return the audio of a set in seconds; without durations, its utterances."""
@@ -184,26 +188,28 @@ def _files_in(value: Any) -> Iterator[Path]:
         yield from _files_in(vars(value))
 
 
-def _shards(step: Step, amounts: Amounts) -> tuple[float | None, int] | None:
-    """Return seconds of an utterance and utterances of work in shards, by when their logs ended; None if it has none.
+def _of_sets(step: Step, whole: float, amounts: Amounts) -> tuple[float | None, int] | None:
+    """Return seconds of an utterance and utterances of work on sets, such as decoding; None if it is none.
 
-    The first shard also loads the model, so its time does not count.
+    Work in shards is measured by when their logs ended, without the first one, which also loads the model; other work,
+    such as rescoring, by the seconds of the ``whole`` step.
     """
-    sets = [
-        (path.parent / "log", path.parent.name) for path in step.outputs if path.name in ("text", "hypotheses.jsonl")
-    ]
-    ends = sorted(log.stat().st_mtime for folder, _ in sets for log in folder.glob("*.[0-9]*.log"))
-    if not ends:
+    sets = {path.parent.name: path.parent for path in step.outputs if path.name in DECODED}
+    sets |= {path.stem: path.with_suffix("") for path in step.outputs if path.parent.name == LISTS}
+    if not sets:
         return None
-    done = sum(amounts.utterances(amounts.small, name) for _, name in sets)
+    names = {*sets, *(path.stem for path in step.inputs if path.parent.name == LISTS)}  # of which weights are tuned
+    ends = sorted(log.stat().st_mtime for folder in sets.values() for log in folder.glob("log/*.[0-9]*.log"))
+    done = max(1, sum(amounts.utterances(amounts.small, name) for name in names))
     wanted = sum(
         round(amounts.utterances(amounts.small, name) * amounts.ratio(name))
         if name in amounts.mixing
         else amounts.utterances(amounts.whole, name)
-        for _, name in sets
+        for name in names
     )
-    per_shard = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else None
-    return (None if per_shard is None else per_shard * len(ends) / max(1, done)), wanted
+    if not ends:
+        return whole / done, wanted
+    return ((ends[-1] - ends[0]) / (len(ends) - 1) * len(ends) / done if len(ends) > 1 else None), wanted
 
 
 def _size(folder: Path) -> int:

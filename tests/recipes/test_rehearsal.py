@@ -1,6 +1,7 @@
 """run.sh --rehearse goes through every recipe at scale smoke; a recipe that fails in places is rehearsed to its end."""
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,16 @@ from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.tables.plan import load_scale
 from espnet_ext.tables.reading import load_tables
+from espnet_ext.work import once
 
 SEM = EGS / "librispeech_sem"
 MOST = dict.fromkeys(RECIPES, ()) | {"librispeech_sem": ("--table", "5", "--rows", "lm=0.40")}
+
+# Work without a training, or not in shards, that has its hours too.
+MEASURED = {
+    "librispeech_rescore": ("lists", "bert_mwer/seed1/decode_default"),
+    "libricss_stitch": ("heard/windows50", "stitcher_wco_wce_windows50/seed1/decode_default"),
+}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -30,7 +38,10 @@ def test_recipes_are_rehearsed_to_their_tables(recipe, tmp_path):
     for stage in ("data", "training", "tables"):
         assert f"\n-- {stage}\n" in done.stdout
     assert "nothing failed" in done.stdout and "seconds of one" in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["exp.hours.json"], "the folder of a rehearsal is its own"
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"exp.hours.json", ".exp.rehearsal.lock"}, "the folder of a rehearsal is its own"
+    for name in MEASURED.get(recipe, ()):
+        assert re.search(rf"^ *{name} +- +[0-9.]+ +[1-9][0-9,]* +[0-9.]+ +-$", done.stdout, re.M), done.stdout
     hours = json.loads((tmp_path / "exp.hours.json").read_text())
     assert hours and all(value > 0 for value in hours.values())
 
@@ -53,6 +64,7 @@ def test_the_longest_utterances_fill_a_batch_and_each_speaker_has_some():
     few = choose(data, None)
     assert set(longest[:2]) <= few and len(few) <= 4
     assert choose(a_set(1, 1, "t"), None) == {"t0-001"}
+    assert choose(data, 1000.0, lists=8) == set(longest[:8])
 
 
 def write(output: str, text: str = "") -> None:
@@ -104,8 +116,16 @@ def test_a_rehearsal_goes_on_after_a_failure_and_names_each(tmp_path, capsys):
     assert [line.split()[2] for line in failed] == ["training:", "decoding:", "scoring:"]
     assert "bad.wav" in failed[0] and "after is missing" in failed[1] and "ValueError" in failed[2]
     assert seen[0] < 100, "a few utterances of each"
-    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert left and all(path.suffix == ".log" for path in left), "the logs stay"
+
+
+def test_two_rehearsals_do_not_share_a_folder(tmp_path):
+    folder = tmp_path / "exp.rehearsal"
+    folder.mkdir()
+    with once.locked(tmp_path / ".exp.rehearsal.lock", print), pytest.raises(InputError, match="another rehearsal"):
+        rehearse(a_run(tmp_path))
+    assert folder.is_dir()
 
 
 def test_a_second_start_finds_what_is_repeated(tmp_path, capsys):
