@@ -26,8 +26,7 @@ if "espnet2" not in sys.modules:
 def register() -> None:
     """Add all plugins, also those of third parties, to ESPnet's registries; calling it again changes nothing.
 
-    ESPnet also refuses checkpoints that do not fit their config from then on, and runs no command that stands in a
-    ``feats.scp``.
+    From then on ESPnet also refuses checkpoints that do not fit their config, and commands in a ``feats.scp``.
     """
     from espnet_ext.loading import say_loading
 
@@ -44,8 +43,7 @@ def register() -> None:
 def load(model: str, *, device: str = "cpu", **options: Any) -> Any:
     """Return a ready ``Speech2Text`` for a packed model, the folder of a model, or ``user/model`` on the hub.
 
-    The plugins are registered, and the search has the options that the model was packed with; ``options`` replace them.
-    See :func:`espnet_ext.sharing.load.load`.
+    ``options`` replace those of the search that the model was packed with (:func:`espnet_ext.sharing.load.load`).
     """
     from espnet_ext.sharing.load import load as load_model
 

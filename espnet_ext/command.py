@@ -7,27 +7,22 @@ from espnet_ext.errors import InputError
 
 
 def run_main(main: Callable[[], int | None]) -> None:
-    """Run a command's ``main`` and exit. An :class:`InputError` is printed as one line, and the exit status is 1.
-
-    The same holds for an OSError, such as a full disk or a missing file: a traceback would hide it. For a package of an
-    extra that is not installed, the line says how to install it.
+    """Run a command's ``main`` and exit. Bad input is one line, with status 1; so are an OSError, such as a full disk,
+    and a missing package of an extra, with how to install it.
     """
     try:
-        status = main()
+        sys.exit(main() or 0)
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        status = 1
+        text = str(error)
     except ModuleNotFoundError as error:
         from espnet_ext.packages import how_to_install
 
-        advice = how_to_install(error.name or "")
-        if not advice:
+        text = how_to_install(error.name or "")
+        if not text:
             raise
-        print(f"error: {advice}", file=sys.stderr)
-        status = 1
     except OSError as error:
-        print(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
-        status = 1
+        text = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
     except KeyboardInterrupt:
-        status = 130
-    sys.exit(status or 0)
+        sys.exit(130)
+    print(f"error: {text}", file=sys.stderr)
+    sys.exit(1)

@@ -21,14 +21,10 @@ def require_environment() -> None:
 def espnet_release(version: str) -> "tuple[str, str]":
     """Return which side of the tested releases an ESPnet is on ("older", "tested" or "newer"), and their names.
 
-    >>> espnet_release("202610.post2")
-    ('tested', '202610 to 202611')
-    >>> espnet_release("202511")[0], espnet_release("202701")[0]
-    ('older', 'newer')
+    >>> espnet_release("202610.post2"), espnet_release("202511")[0], espnet_release("202701")[0]
+    (('tested', '202610 to 202611'), 'older', 'newer')
     """
     oldest, newest = ESPNET_TESTED
     release = version.partition(".")[0]
-    side = "tested"
-    if release.isdigit():
-        side = "older" if int(release) < int(oldest) else "newer" if int(release) > int(newest) else "tested"
-    return side, f"{oldest} to {newest}"
+    side = "older" if release < oldest else "newer" if release > newest else "tested"
+    return side if release.isdigit() else "tested", f"{oldest} to {newest}"

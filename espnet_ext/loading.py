@@ -1,7 +1,7 @@
-"""Say that ESPnet is being loaded, and make that take half as long.
+"""Print that ESPnet is being loaded, and make that take half as long.
 
-Of the 22 s of processor time that ``import espnet2.bin.asr_train`` took here, typeguard took a third, since it parses
-a whole module for each function that it decorates, and wandb a tenth, which few runs use.
+Of 22 s of processor time for ``import espnet2.bin.asr_train``, typeguard takes a third, since it parses a whole module
+for each function that it decorates, and wandb, which few runs use, a tenth.
 """
 
 import functools

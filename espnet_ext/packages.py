@@ -48,10 +48,9 @@ def lacking(extra: str) -> list[str]:
 
 
 def how_to_install(module: str) -> str:
-    """Say what to do when a module cannot be imported; "" if no extra of this package brings it."""
-    top = module.partition(".")[0]
+    """Return what to do when a module cannot be imported; "" if no extra of this package brings it."""
+    top, core = module.partition(".")[0], {name for name, _ in package_checks([])}
     for extra in extras():
-        core = {name for name, _ in package_checks([])}
         brought = {name for name, _ in package_checks([extra])} - core
         if top in {MODULES.get(name, name.replace("-", "_")) for name in brought}:
             return f"{top} is not installed; the extra '{extra}' brings it: pip install 'espnet_ext[{extra}]'"
@@ -72,8 +71,7 @@ def check_package(requirement: Requirement) -> str:
 
 
 def in_range(name: str, found: str, allowed: SpecifierSet) -> str:
-    """Return ``allowed`` for the output, in the order of its text; refuse ``found`` if it is not in it."""
-    # A local label such as 2.11.0+cpu tells which build it is and takes no part in the range.
+    """Return ``allowed`` for the output; refuse ``found`` if it is not in it. Labels as +cpu do not count."""
     if not allowed.contains(found, prereleases=True):
         raise InputError(f"{name} {found} is installed, {allowed} is needed")
     return f"({','.join(sorted(map(str, allowed), reverse=True))})" if len(allowed) else ""

@@ -1,15 +1,7 @@
-"""The names of the plugins in YAML files, and their classes.
+"""The names of the plugins in YAML files, and their classes, in ESPnet's dicts of each slot of a model.
 
-For each slot of a model, ESPnet has a dict from the name in YAML to the class. :func:`add_plugins` adds our plugins to
-these dicts, and those that installed packages name under the entry-point group ``espnet_ext.plugins``::
-
-    # setup.py of a third party
-    entry_points={"espnet_ext.plugins": ["encoder.my_encoder = my_package.encoder:MyEncoder"]}
-
-The name of the entry point is ``<slot>.<name>``. Then ``encoder: my_encoder`` works in YAML files.
-
-Each plugin has a second name, with its package: ``encoder: espnet_ext:blstm_maxpool``. Packed models have it, so that
-the error of somebody who lacks the package names it.
+Installed packages add theirs by the entry-point group ``espnet_ext.plugins``, as ``<slot>.<name>`` (docs/extending.md).
+Each has a second name, ``encoder: espnet_ext:blstm_maxpool``, for packed models: who lacks the package reads its name.
 """
 
 import logging
@@ -48,8 +40,8 @@ PLUGINS = {
     "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
 }
 
-# ESPnet's tasks, and the slots of each that plugins fit into. Every task has its own dicts. ESPnet3 has copies of some,
-# in esp2_asr since release 202611, and in asr before.
+# ESPnet's tasks, each with its own dicts, and the slots that plugins fit into. ESPnet3 has copies of some, in esp2_asr
+# since release 202611, and in asr before.
 ASR_SLOTS = ("frontend", "specaug", "normalize", "model", "preencoder", "encoder", "postencoder", "decoder")
 _PARTS = tuple(slot for slot in ASR_SLOTS if slot != "model")
 _FEATURES = ("frontend", "specaug", "normalize")
@@ -86,17 +78,14 @@ def add_plugins() -> None:
     """Add all plugins to ESPnet's dicts; calling it again changes nothing."""
     check_espnet()
     for key, target in PLUGINS.items():
-        plugin = _load_plugin(target)
-        _add(key, plugin, PACKAGE)
-        _add(_qualified(key, PACKAGE), plugin, PACKAGE)
+        _add(key, _load_plugin(target), PACKAGE, PACKAGE)
     for entry in third_parties():
         origin = f"the package {entry.dist.name}" if entry.dist else entry.value
         try:
             plugin = entry.load()
         except Exception as error:
             raise InputError(f"plugin '{entry.name}' of {origin} cannot be imported: {error}") from error
-        _add(entry.name, plugin, origin)
-        _add(_qualified(entry.name, _package(entry)), plugin, origin)
+        _add(entry.name, plugin, origin, _package(entry))
 
 
 @cache
@@ -140,19 +129,12 @@ def missing_package(config: Mapping[str, Any]) -> str | None:
         if colon and package not in (known.get(f"{slot}.{name}"), known.get(f"{OTHER_SLOTS.get(slot)}.{name}")):
             if package in known.values():
                 return f"{slot}: {package} has no {slot} {name}: install a release of it that has"
-            return (
-                f"{slot}: {package}:{name} is of the package {package}, which is not installed: pip install {package}"
-            )
+            return f"{slot}: {package}:{name} is of a package that is not installed: pip install {package}"
     return None
 
 
 def _package(entry: EntryPoint) -> str:
     return entry.dist.name.lower() if entry.dist else entry.value.partition(":")[0].partition(".")[0]
-
-
-def _qualified(key: str, package: str) -> str:
-    slot, dot, name = key.partition(".")
-    return f"{slot}{dot}{package}:{name}" if name else key
 
 
 @cache
@@ -162,11 +144,10 @@ def choices(slot: str) -> list[tuple[dict[str, type], type | None]]:
     for target in SLOTS[slot]:
         try:
             each = _load(target)
+            found.append((each, None) if isinstance(each, dict) else (each.classes, each.base_type))
         except ModuleNotFoundError as error:
-            if str(error.name).startswith("espnet3."):  # a module of another release
-                continue
-            raise
-        found.append((each, None) if isinstance(each, dict) else (each.classes, each.base_type))
+            if not str(error.name).startswith("espnet3."):  # a module of another release
+                raise
     return found
 
 
@@ -192,20 +173,17 @@ def _load_plugin(target: str) -> type:
     return type(module, (), {"__init__": refuse})
 
 
-def _add(key: str, plugin: type, origin: str) -> None:
+def _add(key: str, plugin: type, origin: str, package: str) -> None:
+    """Add a plugin under its name, and under that with its package."""
     slot, _, name = key.lower().partition(".")
+    wrong = f"plugin '{key}' of {origin}"
     if slot not in SLOTS or not name:
-        raise InputError(
-            f"plugin '{key}' of {origin}: its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}"
-        )
+        raise InputError(f"{wrong}: its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}")
     if name in RESERVED:
-        raise InputError(f"plugin '{key}' of {origin}: in ESPnet the name '{name}' means no module: take another")
+        raise InputError(f"{wrong}: in ESPnet the name '{name}' means no module: take another")
     for classes, base in choices(slot):
-        present = classes.get(name)
-        if present is plugin:
-            continue
-        if present is not None:
-            raise InputError(f"plugin '{key}' of {origin}: the name '{name}' already stands for {present.__qualname__}")
         if base is not None and not (isinstance(plugin, type) and issubclass(plugin, base)):
-            raise InputError(f"plugin '{key}' of {origin} is not a subclass of {base.__name__}")
-        classes[name] = plugin
+            raise InputError(f"{wrong} is not a subclass of {base.__name__}")
+        for each in (name, f"{package}:{name}"):
+            if (present := classes.setdefault(each, plugin)) is not plugin:
+                raise InputError(f"{wrong}: the name '{each}' already stands for {present.__qualname__}")

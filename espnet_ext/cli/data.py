@@ -35,13 +35,9 @@ def data() -> None:
 
 
 def _parts(default: str = "") -> common.Decorator:
-    return click.option(
-        "--parts",
-        default=default,
-        metavar="A,B",
-        callback=lambda context, option, value: common.names(value),
-        help=f"Parts of the corpus.  [default: {default or 'those that are there'}]",
-    )
+    what = f"Parts of the corpus.  [default: {default or 'those that are there'}]"
+    split = lambda context, option, value: common.names(value)  # noqa: E731
+    return click.option("--parts", default=default, metavar="A,B", callback=split, help=what)
 
 
 @click.command()
@@ -65,8 +61,7 @@ def prepare(corpus: str, parts: list[str], **options: Any) -> None:
     takes = signature(function).parameters
     if parts and "parts" not in takes:
         raise InputError(f"--parts: {corpus} has one part")
-    if parts:
-        options["parts"] = parts
+    options |= {"parts": parts} if parts else {}
     function(**{name: value for name, value in options.items() if name in takes})
 
 
@@ -87,13 +82,7 @@ def download(corpus: str, output: Path, parts: list[str]) -> None:
 @click.command()
 @click.argument("corpus", type=click.Choice(SYNTHETIC))
 @common.output("Folder of the corpus, which must be absent or empty.")
-@click.option(
-    "--size",
-    default="mini",
-    show_default=True,
-    metavar="NAME",
-    help="Size of the corpus: smoke, mini, or another that it has.",
-)
+@click.option("--size", default="mini", show_default=True, metavar="NAME", help="Size: smoke, mini, or another it has.")
 @common.seed()
 @common.nj()
 def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None:
@@ -110,12 +99,8 @@ def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None
 @click.option("--audio", is_flag=True, help="Decode each audio file and look at its samples.")
 @click.option("--rate", type=common.COUNT, metavar="HZ", help="Sampling rate that the audio must have.")
 @click.option("--no-text", "require_text", flag_value=False, default=True, help="Accept a data dir without text.")
-@click.option(
-    "--no-wav", "files", flag_value=False, default=True, help="Do not look whether the audio files are there."
-)
-@click.option(
-    "--no-spk-sort", "speaker_order", flag_value=False, default=True, help="Accept utterances that begin otherwise."
-)
+@click.option("--no-wav", "files", flag_value=False, default=True, help="Do not look for the audio files.")
+@click.option("--no-spk-sort", "speaker_order", flag_value=False, default=True, help="Accept ids that begin otherwise.")
 @click.option("--no-feats", "--non-print", is_flag=True, expose_value=False, help="Accepted as Kaldi's; no effect.")
 @click.argument("folder", type=common.PATH, metavar="DIR")
 def validate(folder: Path, **checks: Any) -> None:
@@ -155,12 +140,10 @@ def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -
 @click.command()
 @common.path("--text", "Kaldi text with the transcripts.", required=True)
 @common.output("Folder for tokens.txt, prior.txt and, for word pieces, bpe.model.")
-@click.option(
+@common.choice(
     "--token-type",
-    type=click.Choice(TOKEN_TYPES),
-    default="bpe",
-    show_default=True,
-    help="mixed: Han characters of --text and word pieces of --english-text; ESPnet's token_type is then bpe.",
+    TOKEN_TYPES,
+    "mixed: Han characters of --text and word pieces of --english-text; ESPnet's token_type is then bpe.",
 )
 @click.option("--vocab-size", type=int, default=0, metavar="N", help="Largest number of word pieces.")
 @common.path("--english-text", "For mixed: English Kaldi text; repeat it for several.", several=True)

@@ -1,4 +1,4 @@
-"""``espnet-ext decode``: recognise utterances, long recordings and overlapped speech."""
+"""``espnet-ext decode``: recognise long recordings and overlapped speech."""
 
 from pathlib import Path
 from typing import Any
@@ -13,38 +13,10 @@ Paths = tuple[Path, ...]
 
 @click.group(cls=OrderedGroup)
 def decode() -> None:
-    """Recognise utterances, long recordings and overlapped speech.
+    """Recognise long recordings and overlapped speech (utterances: espnet_ext.bin.asr_inference).
 
     The work is split into shards, on several processes or on a cluster. A killed run resumes where it stopped.
     """
-
-
-@decode.command()
-@common.model()
-@common.data("Kaldi data dir without segments; repeat it to decode several.", several=True)
-@common.output("Folder for the results of each --data.", several=True)
-@common.config("Options of espnet2.bin.asr_inference.")
-@common.path("--lm-config", "The config.yaml of a language model.", metavar="YAML")
-@common.path("--lm-file", "Checkpoint of the language model.")
-@common.processes()
-@common.espnet_options("asr_inference")
-def asr(
-    model: Path, data: Paths, output: Paths, nj: int, parallel: Path | None, options: tuple[str, ...], **others: Any
-) -> None:
-    """Decode Kaldi data dirs with an ESPnet ASR model.
-
-    Writes text, token, token_int and score into the output folder. Options of espnet2.bin.asr_inference follow after
-    `--`, as in `--nj 4 -- --beam_size 10 --nbest 5`, or are in the YAML of --config.
-    """
-    from espnet_ext.upstream.decode import Decoding, decode_all
-
-    others["options"] = common.check_espnet_options(options)
-    jobs = [
-        Decoding(model_file=model, data=source, output=target, **others)
-        for source, target in common.pairs(data, output)
-    ]
-    for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
-        click.echo(f"{count} utterances -> {job.output / 'text'}")
 
 
 @decode.command()
@@ -60,9 +32,9 @@ def long(
     output: Paths,
     config: Path | None,
     window: float | None,
-    nj: int,
-    parallel: Path | None,
-    **others: Any,
+    ngpu: int,
+    model_config: Path,
+    **how: Any,
 ) -> None:
     """Decode recordings of any length with a model's CTC.
 
@@ -76,10 +48,10 @@ def long(
 
     settings = checked(DecodeSettings, common.settings(config, {"window": window}), str(config or "the options"))
     jobs = [
-        LongDecoding(model_file=model, data=source, output=target, settings=settings, **others)
+        LongDecoding(model_config, model, source, target, settings, ngpu=ngpu)
         for source, target in common.pairs(data, output)
     ]
-    count = decode_long(*jobs, nj=nj, parallel=parallel)
+    count = decode_long(*jobs, **how)
     click.echo(f"{count} recordings -> {', '.join(str(target / 'text') for target in output)}")
 
 
@@ -101,9 +73,8 @@ def speakers(
     profiles: Paths,
     output: Paths,
     config: Path | None,
-    nj: int,
-    parallel: Path | None,
     ngpu: int,
+    **how: Any,
 ) -> None:
     """Decode overlapped speech with a speaker-attributed model.
 
@@ -119,5 +90,5 @@ def speakers(
         SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu)
         for source, target in common.pairs(data, output)
     ]
-    count = decode_speakers(jobs, nj=nj, parallel=parallel)
+    count = decode_speakers(jobs, **how)
     click.echo(f"{count} windows -> {', '.join(str(target / 'hypotheses.jsonl') for target in output)}")

@@ -1,4 +1,4 @@
-"""Checks of an installation: versions, imports, a forward pass of a small model with our plugins, a spoken word."""
+"""Checks of an installation: versions, imports, a forward pass of a small model with our plugins."""
 
 import argparse
 import contextlib
@@ -12,7 +12,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable
-from importlib.metadata import metadata, version
+from importlib.metadata import metadata
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
@@ -33,7 +33,6 @@ MODEL = {
     "specaug": None,
     "token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"],
 }
-MINIMUM_BASH = (4, 4)
 
 
 def check_python() -> str:
@@ -44,14 +43,12 @@ def check_python() -> str:
 
 def check_bash() -> str:
     """Return the version of the bash that runs the recipes."""
-    path = shutil.which("bash")
-    if path is None:
+    if (path := shutil.which("bash")) is None:
         raise InputError("bash is not on PATH; the recipes are bash scripts")
     banner = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"version (\d+)\.(\d+)\S*", banner)
-    if found is None or (int(found[1]), int(found[2])) < MINIMUM_BASH:
-        needed = ".".join(map(str, MINIMUM_BASH))
-        raise InputError(f"{path} is {banner.splitlines()[0]}; the recipes need {needed} or later")
+    if found is None or (int(found[1]), int(found[2])) < (4, 4):
+        raise InputError(f"{path} is {banner.splitlines()[0]}; the recipes need 4.4 or later")
     return found[0].removeprefix("version ")
 
 
@@ -120,25 +117,6 @@ def check_forward() -> str:
     return f"loss {loss.item():.3f}"
 
 
-def check_voice() -> str:
-    """Speak a word with the speech synthesiser of the synthetic corpora."""
-    from espnet_ext.synthetic.acoustics import VOICE_RATE
-    from espnet_ext.synthetic.voices import speak
-
-    speak("ready", "en-us", rate=160, pitch=50, pitch_range=50, seed=0)
-    return f"en-us at {VOICE_RATE} Hz"
-
-
-def check_speaker_encoder() -> str:
-    """Embed a second of noise with Resemblyzer's speaker encoder."""
-    import numpy as np
-
-    from espnet_ext.multitalker.profiles import RATE, resemblyzer
-
-    embedding = resemblyzer()(np.random.default_rng(0).normal(scale=0.1, size=RATE).astype(np.float32))
-    return f"Resemblyzer {version('resemblyzer')}, {len(embedding)} dimensions"
-
-
 def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
     """Run the checks, print one line for each, and return how many failed. A failing one does not stop the others."""
     failed = 0
@@ -158,21 +136,14 @@ def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
 
 
 def check_installation(wanted: Collection[str] = ()) -> int:
-    """Run all checks, with those of the extras ``wanted``, and print a line for each; return their number.
+    """Run all checks, with those of the extras ``wanted``, print a line for each, and one for each other extra.
 
-    For the other extras, a line says whether they are complete.
-
-    Raises:
-        InputError: one of the checks failed.
+    Return the number of checks; InputError if one has failed.
     """
     checks = [("python", check_python), ("bash", check_bash), *package_checks(wanted)]
     checks += [("plugins", check_plugins), ("forward pass", check_forward), ("GPU", check_gpu)]
     if "whisper" in wanted:
         checks.append(("Whisper on a GPU", check_whisper_gpu))
-    if "stitch" in wanted:
-        checks.append(("speaker encoder", check_speaker_encoder))
-    if "mini" in wanted:
-        checks.append(("voice", check_voice))
     with without_warnings():  # ESPnet's advice to those who trace its models
         failed = run_checks(checks)
     for extra in extras():

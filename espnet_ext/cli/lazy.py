@@ -10,13 +10,7 @@ import click
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a command is, and the line that stands for it in the help of its group.
-
-    Attributes:
-        module: the module to import.
-        name: the command's name in the module.
-        help: one line.
-    """
+    """Where a command is, and the line that stands for it in the help of its group."""
 
     module: str
     name: str

@@ -7,10 +7,11 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
-from espnet_ext.cli.score import NORMALISERS
 from espnet_ext.rescore import SCORERS
+from espnet_ext.scoring.normalise import NORMALISERS
 
 NAME = "second_lm"  # of added scores
+DTYPES = ("float32", "bfloat16", "float16")
 OF_MODELS = ("scorer", "casing", "dtype", "positions")  # of rescore, for each --lm
 
 
@@ -29,13 +30,7 @@ def nbest() -> None:
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
 @common.nbest_format()
-@click.option(
-    "--normaliser",
-    type=click.Choice(NORMALISERS),
-    default="none",
-    show_default=True,
-    help="Rules for hypotheses and references.",
-)
+@common.choice("--normaliser", NORMALISERS, "Rules for hypotheses and references.")
 @common.output("The JSONL file to write.", metavar="FILE")
 def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: Path) -> None:
     """Convert N-best lists of any decoder to JSONL."""
@@ -53,23 +48,15 @@ def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: P
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
 @common.nbest_format()
-@common.output("Write the numbers as JSON.", metavar="FILE", required=False)
-def oracle(nbest: Path, ref: Path | None, form: str, output: Path | None) -> None:
-    """Word error rate of the best hypothesis among the first n.
-
-    Prints it for each n.
-    """
+def oracle(nbest: Path, ref: Path | None, form: str) -> None:
+    """Word error rate of the best hypothesis among the first n. Each n has a line."""
     from espnet_ext.nbest.oracle import oracle_lines, oracle_report
     from espnet_ext.nbest.sources import read_lists, warnings_of
-    from espnet_ext.work.files import write_json
 
     lists = read_lists(nbest, ref, form)
-    report = oracle_report(lists)
     for warning in warnings_of(lists):
         click.echo(warning, err=True)
-    if output:
-        write_json(output, report)
-    click.echo("\n".join(oracle_lines(report)))
+    click.echo("\n".join(oracle_lines(oracle_report(lists))))
 
 
 def _weights(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -99,7 +86,7 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     metavar="DIR",
     help="Folder or hub name of a transformers model; repeat it for several.",
 )
-@click.option("--scorer", type=click.Choice(SCORERS), help="Kind of score.  [default: as saved]")
+@common.choice("--scorer", SCORERS, "Kind of score.  [default: as saved]", default=None)
 @common.casing()
 @common.path(
     "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
@@ -113,22 +100,11 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     metavar="LAMBDA|NAME=X",
     help="The weight of the first pass, or of a language model (second_lm, second_lm2 ...), if it is known.",
 )
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="Number format of the model; bfloat16 for large ones.  [default: float32]",
-)
+@common.choice("--dtype", DTYPES, "Number format of the model; bfloat16 for large ones.")
 @click.option("--positions", type=common.COUNT, metavar="N", help="Most tokens of one forward pass.  [default: 1024]")
 @common.ngpu(several=True)
 @common.output("Folder for the results.")
-def rescore(
-    ref: Path | None,
-    lm: tuple[str, ...],
-    tune_ref: tuple[Path, ...],
-    ngpu: int,
-    output: Path,
-    **options: Any,
-) -> None:
+def rescore(ref: Path | None, lm: tuple[str, ...], tune_ref: tuple[Path, ...], ngpu: int, **options: Any) -> None:
     """Rescore N-best lists with language models: a second pass after any decoder (Shivakumar 2023).
 
     `espnet-ext nbest --help` says which lists are read. A language model is a folder or hub name of Hugging Face
@@ -147,10 +123,10 @@ def rescore(
     from espnet_ext.rescore import second_pass
 
     of_models = {option: options.pop(option) for option in OF_MODELS}
-    job = second_pass.SecondPass(output=output, reference=ref, tune_references=tune_ref, **options)
+    job = second_pass.SecondPass(reference=ref, tune_references=tune_ref, **options)
     models = [
         second_pass.LanguageModel(path, f"{NAME}{number if number > 1 else ''}", **of_models)
         for number, path in enumerate(lm, start=1)
     ]
     second_pass.rescore(job, models, ngpu=ngpu, log=click.echo)
-    click.echo(f"written to {output}")
+    click.echo(f"written to {job.output}")

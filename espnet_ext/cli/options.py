@@ -16,10 +16,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Utf8Path(click.Path):
-    """A path whose name can be written into logs, tables and configs.
-
-    What a command writes may not be what it reads or writes elsewhere: it would be replaced.
-    """
+    """A path that can be written into logs and configs. What a command writes may not be another path of it."""
 
     name = "path"
 
@@ -42,22 +39,13 @@ PATH = Utf8Path()
 WRITTEN = Utf8Path(written=True)
 COUNT = click.IntRange(min=1)
 CHECKS = ("auto", "header", "full")
-UNITS = ("word", "char", "mixed")
 CASINGS = ("as-is", "lower", "upper", "sentence")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 
 
-def path(
-    name: str,
-    what: str,
-    *,
-    metavar: str = "FILE",
-    required: bool = False,
-    several: bool = False,
-    kind: Utf8Path = PATH,
-) -> Decorator:
+def path(name: str, what: str, *, several: bool = False, kind: Utf8Path = PATH, **options: Any) -> Decorator:
     """Return an option whose value is a file or a folder; with ``several`` it may be repeated."""
-    return click.option(name, type=kind, required=required, multiple=several, metavar=metavar, help=what)
+    return click.option(name, type=kind, multiple=several, help=what, **{"metavar": "FILE", **options})
 
 
 def data(what: str, *, several: bool = False) -> Decorator:
@@ -72,16 +60,15 @@ def config(what: str, *, required: bool = False) -> Decorator:
     return path("--config", what, metavar="YAML", required=required)
 
 
+def choice(name: str, values: Sequence[str], what: str, *declared: str, default: Any = 0) -> Decorator:
+    """Return an option with some values, of which the first is the default unless another is named, or None."""
+    default = values[0] if default == 0 else default
+    return click.option(name, *declared, type=click.Choice(values), default=default, show_default=True, help=what)
+
+
 def nj(place: str = "nj") -> Decorator:
-    return click.option(
-        "--nj",
-        place,
-        type=COUNT,
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Number of processes or cluster jobs.",
-    )
+    what = "Number of processes or cluster jobs."
+    return click.option("--nj", place, type=COUNT, default=1, show_default=True, metavar="N", help=what)
 
 
 def parallel() -> Decorator:
@@ -99,24 +86,13 @@ def processes() -> Decorator:
 
 
 def seed(default: int | None = 0) -> Decorator:
-    return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=default,
-        show_default=True,
-        metavar="N",
-        help="Seed of random choices.",
-    )
+    kind = click.IntRange(min=0)
+    return click.option("--seed", type=kind, default=default, show_default=True, metavar="N", help="Seed of chance.")
 
 
-def check_audio(default: str | None = "auto") -> Decorator:
-    return click.option(
-        "--check-audio",
-        type=click.Choice(CHECKS),
-        default=default,
-        show_default=True,
-        help="full: decode all audio. header: read headers only. auto: depends on the number of files.",
-    )
+def check_audio() -> Decorator:
+    what = "full: decode all audio. header: read headers only. auto: depends on the number of files."
+    return choice("--check-audio", CHECKS, what)
 
 
 def _skip_share(context: click.Context, parameter: click.Parameter, value: str) -> float:
@@ -159,20 +135,12 @@ def nbest(what: str = "N-best lists of any decoder (see --format).", *, several:
 
 
 def nbest_format() -> Decorator:
-    """``--format`` of N-best lists."""
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(NBEST_FORMATS),
-        default="auto",
-        show_default=True,
-        help="Toolkit that wrote the lists; auto looks at the files.",
-    )
+    return choice("--format", NBEST_FORMATS, "Toolkit that wrote the lists; auto looks at the files.", "form")
 
 
 def casing() -> Decorator:
     what = "How text is written for the model.  [default: as saved, or as-is]"
-    return click.option("--casing", type=click.Choice(CASINGS), help=what)
+    return choice("--casing", CASINGS, what, default=None)
 
 
 def _share(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -196,56 +164,21 @@ def window_overlap(default: float | None = 0.5, most: str = "0.5", says: str = "
     )
 
 
-def espnet_options(command: str) -> Decorator:
-    """Return all arguments after ``--``, which go to an ESPnet command unchanged; see :func:`check_espnet_options`."""
-    return click.argument(
-        "options", nargs=-1, type=click.UNPROCESSED, metavar=f"[-- OPTIONS OF {command.upper()}]", required=False
-    )
-
-
-def check_espnet_options(options: Sequence[str]) -> tuple[str, ...]:
-    """Refuse arguments that can be no options of ESPnet, such as a second value of an option.
-
-    Raises:
-        InputError: the first of them is no option.
-    """
-    if options and not options[0].startswith("-"):
-        raise InputError(
-            f"unexpected argument {options[0]}: repeat an option for each of its values; options of ESPnet follow "
-            "after --"
-        )
-    return tuple(options)
-
-
-def pairs(inputs: Sequence[Path], outputs: Sequence[Path], name: str = "--data") -> list[tuple[Path, Path]]:
-    """Return each input with its output.
-
-    Raises:
-        InputError: there are more of one than of the other.
-    """
-    if len(inputs) != len(outputs):
-        raise InputError(f"{len(inputs)} {name} and {len(outputs)} --output: give each {name} its own --output")
-    return list(zip(inputs, outputs, strict=True))
+def pairs(data: Sequence[Path], outputs: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Return each data dir with its output; as many of one as of the other."""
+    if len(data) != len(outputs):
+        raise InputError(f"{len(data)} --data and {len(outputs)} --output: give each --data its own --output")
+    return list(zip(data, outputs, strict=True))
 
 
 def settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a YAML file sets, with the options that the command line has (those that are not None) over it.
-
-    Raises:
-        InputError: the file is missing or not YAML.
-    """
+    """Return what a YAML file sets, with the options that the command line has (those that are not None) over it."""
     from espnet_ext.work.yaml_files import read_yaml
 
-    return {
-        **(read_yaml(config) if config else {}),
-        **{name: value for name, value in given.items() if value is not None},
-    }
+    values = read_yaml(config) if config else {}
+    return values | {name: value for name, value in given.items() if value is not None}
 
 
 def names(value: str) -> list[str]:
-    """Return the names of a list that is written with commas.
-
-    >>> names("dev, test,")
-    ['dev', 'test']
-    """
+    """Return the names of a list that is written with commas."""
     return [name.strip() for name in value.split(",") if name.strip()]

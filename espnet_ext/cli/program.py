@@ -13,7 +13,7 @@ ENTRIES = {
     "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split data dirs."),
     "train": Entry("espnet_ext.cli.train", "train", "Train language models for rescoring."),
     "transcribe": Entry("espnet_ext.cli.transcribe", "transcribe", "Audio files of any length to text and subtitles."),
-    "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long and overlapped speech."),
+    "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise long recordings and overlapped speech."),
     "score": Entry("espnet_ext.cli.score", "score", "Error rates of words and speakers; compare systems."),
     "nbest": Entry("espnet_ext.cli.nbest", "nbest", "Convert and describe N-best lists; oracle error rates."),
     "rescore": Entry("espnet_ext.cli.nbest", "rescore", "Rescore N-best lists with a language model."),
@@ -41,9 +41,7 @@ def program() -> None:
 def call(argv: Sequence[str] | None = None) -> int:
     """Run a command line (default: that of the process), and return its exit status.
 
-    Raises:
-        InputError: bad input or an unknown command or option, with what to do.
-        KeyboardInterrupt: Ctrl-C.
+    Raises InputError for bad input or an unknown command or option, and KeyboardInterrupt for Ctrl-C.
     """
     try:
         return program.main(argv, prog_name=NAME, standalone_mode=False) or 0

@@ -12,13 +12,7 @@ REHEARSAL = "rehearsal"  # what run.sh --rehearse calls in place of the stages
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]})
 @click.argument("stage")
-@click.option(
-    "--recipe",
-    type=PATH,
-    default=Path(),
-    show_default="this folder",
-    help="Folder with recipe.py.",
-)
+@click.option("--recipe", type=PATH, default=Path(), show_default="this folder", help="Folder with recipe.py.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
     """Run one stage of a recipe, or rehearse all (STAGE is then "rehearsal").
@@ -53,10 +47,7 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
 @click.argument("name")
 @click.option("--egs", type=PATH, default=Path("egs"), show_default=True, help="Folder of the recipes.")
 def new_recipe(name: str, egs: Path) -> None:
-    """Write a recipe that runs, to be changed into that of your paper.
-
-    CONTRIBUTING.md has the steps that follow.
-    """
+    """Write a recipe that runs, to be changed into that of your paper as CONTRIBUTING.md says."""
     from espnet_ext.recipe import new
 
     folder = new.new_recipe(name, egs)

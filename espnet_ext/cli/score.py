@@ -1,6 +1,6 @@
 """``espnet-ext score``: error rates, and tests between systems."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +8,12 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NORMALISERS
 
-NORMALISERS = ("none", "lower", "whisper_english", "librispeech", "mandarin_english")
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
 FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "rttm", "seglst", "whisper", "srt", "vtt", "nemo", "windows")
 RATES = {"word": ("WER", "words"), "char": ("CER", "chars"), "mixed": ("MER", "tokens")}
 LONG_COLLAR = 60.0  # seconds; collars of 1 to 10 are usual
-NO_TIMES = "no tcpWER: some words have no times"
 
 _reports = common.output("Write the reports into this folder.", required=False)
 _hypotheses = common.path(
@@ -28,12 +27,7 @@ def score() -> None:
     """Word, mixed and speaker-attributed error rates, and paired tests between systems."""
 
 
-def _choice(name: str, values: Sequence[str], what: str, *declared: str) -> Callable[..., Any]:
-    """Return an option with some values, of which the first is the default."""
-    return click.option(name, *declared, type=click.Choice(values), default=values[0], show_default=True, help=what)
-
-
-_normaliser = _choice("--normaliser", NORMALISERS, "Normalise both texts first.")
+_normaliser = common.choice("--normaliser", NORMALISERS, "Normalise both texts first.")
 
 
 def _check_collar(context: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -57,7 +51,7 @@ _collar = click.option(
 @common.references()
 @_hypotheses
 @_speakers
-@_choice("--unit", ("word", "char"), "What is counted.")
+@common.choice("--unit", ("word", "char"), "What is counted.")
 @_normaliser
 @_reports
 def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
@@ -83,17 +77,13 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
 @common.references()
 @_hypotheses
 @_speakers
-@_choice(
+@common.choice(
     "--normaliser",
-    ("none", "lower", "mandarin_english"),
+    FOR_MIXED_TEXT,
     "Normalise both texts first. mandarin_english: case, punctuation, full width and noise marks do not count.",
 )
 @click.option(
-    "--scripts",
-    default="Han,Latin",
-    show_default=True,
-    metavar="A,B",
-    help="The scripts of the two languages, by their names in Unicode.",
+    "--scripts", default="Han,Latin", show_default=True, metavar="A,B", help="Unicode's names of two scripts."
 )
 @_reports
 def mer(ref: Path, hyp: Path, output: Path | None, scripts: str, **options: Any) -> None:
@@ -123,13 +113,14 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
         rates = {name: 100 * counts.rate for name, counts in result.speakers.items() if counts.reference_length}
         worst = max(rates, key=lambda speaker: rates[speaker])
         click.echo(f"{len(result.speakers)} speakers, the worst {worst} at {rates[worst]:.2f} %")
-    _print_silent(result, "utterances")
-    _print_written(output)
+    _print_end(result, "utterances", output)
 
 
-def _print_silent(result: Any, what: str) -> None:
+def _print_end(result: Any, what: str, output: Path | None) -> None:
     if silent := result.silent:
         click.echo(f"in {len(silent)} {what} nothing is said ({silent[0]}): what is recognised there is inserted")
+    if output:
+        click.echo(f"written to {output}")
 
 
 def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
@@ -139,11 +130,6 @@ def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
         f"{summary['errors']} errors in {summary['words']} {counted}: {summary['substitutions']} substitutions, "
         f"{summary['deletions']} deletions, {summary['insertions']} insertions"
     )
-
-
-def _print_written(output: Path | None) -> None:
-    if output:
-        click.echo(f"written to {output}")
 
 
 @score.command()
@@ -165,10 +151,8 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     result, summary = evaluate_speakers(ref, hyp, output, **options)
     _print_rate("SA-WER", summary, f"words of {summary['utterances']} recordings")
     timed = summary.get("tcpwer")
-    click.echo(
-        f"cpWER {summary['cpwer']['value']:.2f} %, "
-        + (f"tcpWER {timed['value']:.2f} % (collar {timed['collar']:g} s)" if timed else NO_TIMES)
-    )
+    times = f"tcpWER {timed['value']:.2f} % (collar {timed['collar']:g} s)" if timed else "no tcpWER: times are missing"
+    click.echo(f"cpWER {summary['cpwer']['value']:.2f} %, {times}")
     counting = summary["speaker_counting"]
     click.echo(
         f"speaker counting error {counting['value']:.2f} %: {counting['missed']} missed and {counting['false_alarms']} "
@@ -176,8 +160,7 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     )
     if "measures" in summary:
         click.echo(f"\n{measures_table(summary)}\n")
-    _print_silent(result.score, "recordings")
-    _print_written(output)
+    _print_end(result.score, "recordings", output)
 
 
 @score.command()
@@ -190,10 +173,10 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     metavar="NAME=FILE[,FILE...]",
     help="A system: one hypothesis file, or one for each seed, in the same order for all. Repeat it.",
 )
-@_choice("--metric", COMPARED, "The error rate.")
+@common.choice("--metric", COMPARED, "The error rate.")
 @_collar
-@_choice("--format", FORMATS, "Format of the hypotheses. auto: by the file's name, or its first lines.", "form")
-@_choice("--ref-format", FORMATS, "Format of the reference.", "reference_form")
+@common.choice("--format", FORMATS, "Format of the hypotheses. auto: by the file's name, or its first lines.", "form")
+@common.choice("--ref-format", FORMATS, "Format of the reference.", "reference_form")
 @common.path("--utt2spk", "Speakers of utterances or recordings: the units of the test.")
 @_normaliser
 @common.output("Write compare.json, .html, .md and .tex into this folder.", required=False)
@@ -222,4 +205,5 @@ def compare(
     if output:
         write_comparison(output, compared)
     click.echo(plain_text(compared.result))
-    _print_written(output)
+    if output:
+        click.echo(f"written to {output}")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,9 +12,7 @@ from espnet_ext.errors import InputError
 
 @click.command()
 @click.argument("system", type=common.PATH)
-@click.option(
-    "--output", type=common.WRITTEN, metavar="FILE", help="Archive or new folder.  [default: SYSTEM.zip, here]"
-)
+@common.output("Archive or new folder.  [default: SYSTEM.zip, here]", metavar="FILE", required=False)
 @click.option("--decoding", default="default", show_default=True, help="The recipe's decoding whose search is packed.")
 @common.path("--model", "Checkpoint.  [default: the average in the folder]")
 @common.config("Options of espnet2.bin.asr_inference, instead of the recipe's.")
@@ -26,13 +25,12 @@ def pack(
     system: Path,
     output: Path | None,
     decoding: str,
-    model: Path | None,
     config: Path | None,
     lm_config: Path | None,
     lm_file: Path | None,
-    include: tuple[Path, ...],
     licence: str,
     language: str,
+    **given: Any,
 ) -> None:
     """Pack a trained model into one archive, with a model card.
 
@@ -47,11 +45,10 @@ def pack(
     found = packing.of_recipe(system, decoding)
     found = replace(
         found,
-        model=model,
         search=common.settings(config, {}) if config else found.search,
         lm=(lm_config, lm_file) if lm_config and lm_file else found.lm,
-        include=include,
         card=replace(found.card, licence=licence, language=common.names(language)),
+        **given,
     )
     target = output or Path("_".join(part.name for part in (system.resolve().parent, system.resolve())) + ".zip")
     for path in packing.pack(found, target):

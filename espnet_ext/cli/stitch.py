@@ -1,6 +1,7 @@
 """``espnet-ext stitch``: from the hypotheses of windows to transcripts of long recordings, by speaker."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,18 +23,13 @@ def stitch() -> None:
 
 @stitch.command()
 @click.argument("files", nargs=-1, type=common.PATH, required=True, metavar="FILE...")
-@click.option("--method", type=click.Choice(METHODS), help="How windows are merged.  [default: time_aware]")
+@common.choice("--method", METHODS, "How windows are merged.  [default: time_aware]", default=None)
 @common.path("--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR")
 @click.option("--output", type=common.WRITTEN, metavar="FILE", help="A .json (SegLST), .ctm, .txt, .srt or .vtt file.")
 @common.path("--segments", "Kaldi segments of the windows, which the files name as utterances.")
 @common.ngpu()
 def join(
-    files: tuple[Path, ...],
-    method: str | None,
-    stitcher: Path | None,
-    output: Path | None,
-    segments: Path | None,
-    ngpu: int,
+    files: tuple[Path, ...], method: str | None, stitcher: Path | None, output: Path | None, ngpu: int, **options: Any
 ) -> None:
     """Join what a recogniser wrote of windows.
 
@@ -52,7 +48,7 @@ def join(
         raise InputError("--stitcher is a method itself: leave out --method")
     device = "cuda" if ngpu else "cpu"
     trained = StitcherOptions(stitcher, device, read_guard(stitcher)) if stitcher else None
-    join_windows(files, output, method or METHODS[-1], trained, segments=segments)
+    join_windows(files, output, method or METHODS[-1], trained, **options)
 
 
 @stitch.command()
@@ -61,10 +57,7 @@ def join(
 @click.option("--window", type=float, default=16.0, show_default=True, metavar="SECONDS", help="Length of a window.")
 @common.window_overlap()
 def windows(data: Path, output: Path, window: float, window_overlap: float) -> None:
-    """Write a data dir of the windows of recordings.
-
-    Its utterances are the windows, for a recogniser to decode.
-    """
+    """Write a data dir of the windows of recordings. Its utterances are the windows, for a recogniser to decode."""
     from espnet_ext.text.windows import Windowing, write_windows
 
     write_windows(data, output, Windowing(window, window_overlap))

@@ -1,8 +1,6 @@
 """``espnet-ext table`` and ``espnet-ext report``: a paper's tables, and results as web pages."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,8 +8,12 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
-if TYPE_CHECKING:
-    from espnet_ext.tables.reading import Table, Tables
+TABLES = Path("conf") / "tables.yaml"
+_recipe = common.path("--recipe", "Folder of the recipe, such as egs/librispeech_sem.", metavar="DIR", required=True)
+_recipes = common.path(
+    "--recipe", "Folder of a recipe; repeat it for several.  [default: all in egs/]", metavar="DIR", several=True
+)
+_SCALE = "Scale of the run: a file of conf."
 
 
 @click.group(cls=OrderedGroup)
@@ -19,91 +21,45 @@ def table() -> None:
     """The tables of a paper: what they need, and what came out."""
 
 
-def _recipe(function: Callable[..., Any]) -> Callable[..., Any]:
-    return common.path("--recipe", "Folder of the recipe, such as egs/librispeech_sem.", metavar="DIR", required=True)(
-        function
-    )
-
-
-def _recipes(function: Callable[..., Any]) -> Callable[..., Any]:
-    return common.path(
-        "--recipe", "Folder of a recipe; repeat it for several.  [default: all in egs/]", metavar="DIR", several=True
-    )(function)
-
-
-def _scale(default: str | None) -> Callable[..., Any]:
-    return click.option(
-        "--scale", metavar="NAME", default=default, show_default=True, help="Scale of the run: a file of conf."
-    )
-
-
-def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return which tables and rows."""
-    rows = click.option("--rows", metavar="A,B", help="Rows with commas between them.  [default: all]")
-    tables = click.option(
-        "--table", "tables", default="all", show_default=True, metavar="1,2", help="Tables with commas between them."
-    )
-    return tables(rows(function))
-
-
-def _selected(
-    recipe: Path, scale: str | None, tables: str, rows: str | None
-) -> "tuple[Tables, list[Table], list[str] | None]":
-    from espnet_ext.tables.plan import select
+@table.command()
+@_recipe
+@click.option("--scale", metavar="NAME", help=_SCALE)
+@click.option("--table", "names", default="all", show_default=True, metavar="1,2", help="Tables, with commas.")
+@click.option("--rows", metavar="A,B", help="Rows with commas between them.  [default: all]")
+def plan(recipe: Path, scale: str | None, names: str, rows: str | None) -> None:
+    """Print the systems that tables need. Each has its config section, its training data and its decodings."""
+    from espnet_ext.tables.plan import select, sets_needed, systems_needed
     from espnet_ext.tables.reading import load_tables
 
-    every = load_tables(recipe / "conf" / "tables.yaml", scale)
-    wanted_rows = common.names(rows) if rows else None
-    return every, select(every, None if tables == "all" else common.names(tables), wanted_rows), wanted_rows
-
-
-@table.command()
-@_recipe
-@_scale(None)
-@_selection
-def plan(recipe: Path, scale: str | None, tables: str, rows: str | None) -> None:
-    """Print the systems that tables need.
-
-    Each is printed with its config section, its training data and its decodings.
-    """
-    from espnet_ext.tables.plan import sets_needed, systems_needed
-
-    every, selected, _ = _selected(recipe, scale, tables, rows)
-    decodings = sets_needed(every, selected)
-    for system in systems_needed(every, selected):
+    tables = load_tables(recipe / TABLES, scale)
+    selected = select(tables, None if names == "all" else common.names(names), common.names(rows) if rows else None)
+    needed = sets_needed(tables, selected)
+    for system in systems_needed(tables, selected):
         made = f"section {system.config}" if system.config else system.kind
         data = f", data {' '.join(system.data)}" if system.data else ""
-        names = ", ".join(decoding for name, decoding in decodings if name == system.name)
-        click.echo(f"{system.name}: {made}{data}; decodings: {names}")
+        decodings = ", ".join(decoding for name, decoding in needed if name == system.name)
+        click.echo(f"{system.name}: {made}{data}; decodings: {decodings}")
 
 
 @table.command()
 @_recipe
-@_scale("full")
-@click.option("--system", metavar="NAME", help="Print the training config of this system.")
-@click.option("--decoding", metavar="NAME", help="Print the config of this decoding.")
-def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -> None:
-    """Print the merged config of a system or a decoding.
+@click.option("--scale", metavar="NAME", default="full", show_default=True, help=_SCALE)
+@click.option("--system", metavar="NAME", required=True, help="The system.")
+def config(recipe: Path, scale: str, system: str) -> None:
+    """Print the whole training config of a system.
 
-    It is what a run of the recipe at this scale uses: the section of conf/full.yaml, the changes of the scale, and
-    those of the system or decoding.
+    It is what a run at this scale uses: the section of conf/full.yaml, the changes of the scale, those of the system.
     """
     import yaml
 
-    from espnet_ext.tables.plan import decode_config, load_scale, system_config
+    from espnet_ext.tables.plan import load_scale, system_config
     from espnet_ext.tables.reading import load_tables
     from espnet_ext.work.settings import known
 
-    if bool(system) == bool(decoding):
-        raise InputError("give --system or --decoding")
-    sections = load_scale(recipe, scale)
-    tables = load_tables(recipe / "conf" / "tables.yaml", scale)
-    if system and system not in tables.systems:
+    tables = load_tables(recipe / TABLES, scale)
+    if system not in tables.systems:
         raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
-    if system:
-        found = system_config(sections, tables.systems[system])
-    else:
-        found = decode_config(sections, tables, decoding or "")
+    found = system_config(load_scale(recipe, scale), tables.systems[system])
     click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 

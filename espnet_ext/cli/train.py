@@ -10,6 +10,8 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.rescore import SCORERS
 
+Paths = tuple[Path, ...]
+
 
 @click.group(cls=OrderedGroup)
 def train() -> None:
@@ -19,7 +21,7 @@ def train() -> None:
     """
 
 
-def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _training(scorers: tuple[str, ...]) -> common.Decorator:
     """Return the options of every training of a transformers model."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,9 +31,7 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
             common.seed(default=None),
             common.config("Settings such as batch_size and lr; also lm, scorer, casing.", required=True),
             common.casing(),
-            click.option(
-                "--scorer", type=click.Choice(scorers), help="Kind of score.  [default: what suits the model]"
-            ),
+            common.choice("--scorer", scorers, "Kind of score.  [default: what suits the model]", default=None),
             click.option("--lm", metavar="DIR", help="Folder of a model and its tokenizer, or a name on the hub."),
         ):
             function = decorator(function)
@@ -50,11 +50,11 @@ def lm(
     config: Path,
     ngpu: int,
     output: Path,
-    text: tuple[Path, ...],
-    transcripts: tuple[Path, ...],
-    dev_text: tuple[Path, ...],
-    dev_transcripts: tuple[Path, ...],
-    **given: str | int | None,
+    text: Paths,
+    transcripts: Paths,
+    dev_text: Paths,
+    dev_transcripts: Paths,
+    **given: Any,
 ) -> None:
     """Train a transformers language model on text.
 
@@ -74,14 +74,7 @@ def lm(
 @common.path(
     "--dev", "N-best lists to choose the model by; repeat it for several.", metavar="LISTS", required=True, several=True
 )
-def mwer(
-    config: Path,
-    ngpu: int,
-    output: Path,
-    nbest: tuple[Path, ...],
-    dev: tuple[Path, ...],
-    **given: str | int | None,
-) -> None:
+def mwer(config: Path, ngpu: int, output: Path, nbest: Paths, dev: Paths, **given: str | int | None) -> None:
     """Train a language model to rescore N-best lists.
 
     The loss is the minimum word error rate (Shivakumar 2023, eq. 5 to 12). Lists have references and any format that

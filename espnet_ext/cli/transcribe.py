@@ -9,36 +9,30 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.errors import InputError
 
+KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
 METHODS = ("no", "block", "overlapping", "time_aware")
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
-@click.option(
+@common.path(
     "--model",
-    type=common.PATH,
-    metavar="MODEL",
-    help="Packed model, folder of a model, its checkpoint, user/model on the hub, or the folder of a Whisper of "
+    "Packed model, folder of a model, its checkpoint, user/model on the hub, or the folder of a Whisper of "
     "CTranslate2.  [default: Whisper tiny.en, English]",
+    metavar="MODEL",
 )
 @common.output("Folder for NAME.FORMAT of each file.  [default: transcripts]", required=False)
-@click.option(
-    "--formats",
-    "kinds",
-    default="txt,srt,html",
-    show_default=True,
-    metavar="LIST",
-    help="Some of txt, json, seglst, ctm, srt, vtt, html.",
-)
+@click.option("--formats", "kinds", default="txt,srt,html", show_default=True, metavar="LIST", help=KINDS)
 @click.option("--speakers", is_flag=True, default=None, help="Tell who speaks.")
 @click.option(
     "--num-speakers", type=click.IntRange(min=1), metavar="N", help="Tell who speaks; so many do.  [default: found out]"
 )
 @common.path("--enrolment", "Folder with one folder of audio files per speaker, with their names.", metavar="DIR")
-@click.option(
+@common.choice(
     "--channels",
-    type=click.Choice(["separate"]),
-    help="Recognise each channel by itself, as a speaker of its own: for calls.  [default: all channels together]",
+    ["separate"],
+    "Recognise each channel by itself, as a speaker of its own: for calls.  [default: all channels together]",
+    default=None,
 )
 @click.option(
     "--language",
@@ -52,8 +46,8 @@ METHODS = ("no", "block", "overlapping", "time_aware")
     says="  [default: the model's, else 0.5; 0.875 for models of long recordings]",
 )
 @common.config("Options of the beam search, over the model's own.")
-@click.option(
-    "--method", type=click.Choice(METHODS), help="How a speaker-attributed model's windows are merged; no: do not cut."
+@common.choice(
+    "--method", METHODS, "How a speaker-attributed model's windows are merged; no: do not cut.", default=None
 )
 @common.path("--stitcher", "Folder of a trained stitcher that merges them.", metavar="DIR")
 @common.path("--speaker-model", "Checkpoint of an ESPnet speaker model for the profiles.  [default: Resemblyzer]")
@@ -67,7 +61,6 @@ def transcribe(
     kinds: str,
     enrolment: Path | None,
     window: float | None,
-    work: Path | None,
     overwrite: bool,
     ngpu: int,
     **options: Any,
@@ -102,14 +95,8 @@ def transcribe(
     recordings, failures = find_recordings(files, _failed, wanted)
     count = len(recordings) + failures
     with tempfile.TemporaryDirectory() as folder:
-        request = Request(
-            enrolment=enrolment,
-            window=window,
-            device=device_of(ngpu),
-            work=work,
-            temporary=Path(folder),
-            **options,
-        )
+        own = {"enrolment": enrolment, "window": window, "device": device_of(ngpu), "temporary": Path(folder)}
+        request = Request(**own, **options)
         key = key_of(model, request)
         left = recordings
         if not overwrite:
@@ -117,17 +104,9 @@ def transcribe(
             failures += blocked
         if left:
             click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
-            failures += transcribe_files(
-                engine_for(model, request),
-                left,
-                output,
-                wanted,
-                key=key,
-                separate=bool(request.channels),
-                show=_show,
-                failed=_failed,
-                silent=_silent,
-            )
+            reports = {"show": _show, "failed": _failed, "silent": _silent}
+            engine, separate = engine_for(model, request), bool(request.channels)
+            failures += transcribe_files(engine, left, output, wanted, key=key, separate=separate, **reports)
     click.echo(f"{count - failures} of {count} files -> {output}", err=True)
     if failures:
         raise InputError(f"{failures} of {count} files could not be transcribed: their names are above")

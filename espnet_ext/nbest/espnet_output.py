@@ -2,7 +2,7 @@
 
 ``espnet2.bin.asr_inference --nbest n`` writes ``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to
 n, with the k-th hypothesis of every utterance that has one; a beam may end with fewer than n. ``asr.sh`` runs several
-jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses; ``espnet-ext decode asr`` merges all.
+jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses; our own decoding merges all.
 
 A score is a printed tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``: four decimals, a weighted
 sum of the log-probabilities of the search's parts (attention, CTC, language model, length bonus). ESPnet does not write
@@ -24,7 +24,7 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.nbest import Hypothesis, NBest, one_line, ranked_lists
 
 # Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below asr.sh's logdir, below its decoding
-# folder, below that of `espnet-ext decode asr` (which merges N-best lists but not a 1-best).
+# folder, below that of our own decoding (which merges N-best lists but not a 1-best).
 _JOBS = ("output.*", "logdir/output.*", "log/output.*")
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"

@@ -19,11 +19,9 @@ from espnet_ext.work.once import stamps
 
 
 def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: str = "") -> Step:
-    """Return a small corpus in the layout of a real one, made by a module of :mod:`espnet_ext.synthetic`.
+    """Make a small corpus in the layout of a real one, by a module of :mod:`espnet_ext.synthetic`, in ``run.corpus``.
 
-    Args:
-        folder: where the corpus goes (default: ``run.corpus``).
-        size: one of the corpus's sizes (default: the setting ``corpus_size``).
+    ``size`` is one of its sizes, by default the setting ``corpus_size``.
     """
     output, size = folder or run.corpus, size or run.sections["settings"]["corpus_size"]
     return Step(
@@ -42,22 +40,12 @@ def _function(kind: str, corpus: str, do: str) -> Callable[..., object]:
 
 
 def data_step(
-    run: Run,
-    corpus: str,
-    folders: Sequence[Path],
-    names: Mapping[str, str],
-    /,
-    *,
-    title: str = "",
-    **options: Any,
+    run: Run, corpus: str, folders: Sequence[Path], names: Mapping[str, str], /, *, title: str = "", **options: Any
 ) -> Step:
     """Check a corpus and write the data dirs of its parts. They are made again when a file below ``folders`` changes.
 
-    Args:
-        corpus: a module of :mod:`espnet_ext.corpora`; its function ``prepare_<corpus>`` is called.
-        names: the name of each part -> the name of its data dir.
-        title: the name of the corpus, if the recipe has several.
-        options: more arguments of that function.
+    The function ``prepare_<corpus>`` of a module of :mod:`espnet_ext.corpora` is called with ``options``, and with
+    ``names``: the part -> its data dir. ``title`` is the name of the corpus, if the recipe has several.
     """
     return Step(
         name=f"data dirs of {title or run.corpus_name}",
@@ -108,11 +96,9 @@ def tokens_dir(run: Run) -> Path:
 def tokens_step(
     run: Run, train: str, folder: Path, token_type: str, vocab_size: int, *, english: Sequence[str] = (), **options: Any
 ) -> Step:
-    """Make word pieces, characters or words of a training set. ``mixed`` has the Han characters of the training set
-    and word pieces of the English sets.
+    """Make word pieces, characters or words of a training set; ``mixed``: its Han characters and English word pieces.
 
-    Args:
-        options: ``symbols`` that are one token each, such as ``<sc>``, and ``normalisation`` of sentencepiece.
+    ``options`` are ``symbols`` that are one token each, such as ``<sc>``, and ``normalisation`` of sentencepiece.
     """
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
     from espnet_ext.text.tokens import make_tokens
@@ -166,15 +152,11 @@ def asr_train_step(
     statistics: str = "",
     sound: str = "sound",
 ) -> Step:
-    """Train one ASR model on a training and a development data dir, with the statistics of the training set.
+    """Train one ASR model on a training and a development data dir.
 
-    Args:
-        options: more options of ESPnet's command.
-        files: options whose values are files.
-        inputs: more files that the training depends on.
-        shapes: shape file of the utterances to train on (default: all).
-        statistics: data dir whose mean and variance normalise the features (default: the training set).
-        sound: ESPnet's type of the audio.
+    The features are normalised by the data dir ``statistics`` (default: the training set). ``shapes`` has the
+    utterances to train on (default: all), ``sound`` is ESPnet's type of the audio, ``files`` are options whose values
+    are files, ``inputs`` more files that the training depends on.
     """
     stats = run.stats / train
     features = run.stats / (statistics or train) / "train" / "feats_stats.npz"
@@ -322,9 +304,7 @@ def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: A
 def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | None = None, paper: bool = True) -> None:
     """Write and print tables (default: those of the run), including rows that earlier runs have filled.
 
-    Args:
-        corpus: its name in the tables; the name of its folder by default.
-        paper: whether the paper's numbers stand beside ours: they may be of another corpus.
+    ``corpus`` is its name in the tables (default: that of its folder); the ``paper``'s numbers may be of another.
     """
     from espnet_ext.tables.publish import write_tables
 

@@ -5,7 +5,6 @@ side, with one GPU each, are never slower as long as there are as many of them a
 GPUs evenly, if a training is faster on several (the setting ``training_gpus`` of a recipe has the most that help).
 """
 
-import heapq
 import json
 import os
 import re
@@ -29,8 +28,7 @@ Make = Callable[["Run", int], Iterable[Step]]  # makes a chain from a run and th
 def gpu_names(count: int, visible: str | None) -> Lane:
     """Return the names of the first ``count`` GPUs, of those in ``CUDA_VISIBLE_DEVICES`` if that is set.
 
-    Raises:
-        InputError: it has fewer. As CUDA does, this takes none from the first that is no GPU on.
+    As CUDA does, this takes none from the first on that is no GPU.
     """
     if visible is None:
         return tuple(map(str, range(count)))
@@ -60,12 +58,9 @@ def require_gpus(run: "Run") -> None:
 
 
 def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], list[Lane]]]:
-    """Return which jobs run in which lanes, in rounds that follow each other.
+    """Return which jobs (the longest first) run in which lanes, in rounds that follow each other.
 
-    Args:
-        jobs: names, the longest first.
-        gpus: names of the GPUs.
-        most: the most GPUs that make one job faster.
+    ``most`` is the most GPUs that make one job faster.
 
     >>> rounds("abcde", ("0", "1", "2", "3"), 4)[1]
     (['e'], [('0', '1', '2', '3')])
@@ -82,39 +77,24 @@ def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], 
     return [*full, (list(jobs[-left:]), lanes)]
 
 
-def schedule(hours: Sequence[float], lanes: int) -> list[tuple[int, float]]:
-    """Return for each job the lane that is free first, and the hour at which the job ends there.
-
-    >>> schedule([3, 2, 2], 2)
-    [(0, 3), (1, 2), (1, 4)]
-    """
-    free: list[tuple[float, int]] = [(0, lane) for lane in range(lanes)]
-    ends = []
-    for needed in hours:
-        start, lane = heapq.heappop(free)
-        heapq.heappush(free, (start + needed, lane))
-        ends.append((lane, start + needed))
-    return ends
-
-
 def plan_lines(planned: Sequence[tuple[list[str], list[Lane]]], hours: Mapping[str, float]) -> list[str]:
-    """Return lines that say which job runs on which GPU, and until when if the hours of all jobs are known.
+    """Return lines that say which job runs on which GPU, and until when if the hours of all jobs on one are known.
 
-    Args:
-        planned: what :func:`rounds` returns.
-        hours: by job, on one GPU. A job on several takes as long: how much faster it is there is not known.
+    A job on several GPUs takes as long: how much faster it is there is not known.
     """
     jobs = [name for names, _ in planned for name in names]
     known = all(name in hours for name in jobs)
     lines, whole = [], 0.0
     for names, lanes in planned:
-        ends = schedule([hours[name] if known else 1.0 for name in names], len(lanes))
-        for number, lane in enumerate(lanes):
-            own = [(name, end) for name, (where, end) in zip(names, ends, strict=True) if where == number]
-            shown = [f"{name} ({hours[name]:.1f} h)" if known else name for name, _ in own]
-            end = f"; until hour {whole + own[-1][1]:.1f}" if known and own else ""
-            lines.append(f"GPU {'+'.join(lane)}: {', '.join(shown)}{end}")
-        whole += max(end for _, end in ends)
+        ends, shown = [0.0] * len(lanes), [list[str]() for _ in lanes]
+        for name in names:
+            first = ends.index(min(ends))
+            ends[first] += hours[name] if known else 1.0
+            shown[first].append(f"{name} ({hours[name]:.1f} h)" if known else name)
+        for lane, end, own in zip(lanes, ends, shown, strict=True):
+            until = f"; until hour {whole + end:.1f}" if known and own else ""
+            lines.append(f"GPU {'+'.join(lane)}: {', '.join(own)}{until}")
+        whole += max(ends)
     total = "; --rehearse estimates the hours"
     if known:
         total = f": about {whole:.1f} h (one after the other {sum(hours[name] for name in jobs):.1f} h)"
@@ -127,13 +107,8 @@ def hours_file(run: "Run") -> Path:
 
 
 def hours_known(run: "Run", jobs: Iterable[str]) -> dict[str, float]:
-    """Return the hours of jobs on one GPU, as far as a rehearsal or, at full scale, the recipe's settings have them.
-
-    A job of another seed takes as long.
-    """
-    path, usual = hours_file(run), None
-    if run.scale == "full":
-        usual = run.sections.get("settings", {}).get("hours")
+    """Return the hours of jobs, of any seed, on one GPU, as a rehearsal or the settings of full scale have them."""
+    path, usual = hours_file(run), run.sections.get("settings", {}).get("hours") if run.scale == "full" else None
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     named = {name: found.get(seedless(name), usual) for name in jobs}
     return {name: value for name, value in named.items() if value is not None}
@@ -151,13 +126,8 @@ def seedless(name: str) -> str:
 def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False) -> None:
     """Run a chain of steps for each job: several in parallel on processors, or one on each GPU.
 
-    Trainings that ``cmd.sh`` starts elsewhere have all GPUs and run one by one, and so does work on a cluster.
-
-    Args:
-        run: has the options.
-        jobs: name -> what makes the chain.
-        trains: whether the jobs are trainings, whose hours are known.
-        shards: whether the jobs' work is in shards, which ``--parallel`` sends to a cluster; they are no trainings.
+    Trainings (``trains``) have known hours. Those that ``cmd.sh`` starts elsewhere have all GPUs and run one by one, as
+    does work in ``shards`` that ``--parallel`` sends to a cluster.
     """
     if not run.ngpu or (run.parallel if shards else run.launch or run.train_options):
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))

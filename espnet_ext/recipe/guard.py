@@ -12,20 +12,13 @@ PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def end_at_once_with_parent() -> None:
-    """Have Linux kill this process as soon as its parent is gone, even during a long import. Elsewhere nothing happens.
-
-    Processes that are forked later do not inherit this; they call :func:`end_with_parent`.
-    """
+    """Have Linux kill this process, but none that it forks, as soon as its parent is gone, even during an import."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_with_parent(parent: int) -> None:
-    """Kill the process group of this process as soon as ``parent`` is gone, even if that was killed by SIGKILL.
-
-    Args:
-        parent: the process id of the parent. It must not be in the process group of this process.
-    """
+    """Kill the process group of this process as soon as ``parent``, of another group, is gone, even by SIGKILL."""
 
     def watch() -> None:
         while os.getppid() == parent:  # orphans get another parent at once

@@ -11,14 +11,9 @@ PLACEHOLDER = "NAME"
 
 
 def new_recipe(name: str, parent: Path) -> Path:
-    """Write ``parent/name``: a recipe that runs, with a baseline and one other system on LibriSpeech.
+    """Write and return ``parent/name``: a recipe that runs, with a baseline and one other system on LibriSpeech.
 
-    Args:
-        name: of the recipe, ``<corpus>_<topic>`` in lower case.
-        parent: the folder ``egs`` of a checkout, since run.sh uses ``../../utils`` and ``../../conf``.
-
-    Returns:
-        The recipe's folder.
+    ``parent`` is the folder ``egs`` of a checkout, since run.sh uses ``../../utils`` and ``../../conf``.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise InputError(f"{name!r}: a recipe is named in lower-case letters, digits and _, such as librispeech_sem")

@@ -31,16 +31,8 @@ COMMON = {
 
 
 def checked_options(recipe: "Recipe", given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:
-    """Return the values of all options of a recipe, with whole paths.
-
-    Args:
-        recipe: says which there are.
-        given: those of the command line.
-        caller: the folder in which it was given.
-        folder: of the recipe.
-
-    Raises:
-        InputError: an option that is not there, or a value that it cannot have.
+    """Return the values of all options of a recipe, with whole paths: those ``given`` in the folder ``caller``, or
+    their defaults; InputError for one that is not there, or a value that it cannot have.
     """
     own = {**dict.fromkeys(recipe.trained, ""), "name": "mine"} if recipe.trained else {}
     defaults = {**COMMON, recipe.corpus: "", **dict.fromkeys(recipe.instead, ""), **own, **recipe.options}

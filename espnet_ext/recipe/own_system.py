@@ -12,7 +12,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.plan import system_config
-from espnet_ext.tables.reading import Row, Table, Tables
+from espnet_ext.tables.reading import Table, Tables
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.settings import known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
@@ -28,11 +28,9 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Trained:
-    """What an option such as ``--asr_config`` trains.
+    """What an option such as ``--asr_config`` trains: systems of a kind, or a model below them.
 
-    Attributes:
-        kind: of the systems in the tables that differ in it.
-        section: the section of ``full.yaml`` that it replaces, of a model below the systems; empty: the system's own.
+    ``section`` of ``full.yaml`` is what it replaces of such a model; empty: the system's own config.
     """
 
     kind: str = TRAIN
@@ -41,12 +39,9 @@ class Trained:
 
 @dataclass(frozen=True)
 class OwnSystem:
-    """The system of the user's own in a run.
+    """The system of the user's own in a run, given by ``option``; its section and its row have its name, too.
 
     Attributes:
-        name: of the system, of its row and of its section.
-        option: the option that has given it.
-        config: its whole training config.
         like: the section of the config of the system that it is like.
         below: whether it is a model below the systems.
         rows: the names of its rows.
@@ -71,7 +66,8 @@ def add_own_system(
     given = read_yaml(path)
     base = given.pop(BASE, None)
     changes = {key: value for key, value in given.items() if not GIVEN.fullmatch(key)}
-    changes = {**changes, **_without_statistics(changes)}
+    if isinstance(options := changes.get("normalize_conf"), dict):  # the recipe makes the statistics
+        changes["normalize_conf"] = {key: value for key, value in options.items() if key != "stats_file"}
     chosen = {each: tables.tables[each] for each in table_ids}
     like = _system_like(tables, list(chosen.values()), trained, None if trained.section else base, f"{path}: {BASE}")
     below = _config_below(sections, like, trained, base, f"{path}: {BASE}")
@@ -84,14 +80,6 @@ def add_own_system(
     rows = tuple(row.name for table in added.values() for row in table.rows if row.system == name)
     described = OwnSystem(name, option, config, like.config or "", bool(trained.section), rows)
     return tables, {**sections, name: config}, described
-
-
-def _without_statistics(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the normalisation without the file of statistics, which the recipe makes."""
-    options = changes.get("normalize_conf")
-    if not isinstance(options, dict):
-        return {}
-    return {"normalize_conf": {key: value for key, value in options.items() if key != "stats_file"}}
 
 
 def _system_like(tables: Tables, chosen: Sequence[Table], trained: Trained, base: str | None, place: str) -> System:
@@ -128,13 +116,9 @@ def _with_rows(tables: Tables, table: Table, system: System, like: System) -> Ta
     if not rows or not table.rates:
         return table
     same = [row for row in rows if row.system == like.name] or [row for row in rows if row.system == rows[0].system]
-    return replace(table, rows=(*table.rows, *_rows_of(system.name, same)))
-
-
-def _rows_of(name: str, same: Sequence[Row]) -> list[Row]:
     added = []
     for row in same if same[0].curve else same[:1]:
-        curve = f"{row.curve} by {name}" if row.curve else ""
+        curve = f"{row.curve} by {system.name}" if row.curve else ""
         paper = dict.fromkeys(row.paper)
-        added.append(replace(row, name=curve or name, curve=curve, system=name, paper=paper))
-    return added
+        added.append(replace(row, name=curve or system.name, curve=curve, system=system.name, paper=paper))
+    return replace(table, rows=(*table.rows, *added))

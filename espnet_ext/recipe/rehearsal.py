@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import restrict, spread
@@ -38,11 +39,7 @@ FEW_SECONDS = 900.0  # of these, whatever a batch holds
 TEST_UTTERANCES, TEST_SECONDS = 4, 1_800.0  # of a test set, half of them the longest; fewer if they are as long
 SENTENCES, AMONG = 4_000, 400_000  # of the text of a language model: the longest of the first so many
 SAMPLE_RATE = 16_000
-MIXTURES = {
-    "train_stitch": 80,
-    "train": 40,
-    "": 4,
-}  # recordings of mixed sets, by how their names begin
+MIXTURES = {"train_stitch": 80, "train": 40, "": 4}  # recordings of mixed sets, by how their names begin
 UPDATES = 4  # of a training on N-best lists
 REFERENCES = "references.json"
 POLL_SECONDS = 0.5
@@ -50,12 +47,7 @@ POLL_SECONDS = 0.5
 
 @dataclass
 class Seen:
-    """A step that has run in a rehearsal.
-
-    Attributes:
-        gigabytes: most memory in use on a GPU of the step while it ran, beyond what was in use before the rehearsal.
-        reason: why it failed; empty if it did not.
-    """
+    """A step that has run in a rehearsal: why it failed, or "", and the most GB of a GPU that it has used."""
 
     stage: str
     step: Step
@@ -84,11 +76,7 @@ class Notes:
 
 
 def rehearse(run: Run) -> None:
-    """Rehearse a run, print what the whole will take, and leave its hours for the plan of the run itself.
-
-    Raises:
-        InputError: something failed.
-    """
+    """Rehearse a run, print what the whole will take, and leave its hours for the plan of the run itself."""
     top = run.expdir.with_name(f"{run.expdir.name}.rehearsal")
     top.parent.mkdir(parents=True, exist_ok=True)
     with once.locked(top.with_name(f".{top.name}.lock"), partial(_refuse, top)):
@@ -138,16 +126,12 @@ def clear(top: Path, *, logs_stay: bool) -> None:
     if not logs_stay:
         shutil.rmtree(top, ignore_errors=True)
         return
-    for folder, _, files in os.walk(top, topdown=False):
-        for name in files:
-            path = Path(folder, name)
-            if path.is_symlink() or not (path.suffix == ".log" or FAULTS in path.name):
+    for folder in (Path(name) for name, _, _ in os.walk(top, topdown=False)):
+        for path in folder.iterdir():
+            if path.is_symlink() or (path.is_file() and path.suffix != ".log" and FAULTS not in path.name):
                 path.unlink()
-        for path in Path(folder).iterdir():
-            if path.is_symlink():  # to a folder
-                path.unlink()
-        if not any(Path(folder).iterdir()):
-            Path(folder).rmdir()
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def folders_of(run: Run, top: Path) -> tuple[Run, Run]:
@@ -163,7 +147,11 @@ def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
 
     def of(name: str, value: Any) -> Any:
         if name == "mixing":
-            return {key: each and {**each, **_fewer(key, each)} for key, each in value.items()}
+            most = {key: next(count for start, count in MIXTURES.items() if key.startswith(start)) for key in value}
+            return {
+                key: {**each, "count": min(each["count"], most[key])} if each and each.get("count") else each
+                for key, each in value.items()
+            }
         if isinstance(value, Mapping):
             return {key: of(key, each) for key, each in value.items()}
         few = {"runs": 2, "seconds": 1, "lm_splits": 2, "sentences": 200, "epochs": 1}
@@ -176,11 +164,6 @@ def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
         if "schedule" in section
     }
     return {**sections, **changed, **trained}
-
-
-def _fewer(name: str, mixtures: Mapping[str, Any]) -> dict[str, int]:
-    most = next(count for start, count in MIXTURES.items() if name.startswith(start))
-    return {"count": min(mixtures["count"], most)} if mixtures.get("count") else {}
 
 
 def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
@@ -210,9 +193,9 @@ def second_start(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
     again = Notes(first.memory)
     failed = {each.step.name for each in first.seen if each.reason}
     start(run, stages, again)
-    repeated = [f"{each.stage}: {each.step.name} was repeated" for each in again.seen if not each.step.resumes]
+    repeated = [each for each in again.seen if not each.step.resumes and each.step.name not in failed]
     lost = [each for each in again.faults if each not in first.faults]
-    return [*(line for line in repeated if not any(name in line for name in failed)), *lost]
+    return [*(f"{each.stage}: {each.step.name} was repeated" for each in repeated), *lost]
 
 
 def shrink(whole: Run, small: Run) -> int:
@@ -264,13 +247,8 @@ def batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
 
 
 def choose(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
-    """Return some utterances of a set.
-
-    Args:
-        data: the set.
-        seconds: of a batch: the longest utterances that fill it, as many of all lengths, and some of several speakers.
-            None: those of a test set.
-        lists: not 0: only so many of the longest, of whose N-best lists models learn.
+    """Return some utterances: the longest that fill a batch of so many seconds, as many of all lengths, and some of
+    several speakers; with None, those of a test set; with ``lists``, only so many of the longest, for their lists.
     """
     durations = {key: float(value) for key, value in (data.utt2dur or {}).items()}
     longest = sorted(data.utt2spk, key=lambda key: (-durations.get(key, 0.0), key))
@@ -299,10 +277,10 @@ def _filled(keys: Sequence[str], seconds: float, durations: Mapping[str, float])
 
 def with_text(run: Run) -> Run:
     """Return the run with some long sentences of the text of its language model."""
-    text = run.path("lm_text") if "lm_text" in run.options else None
-    if "lm_text" in run.options and text is None and (run.corpus / "librispeech-lm-norm.txt.gz").is_file():
-        text = run.corpus / "librispeech-lm-norm.txt.gz"
-    if text is None:
+    if "lm_text" not in run.options:
+        return run
+    text = run.path("lm_text") or run.corpus / LM_TEXT
+    if not text.is_file():
         return run
     few = sorted(islice(sentences((text,)), AMONG), key=len, reverse=True)[:SENTENCES]
     path = run.datadir / "lm_text.txt"

@@ -4,16 +4,18 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from tabulate import tabulate
+
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.recipe.gpus import plan_lines, rounds, seedless, visible_gpus
 from espnet_ext.recipe.run import WHOLE_CONFIGS, Run
-from espnet_ext.recipe.steps import Step
+from espnet_ext.recipe.steps import Step, paths_in
 from espnet_ext.work.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -27,20 +29,16 @@ GB = 1024**3
 LISTS = "lists"  # the folder of N-best lists, a file for each set
 DECODED = ("text", "hypotheses.jsonl", "transcripts.json")  # below a folder for each set
 PARTS = ("train", "valid")
-FORMATS = ("{:.1f}", "{:.3f}", "{:,}", "{:.1f}")  # memory, seconds, number, hours
+COLUMNS = ("", "GPU GB", "seconds of one", "how many", "hours", "disk GB")
+FORMATS = ("", ".1f", ".3f", "", ".1f", ".1f")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A training or a decoding.
+    """A training or a decoding, by its folder below the experiments.
 
-    Attributes:
-        name: its folder below the experiments.
-        trains: whether it is a training.
-        gigabytes: of memory on a GPU.
-        seconds: of an update, or of an utterance that is decoded.
-        count: updates or utterances of the whole.
-        disk: GB that the whole writes.
+    ``gigabytes`` are of memory on a GPU, ``seconds`` of one of the ``count`` updates or utterances of the whole, which
+    writes so many GB to the ``disk``.
     """
 
     name: str
@@ -59,10 +57,8 @@ class Job:
 def jobs_of(seen: "Sequence[Seen]", whole: Run, small: Run) -> list[Job]:
     """Return the trainings and decodings among the steps of a rehearsal that have ended well."""
     amounts, jobs = Amounts(whole, small), []
-    for each in seen:
+    for each in (each for each in seen if not each.reason):
         step = each.step
-        if each.reason:
-            continue
         if (folder := step.resumes) is not None:
             seconds, count, disk = _rescorer(step, folder, amounts) or _espnet_training(step, folder, amounts)
             name = str(folder.relative_to(small.expdir))
@@ -85,15 +81,12 @@ class Amounts:
         """Return the audio of a set, as a multiple of that which is rehearsed; of all sets together if unknown."""
         if count := (self.mixing.get(name) or {}).get("count"):
             return float(count) / max(1, self.utterances(self.small, name))
-        names = [name] if (self.whole.datadir / name / "text").is_file() else self._shared()
-        return sum(self.seconds(self.whole, each) for each in names) / max(
-            1e-9, sum(self.seconds(self.small, each) for each in names)
-        )
-
-    def _shared(self) -> list[str]:
-        tests = self.whole.tables.file.test_sets
-        names = [path.parent.name for path in sorted(self.whole.datadir.glob("*/text"))]
-        return [name for name in names if name not in tests and (self.small.datadir / name / "text").is_file()]
+        names = [name]
+        if not (self.whole.datadir / name / "text").is_file():
+            there = {path.parent.name for path in self.whole.datadir.glob("*/text")}
+            names = [each for each in there - {*self.whole.tables.file.test_sets} if self.utterances(self.small, each)]
+        all_of, few = (sum(self.seconds(run, each) for each in names) for run in (self.whole, self.small))
+        return all_of / max(1e-9, few)
 
     def utterances(self, run: Run, name: str) -> int:
         """Return the number of utterances of a set, 0 if the run does not have it."""
@@ -140,10 +133,7 @@ def _espnet_training(step: Step, folder: Path, amounts: Amounts) -> tuple[float 
 
 
 def _rescorer(step: Step, folder: Path, amounts: Amounts) -> tuple[float | None, int | None, float] | None:
-    """Return the same of a training of a language model for rescoring; None if it is not one.
-
-    Evaluations count as the updates that take as long.
-    """
+    """Return the same of a training for rescoring, or None; evaluations count as updates that take as long."""
     path = folder / REPORT
     if not path.is_file():
         return None
@@ -151,21 +141,19 @@ def _rescorer(step: Step, folder: Path, amounts: Amounts) -> tuple[float | None,
     short = step.arguments["values"]
     config = next((each for each in amounts.whole.sections.values() if _same_but_shorter(each, short)), short)
     dev = ("dev_texts", "dev_lists")
-    names, dev_names = (
-        [path.parent.name if path.name == "text" else path.stem for path in _files_in(values)]
-        for values in (
-            {key: value for key, value in step.arguments.items() if key not in dev},
-            [step.arguments.get(key, ()) for key in dev],
-        )
-    )
-    examples = sum(amounts.utterances(amounts.whole, name) for name in names) or config.get("sentences") or 0
+
+    def utterances(run: Run, *, of_dev: bool) -> int:
+        files = paths_in([value for key, value in step.arguments.items() if (key in dev) == of_dev])
+        return sum(amounts.utterances(run, file.parent.name if file.name == "text" else file.stem) for file in files)
+
+    examples = utterances(amounts.whole, of_dev=False) or config.get("sentences") or 0
     updates = math.ceil(examples / config.get("batch_size", 1)) * (config.get("epochs") or 1)
     updates = min(updates, config.get("max_steps") or updates)
     seconds = report["update_seconds"] / max(1, *(each["step"] for each in report["history"]))
     each = (report["seconds"] - report["update_seconds"]) / len(report["history"])  # evaluation
-    few = sum(amounts.utterances(amounts.small, name) for name in dev_names) or 1
     evaluations = 1 + updates // (config.get("evaluate_every") or max(1, updates // 10))
-    evaluated = evaluations * each * sum(amounts.utterances(amounts.whole, name) for name in dev_names) / few
+    ratio = utterances(amounts.whole, of_dev=True) / (utterances(amounts.small, of_dev=True) or 1)
+    evaluated = evaluations * each * ratio
     return seconds, updates + math.ceil(evaluated / max(seconds, 1e-9)), _size(folder) / GB
 
 
@@ -174,18 +162,6 @@ def _same_but_shorter(section: Mapping[str, Any], values: Mapping[str, Any]) -> 
     return "schedule" in section and all(
         values.get(key) == value for key, value in section.items() if key not in changed
     )
-
-
-def _files_in(value: Any) -> Iterator[Path]:
-    """Return the files in lists, mappings and dataclasses."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from (path for each in value.values() for path in _files_in(each))
-    elif isinstance(value, list | tuple):
-        yield from (path for each in value for path in _files_in(each))
-    elif hasattr(value, "__dataclass_fields__"):
-        yield from _files_in(vars(value))
 
 
 def _of_sets(step: Step, whole: float, amounts: Amounts) -> tuple[float | None, int] | None:
@@ -231,20 +207,12 @@ def set_lines(whole: Run) -> list[str]:
 
 
 def job_lines(jobs: Sequence[Job], run: Run, checked: float, rehearsed: float) -> list[str]:
-    """Return the lines of the report: a table of the jobs, and the plan of the trainings.
-
-    Args:
-        jobs: what was measured.
-        run: the run that was rehearsed.
-        checked, rehearsed: seconds that the check of the corpora took, and all else.
-    """
-    width = max((len(job.name) for job in jobs), default=0)
-    lines = ["", f"{'':{width}}  GPU GB  seconds of one   how many   hours  disk GB"]
-    for job in jobs:
-        values = (job.gigabytes, job.seconds, job.count, job.hours)
-        shown = ["-" if value is None else how.format(value) for value, how in zip(values, FORMATS, strict=True)]
-        disk = f"{job.disk:.1f}" if job.trains else "-"
-        lines.append(f"{job.name:{width}}  {shown[0]:>6}  {shown[1]:>14}  {shown[2]:>9}  {shown[3]:>6}  {disk:>7}")
+    """Return the lines of the report: a table of the jobs, the plan of the trainings, and the seconds of it all."""
+    rows = [
+        (job.name, job.gigabytes, job.seconds, job.count, job.hours, job.disk if job.trains else None) for job in jobs
+    ]
+    shown = tabulate(rows, COLUMNS, tablefmt="plain", floatfmt=FORMATS, intfmt=",", missingval="-", numalign="right")
+    lines = ["", *shown.splitlines()]
     lines.append("one: an update of a training, an utterance that is decoded; hours of one seed, at most: long batches")
     hours = {seedless(job.name): job.hours for job in jobs if job.trains and job.hours is not None}
     names = [run.name_of(system, seed) for system in run.systems for seed in run.seeds_of(system)]

@@ -85,9 +85,7 @@ class Run:
     """One command line of a recipe. Paths are relative to the recipe's folder, in which its stages run.
 
     Attributes:
-        options: the values of all options, as text.
         sections: ``conf/full.yaml``, merged with the file of the scale.
-        tables: ``conf/tables.yaml``.
         selected: the tables of this run, with the rows of this run.
         command: the command line, which is kept with the results.
         launch: what comes before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh).
@@ -176,9 +174,7 @@ class Run:
     def own_features(self) -> bool:
         """Has the config of the user's own other features than the recipe's systems?"""
         own, common = self.own, self.sections.get("train")
-        return own is not None and (
-            own.below or bool(common and any(own.config.get(key) != common.get(key) for key in FEATURES))
-        )
+        return bool(own and (own.below or (common and any(own.config.get(key) != common.get(key) for key in FEATURES))))
 
     @property
     def lm(self) -> Path:
@@ -197,9 +193,7 @@ class Run:
 
     def setting(self, name: str) -> Any:
         """Return the value of an option if it is given, otherwise that of the section ``settings`` of the scale."""
-        if self.options.get(name):
-            return self.options[name]
-        return self.sections["settings"][name]
+        return self.options.get(name) or self.sections["settings"][name]
 
     def name_of(self, system: System, seed: int) -> str:
         """Return the name of a system with a seed: that of its folder below ``expdir``."""
@@ -279,18 +273,16 @@ class Run:
         return decode_config(self.sections, self.tables, decoding)
 
     def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", **kind: bool) -> None:
-        """Run a chain of steps for each system and seed, several in parallel (:func:`run_side_by_side`).
+        """Run a chain of steps for each system and seed, several in parallel, as :func:`run_side_by_side` does.
 
-        Args:
-            work: makes the chain from the run, a system, a seed, and the number of processes that the chain may use.
-            kind: see :func:`run_side_by_side`.
+        ``work`` makes it from the run, a system, a seed, and the number of processes that it may use.
         """
-
-        def job(system: System, seed: int) -> Make:
-            return lambda run, nj: work(run, system, seed, nj)
-
         pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
-        run_side_by_side(self, {self.name_of(system, seed): job(system, seed) for system, seed in pairs}, **kind)
+        jobs: dict[str, Make] = {
+            self.name_of(*pair): lambda run, nj, pair=pair: work(run, *pair, nj)  # type: ignore[misc]
+            for pair in pairs
+        }
+        run_side_by_side(self, jobs, **kind)
 
 
 def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -301,8 +293,7 @@ def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
     epochs = 1 + len(stages)  # all of which stay: the best is decoded
     changes: dict[str, Any] = {"max_epoch": epochs, "num_iters_per_epoch": None, "keep_nbest_models": epochs}
     changes |= {"patience": None, "log_interval": 1}
-    if stages:
-        changes["stages"] = stages
+    changes |= {"stages": stages} if stages else {}
     if "chunk_conf" in config:  # sequences are long from the start
         changes["chunk_conf"] = {**config["chunk_conf"], "double_every": 0, "passes": 1}
         changes["scheduler_conf"] = {**config.get("scheduler_conf", {}), "warmup_steps": 1}
@@ -313,22 +304,14 @@ def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], 
     """Return a decorator for stages that have nothing to do in some runs; they say why."""
 
     def decorate(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-        @wraps(stage)
-        def work(run: Run) -> None:
-            if idle(run):
-                show(f"nothing to do: {why}")
-            else:
-                stage(run)
-
-        return work
+        return wraps(stage)(lambda run: show(f"nothing to do: {why}") if idle(run) else stage(run))
 
     return decorate
 
 
 def load_recipe(folder: Path) -> Recipe:
     """Return the ``RECIPE`` of a recipe's ``recipe.py``."""
-    path = folder / "recipe.py"
-    if not path.is_file():
+    if not (path := folder / "recipe.py").is_file():
         raise InputError(f"{path}: no such file: --recipe names the folder of a recipe, such as egs/librispeech_sem")
     return load_script(path, f"espnet_ext_recipe_{folder.name}").RECIPE
 
@@ -344,25 +327,22 @@ def load_script(path: Path, name: str = "") -> ModuleType:
 
 
 def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Run:
-    """Check a command line of a recipe, and change to the recipe's folder.
+    """Check the options of a command line of a recipe, and change to its folder.
 
-    Args:
-        folder: the recipe's folder.
-        given: option -> value. Relative paths are relative to the working directory.
-        environment: holds ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` (cmd.sh).
+    Paths are relative to the working directory; cmd.sh's ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` are in
+    the ``environment``.
     """
     recipe = load_recipe(folder.resolve())
     if not given.get("parallel") and environment.get("decode_cmd"):
         given = {**given, "parallel": environment["decode_cmd"]}
     options = checked_options(recipe, given, Path.cwd(), folder.resolve())
     os.chdir(folder)
-    here = Path()
     if options["scale"] == "full":
         for name in (recipe.corpus_given(options), *recipe.needed):
             if not options[name]:
                 raise InputError(f"--scale full needs --{name} DIR; README.md says what it holds and how to get it")
-    sections = load_scale(here, options["scale"])
-    tables = load_tables(here / "conf" / "tables.yaml", options["scale"])
+    sections = load_scale("", options["scale"])
+    tables = load_tables("conf/tables.yaml", options["scale"])
     wanted = recipe.tables_of(options)
     tables_wanted = None if wanted == "all" else listed(wanted)
     rows = listed(options["rows"]) if options["rows"] else None
@@ -378,8 +358,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     selected = select(tables, tables_wanted, rows)
     clean = "clean" if options.get("clean_only") == "true" else ""  # other data
     tag = "-".join(part for part in (options["scale"], recipe.variant(options), clean) if part)
-    corpus = options[recipe.corpus_given(options)]
-    if corpus:
+    if corpus := options[recipe.corpus_given(options)]:
         tag += f"-{Path(corpus).name}"
     run = Run(
         recipe=recipe,
@@ -395,19 +374,23 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         own=own,
         tag=tag,
     )
-    if read_key(run.expdir / MADE_BY) not in (None, tag):
-        made = f"{run.expdir} is of another scale, corpus or variant ({read_key(run.expdir / MADE_BY)}, not {tag})"
-        raise InputError(f"--expdir: {made}: choose another folder")
-    for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
-        if "," in str(path):
-            raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
-    for name in recipe.all_paths:
-        if options[name] and not os.path.exists(options[name]):
-            raise InputError(f"--{name} {options[name]}: no such file or folder")
+    _check_paths(run)
     if run.ngpu and not run.launch:
         require_gpus(run)
     recipe.check(run)
     return run
+
+
+def _check_paths(run: Run) -> None:
+    if (there := read_key(run.expdir / MADE_BY)) not in (None, run.tag):
+        made = f"{run.expdir} is of another scale, corpus or variant ({there}, not {run.tag})"
+        raise InputError(f"--expdir: {made}: choose another folder")
+    for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
+        if "," in str(path):
+            raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
+    for name in run.recipe.all_paths:
+        if run.options[name] and not os.path.exists(run.options[name]):
+            raise InputError(f"--{name} {run.options[name]}: no such file or folder")
 
 
 def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:

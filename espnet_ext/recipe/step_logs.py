@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 
 WARNINGS = 5  # so many of a step are shown
-# Lines that say nothing of how far a step is: of ESPnet as it is imported, and of the MP3 decoder about frames that
-# nothing reads.
+# In lines that do not say how far a step is: of ESPnet's import, and of the MP3 decoder about frames nobody reads.
 ASIDE = ("Failed to import Flash Attention", "libmpg123")
 _END = 16_000  # bytes of a log, in which its last line is sought
 LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
@@ -18,12 +17,8 @@ def last_line(log: Path) -> str:
     lines = tail(log, _END).replace("\r", "\n").splitlines()
     if len(lines) > 1 and log.stat().st_size > _END:
         del lines[0]  # the end of a line, which does not show what the line is
-    return next(filter(_tells, reversed(lines)), "")[:120]
-
-
-def _tells(line: str) -> bool:
-    """Return whether a line can say how far a step is."""
-    return bool(line.strip()) and not line.startswith("#") and not any(aside in line for aside in ASIDE)
+    told = (line for line in reversed(lines) if line.strip() and not line.startswith("#"))
+    return next((line for line in told if not any(aside in line for aside in ASIDE)), "")[:120]
 
 
 def warnings_in(log: Path) -> list[str]:
@@ -39,8 +34,7 @@ def warnings_in(log: Path) -> list[str]:
 
 def failure_text(name: str, log: Path, status: int) -> str:
     """Say how the step ``name`` ended, the last lines of its log, and what to do."""
-    how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
-    lines = [f"\n{name}: {how}. The end of its log:"]
+    lines = [f"\n{name}: {_ended(status)}. The end of its log:"]
     text = tail(log, 20_000)
     for line in [line for line in text.splitlines() if line.strip()][-15:]:
         # an error is shown in full, however long its paths are; other lines are cut
@@ -56,8 +50,11 @@ def failure_text(name: str, log: Path, status: int) -> str:
 def failure_reason(log: Path, status: int) -> str:
     """Return why a step failed, in one line: the last error in its log, or how it ended."""
     errors = [line for line in tail(log, 20_000).splitlines() if line.startswith("error: ")]
-    ended = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
-    return errors[-1].removeprefix("error: ") if errors else ended
+    return errors[-1].removeprefix("error: ") if errors else _ended(status)
+
+
+def _ended(status: int) -> str:
+    return f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
 
 
 def cannot_write(name: str, log: Path, error: OSError) -> str:
@@ -71,12 +68,8 @@ def cannot_write(name: str, log: Path, error: OSError) -> str:
 
 def disk_is_full(folder: Path) -> bool:
     """Return whether there is almost no space left on the disk of a folder."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    try:
-        return shutil.disk_usage(folder).free < LEAST_FREE
-    except OSError:
-        return False
+    folder = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(folder).free < LEAST_FREE
 
 
 def tail(path: Path, count: int) -> str:

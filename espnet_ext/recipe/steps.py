@@ -40,25 +40,20 @@ class StepFailed(InputError):
 
 @dataclass(frozen=True)
 class Step:
-    """A call of a function that writes its result to disk.
+    """A call of a function, at the top level of a module, that writes its result to disk.
 
     Attributes:
-        name: what the user sees.
-        log: file for the function's output. The note that says that the step is done has the ending ``.done`` instead.
-        function: a function at the top level of a module.
-        arguments: its keyword arguments, which determine the result. The contents of a ``Path`` that is a file count
-            too; of a ``str`` only the name counts.
+        log: of the function's output. The note that says that the step is done has the ending ``.done`` instead. Lines
+            that begin with ``warning:`` are shown after the step, also if it was done before.
+        arguments: keyword arguments, which determine the result: of a ``Path`` to a file the contents, else the value.
         free: more keyword arguments, which do not change the result, such as the number of processes.
         depends: other values that the result depends on, such as the stamps of a corpus's files.
         inputs: files that the result depends on, made by an earlier stage.
         outputs: files that must exist; otherwise the step is not done, whatever its note says.
-        resumes: a folder with incomplete work that the function resumes. Work that was started under another key is
-            refused. Logs of earlier starts are kept in a file with the ending ``.earlier.log``.
+        resumes: a folder with incomplete work that the function resumes, unless it was started under another key.
         preload: modules that the stage's process imports first, so that its steps share them.
         command: what it runs, to be copied into a shell; it is shown as the step begins.
         progress: makes a short line from the log, which is shown every ten seconds.
-
-    Lines of its log that begin with ``warning:`` are shown after it, also if it was done before.
     """
 
     name: str
@@ -82,7 +77,7 @@ class Step:
     def key(self) -> str:
         """Return a hash of everything that the result depends on."""
         files = {Path(path) for path in self.inputs}
-        files.update(path for path in _paths(list(self.arguments.values())) if path.is_file())
+        files.update(path for path in paths_in(self.arguments) if path.is_file())
         files.difference_update(Path(path) for path in self.outputs)
         name = f"{self.function.__module__}.{self.function.__qualname__}"
         return once.fingerprint(name, dict(self.arguments), self.depends, files=sorted(files))
@@ -93,11 +88,7 @@ class Step:
 
 
 def run_steps(*steps: Step) -> None:
-    """Run steps one after the other.
-
-    Raises:
-        StepFailed: a step failed; those after it did not run.
-    """
+    """Run steps one after the other; StepFailed if one has failed: those after it did not run."""
     run_jobs([steps])
 
 
@@ -105,9 +96,8 @@ def run_steps(*steps: Step) -> None:
 class Watch:
     """What a rehearsal does with the steps of a run: failures are noted, and the other jobs go on.
 
-    Attributes:
-        ended: called with a step that has run, the GPUs that it saw, its seconds, and what failed (empty: nothing).
-        failed: called with what keeps a step from beginning.
+    ``ended`` is called with a step, its GPUs, its seconds, and what failed (empty: nothing); ``failed`` with what keeps
+    a step from beginning.
     """
 
     ended: Callable[[Step, tuple[str, ...], float, str], object]
@@ -118,16 +108,11 @@ watches: list[Watch] = []  # the last one is told of all steps
 
 
 def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Sequence[tuple[str, ...]] = ()) -> None:
-    """Run jobs, each a chain of steps, several of them in parallel.
+    """Run jobs, each a chain of steps, ``side_by_side`` of them in parallel, or one in each of ``lanes`` (of GPUs).
 
     A chain may be a generator: its code between two steps runs in this process, after the first of them is done. After
     a failure no further step starts, and those that are running are waited for. On GPUs, where that may be days, the
     other chains go on.
-
-    Args:
-        jobs: the chains.
-        side_by_side: how many of them run at a time.
-        lanes: instead of that number, the GPUs of each chain that runs at a time (``CUDA_VISIBLE_DEVICES``).
 
     Raises:
         StepFailed: a step failed.
@@ -201,7 +186,10 @@ def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _
             continue
         if step.resumes is not None:
             _refuse_other_work(step, step.resumes, key)
-        _preload(step.preload)
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # ESPnet names all packages that it lacks
+            for module in step.preload:
+                with suppress(ImportError):  # the step itself will say what is missing
+                    import_module(module)
         check_parent()
         if step.command:
             show(f"{step.name}: {f'CUDA_VISIBLE_DEVICES={",".join(lane)} ' if lane else ''}{step.command}")
@@ -212,14 +200,6 @@ def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _
         running[process.sentinel] = _Started(step, process, chain, lane)
         return True
     return False
-
-
-def _preload(modules: Iterable[str]) -> None:
-    """Import modules, and drop what they print: ESPnet reports each optional package that is not installed."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        for module in modules:
-            with suppress(ImportError):  # the step itself will say what is missing
-                import_module(module)
 
 
 class _Started:
@@ -238,11 +218,7 @@ class _Started:
         show(f"{self.step.name}: {now - self.began:.0f} s{', ' + text if text else ''}")
 
     def finish(self) -> None:
-        """Report how the step ended.
-
-        Raises:
-            StepFailed: it failed.
-        """
+        """Report how the step ended; StepFailed if it failed."""
         self.process.join()
         status = self.process.exitcode
         kill_group(self.process.pid)  # processes that it left running
@@ -366,17 +342,15 @@ def _call_of(step: Step) -> str:
     return f"{step.function.__module__}.{step.function.__qualname__}({values})"
 
 
-def _paths(values: Iterable[Any]) -> Iterator[Path]:
+def paths_in(value: Any) -> Iterator[Path]:
     """Return the paths in nested lists, tuples, mappings and dataclasses."""
-    for value in values:
-        if isinstance(value, Path):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from _paths(value.values())
-        elif isinstance(value, list | tuple | set):
-            yield from _paths(value)
-        elif hasattr(value, "__dataclass_fields__") and not inspect.isclass(value):
-            yield from _paths(vars(value).values())
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, Mapping | list | tuple | set):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from paths_in(each)
+    elif hasattr(value, "__dataclass_fields__") and not inspect.isclass(value):
+        yield from paths_in(vars(value))
 
 
 # run.sh gives its process id: it may have been killed before this line runs.

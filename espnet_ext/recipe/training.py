@@ -22,16 +22,9 @@ VALUE = re.compile(r"(?<![a-z_])(?:loss|acc)=[-+.0-9e]+")
 def run_command(
     command: str, options: Sequence[str], launch: Sequence[str] = (), more: Sequence[str] = (), ngpu: int = 0
 ) -> None:
-    """Run one of the commands in :mod:`espnet_ext.bin`: in this process, or in others that a launcher starts.
+    """Run a command of :mod:`espnet_ext.bin`, in this process or started by ``launch``, such as ``srun``; print it.
 
-    The output begins with the command line.
-
-    Args:
-        command: the module's name, such as ``asr_train``.
-        options: the arguments that determine the result.
-        launch: what starts the command, such as ``srun``.
-        more: options about GPUs and nodes, which change the result only by rounding.
-        ngpu: GPUs of one training.
+    ``options`` determine the result; ``more`` are about GPUs and nodes and change it only by rounding.
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
@@ -66,16 +59,11 @@ def train_step(
     inputs: Sequence[Path] = (),
     files: Mapping[str, Path] | None = None,
 ) -> Step:
-    """Train a model, resumed from ``folder`` if an earlier training was killed.
+    """Train a model by a command of :mod:`espnet_ext.bin` in ``folder``, resumed there if a training was killed.
 
-    Args:
-        folder: where ESPnet writes its checkpoints.
-        command: a module of :mod:`espnet_ext.bin`.
-        options: ESPnet's options except ``--output_dir`` and those about GPUs.
-        name: the step's name, as the user sees it.
-        inputs: files that an earlier stage has made for it.
-        files: options whose values are files, such as ``--config`` and ``--init_param``. When their contents change,
-            the step is not done.
+    ``options`` are all of ESPnet's but ``--output_dir`` and those about GPUs. ``files`` are options whose values are
+    files, such as ``--config`` and ``--init_param``: when their contents change, the step is not done, nor when
+    ``inputs`` do.
     """
     given = [word for option, path in (files or {}).items() for word in (option, str(path))]
     words = [*given, "--output_dir", str(folder), "--resume", "true", *options]
@@ -96,22 +84,19 @@ def train_step(
 
 
 def train_progress(log: Path) -> str:
-    """Find epoch, batch, loss and accuracy from a training's log, in one short line."""
-    found = EPOCH.findall(tail(log, 20_000))
-    if not found:
-        return ""
-    epoch, batch, rest = found[-1]
-    return ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])
+    """Return epoch, batch, loss and accuracy from a training's log, in one short line."""
+    found = [
+        ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])
+        for epoch, batch, rest in EPOCH.findall(tail(log, 20_000))[-1:]
+    ]
+    return "".join(found)
 
 
 def averaged(which: str) -> str:
-    """Return the name of the checkpoint that holds the mean of several epochs.
+    """Return the name of the checkpoint with the mean of epochs: ``best:N`` (on the development set) or ``last:N``.
 
     >>> averaged("best:5")
     'best5.ave.pth'
-
-    Args:
-        which: ``best:N`` (by the accuracy on the development set) or ``last:N``.
     """
     check_average(which)
     return f"{which.replace(':', '')}.ave.pth"
@@ -120,10 +105,7 @@ def averaged(which: str) -> str:
 def average_step(
     run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max", first_epoch: int | None = None
 ) -> Step:
-    """Average the parameters of several epochs of a training.
-
-    The best ones are those by ``criterion``, from ``first_epoch`` on.
-    """
+    """Average the parameters of several epochs of a training; the best are those by ``criterion``, from an epoch on."""
     output = folder / averaged(which)
     if run.rehearsed:  # there is one epoch of the whole network
         which, first_epoch = "best:1", None

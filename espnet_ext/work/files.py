@@ -21,7 +21,7 @@ _GZIP = b"\x1f\x8b"  # how such files begin
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
-    """Open a temporary file (text: UTF-8) beside ``path``, and rename it on success; on an error ``path`` is unchanged."""
+    """Open a temporary file (text: UTF-8) beside ``path`` and rename it on success; an error leaves ``path`` alone."""
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder: name a file")

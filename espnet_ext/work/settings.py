@@ -92,7 +92,7 @@ def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, An
         raise InputError(f"{what}: {fault(values, error)}") from error
 
 
-def read_settings[Schema: StrictMapping](schema: type[Schema], path: Path, advice: str) -> Schema:
+def read_settings[Schema: BaseModel](schema: type[Schema], path: Path, advice: str) -> Schema:
     """Read settings that were written beside a result, as JSON. The message of an InputError ends with ``advice``."""
     content: Any = None
     try:

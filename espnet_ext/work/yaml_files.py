@@ -85,7 +85,7 @@ def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
 
 
 def write_yaml(path: str | Path, value: Mapping[str, Any], comment: str) -> bool:
-    """Write ``value`` below a comment line, completely or not at all. Return False for an unchanged file, left alone."""
+    """Write ``value`` below a comment line, completely or not at all. Return False if nothing has changed."""
     body = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, default_flow_style=False)
     text = f"# {comment}\n{body}"
     path = Path(path)

@@ -126,10 +126,3 @@ def test_forward_pass_and_plugins(monkeypatch):
     monkeypatch.setattr(BLSTMMaxPoolEncoder, "forward", not_finite)
     with pytest.raises(Exception, match=r"(?i)not finite|nan"):
         installation.check_forward()
-
-
-def test_voices():
-    pytest.importorskip("resemblyzer")
-    assert installation.check_speaker_encoder().endswith("256 dimensions")
-    pytest.importorskip("espeakng_loader")
-    assert installation.check_voice() == "en-us at 22050 Hz"

@@ -1,27 +1,21 @@
 """Values that the command line lists without importing what they belong to are those of the rooms."""
 
 import click
-import pytest
 
-from espnet_ext.cli import data, options, score, stitch, transcribe
-from espnet_ext.errors import InputError
+from espnet_ext.cli import data, nbest, options, score, stitch, transcribe
 
 
 def test_choices_are_those_of_the_rooms():
     from espnet_ext.audio.files import CHECKS
     from espnet_ext.corpora.librispeech import PARTS
-    from espnet_ext.rescore.models.language_model import CASINGS
+    from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
     from espnet_ext.scoring.alignments import RATES
-    from espnet_ext.scoring.normalise import NORMALISERS
-    from espnet_ext.scoring.score import UNITS
     from espnet_ext.stitcher.transcripts import BY_TIME, MERGES
     from espnet_ext.text.transcripts import AUTO, FORMATS
     from espnet_ext.transcription.speakers import OVERLAPS
 
     assert options.CHECKS == CHECKS
-    assert tuple(CASINGS) == options.CASINGS
-    assert tuple(UNITS) == options.UNITS
-    assert score.NORMALISERS == NORMALISERS
+    assert tuple(CASINGS) == options.CASINGS and tuple(DTYPES) == nbest.DTYPES
     assert (AUTO, *FORMATS) == score.FORMATS
     assert score.COMPARED == RATES
     assert tuple(PARTS) == data.LIBRISPEECH_PARTS
@@ -53,8 +47,6 @@ def test_corpora_and_scorers_are_there():
 
 def test_pairs_and_names():
     assert options.pairs(["a", "b"], ["x", "y"]) == [("a", "x"), ("b", "y")]
-    with pytest.raises(InputError, match="2 --hypotheses and 1 --output: give each --hypotheses its own --output"):
-        options.pairs(["a", "b"], ["x"], "--hypotheses")
     assert options.names("a, b,,c ") == ["a", "b", "c"]
 
 

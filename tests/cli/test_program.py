@@ -83,7 +83,7 @@ BAD = [
     "nbest convert --nbest none --output x",
     "rescore --nbest none --lm x --weight 1 --output x",
     "score sa --ref none --hyp none",
-    *(f"decode {' '.join([command, *MODEL])}" for command in ("asr", "long", "speakers --profiles p")),
+    *(f"decode {' '.join([command, *MODEL])}" for command in ("long", "speakers --profiles p")),
 ]
 
 
