@@ -10,7 +10,7 @@ from typing import Any, cast
 import click
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import is_utf8, printable, refuse_input
+from espnet_ext.work.files import printable, refuse_input
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -25,7 +25,7 @@ class Utf8Path(click.Path):
         self.written = written
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not is_utf8(value):
+        if printable(value) != str(value):
             self.fail(f"{printable(value)} is not UTF-8: rename the file or the folder", param, ctx)
         path = cast(Path, super().convert(value, param, ctx))
         if ctx is not None:

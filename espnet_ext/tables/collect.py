@@ -86,7 +86,8 @@ def _mean(by_seed: Mapping[int, float]) -> Result:
 def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
     """Return the relative reduction of the mean rate from a baseline, in percent, over the seeds that both have.
 
-    The spread is the standard deviation of the reductions of single seeds, each from the baseline of the same seed.
+    The spread is the standard deviation of the reductions of single seeds, each from the baseline of the same seed, so
+    that a seed that is better everywhere adds no spread. None without a rate, a baseline or a seed in common.
 
     >>> base = Result(10.0, {1: 8.0, 2: 12.0})
     >>> reduced = reduced_result(Result(9.0, {1: 8.0, 2: 9.0, 3: 10.0}), base)

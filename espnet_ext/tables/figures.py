@@ -16,19 +16,17 @@ from espnet_ext.work.plot_style import COLOURS, STYLE, save_png
 _MARKERS = "osD^vPX*"
 
 
-def write_picture(result: TableResult, folder: str | Path) -> Path:
+def write_picture(result: TableResult, folder: Path) -> Path:
     """Draw a figure into ``<name>.png``."""
-    path = Path(folder) / f"{result.table.id}.png"
-    save_png(draw(result), path)
+    save_png(draw(result), path := folder / f"{result.table.id}.png")
     return path
 
 
 def draw(result: TableResult) -> Picture:
-    """Draw a result that has curves.
+    """Draw a result that has curves over a logarithmic axis, with bars for the standard deviation over seeds.
 
-    The x axis is logarithmic, with a tick at each value. Bars are the standard deviation over seeds. In the colour of a
-    curve, a dotted line marks the largest reduction that the paper names, and a cross the paper's own rate. If
-    reductions are drawn, the legend has the rates at the baseline.
+    In the colour of a curve, a dotted line marks the largest reduction that the paper names, and a cross the paper's
+    own rate. If reductions are drawn, the legend has the rates at the baseline.
     """
     figure, curves = result.table.figure, result.curves
     assert figure is not None

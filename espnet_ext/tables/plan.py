@@ -19,9 +19,6 @@ def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[
     """Return the tables asked for (None: all), in the order of the file, with the rows asked for (None: all).
 
     With several tables, a row must be in at least one of them. A table without a selected row is not returned.
-
-    Raises:
-        InputError: a table or row that is not there; the message lists those that are.
     """
     for table_id in table_ids or []:
         if table_id not in tables.tables:
@@ -39,10 +36,7 @@ def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[
 
 
 def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
-    """Return the systems that the selected rows need, each once, in the order of the rows.
-
-    Systems that are only measured are left out, and those of tables that hold only quantities.
-    """
+    """Return the systems that rows need, in their order, but not those that are only measured."""
     names = dict.fromkeys(row.system for table in selected if table.rates for row in table.rows)
     return [tables.systems[name] for name in names if tables.systems[name].kind != MEASURE]
 
@@ -60,54 +54,35 @@ def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, st
 def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     """Read the sections of a scale: those of ``conf/full.yaml``, with those of ``conf/<scale>.yaml`` merged into them.
 
-    A file with ``over: SCALE`` is merged into that scale instead.
-
-    A section is an ESPnet-style config (``train``, ``decode`` ...), the recipe's own ``settings``, or ``sizes``, which
-    holds configs by name. ``full`` holds the paper's values and has every section, every setting and every size.
-
-    Raises:
-        InputError: no such scale, a file that is not YAML, or a section, setting or size that ``full.yaml`` lacks.
+    A file with ``over: SCALE`` is merged into that scale instead. A section is an ESPnet-style config (``train``,
+    ``decode`` ...), the recipe's own ``settings``, or ``sizes``, which holds configs by name. ``full`` holds the
+    paper's values and has every section, every setting and every size.
     """
     conf = Path(recipe_dir) / "conf"
     path = conf / f"{scale}.yaml"
     if not path.is_file():
         there = sorted(file.stem for file in conf.glob("*.yaml") if file.stem != "tables")
         raise InputError(f"{conf}: no scale {scale!r}; {known(there)}")
-    values = read_yaml(path)
-    below = values.pop(OVER, FULL)
-    over = _sections(path, values)
-    if scale == FULL:
-        return over
-    full = load_scale(recipe_dir, below)
-    _check_known(over, full, str(path), "section")
-    for section, what in ((SETTINGS, "setting"), (SIZES, "size")):
-        _check_known(over.get(section, {}), full.get(section, {}), f"{path}: {section}", what)
-    return deep_merge(full, over)
-
-
-def _sections(path: Path, sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    sections = read_yaml(path)
+    below = sections.pop(OVER, FULL)
     for name, section in sections.items():
         if not isinstance(section, dict):
             raise InputError(f"{path}: {name}: a section must be a mapping (key: value), is {section!r}")
-    return sections
-
-
-def _check_known(names: Mapping[str, Any], there: Mapping[str, Any], place: str, what: str) -> None:
-    for name in names:
-        if name not in there:
-            raise InputError(f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of that name; {known(there)}")
+    if scale == FULL:
+        return sections
+    full = load_scale(recipe_dir, below)
+    checks = [(sections, full, str(path), "section")]
+    for section, what in ((SETTINGS, "setting"), (SIZES, "size")):
+        checks.append((sections.get(section, {}), full.get(section, {}), f"{path}: {section}", what))
+    for names, there, place, what in checks:
+        for name in names:
+            if name not in there:
+                raise InputError(f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of that name; {known(there)}")
+    return deep_merge(full, sections)
 
 
 def system_config(sections: Mapping[str, Mapping[str, Any]], system: System) -> dict[str, Any]:
-    """Return a system's training config: its section, with its size and then its overrides merged into that.
-
-    Args:
-        sections: as :func:`load_scale` returns them.
-        system: one with a ``config``.
-
-    Raises:
-        InputError: the system has no config, or names a section or size that is not there.
-    """
+    """Return a system's training config: its section, with its size and then its overrides merged into that."""
     if system.config is None:
         raise InputError(f"system {system.name!r} has no config: it is of kind {system.kind}")
     config = section_of(sections, system.config, f"system {system.name!r}")
@@ -120,11 +95,7 @@ def system_config(sections: Mapping[str, Mapping[str, Any]], system: System) -> 
 
 
 def decode_config(sections: Mapping[str, Mapping[str, Any]], tables: Tables, decoding: str) -> dict[str, Any]:
-    """Return a decoding's config: the section ``decode`` with the decoding's overrides merged into it.
-
-    Raises:
-        InputError: an unknown decoding, or no section ``decode``.
-    """
+    """Return a decoding's config: the section ``decode`` with the decoding's overrides merged into it."""
     if decoding not in tables.decodings:
         raise InputError(f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}")
     return deep_merge(section_of(sections, DECODE, f"decoding {decoding!r}"), tables.decodings[decoding])

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import WHOLE
 from espnet_ext.scoring.score_files import PARTS
 from espnet_ext.tables.reading import Column, Tables
 from espnet_ext.tables.score_table import Key, Score, Scores, Unit, check_same_units
-from espnet_ext.work.settings import read_settings
 
-AGAIN = "delete it and run its step again"
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 
 
@@ -58,7 +56,7 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path, tags: tuple
         if not column.sets:
             path = expdir / f"{system}{tags[0]}" / f"{column.name}.json"
             if path.is_file():
-                quantity = read_settings(_Quantity, path, AGAIN)
+                quantity = _read(path, _Quantity)
                 if quantity.unit != column.unit:
                     raise InputError(f"{path}: in {quantity.unit}, but the table has {column.unit}; measure again")
                 quantities.setdefault(system, {})[column.heading] = quantity.value
@@ -108,18 +106,34 @@ def _of_seeds(expdir: Path, key: Key, tags: tuple[str, str]) -> dict[int, _Score
 
 def _read_scored(path: Path, measure: str | None) -> _Scored | None:
     """Read a score, or one of its measures; None if it lacks that, or the reference has no token of it."""
-    summary, whole = read_settings(_Summary, path, AGAIN), measure in (None, WHOLE)
-    counts = summary if whole else (summary.measures or {}).get(measure or "")
-    if counts is None or (measure and not (summary.measures and counts.words)):
+    summary: _Summary = _read(path, _Summary)
+    whole = measure in (None, WHOLE)
+    if measure and summary.measures is None:
         return None
-    utterances = (path.parent if whole else path.parent / PARTS / str(measure)) / "per_utterance.tsv"
+    counts = summary if whole else (summary.measures or {}).get(measure or "")
+    if counts is None or (measure and not counts.words):
+        return None
+    utterances = (
+        path.with_name("per_utterance.tsv") if whole else path.parent / PARTS / str(measure) / "per_utterance.tsv"
+    )
     unit, sums = _sum_units(utterances)
     errors, words = zip(*sums.values(), strict=True) if sums else ((), ())
     if not counts.words or (sum(errors), sum(words)) != (counts.errors, counts.words):
-        text = f"{sum(errors)} errors in {sum(words)} words, but {path} has {counts.errors} in {counts.words}"
-        raise InputError(f"{utterances}: {text}; score again")
+        raise InputError(
+            f"{utterances}: {sum(errors)} errors in {sum(words)} words, but {path} has {counts.errors} in "
+            f"{counts.words}; score again"
+        )
     score = Score(str(utterances), errors, words, tuple(sums))
     return _Scored(score, counts.unit, summary.normaliser, unit)
+
+
+def _read[Content: BaseModel](path: Path, content: type[Content]) -> Content:
+    try:
+        return content.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        text = f"not what this file should hold ({'.'.join(map(str, fault['loc']))}: {fault['msg']})"
+        raise InputError(f"{path}: {text}; delete it and run its step again") from error
 
 
 def _sum_units(path: Path) -> tuple[Unit, dict[str, tuple[int, int]]]:

@@ -1,12 +1,14 @@
-"""Scores of a run, as its tables need them: ``scores.csv.gz``, and ``meta.json``, with how they were made.
+"""Scores of a run, as its tables need them: one long table, ``scores.csv.gz``, and how it was made, ``meta.json``.
 
-``scores.csv.gz`` has a line for each unit (speaker or recording) of each test set that a system has decoded. Quantities
-of systems, such as their latency, are in ``meta.json``. All else that tables show is computed from these.
+``scores.csv.gz`` has a line for each unit (speaker or recording) of each test set that a system has decoded:
+``system,decoding,set,measure,seed,unit,errors,words``. Quantities of systems, such as their latency, are in
+``meta.json``. All else that tables show is computed from these.
 """
 
 import csv
 import gzip
 import io
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from pydantic import Field, NonNegativeInt, StrictBool, StrictInt, StrictStr, Ty
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, write_json
-from espnet_ext.work.settings import StrictMapping, Weight, read_settings
+from espnet_ext.work.settings import StrictMapping, Weight, fault
 
 SCORES, META = "scores.csv.gz", "meta.json"
 _ADVICE = "write the tables again (the last stage of the recipe)"
@@ -55,7 +57,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """The errors of one training's decoding, by unit; ``source`` is where they are from."""
+    """The errors of one training's decoding, by unit. ``source`` says in messages where they are from."""
 
     source: str
     errors: tuple[int, ...]
@@ -74,9 +76,9 @@ class Scores:
 
     Attributes:
         rates: by seed in rising order.
-        quantities: by system and by the heading of the column, which has the unit.
+        quantities: of systems, by system and by the heading of the column, which has the unit.
         units: what the units of a test set are: speakers, or recordings if no speaker has several.
-        normaliser: of the texts before they were scored; None if nothing was scored.
+        normaliser: of the texts before they were scored; None if nothing was.
     """
 
     rates: Mapping[Key, Mapping[int, Score]]
@@ -127,7 +129,7 @@ class Meta(StrictMapping):
     """``meta.json``: what scores are of, and how they were made.
 
     Attributes:
-        tables: those that were asked for.
+        tables: the tables that were asked for.
         paper: whether the paper's numbers are of this corpus, or of one that it stands for.
         units, normaliser, quantities: as :class:`Scores` has them.
         lm_perplexity: of a token under the language model, if a table uses one.
@@ -178,7 +180,11 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
 
 
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
-    """Read what :func:`write_scores` has written; InputError if a file is missing, damaged or does not fit the other."""
+    """Read what :func:`write_scores` has written.
+
+    Raises:
+        InputError: no such files, one that is damaged, or scores that do not fit each other; names the line.
+    """
     folder = Path(folder)
     meta, path = read_meta(folder), folder / SCORES
     rates: dict[Key, dict[int, dict[str, tuple[int, int]]]] = {}
@@ -216,5 +222,14 @@ def _score(folder: Path, key: Key, seed: int, counts: Mapping[str, tuple[int, in
 
 
 def read_meta(folder: str | Path) -> Meta:
-    """Read ``meta.json``."""
-    return read_settings(Meta, Path(folder) / META, _ADVICE)
+    """Read ``meta.json``; see :func:`read_scores`."""
+    path = Path(folder) / META
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Meta.model_validate(content)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: no results of tables are there; {_ADVICE}") from None
+    except ValidationError as error:
+        raise InputError(f"{path}: not about scores: {fault(content, error)}; {_ADVICE}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not about scores ({error}); {_ADVICE}") from error

@@ -10,7 +10,7 @@ from espnet_ext.audio.files import ALL_SUFFIXES, is_audio
 from espnet_ext.audio.recordings import no_file
 from espnet_ext.errors import InputError
 from espnet_ext.text.writing import FORMATS
-from espnet_ext.work.files import files_below, is_utf8, printable
+from espnet_ext.work.files import files_below, printable
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
@@ -57,7 +57,7 @@ def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] 
     kept = []
     for recording in found:
         path, name = recording
-        if not is_utf8(path):
+        if printable(path) != str(path):
             faults.append((path, f"{printable(path)}: its name is not UTF-8: rename the file or its folder"))
         elif any(counts[target] > 1 for target in targets_of(Path(), name, kinds)):
             advice = "rename one, or give the folder above them"

@@ -138,11 +138,6 @@ def refuse_input(output: str | Path | None, inputs: Iterable[str | Path | None])
         raise InputError(f"{output}: is named twice, and would be replaced: name another file or folder to write")
 
 
-def is_utf8(path: str | Path) -> bool:
-    """Return whether a path, as the command line or a folder has given it, can be written as UTF-8."""
-    return printable(path) == str(path)
-
-
 def printable(path: str | Path) -> str:
     r"""Return a path as text that can be written anywhere; its bytes that are not UTF-8 become ``\x..``.
 

@@ -13,10 +13,9 @@ _lock = RLock()
 
 
 def keep_last[**Arguments, Model](load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
-    """Decorate a function that loads a model: the same arguments again give the last model again.
+    """Decorate a function that loads a model: the same arguments, and files among them, give the last model again.
 
-    A file among the arguments that has changed since is loaded again. Another model is loaded only after the last one
-    is dropped, so that two never fill the memory together.
+    Another model is loaded only after the last one is dropped, so that two never fill the memory together.
     """
     signature = inspect.signature(load)
 
@@ -24,7 +23,10 @@ def keep_last[**Arguments, Model](load: Callable[Arguments, Model]) -> Callable[
     def load_or_reuse(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Model:
         call = signature.bind(*args, **kwargs)
         call.apply_defaults()
-        key = repr((call.arguments, [_stamp(value) for value in (*call.args, *call.kwargs.values())]))
+        values = (*call.args, *call.kwargs.values())
+        files = [Path(value) for value in values if isinstance(value, str | Path) and Path(value).is_file()]
+        stamps = [(status.st_size, status.st_mtime_ns) for status in (path.stat() for path in files)]
+        key = repr((call.arguments, stamps))
         with _lock:
             if load not in _last or _last[load][0] != key:
                 _last.pop(load, None)
@@ -32,11 +34,3 @@ def keep_last[**Arguments, Model](load: Callable[Arguments, Model]) -> Callable[
             return _last[load][1]
 
     return load_or_reuse
-
-
-def _stamp(value: Any) -> tuple[int, int] | None:
-    """Return size and modification time of a file; None for what is no path of a file."""
-    if not isinstance(value, str | Path) or not Path(value).is_file():
-        return None
-    status = Path(value).stat()
-    return status.st_size, status.st_mtime_ns

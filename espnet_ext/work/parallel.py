@@ -111,10 +111,7 @@ def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None
 
 
 def _begin_worker(threads: int, begun: Any) -> None:
-    """Give a worker its number, and its share of the cores, unless the environment sets the number of threads.
-
-    A terminal sends Ctrl-C to all its processes. Workers ignore it: the main process ends them.
-    """
+    """Give a worker its number, and threads unless the environment does. Ctrl-C is for the main process."""
     global _worker
     with begun.get_lock():
         _worker, begun.value = begun.value, begun.value + 1
@@ -166,20 +163,16 @@ def _call(function: Callable, shard: Any, folder: str) -> Any:
             return function(shard)
         except InputError as error:
             return _Failure(str(error), bad_input=not isinstance(error, ShardError))
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            return _Failure(
-                f"{error.filename}: {error.strerror}: make room and run again" if full else traceback.format_exc(), full
-            )
-        except (Exception, SystemExit):
+        except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return _Failure(f"{error.filename}: {error.strerror}: make room and run again", bad_input=True)
             return _Failure(traceback.format_exc())
 
 
 def use_own_gpu() -> None:
-    """Let a forked worker see one GPU only, so that several workers share all of them evenly.
+    """Let a forked worker see one GPU only, so that several share all of them evenly; call it before any work on one.
 
-    Elsewhere, and after the first call, nothing changes: a batch system gives each of its jobs its own GPU. No work on
-    a GPU may have been done in this process before.
+    Elsewhere, and after the first call, nothing changes: a batch system gives each of its jobs its own GPU.
     """
     global _worker
     number, _worker = _worker, None

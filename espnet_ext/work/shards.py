@@ -1,7 +1,7 @@
 """Shards of a Kaldi data dir, each with its own folder of results: split, do once, skip what is done.
 
-A shard's folder appears completely, with ``done.json`` in it, or not at all. ``done.json`` holds a hash of everything
-that the results depend on. So a run that was killed resumes, and a changed model or file is noticed.
+A shard's folder appears completely, or not at all. Its ``done.json`` has a hash of everything that the results depend
+on, so a run that was killed resumes, and a changed model or file is noticed.
 """
 
 import heapq
@@ -80,10 +80,7 @@ def file_stamps(files: Mapping[str, str]) -> list[list]:
 
 @contextmanager
 def attempt(shard: Shard) -> Iterator[Path]:
-    """Yield a new folder with the shard's tables. At the end it gets ``done.json`` and becomes the shard's folder.
-
-    Output and log lines of the block go to the shard's log file. After a failure only the log remains.
-    """
+    """Yield a new folder with the shard's tables, which becomes the shard's folder; a failure leaves only the log."""
     try:
         with once.whole_folder(shard.folder, shard.key, DONE) as folder:
             for name, table in shard.tables.items():
@@ -133,10 +130,7 @@ def run_shards[AnyShard: Shard](
     parallel: Path | None = None,
     describe: str = "decode",
 ) -> None:
-    """Run those shards of several folders of results that are not done, as :func:`map_shards` does, all at once.
-
-    ``planned`` has folders of results and their shards, whose folders are in ``log/`` there.
-    """
+    """Run, all at once, what is not done of the shards of several folders, in whose ``log/`` they have theirs."""
     for output, shards in planned:
         clean(output / "log", shards)
     every = [shard for _, shards in planned for shard in shards]
