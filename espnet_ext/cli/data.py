@@ -16,6 +16,7 @@ SYNTHETIC = ("asru2019", "libricss", "librispeech", "spotify")
 LIBRISPEECH_PARTS = (
     "train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other", "test-clean", "test-other",
 )  # fmt: skip
+CHECKS = ("auto", "header", "full")
 TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
 HERE = "espnet_ext.cli.data"
 ENTRIES = {
@@ -47,21 +48,30 @@ def _parts(default: str = "") -> common.Decorator:
     "--output", "output_dir", type=common.WRITTEN, required=True, metavar="DIR", help="Folder of the data dirs."
 )
 @_parts()
-@common.skip_faulty()
-@common.check_audio()
+@click.option(
+    "--skip-faulty",
+    is_flag=False,
+    flag_value="true",
+    default="false",
+    metavar="[PERCENT]",
+    help="Leave faulty utterances out, at most this share of each part (2 % if no number is given).",
+)
+@common.choice("--check-audio", CHECKS, "full: decode all. header: read headers only. auto: by the number of files.")
 @common.nj("num_jobs")
-def prepare(corpus: str, parts: list[str], **options: Any) -> None:
+def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> None:
     """Check a corpus and write a Kaldi data dir of each part.
 
     If there is a fault in the corpus, all faults are written to a file in --output, and nothing else. With
     --skip-faulty the data dirs are made without the faulty utterances. The page of the corpus's recipe, and the
     docstring of its module in espnet_ext/corpora, describe the layout.
     """
+    from espnet_ext.corpora.checks import skip_share
+
     function = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
     takes = signature(function).parameters
     if parts and "parts" not in takes:
         raise InputError(f"--parts: {corpus} has one part")
-    options |= {"parts": parts} if parts else {}
+    options |= {"skip_faulty": skip_share(skip_faulty), **({"parts": parts} if parts else {})}
     function(**{name: value for name, value in options.items() if name in takes})
 
 

@@ -20,12 +20,12 @@ def decode() -> None:
 
 
 @decode.command()
-@common.model()
+@common.model
 @common.data("Kaldi data dir, whose wav.scp names the recordings; repeat it to decode several.", several=True)
 @common.output("Folder for text and decode.json of each --data.", several=True)
 @common.config("Settings: window, stride, batch_seconds, precision; noise, snr, seed, to mix in noise.")
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's max_seconds]")
-@common.processes()
+@common.processes
 def long(
     model: Path,
     data: Paths,
@@ -56,7 +56,7 @@ def long(
 
 
 @decode.command()
-@common.model()
+@common.model
 @common.data(
     "Kaldi data dir of windows or recordings; repeat it to decode several. Its file inventory says who may speak in "
     "each, as NAME or NAME=PROFILE; without it, all profiles.",
@@ -65,7 +65,7 @@ def long(
 @common.path("--profiles", "profiles.scp of speakers; repeat it for several.", required=True, several=True)
 @common.output("Folder for the results of each --data.", several=True)
 @common.config("Options of the beam search.  [default: decoding.json in the model's folder]")
-@common.processes()
+@common.processes
 def speakers(
     model_config: Path,
     model: Path,

@@ -11,8 +11,12 @@ from espnet_ext.rescore import SCORERS
 from espnet_ext.scoring.normalise import NORMALISERS
 
 NAME = "second_lm"  # of added scores
+FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 DTYPES = ("float32", "bfloat16", "float16")
 OF_MODELS = ("scorer", "casing", "dtype", "positions")  # of rescore, for each --lm
+
+
+_format = common.choice("--format", FORMATS, "Toolkit that wrote the lists; auto looks at the files.", "form")
 
 
 @click.group(cls=OrderedGroup)
@@ -29,7 +33,7 @@ def nbest() -> None:
 @nbest.command()
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
-@common.nbest_format()
+@_format
 @common.choice("--normaliser", NORMALISERS, "Rules for hypotheses and references.")
 @common.output("The JSONL file to write.", metavar="FILE")
 def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: Path) -> None:
@@ -47,7 +51,7 @@ def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: P
 @nbest.command()
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
-@common.nbest_format()
+@_format
 def oracle(nbest: Path, ref: Path | None, form: str) -> None:
     """Word error rate of the best hypothesis among the first n. Each n has a line."""
     from espnet_ext.nbest.oracle import oracle_lines, oracle_report
@@ -78,7 +82,7 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @click.command()
 @common.nbest()
 @common.references("References of the lists, in any format, to print error rates.", required=False)
-@common.nbest_format()
+@_format
 @click.option(
     "--lm",
     required=True,
@@ -87,7 +91,7 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     help="Folder or hub name of a transformers model; repeat it for several.",
 )
 @common.choice("--scorer", SCORERS, "Kind of score.  [default: as saved]", default=None)
-@common.casing()
+@common.casing
 @common.path(
     "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
 )

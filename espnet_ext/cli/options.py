@@ -38,9 +38,7 @@ class Utf8Path(click.Path):
 PATH = Utf8Path()
 WRITTEN = Utf8Path(written=True)
 COUNT = click.IntRange(min=1)
-CHECKS = ("auto", "header", "full")
 CASINGS = ("as-is", "lower", "upper", "sentence")
-NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 
 
 def path(name: str, what: str, *, several: bool = False, kind: Utf8Path = PATH, **options: Any) -> Decorator:
@@ -71,18 +69,15 @@ def nj(place: str = "nj") -> Decorator:
     return click.option("--nj", place, type=COUNT, default=1, show_default=True, metavar="N", help=what)
 
 
-def parallel() -> Decorator:
-    return path("--parallel", "Run on this cluster; examples are in conf/parallel/.", metavar="YAML")
-
-
 def ngpu(several: bool = False) -> Decorator:
     kind = click.IntRange(0, None if several else 1)
     return click.option("--ngpu", type=kind, default=0, show_default=True, help="Number of GPUs.")
 
 
-def processes() -> Decorator:
-    """``--nj``, ``--parallel`` and ``--ngpu``: how a command's work is spread."""
-    return lambda function: nj()(parallel()(ngpu()(function)))
+def processes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--nj``, ``--parallel`` and ``--ngpu``: how a command's work is spread."""
+    parallel = path("--parallel", "Run on this cluster; examples are in conf/parallel/.", metavar="YAML")
+    return nj()(parallel(ngpu()(function)))
 
 
 def seed(default: int | None = 0) -> Decorator:
@@ -90,38 +85,10 @@ def seed(default: int | None = 0) -> Decorator:
     return click.option("--seed", type=kind, default=default, show_default=True, metavar="N", help="Seed of chance.")
 
 
-def check_audio() -> Decorator:
-    what = "full: decode all audio. header: read headers only. auto: depends on the number of files."
-    return choice("--check-audio", CHECKS, what)
-
-
-def _skip_share(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    from espnet_ext.corpora.checks import skip_share  # only here: help needs no audio library
-
-    return skip_share(value)
-
-
-def skip_faulty() -> Decorator:
-    """``--skip-faulty [PERCENT]``: a share of each part of a corpus."""
-    return click.option(
-        "--skip-faulty",
-        is_flag=False,
-        flag_value="true",
-        default="false",
-        metavar="[PERCENT]",
-        callback=_skip_share,
-        help="Leave faulty utterances out, at most this share of each part (2 % if no number is given).",
-    )
-
-
-def model() -> Decorator:
-    """``--model-config`` and ``--model``: a model that ESPnet has trained."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        function = path("--model", "Checkpoint of the model, such as valid.acc.ave.pth.", required=True)(function)
-        return path("--model-config", "The config.yaml of the model.", metavar="YAML", required=True)(function)
-
-    return decorate
+def model(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--model-config`` and ``--model``: a model that ESPnet has trained."""
+    function = path("--model", "Checkpoint of the model, such as valid.acc.ave.pth.", required=True)(function)
+    return path("--model-config", "The config.yaml of the model.", metavar="YAML", required=True)(function)
 
 
 def references(
@@ -134,13 +101,7 @@ def nbest(what: str = "N-best lists of any decoder (see --format).", *, several:
     return path("--nbest", what, metavar="LISTS", required=True, several=several)
 
 
-def nbest_format() -> Decorator:
-    return choice("--format", NBEST_FORMATS, "Toolkit that wrote the lists; auto looks at the files.", "form")
-
-
-def casing() -> Decorator:
-    what = "How text is written for the model.  [default: as saved, or as-is]"
-    return choice("--casing", CASINGS, what, default=None)
+casing = choice("--casing", CASINGS, "How text is written for the model.  [default: as saved, or as-is]", default=None)
 
 
 def _share(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

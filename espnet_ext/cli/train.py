@@ -30,7 +30,7 @@ def _training(scorers: tuple[str, ...]) -> common.Decorator:
             common.ngpu(several=True),
             common.seed(default=None),
             common.config("Settings such as batch_size and lr; also lm, scorer, casing.", required=True),
-            common.casing(),
+            common.casing,
             common.choice("--scorer", scorers, "Kind of score.  [default: what suits the model]", default=None),
             click.option("--lm", metavar="DIR", help="Folder of a model and its tokenizer, or a name on the hub."),
         ):

@@ -14,7 +14,7 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.text.transcripts import AUTO, FORMATS
     from espnet_ext.transcription.speakers import OVERLAPS
 
-    assert options.CHECKS == CHECKS
+    assert data.CHECKS == CHECKS
     assert tuple(CASINGS) == options.CASINGS and tuple(DTYPES) == nbest.DTYPES
     assert (AUTO, *FORMATS) == score.FORMATS
     assert score.COMPARED == RATES

@@ -106,9 +106,9 @@ def test_a_part_of_an_espnet_decoding_is_named(tmp_path):
 
 
 def test_the_option_names_every_format():
-    from espnet_ext.cli.options import NBEST_FORMATS
+    from espnet_ext.cli.nbest import FORMATS as CHOICES
 
-    assert ("auto", *FORMATS) == NBEST_FORMATS
+    assert ("auto", *FORMATS) == CHOICES
     with pytest.raises(InputError, match="no format htk of N-best lists: choose one of espnet, kaldi, nemo"):
         read_lists("lists", form="htk")
 

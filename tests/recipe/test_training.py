@@ -74,6 +74,8 @@ def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
     def steps(*names: str) -> dict[str, tuple[bool, bool]]:
         run = SimpleNamespace(
             expdir=tmp_path,
+            folder_of=lambda system, seed: tmp_path / system.name / f"seed{seed}",
+            decoding_tag="",
             datadir=tmp_path,
             lm=tmp_path / "lm",
             decodings={"base": dict.fromkeys(names, ["test"])},
