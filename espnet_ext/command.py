@@ -7,13 +7,14 @@ from espnet_ext.errors import InputError
 
 
 def run_main(main: Callable[[], int | None]) -> None:
-    """Run a command's ``main`` and exit. Bad input is one line, with status 1; so are an OSError, such as a full disk,
-    and a missing package of an extra, with how to install it.
+    """Run a command's ``main`` and exit. Bad input is one line, with status 1 (2: a wrong command line); so are an
+    OSError, such as a full disk, and a missing package of an extra, with how to install it.
     """
     try:
         sys.exit(main() or 0)
     except InputError as error:
-        text = str(error)
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.status)
     except ModuleNotFoundError as error:
         from espnet_ext.packages import how_to_install
 

@@ -7,7 +7,15 @@ opt_names=$(sed -n '/parse_options\.sh/q; s/^\([a-z][a-z0-9_]*\)=.*/\1/p' "$0")
 
 fail() {
   echo "${0##*/}: error: $1 (${0##*/} --help lists the options)" >&2
-  exit 1
+  exit 2
+}
+
+# The option whose name is closest to a wrong one; without one, all of them.
+did_you_mean() {
+  "${python:-python3}" -c 'import difflib, sys
+wrong, *names = sys.argv[1:]
+close = difflib.get_close_matches(wrong, names, 1)
+print(f". Did you mean \x27--{close[0]}\x27?" if close else "; the options are " + " ".join(names), end="")' "$1" $opt_names
 }
 
 print_help() {
@@ -45,7 +53,7 @@ while (($# > 0)); do
     *) fail "unexpected argument '$1'" ;;
   esac
   opt_name=${opt_name#--} opt_name=${opt_name//-/_}
-  grep -qx -- "$opt_name" <<<"$opt_names" || fail "unknown option '--$opt_name'; the options are ${opt_names//$'\n'/ }"
+  grep -qx -- "$opt_name" <<<"$opt_names" || fail "unknown option '--$opt_name'$(did_you_mean "$opt_name")"
   printf -v "$opt_name" '%s' "$opt_value"
 done
 for opt_name in stage stop_stage; do

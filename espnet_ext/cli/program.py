@@ -6,7 +6,7 @@ import click
 
 from espnet_ext import __version__
 from espnet_ext.cli.lazy import Entry, LazyGroup
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, UsageError
 
 NAME = "espnet-ext"
 ENTRIES = {
@@ -41,13 +41,15 @@ def program() -> None:
 def call(argv: Sequence[str] | None = None) -> int:
     """Run a command line (default: that of the process), and return its exit status.
 
-    Raises InputError for bad input or an unknown command or option, and KeyboardInterrupt for Ctrl-C.
+    Raises InputError for bad input, UsageError for a command or option that there is not, KeyboardInterrupt for Ctrl-C.
     """
     try:
         return program.main(argv, prog_name=NAME, standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
         click.echo(error.format_message(), err=True)
-        return 1
+        return UsageError.status
+    except click.UsageError as error:
+        raise UsageError(_one_line(error)) from error
     except click.ClickException as error:
         raise InputError(_one_line(error)) from error
     except click.Abort as error:

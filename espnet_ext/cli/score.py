@@ -8,6 +8,7 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.errors import warn
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NORMALISERS
 
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
@@ -96,7 +97,10 @@ def mer(ref: Path, hyp: Path, output: Path | None, scripts: str, **options: Any)
     from espnet_ext.scoring.score_files import evaluate, measures_table
     from espnet_ext.text.mixed_text import script_pair
 
-    result, summary = evaluate(ref, hyp, output, unit="mixed", languages=script_pair(scripts), **options)
+    languages = script_pair(scripts)
+    result, summary = evaluate(ref, hyp, output, unit="mixed", languages=languages, **options)
+    if others := languages.other_letters([*result.reference.values(), *result.hypothesis.values()]):
+        warn(f"letters of other scripts than {scripts} count as {languages.names[1]}: {others}; --scripts names two")
     _print_score(result, summary, output)
     click.echo(f"\n{measures_table(summary)}\n")
     click.echo(

@@ -5,6 +5,7 @@ In data dirs such text has no space beside a Han character and single spaces bet
 """
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import regex  # the standard library's re knows no scripts
@@ -79,6 +80,16 @@ class ScriptPair:
     def is_first(self, token: str) -> bool:
         """Return whether a token is of the first language."""
         return _letters_of(self.scripts[0]).search(token) is not None
+
+    def other_letters(self, texts: Iterable[str]) -> str:
+        """Return the letters of third scripts in texts, at most ten: all of them count as the second language.
+
+        >>> ScriptPair().other_letters(["我 go カラ", "да 15"])
+        'カラад'
+        """
+        ours = [_letters_of(script) for script in self.scripts]
+        letters = {mark for text in texts for mark in text if mark.isalpha()}
+        return "".join(sorted(mark for mark in letters if not any(each.search(mark) for each in ours)))[:10]
 
 
 def script_pair(scripts: str) -> ScriptPair:

@@ -51,7 +51,7 @@ def test_kaldis_names(train):
     assert failed.returncode == 1
     assert failed.stderr == "error: data/none: no such data dir: check the path, or run the stage that writes it\n"
     unknown = utils("validate_data_dir.sh", "--what", "data/train")
-    assert unknown.returncode == 1
+    assert unknown.returncode == 2
     assert unknown.stderr.startswith("error: no such option '--what'.") and unknown.stderr.count("\n") == 1
 
 

@@ -166,13 +166,13 @@ def test_a_group_is_listed_as_it_is_defined():
 def test_a_wrong_command_line_is_one_line(words, message, capsys):
     with pytest.raises(SystemExit) as stop:
         main(words)
-    assert stop.value.code == 1
+    assert stop.value.code == 2
     assert capsys.readouterr() == ("", f"error: {message}\n")
 
 
 @pytest.mark.parametrize("words", [[], ["score"], ["data"]])
 def test_a_group_alone_shows_its_help(words, capsys):
-    assert call(words) == 1
+    assert call(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("Usage: espnet-ext") and "Commands:" in err
 

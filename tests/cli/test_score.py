@@ -89,6 +89,12 @@ def test_mixed_error_rate(mixed_files, tmp_path, capsys):
     assert (score["value"], score["switch_points"], score["measures"]["EN"]["value"]) == (8.3333, 80, 50.0)
 
 
+def test_letters_of_a_third_script_are_named(tmp_path, capsys):
+    (tmp_path / "ref").write_text("u1 我 go カラ\n", encoding="utf-8")
+    call(["score", "mer", "--ref", str(tmp_path / "ref"), "--hyp", str(tmp_path / "ref")])
+    assert "count as EN: カラ" in capsys.readouterr().err
+
+
 def test_systems_compared(files, tmp_path, capsys):
     output = tmp_path / "out"
     systems = ["--system", f"old={files['worse']}", "--system", f"new={files['better']}"]
