@@ -60,12 +60,8 @@ def map_shared[Item, Value](function: Callable[[list[Item]], Sequence[Value]], i
 def launch(function: Callable[..., Any], number: int, *arguments: Any, ngpu: int = 1, **named: Any) -> None:
     """Call a function in ``number`` new processes that know of each other, with ``ngpu`` 1 each on a GPU of its own.
 
-    Args:
-        function: at the top level of a module; it is given ``arguments``, ``named`` and ``ngpu``, and asks
-            :func:`device_for` for its device.
-        number: how many.
-        arguments, named: what can be pickled.
-        ngpu: 0 for processes on the CPU.
+    ``function`` is at the top level of a module; it is given ``arguments``, ``named`` and ``ngpu``, which can be
+    pickled, and asks :func:`device_for` for its device.
     """
     import torch
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn

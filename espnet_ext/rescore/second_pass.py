@@ -10,14 +10,7 @@ from espnet_ext.nbest.oracle import oracle_errors
 from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
 from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.devices import device_for, is_main, launch, main_prints, map_shared
-from espnet_ext.rescore.weights import (
-    FIRST_PASS,
-    Tuned,
-    Weights,
-    check_weights,
-    rerank,
-    tune,
-)
+from espnet_ext.rescore.weights import FIRST_PASS, Tuned, Weights, check_weights, rerank, tune
 from espnet_ext.text.nbest import NBest, words_of_reference, write_nbest
 from espnet_ext.work.files import refuse_input, write_json
 
@@ -29,11 +22,10 @@ MARK = ".rescored"  # in the folder of a second pass
 
 @dataclass(frozen=True)
 class SecondPass:
-    """What to rescore, and where the weights come from: ``tune_on`` or ``weights``.
+    """Say what to rescore, and where the weights come from: ``tune_on`` or ``weights``.
 
     Attributes:
         nbest: the lists, as :func:`espnet_ext.nbest.sources.read_lists` takes them.
-        output: folder for the results.
         reference: file with the references, if the lists have none.
         form: format of all lists.
         tune_references: a file with references for each of ``tune_on``, or none at all.
@@ -52,7 +44,7 @@ class SecondPass:
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model of Hugging Face ``transformers`` that is loaded after everything else has been checked.
+    """Name a language model of ``transformers`` that is loaded after everything else has been checked.
 
     Attributes:
         path: folder, or name on the hub.
@@ -89,14 +81,7 @@ class LanguageModel:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a second pass.
-
-    Attributes:
-        weights: of all scores.
-        tuned: how they were tuned; None if they were given.
-        before: the lists as they were read.
-        after: the lists after re-ranking, with the added scores.
-    """
+    """Hold the weights of all scores, how they were tuned (None if given), and the lists before and after."""
 
     weights: Weights
     tuned: Tuned | None
@@ -113,16 +98,8 @@ def rescore(
     - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have references;
     - after tuning, ``interpolation.json``: the weights.
 
-    All lists are read and checked before a model is loaded. Models are loaded one after the other.
-
-    Args:
-        job: what to rescore.
-        models: the language models.
-        ngpu: GPUs to score on, with a process for each.
-        log: prints warnings and results.
-
-    Returns:
-        The result; None of several processes.
+    All lists are read and checked before a model is loaded, and models are loaded one after the other. With several
+    GPUs, each has a process, and nothing is returned.
     """
     if ngpu > 1:
         launch(rescore, ngpu, job, models, ngpu=1, log=log)
@@ -150,7 +127,7 @@ def rescore(
         scored = add_scores(scored, score, model.label)
     tuned: Tuned | None = None
     if job.tune_on:
-        tuned, _ = tune(scored if same else tuned_on, names, [str(path) for path in job.tune_on])
+        tuned = tune(scored if same else tuned_on, names, [str(path) for path in job.tune_on])
         weights = tuned.weights
     after = [rerank(nbest, weights) for nbest in scored]
     outcome = Outcome(weights, tuned, lists, after)

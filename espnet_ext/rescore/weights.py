@@ -1,24 +1,10 @@
 """The weights of a second pass, and how they are tuned.
 
 They are those of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and of sums with several language models.
-
-All weights but one fixed, the score of each hypothesis of a list is a line over the last one, and the choice is the
-highest line. So the choice changes only at the corners of the upper envelope of the lines, and the word errors of a
-whole set are constant between the corners of all its lists. They are computed exactly at every weight, without a grid
-(Och, "Minimum error rate training in statistical machine translation", ACL 2003, section 4). Several weights are tuned
-one after the other, again and again, until none lowers the errors (coordinate search).
-
-The lines are drawn over the share w = lambda / (1 + lambda) of a score, as (1 - w) rest + w score, which makes the same
-choice for w < 1. Then w = 0 is the rest alone, w = 1 that score alone, and every piece has two ends. The tuned weight
-is the middle, in w, of the widest piece with the fewest errors: far from every corner, since the corners of another set
-lie elsewhere.
-
-A hypothesis without words is not chosen from a list that has others: a language model finds nothing likelier than
-nothing. Where the first pass has it as the best, it stays the best: nothing was said, and no language model can tell.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -34,62 +20,18 @@ _DECIMALS = 12
 _ROUNDS = 20  # of the coordinate search; it has ended long before
 
 Weights = Mapping[str, float]  # by name of a score
-
-
-@dataclass(frozen=True)
-class ErrorCurve:
-    """Word errors of a set of lists as a function of the share w of one score.
-
-    Attributes:
-        corners: w where the errors change, in rising order, from 0.0 to 1.0 inclusive.
-        errors: word errors between neighbouring corners, one fewer than corners.
-        words: words in the references.
-    """
-
-    corners: tuple[float, ...]
-    errors: tuple[int, ...]
-    words: int
-
-    def at(self, weight: float) -> int:
-        """Return the word errors with this weight (at a corner, those to its right)."""
-        piece = int(np.searchsorted(self.corners, share_of(weight), side="right")) - 1
-        return self.errors[min(piece, len(self.errors) - 1)]
+Table = tuple[Mapping[str, np.ndarray], np.ndarray]  # a list's scores by name, (n,), and word errors, (n,)
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Tuned weights, and what they were tuned on.
-
-    Attributes:
-        weights: by name of a score.
-        errors, words: word errors and words of the lists that they were tuned on.
-        lists: the number of lists.
-        tuned_on: the files of the lists.
-    """
+    """Tuned weights, and the word errors, words, number and files of the lists that they were tuned on."""
 
     weights: Weights
     errors: int
     words: int
     lists: int
     tuned_on: tuple[str, ...] = ()
-
-
-def share_of(weight: float) -> float:
-    """Return w of a weight.
-
-    >>> share_of(0.0), share_of(1.0), share_of(math.inf)
-    (0.0, 0.5, 1.0)
-    """
-    return 1.0 if math.isinf(weight) else weight / (1.0 + weight)
-
-
-def weight_of(share: float) -> float:
-    """Return the weight of w ``share``.
-
-    >>> weight_of(0.0), weight_of(0.5), weight_of(1.0)
-    (0.0, 1.0, inf)
-    """
-    return math.inf if share == 1.0 else share / (1.0 - share)
 
 
 def check_weights(weights: Weights) -> None:
@@ -119,7 +61,11 @@ def combined(nbest: NBest, weights: Weights) -> np.ndarray:
 
 
 def with_words(nbest: NBest) -> NBest:
-    """Return the list without the hypotheses that may not be chosen: those without words, unless one is the best."""
+    """Return the list without the hypotheses that may not be chosen: those without words, unless one is the best.
+
+    A language model finds nothing likelier than nothing. Where the first pass has it as the best, it stays the best:
+    nothing was said, and no language model can tell.
+    """
     return replace(nbest, hyps=tuple(hyp for hyp in nbest.hyps if hyp.text) if nbest.hyps[0].text else nbest.hyps[:1])
 
 
@@ -136,56 +82,52 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
     return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))
 
 
-class _List(NamedTuple):
-    """A list's hypotheses that may be chosen: scores by name, (n,), and word errors, (n,)."""
+class ErrorCurve(NamedTuple):
+    """Word errors of lists as a function of the share w of one score.
 
-    scores: Mapping[str, np.ndarray]
-    errors: np.ndarray
+    Attributes:
+        corners: w where the errors change, in rising order, from 0.0 to 1.0 inclusive.
+        errors: word errors between neighbouring corners, one fewer than corners.
+    """
+
+    corners: tuple[float, ...]
+    errors: tuple[int, ...]
 
 
-def _table(nbest: NBest, names: Iterable[str]) -> _List:
-    chosen = with_words(nbest)
-    return _List({name: scores_of(chosen, name) for name in names}, np.array(word_errors(chosen)))
+def error_curve(tables: Sequence[Table], weights: Weights, name: str) -> ErrorCurve:
+    """Return the word errors by the share of one score, all other weights fixed, exactly and without a grid.
 
-
-def _curve(tables: Sequence[_List], weights: Weights, name: str, words: int) -> ErrorCurve:
-    if not words:
-        raise InputError("no N-best lists to tune the interpolation weight on, or no words in their references")
+    A hypothesis' score is a line over the last weight, lambda, and the highest line is chosen. So the choice changes
+    only at the corners of the upper envelope, and the word errors of a set are constant between the corners of all its
+    lists (Och, "Minimum error rate training in statistical machine translation", ACL 2003, section 4). Lines are drawn
+    over w = lambda / (1 + lambda), as (1 - w) rest + w score, which makes the same choice for w < 1. Then w = 0 is the
+    rest alone, w = 1 that score alone, and every piece has two ends.
+    """
     start = 0
     corners, steps = [], []
-    for table in tables:
-        rest = np.zeros(len(table.errors))
+    for scores, errors in tables:
+        rest = np.zeros(len(errors))
         for other, weight in weights.items():
             if other != name and weight:
-                rest += weight * table.scores[other]
-        pieces = envelope(rest, table.scores[name])
-        start += int(table.errors[pieces[0][1]])
+                rest += weight * scores[other]
+        pieces = envelope(rest, scores[name])
+        start += int(errors[pieces[0][1]])
         for (_, before), (corner, after) in pairwise(pieces):
             corners.append(round(corner, _DECIMALS))
-            steps.append(int(table.errors[after] - table.errors[before]))
-    return _sum_steps(start, corners, steps, words)
-
-
-def _sum_steps(start: int, corners: Sequence[float], steps: Sequence[int], words: int) -> ErrorCurve:
-    """Return the curve that begins with ``start`` errors and changes by ``steps`` at ``corners``, in any order."""
+            steps.append(int(errors[after] - errors[before]))
     found, index = np.unique(np.asarray(corners, dtype=float), return_inverse=True)
     changes = np.zeros(len(found), dtype=np.int64)
     np.add.at(changes, index, np.asarray(steps, dtype=np.int64))
     start += int(changes[found == 0.0].sum())
     inside = (found > 0.0) & (found < 1.0) & (changes != 0)
-    errors = start + np.cumsum(changes[inside])
-    return ErrorCurve((0.0, *found[inside].tolist(), 1.0), (start, *errors.tolist()), words)
+    totals = start + np.cumsum(changes[inside])
+    return ErrorCurve((0.0, *found[inside].tolist(), 1.0), (start, *totals.tolist()))
 
 
 def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
-    """Return the upper envelope over w in [0, 1) of lines from ``left`` (w = 0) to ``right`` (w = 1).
+    """Return the upper envelope over w in [0, 1) of finite lines from ``left`` (w = 0) to ``right`` (w = 1), (n,) each.
 
-    Args:
-        left: log P_LM of each hypothesis, (n,), finite.
-        right: log P_AM of each hypothesis, (n,), finite.
-
-    Returns:
-        Where each piece begins, and its line, in rising order; of equal lines the first.
+    A piece is where it begins and its line, in rising order; of equal lines the first.
 
     >>> envelope(np.array([0.0, -1.0, -5.0]), np.array([-3.0, -2.0, -2.5]))
     [(0.0, 0), (0.5, 1)]
@@ -207,45 +149,35 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
         pieces.append((max(corner, pieces[-1][0]), line))
 
 
-def tune(
-    lists: Sequence[NBest], models: Sequence[str], tuned_on: Sequence[str] = ()
-) -> tuple[Tuned, dict[str, ErrorCurve]]:
-    """Find the weights with the fewest word errors over all the lists (one development set, or several jointly).
+def table_of(nbest: NBest, names: Sequence[str]) -> Table:
+    """Return the scores and the word errors of a list's hypotheses that may be chosen."""
+    chosen = with_words(nbest)
+    return {name: scores_of(chosen, name) for name in names}, np.array(word_errors(chosen))
+
+
+def tune(lists: Sequence[NBest], models: Sequence[str], tuned_on: Sequence[str] = ()) -> Tuned:
+    """Find the weights of scores with the fewest word errors over all the lists, which have references.
 
     The first language model's weight is 1, which sets the scale of the others. With one language model the result is
-    the best there is. With several, the coordinate search ends where no single weight lowers the errors. If every
-    weight makes the same number of errors, it is 1.
-
-    Args:
-        lists: with references and the scores of the models.
-        models: the names of the language models' scores.
-        tuned_on: the files of the lists.
-
-    Returns:
-        The weights, and through them the curve of each weight that was tuned.
+    the best there is. With several, weights are tuned one after the other until none lowers the errors (coordinate
+    search). The tuned weight is the middle, in w, of the widest piece with the fewest errors: far from every corner,
+    since the corners of another set lie elsewhere. If every weight makes the same number of errors, it is 1.
     """
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     weights = dict.fromkeys([*models, FIRST_PASS], 1.0)
-    free = [FIRST_PASS, *models[1:]]
-    tables = [_table(nbest, weights) for nbest in lists]
+    tables = [table_of(nbest, list(weights)) for nbest in lists]
+    if not words:
+        raise InputError("no N-best lists to tune the interpolation weight on, or no words in their references")
     best = math.inf
-    curves: dict[str, ErrorCurve] = {}
     for _ in range(_ROUNDS):
         before = best
-        for name in free:
-            curves[name] = _curve(tables, weights, name, words)
-            low, high = _widest(curves[name])
-            weights[name], best = weight_of((low + high) / 2), min(curves[name].errors)
+        for name in (FIRST_PASS, *models[1:]):
+            curve = error_curve(tables, weights, name)
+            best = min(curve.errors)
+            pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
+            low, high = max((ends for ends, errors in pieces if errors == best), key=lambda ends: ends[1] - ends[0])
+            share = (low + high) / 2
+            weights[name] = share / (1.0 - share)
         if best == before:
             break
-    # of the last round: an earlier curve of the round went through other weights
-    for name in free if len(free) > 1 else ():
-        curves[name] = _curve(tables, weights, name, words)
-    return Tuned(weights, int(best), words, len(lists), tuple(tuned_on)), curves
-
-
-def _widest(curve: ErrorCurve) -> tuple[float, float]:
-    """Return the widest piece with the fewest errors."""
-    best = min(curve.errors)
-    pieces = (ends for ends, errors in zip(pairwise(curve.corners), curve.errors, strict=True) if errors == best)
-    return max(pieces, key=lambda ends: ends[1] - ends[0])
+    return Tuned(weights, int(best), words, len(lists), tuple(tuned_on))

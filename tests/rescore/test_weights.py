@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import weights as weights_module
-from espnet_ext.rescore.weights import (
-    FIRST_PASS,
-    ErrorCurve,
-    Tuned,
-    combined,
-    envelope,
-    share_of,
-    weight_of,
-)
+from espnet_ext.rescore.weights import FIRST_PASS, ErrorCurve, Tuned, combined, envelope, table_of
 from espnet_ext.text.nbest import Hypothesis, NBest, word_errors
 
 
@@ -27,13 +19,32 @@ def weights_of(weight: float, scores: str = "lm") -> dict[str, float]:
     return {scores: 1.0, FIRST_PASS: weight}
 
 
+def share_of(weight: float) -> float:
+    return 1.0 if math.isinf(weight) else weight / (1.0 + weight)
+
+
+def weight_of(share: float) -> float:
+    return math.inf if share == 1.0 else share / (1.0 - share)
+
+
+def at(curve: ErrorCurve, weight: float) -> int:
+    """The errors with this weight; at a corner, those to its right."""
+    return curve.errors[min(int(np.searchsorted(curve.corners, share_of(weight), "right")), len(curve.errors)) - 1]
+
+
 def error_curve(lists: list[NBest], scores: str) -> ErrorCurve:
-    return tune(lists, scores)[1]
+    return curves_at(lists, weights_of(1.0, scores))[FIRST_PASS]
+
+
+def curves_at(lists: list[NBest], weights: dict[str, float]) -> dict[str, ErrorCurve]:
+    """The curve of each weight through these weights."""
+    tables = [table_of(nbest, list(weights)) for nbest in lists]
+    return {name: weights_module.error_curve(tables, weights, name) for name in weights}
 
 
 def tune(lists: list[NBest], scores: str, tuned_on: tuple[str, ...] = ()) -> tuple[Tuned, ErrorCurve]:
-    tuned, curves = weights_module.tune(lists, [scores], tuned_on)
-    return tuned, curves[FIRST_PASS]
+    tuned = weights_module.tune(lists, [scores], tuned_on)
+    return tuned, error_curve(lists, scores)
 
 
 def rerank(nbest: NBest, weight: float) -> NBest:
@@ -93,7 +104,7 @@ def test_the_curve_is_the_error_count_everywhere(lists, share):
     crossings = all_crossings(lists)
     assert all(any(abs(corner - meet) < 1e-9 for meet in crossings) for corner in curve.corners[1:-1])
     if share not in crossings | {1}:
-        assert curve.at(weight_of(float(share))) == exact_errors(lists, share)
+        assert at(curve, weight_of(float(share))) == exact_errors(lists, share)
 
 
 @settings(max_examples=50)
@@ -103,7 +114,7 @@ def test_the_tuned_weight_is_best_of_all_and_reranking_finds_its_errors(lists):
     assert (
         errors_with(lists, tuned.weights[FIRST_PASS])
         == tuned.errors
-        == curve.at(tuned.weights[FIRST_PASS])
+        == at(curve, tuned.weights[FIRST_PASS])
         == min(curve.errors)
     )
     assert sum(word_errors(rerank(nbest, tuned.weights[FIRST_PASS]))[0] for nbest in lists) == tuned.errors
@@ -127,7 +138,7 @@ def test_real_sized_lists_on_a_grid():
     tuned, curve = tune(lists, "lm")
     assert len(curve.errors) > 50
     grid = np.concatenate(([0.0], np.logspace(-3, 4, 400)))
-    assert [curve.at(weight) for weight in grid] == [errors_with(lists, weight) for weight in grid]
+    assert [at(curve, weight) for weight in grid] == [errors_with(lists, weight) for weight in grid]
     assert tuned.errors <= min(errors_with(lists, weight) for weight in grid)
     assert (curve.errors[0], curve.errors[-1]) == (errors_with(lists, 0.0), errors_with(lists, 1e9))
     assert (tuned.lists, tuned.words) == (60, 720)
@@ -142,11 +153,11 @@ def test_a_curve_by_hand():
     nbest = one(("Y B", -0.5, -3.0), ("A", -1.0, -2.0), ("X", -3.0, -1.0))
     curve = error_curve([nbest], "lm")
     assert curve.corners == pytest.approx((0.0, 1 / 3, 2 / 3, 1.0))
-    assert (curve.errors, curve.words) == ((1, 0, 2), 1)
+    assert curve.errors == (1, 0, 2)
     tuned, _ = tune([nbest], "lm", ("dev",))
     assert tuned.weights[FIRST_PASS] == pytest.approx(1.0)
     assert (tuned.errors, tuned.tuned_on) == (0, ("dev",))
-    assert [curve.at(weight) for weight in (0.0, 0.49, 0.51, 1.99, 2.01, 1e9, math.inf)] == [1, 1, 0, 0, 2, 2, 2]
+    assert [at(curve, weight) for weight in (0.0, 0.49, 0.51, 1.99, 2.01, 1e9, math.inf)] == [1, 1, 0, 0, 2, 2, 2]
 
 
 def test_sets_are_tuned_on_jointly():
@@ -236,14 +247,14 @@ def errors_of(lists: list[NBest], weights: dict[str, float]) -> int:
 @pytest.mark.parametrize("seed", range(2))
 def test_many_weights_end_where_no_single_one_helps(seed):
     lists = several_scores(seed)
-    tuned, curves = weights_module.tune(lists, ["lm", "gpt", "bert"])
-    assert tuned.weights["lm"] == 1.0 and list(curves) == [FIRST_PASS, "gpt", "bert"]
+    tuned = weights_module.tune(lists, ["lm", "gpt", "bert"])
+    assert tuned.weights["lm"] == 1.0
     assert errors_of(lists, tuned.weights) == tuned.errors <= errors_of(lists, dict.fromkeys(tuned.weights, 1.0))
     grid = np.concatenate(([0.0], np.logspace(-3, 3, 61)))
-    for name, curve in curves.items():
-        assert curve.at(tuned.weights[name]) == tuned.errors == min(curve.errors)
+    for name, curve in list(curves_at(lists, tuned.weights).items())[1:]:
+        assert at(curve, tuned.weights[name]) == tuned.errors == min(curve.errors)
         for weight in grid:
-            assert curve.at(weight) == errors_of(lists, {**tuned.weights, name: float(weight)}) >= tuned.errors
+            assert at(curve, weight) == errors_of(lists, {**tuned.weights, name: float(weight)}) >= tuned.errors
 
 
 def test_without_words_is_chosen_only_where_the_first_pass_has_it_as_the_best():

@@ -2,23 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.rescore.models.language_model import LmScorer, begin_and_end
-from espnet_ext.rescore.models.prefix_trees import Rows, inputs_of, padded, takes_trees, to_rows
+from espnet_ext.rescore.models.prefix_trees import Rows, inputs_of, padded, to_rows
 from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
 
 @dataclass(frozen=True, eq=False)
 class CausalChunk:
-    """Hypotheses of one forward pass.
+    """Hold hypotheses of one forward pass: their tokens after a begin token in ``rows``.
 
-    Attributes:
-        rows: their tokens after a begin token.
-        targets: the token after each token, the end token last, padded as ``rows.paths``, (n, longest).
+    ``targets``: the token after each token, the end token last, padded as ``rows.paths``, (n, longest).
     """
 
     rows: Rows
@@ -30,19 +27,12 @@ class CausalChunk:
 
 
 class CausalScorer(LmScorer):
-    """Scores a hypothesis by its log-likelihood, from its first token to the end token (P3, eq. 2).
+    """Score a hypothesis by its log-likelihood, from its first token to the end token (P3, eq. 2).
 
-    The model reads a begin token first, so that the first token is scored as well. A prefix that hypotheses of a list
-    share is computed once if the model takes a tree's attention mask. The score of a hypothesis without words is the
-    log-probability that the end token follows.
-
-    Args:
-        model: a model of ``AutoModelForCausalLM``.
-        tokenizer: its tokenizer; needs a begin or an end token.
-        casing: a key of ``CASINGS``.
-
-    Attributes:
-        plain: whether the vocabulary can be computed in blocks.
+    The model, of ``AutoModelForCausalLM``, reads a begin token first, so that the first token is scored as well. A
+    prefix that hypotheses of a list share is computed once if the model takes a tree's attention mask. The score of a
+    hypothesis without words is the log-probability that the end token follows. ``plain``: the vocabulary can be
+    computed in blocks.
     """
 
     name = "causal"
@@ -53,14 +43,9 @@ class CausalScorer(LmScorer):
         self.known([begin, self.end])
         self.plain = is_plain(model)
 
-    @cached_property
-    def as_trees(self) -> bool:
-        """Tell whether hypotheses share a row as a prefix tree; found out where the model runs."""
-        return takes_trees(self.model)
-
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[CausalChunk]:
+    def chunks(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[CausalChunk]:
         """Return forward passes over the hypotheses of all lists."""
-        numbered = self.encode(lists)
+        numbered = self.encode(lists, names)
         following = [ids[1:] + [self.end] for hypotheses in numbered for _, ids in hypotheses]
         return [
             CausalChunk(rows, torch.from_numpy(padded([following[hyp] for hyp in rows.hyps.tolist()])))

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, islice
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from transformers.utils import logging
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import check_model_path
+from espnet_ext.rescore.models.prefix_trees import takes_trees
 from espnet_ext.work.files import write_json
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
@@ -34,33 +36,11 @@ SETTINGS = "scorer.json"
 POSITIONS = 1024
 
 
-class HypothesisError(InputError):
-    """A hypothesis that a model cannot score.
-
-    Attributes:
-        number: the hypothesis, counted through all lists.
-    """
-
-    def __init__(self, number: int, text: str, reason: str):
-        shown = text if len(text) <= SHOWN else text[:SHOWN] + "..."
-        super().__init__(f'hypothesis "{shown}": {reason}')
-        self.number = number
-
-    def list_of(self, lists: Sequence[Sequence[Any]]) -> int:
-        """Return which of the lists holds the hypothesis."""
-        return next(index for index, total in enumerate(accumulate(map(len, lists))) if self.number < total)
-
-
 def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model by one of ``transformers``' Auto classes, and its tokenizer.
+    """Load a model by one of ``transformers``' Auto classes, and its tokenizer; code that comes with them is not run.
 
     Some families put a pooling layer on the first token's hidden state. It is dropped, since masked language models are
-    trained without it.
-
-    Args:
-        loader: for example ``AutoModelForCausalLM``.
-        name: a local folder or a name on the hub. Code that comes with a model is not run.
-        dtype: a key of ``DTYPES``.
+    trained without it. ``name`` is a folder or a name on the hub, ``dtype`` a key of ``DTYPES``.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
@@ -162,19 +142,14 @@ def position_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
 
 
 class LmScorer(torch.nn.Module):
-    """A language model of ``transformers`` that scores hypotheses: base class of the scorers of P3, eq. 2, 3, 10 to 12.
+    """Score hypotheses by a language model of ``transformers``: base of the scorers of P3, eq. 2, 3, 10 to 12.
 
     The log-probability of a hypothesis is a sum of terms. ``chunks`` splits the work on some lists into forward passes
-    of bounded size, and ``terms`` runs one of them.
-
-    Args:
-        model: the model.
-        tokenizer: its tokenizer.
-        casing: how hypotheses are written for it, a key of ``CASINGS``.
-        surrounding: the tokens before and after a hypothesis in the model's input.
+    of bounded size, and ``terms`` runs one of them. ``surrounding``: the tokens before and after a hypothesis.
 
     Attributes:
         name: "causal", "pll" or "pooled".
+        casing: how hypotheses are written for the model, a key of ``CASINGS``.
         budget: most positions of one forward pass; more are faster and take more memory.
         longest: most tokens that the model takes at once.
         amp: compute in bfloat16 where that is exact enough, with parameters in float32 (automatic mixed precision).
@@ -202,11 +177,13 @@ class LmScorer(torch.nn.Module):
         self.longest = position_limit(model, tokenizer)
         self.size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
 
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Any]:
-        """Return forward passes over lists of hypotheses, which are numbered through all of the lists.
+    @cached_property
+    def as_trees(self) -> bool:
+        """Tell whether hypotheses share a row as a prefix tree; found out where the model runs."""
+        return takes_trees(self.model)
 
-        Each has ``ids``, the token ids with padding, (rows, positions).
-        """
+    def chunks(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[Any]:
+        """Return forward passes over lists of hypotheses, numbered through all lists; ``ids``: (rows, positions)."""
         raise NotImplementedError
 
     def precision(self) -> torch.autocast:
@@ -222,28 +199,30 @@ class LmScorer(torch.nn.Module):
         """Return terms with gradient, (n,) float, and the number of the hypothesis of each, (n,) int64."""
         raise NotImplementedError
 
-    def encode(self, lists: Sequence[Sequence[str]]) -> list[list[tuple[int, list[int]]]]:
-        """Return each list's hypotheses as the model's input, special tokens included, numbered through all lists."""
+    def encode(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[list[tuple[int, list[int]]]]:
+        """Return each list's hypotheses as the model's input, special tokens included, numbered through all lists.
+
+        Raises InputError, with the name of the list, for a hypothesis that is too long for the model.
+        """
         write = CASINGS[self.casing]
         texts = [write(" ".join(text.split())) for own in lists for text in own]
         # no warning of the tokenizer's own about long texts, which are refused by name
         tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
         inputs = [self.known([*self.before, *ids, *self.after]) for ids in tokens]
-        for number, (text, ids) in enumerate(zip(texts, inputs, strict=True)):
-            if len(ids) > self.longest:
-                raise HypothesisError(
-                    number,
-                    text,
-                    f"{len(ids)} tokens, but the model takes {self.longest}: leave it out, or use another model",
-                )
         numbered = iter(enumerate(inputs))
-        return [[next(numbered) for _ in texts] for texts in lists]
+        encoded = [[next(numbered) for _ in own] for own in lists]
+        for place, own in enumerate(encoded):
+            for number, ids in own:
+                if len(ids) > self.longest:
+                    text, name = texts[number], names[place] if names else f"list {place + 1}"
+                    raise InputError(
+                        f'{name}: hypothesis "{text[:SHOWN]}{"..." * (len(text) > SHOWN)}": {len(ids)} tokens, but the '
+                        f"model takes {self.longest}: leave it out, or use another model"
+                    )
+        return encoded
 
     def known(self, ids: list[int]) -> list[int]:
-        """Return the same token ids; refuse one that the model does not have.
-
-        Some tokenizers have more than their model, such as for padding, and never write them.
-        """
+        """Return the same token ids; refuse one that the model lacks: some tokenizers have more than they write."""
         if (last := max(ids, default=0)) >= self.size:
             token = self.tokenizer.convert_ids_to_tokens(last)
             raise InputError(
@@ -277,10 +256,8 @@ class LmScorer(torch.nn.Module):
     def prepare_training(self, gradient_checkpointing: bool, amp: bool) -> None:
         """Set how gradients are computed.
 
-        Args:
-            gradient_checkpointing: keep no activations inside of layers, and compute them again: less memory, a third
-                more time.
-            amp: compute in bfloat16, with parameters and their updates in float32.
+        ``gradient_checkpointing`` keeps no activations inside of layers, and computes them again: less memory, a third
+        more time. ``amp`` computes in bfloat16, with parameters and their updates in float32.
         """
         self.amp = amp
         if gradient_checkpointing:

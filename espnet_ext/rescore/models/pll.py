@@ -1,6 +1,6 @@
 """Pseudo-log-likelihoods of a masked language model (P3, eq. 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,17 +11,17 @@ from espnet_ext.rescore.models.language_model import LmScorer, surrounding
 from espnet_ext.rescore.models.prefix_trees import in_batches, padded
 from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
+Copy = tuple[int, tuple[int, ...]]  # masked place, and token ids
+
 
 @dataclass(frozen=True, eq=False)
 class MaskedChunk:
-    """Masked copies of one forward pass.
+    """Hold masked copies of one forward pass.
 
     Attributes:
         ids: token ids, padded with -1, (copies, positions).
         masked: the masked position of each copy, (copies,).
-        copies: the copy of each term, (n,).
-        targets: the token under the mask for each term, (n,).
-        hyps: the hypothesis of each term, (n,).
+        copies, targets, hyps: of each term its copy, the token under the mask, and its hypothesis, (n,) each.
     """
 
     ids: torch.Tensor
@@ -32,19 +32,11 @@ class MaskedChunk:
 
 
 class PllScorer(LmScorer):
-    """Scores a hypothesis by the sum of each token's log-probability when only that token is masked (P3, eq. 3).
+    """Score a hypothesis by the sum of each token's log-probability when only that token is masked (P3, eq. 3).
 
     P3 writes eq. 3 and 9 with a minus before that sum. Eq. 1 needs a score where more is better, so there is none here.
     Special tokens are never masked; every sub-token of the text is masked once. Hypotheses that differ in one token
-    share one masked copy, which is computed once. A hypothesis without words scores 0.
-
-    Args:
-        model: a model of ``AutoModelForMaskedLM``.
-        tokenizer: its tokenizer; needs a mask token.
-        casing: a key of ``CASINGS``.
-
-    Attributes:
-        plain: whether the vocabulary can be computed in blocks.
+    share one masked copy. A hypothesis without words scores 0. ``plain``: the vocabulary can be computed in blocks.
     """
 
     name = "pll"
@@ -59,19 +51,21 @@ class PllScorer(LmScorer):
             self.padding = 0
         self.plain = is_plain(model)
 
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[MaskedChunk]:
+    def chunks(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[MaskedChunk]:
         """Return forward passes over the masked copies of all lists' hypotheses, grouped by length."""
         mask = self.tokenizer.mask_token_id
-        found: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}  # copy -> its targets and their hypotheses
-        for hypotheses in self.encode(lists):
+        found: dict[Copy, list[tuple[int, int]]] = {}  # copy -> its targets and their hypotheses
+        for hypotheses in self.encode(lists, names):
             for hyp, ids in hypotheses:
                 tokens = tuple(ids)
                 for place in range(len(self.before), len(ids) - len(self.after)):
                     copy = (place, (*tokens[:place], mask, *tokens[place + 1 :]))
                     found.setdefault(copy, []).append((tokens[place], hyp))
         copies = list(found)
-        batches = in_batches([len(ids) for _, ids in copies], self.budget)
-        return [_chunk([(*copies[index], found[copies[index]]) for index in batch]) for batch in batches]
+        return [
+            _chunk([copies[index] for index in batch], found)
+            for batch in in_batches([len(ids) for _, ids in copies], self.budget)
+        ]
 
     def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
         """Return log-probabilities of tokens under the mask, (n,), and the numbers of their hypotheses, (n,)."""
@@ -85,14 +79,8 @@ class PllScorer(LmScorer):
         return terms, chunk.hyps.to(device)
 
 
-def _chunk(copies: Sequence[tuple[int, tuple[int, ...], list[tuple[int, int]]]]) -> MaskedChunk:
-    """Return one forward pass over copies, given as masked place, token ids, and targets with their hypotheses."""
-    terms = [(index, *term) for index, (_, _, terms) in enumerate(copies) for term in terms]
-    index, targets, hyps = torch.tensor(terms).unbind(dim=1)
-    return MaskedChunk(
-        ids=torch.from_numpy(padded([ids for _, ids, _ in copies])),
-        masked=torch.tensor([place for place, _, _ in copies]),
-        copies=index,
-        targets=targets,
-        hyps=hyps,
-    )
+def _chunk(copies: Sequence[Copy], terms: Mapping[Copy, Sequence[tuple[int, int]]]) -> MaskedChunk:
+    """Return one forward pass over copies."""
+    rows = [(index, *term) for index, copy in enumerate(copies) for term in terms[copy]]
+    ids, masked = torch.from_numpy(padded([ids for _, ids in copies])), torch.tensor([place for place, _ in copies])
+    return MaskedChunk(ids, masked, *torch.tensor(rows).unbind(dim=1))

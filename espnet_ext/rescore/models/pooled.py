@@ -1,7 +1,6 @@
 """RescoreGPT and RescoreBERT: a score from a model's hidden states, without its vocabulary (P3, eq. 10 to 12)."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -16,18 +15,13 @@ from espnet_ext.rescore.models.language_model import (
     reads_both_ways,
     surrounding,
 )
-from espnet_ext.rescore.models.prefix_trees import Rows, hidden_states, takes_trees, to_rows
+from espnet_ext.rescore.models.prefix_trees import Rows, hidden_states, to_rows
 
 HEAD = "pooling.safetensors"
 
 
 class TokenHead(torch.nn.Module):
-    """A linear layer on the hidden state of one token: the first (P3, eq. 10) or the last (P3, eq. 11).
-
-    Args:
-        size: width of the hidden states.
-        place: which token, 0 for the first ([CLS]), -1 for the last.
-    """
+    """Apply a linear layer to the hidden state of the token at ``place``, 0 (P3, eq. 10) or -1 (P3, eq. 11)."""
 
     def __init__(self, size: int, place: int):
         super().__init__()
@@ -42,11 +36,7 @@ class TokenHead(torch.nn.Module):
 
 
 class AttentionHead(torch.nn.Module):
-    """Attention of one learnt query to all tokens, then a linear layer (P3, eq. 12).
-
-    Args:
-        size: width of the hidden states.
-    """
+    """Attend with one learnt query to all tokens, then apply a linear layer (P3, eq. 12)."""
 
     def __init__(self, size: int):
         super().__init__()
@@ -67,17 +57,12 @@ class AttentionHead(torch.nn.Module):
 
 
 class PooledScorer(LmScorer):
-    """Scores a hypothesis by a layer on a language model's hidden states (P3, eq. 10 to 12).
+    """Score a hypothesis by a layer on a language model's hidden states (P3, eq. 10 to 12).
 
     A causal model reads a begin token before the hypothesis and nothing after it, so that the last token is one of the
     text. A bidirectional model reads its own special tokens around the hypothesis. Attention pooling is over all of
-    these tokens. A hypothesis without words is scored by the special tokens alone.
-
-    Args:
-        model: a model of ``AutoModel``.
-        tokenizer: its tokenizer.
-        casing: a key of ``CASINGS``.
-        pooling: "last" (causal models), "cls" (bidirectional models) or "attention"; by default "last" or "cls".
+    these tokens. A hypothesis without words is scored by the special tokens alone. ``pooling`` is "last" (causal
+    models), "cls" (bidirectional models) or "attention"; by default "last" or "cls".
     """
 
     name = "pooled"
@@ -101,14 +86,9 @@ class PooledScorer(LmScorer):
         size = model.config.hidden_size
         self.head = AttentionHead(size) if pooling == "attention" else TokenHead(size, 0 if both_ways else -1)
 
-    @cached_property
-    def as_trees(self) -> bool:
-        """Tell whether hypotheses share a row as a prefix tree; found out where the model runs."""
-        return takes_trees(self.model)
-
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Rows]:
+    def chunks(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[Rows]:
         """Return forward passes over the hypotheses of all lists."""
-        return to_rows(self.encode(lists), self.as_trees, self.budget)
+        return to_rows(self.encode(lists, names), self.as_trees, self.budget)
 
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Return scores of hypotheses, (n,), and their numbers, (n,)."""

@@ -1,13 +1,8 @@
-"""Hypotheses as rows of token ids, one hypothesis per row or many as a prefix tree, for one forward pass of a model.
+"""Hypotheses as rows of token ids, one per row or many as a prefix tree, for one forward pass of a model.
 
-The hypotheses of an N-best list share prefixes. What a causal model computes at a token depends only on the tokens
-before it, so the tokens of a shared prefix need computing only once. They are the nodes of a tree; a hypothesis is the
-path to its last token, and a node attends to the nodes on its own path. A row is a tree, in an order in which each node
-comes after its parent. A single hypothesis is a tree without branches, so that code that reads the results need not
-tell the two apart.
-
-``espnet_ext.layers.prefix_tree`` is another thing: it keeps the keys and values of a running search. Here all
-hypotheses are known, and nothing is kept.
+What a causal model computes at a token depends only on those before it, so a prefix that hypotheses share is computed
+once. A hypothesis is the path to its last node, and a node attends to its own path; without branches a row is one
+hypothesis. (``espnet_ext.layers.prefix_tree`` keeps keys and values of a running search; here all is known before.)
 """
 
 from collections.abc import Sequence
@@ -30,11 +25,10 @@ TOLERANCE = 0.1  # of rounding, which in bfloat16 and float16 is of the order of
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Some hypotheses, with each token of a shared prefix stored once.
+    """Hold some hypotheses, with each token of a shared prefix stored once, after its parent.
 
     Attributes:
-        tokens: the nodes' token ids.
-        depths: the nodes' positions in their hypotheses, from 0.
+        tokens, depths: the nodes' token ids, and their positions in their hypotheses, from 0.
         paths: the nodes of each hypothesis, in order.
         hyps: the number of each hypothesis.
     """
@@ -50,7 +44,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Input of one forward pass.
+    """Hold the input of one forward pass.
 
     Attributes:
         ids: token ids, padded at the end, (rows, positions).
@@ -71,10 +65,7 @@ class Rows:
 
 
 def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tree]:
-    """Put hypotheses, given as number and token ids, into trees of at most ``most`` nodes.
-
-    A single longer hypothesis is a tree of its own.
-    """
+    """Put hypotheses, as number and token ids, into trees of at most ``most`` nodes, or of a single longer one."""
     trees: list[Tree] = []
     children: dict[tuple[int, int], int] = {}
     for number, tokens in hypotheses:
@@ -106,10 +97,9 @@ def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
 
 
 def in_batches(sizes: Sequence[int], budget: int) -> list[list[int]]:
-    """Put rows of these sizes into batches of at most ``budget`` positions, padding included; returns their indices.
+    """Put rows of these sizes into batches of at most ``budget`` positions, padding included; return their indices.
 
-    Rows of similar size share a batch: at most one part in ``PADDING`` of a row is padding. A row larger than the
-    budget is a batch of its own.
+    At most one part in ``PADDING`` of a row is padding. A row larger than the budget is a batch of its own.
 
     >>> in_batches([50, 10, 49, 48, 9, 50], 150)
     [[0, 5, 2], [3], [1, 4]]
@@ -206,14 +196,9 @@ def takes_trees(model: PreTrainedModel) -> bool:
 
 
 def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], as_trees: bool, budget: int) -> list[Rows]:
-    """Put lists of numbered hypotheses into batches of at most ``budget`` positions.
+    """Put lists of numbered hypotheses into batches of at most ``budget`` positions, or of one longer hypothesis.
 
-    A hypothesis with more tokens is a batch of its own.
-
-    Args:
-        lists: each list's hypotheses as number and token ids.
-        as_trees: put the hypotheses of a list into trees, for a model that takes them (:func:`takes_trees`).
-        budget: positions per batch.
+    ``as_trees`` puts those of a list into trees, for a model that takes them (:func:`takes_trees`).
     """
     trees: list[Tree] = []
     for hypotheses in lists:

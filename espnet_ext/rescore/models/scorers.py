@@ -13,7 +13,6 @@ from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import (
     CASINGS,
     SETTINGS,
-    HypothesisError,
     LmScorer,
     config_of,
     load,
@@ -39,21 +38,17 @@ def score_lists(
 ) -> list[list[float]]:
     """Return the log-probability of each hypothesis, computed without gradient, in the order of the lists.
 
-    Call the scorer's ``eval`` before, so that there is no dropout.
-
-    Args:
-        scorer: a scorer.
-        lists: texts of hypotheses; a list may be empty.
-        names: the lists' utterance ids, for messages.
+    Call the scorer's ``eval`` before, so that there is no dropout. ``names``: the lists' utterance ids, for messages.
     """
     names = names or [f"N-best list {number}" for number in range(1, len(lists) + 1)]
     scores: list[list[float]] = []
     for start in range(0, len(lists), TOGETHER):
         block, own_names = lists[start : start + TOGETHER], names[start : start + TOGETHER]
-        try:
-            sums = _sums(scorer, block)
-        except HypothesisError as error:
-            raise InputError(f"{own_names[error.list_of(block)]}: {error}") from None
+        sums = torch.zeros(sum(map(len, block)), dtype=torch.float64)
+        with torch.no_grad():
+            for chunk in scorer.chunks(block, own_names):
+                terms, hyps = (each.cpu() for each in scorer(chunk))
+                sums.index_add_(0, hyps, terms.double())
         for name, own in zip(own_names, sums.split([len(texts) for texts in block]), strict=True):
             if not own.isfinite().all():
                 raise InputError(
@@ -61,16 +56,6 @@ def score_lists(
                 )
             scores.append(own.tolist())
     return scores
-
-
-def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]]) -> torch.Tensor:
-    """Log-probabilities of all lists' hypotheses, (n,) float64."""
-    sums = torch.zeros(sum(map(len, lists)), dtype=torch.float64)
-    with torch.no_grad():
-        for chunk in scorer.chunks(lists):
-            terms, hyps = (each.cpu() for each in scorer(chunk))
-            sums.index_add_(0, hyps, terms.double())
-    return sums
 
 
 class SavedScorer(StrictMapping):
@@ -95,8 +80,7 @@ def load_lm(
     Args:
         folder_or_name: a folder written by a scorer's ``save`` or by ``transformers``, or a name on the hub.
         scorer: one of ``SCORERS``; by default as saved, otherwise "pll" for bidirectional models, "causal" for others.
-        pooling: "last", "cls" or "attention", for scorer "pooled"; by default as saved, otherwise "last" for causal and
-            "cls" for bidirectional models.
+        pooling: for scorer "pooled", as in :class:`PooledScorer`; by default as saved.
         casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
         dtype: a key of ``DTYPES``; by default "float32".
         new_layer: make a pooling layer with random weights, which has to be trained, for a model that has none.

@@ -1,8 +1,7 @@
-"""Log-probabilities of tokens by a language model of ``transformers``, running its vocabulary layer only where needed.
+"""Log-probabilities of tokens by a language model of ``transformers``, with its vocabulary layer only where needed.
 
-For GPT-2 that layer is a third of the work, and its results, 200 kB per token, most of the memory. It is not run on
-padding and on positions that are not masked. What is needed of it are a sum over the vocabulary and one logit per
-target. Both are computed in blocks of the vocabulary, which on a CPU is also twice as fast as the whole product.
+For GPT-2 that layer is a third of the work, and its results, 200 kB per token, most of the memory. What is needed of it
+are a sum over the vocabulary and one logit per target, computed in blocks: on a CPU twice as fast as the whole product.
 """
 
 import torch
@@ -16,17 +15,10 @@ BLOCK = 1024
 def states(
     model: PreTrainedModel, chosen: torch.Tensor, whole: bool, **inputs: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Run a causal or masked language model.
+    """Run a causal or masked language model at n ``chosen`` positions, (rows, positions), bool, at least one.
 
-    Args:
-        model: the model.
-        chosen: positions, (rows, positions), bool; at least one.
-        whole: compute the logits of all chosen positions, not only of the first.
-        inputs: the model's other inputs.
-
-    Returns:
-        The input of the vocabulary layer at the n chosen positions, row by row, (n, width), and logits, (n, vocabulary)
-        or (1, vocabulary).
+    Returns the input of the vocabulary layer there, row by row, (n, width), and logits, (n, vocabulary), or, unless
+    ``whole``, (1, vocabulary) of the first.
     """
     found = []
 
@@ -62,19 +54,16 @@ def log_probs(
     plain: bool,
     **inputs: torch.Tensor,
 ) -> torch.Tensor:
-    """Return log-probabilities of tokens.
+    """Return log-probabilities of tokens, (n,), natural logarithms in float32 or a more exact type.
+
+    None is above 0, in bfloat16 either: there a target's logit is rounded as it is in the sum.
 
     Args:
-        model: the model.
         chosen: positions that are needed, (rows, positions), bool.
         indices: for each token the chosen position that predicts it, counted row by row, (n,).
         targets: the tokens' ids, (n,).
         plain: what ``is_plain`` returned for the model.
         inputs: the model's other inputs.
-
-    Returns:
-        Natural logarithms, in float32 or a more exact type, (n,). None is above 0, in bfloat16 either: there a target's
-        logit is rounded as it is in the sum.
     """
     hidden, logits = states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)

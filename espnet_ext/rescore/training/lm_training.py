@@ -1,8 +1,7 @@
 """Language models trained on text: small ones made from scratch, and domain adaptation of any (P3, section 4.2.2).
 
 A causal model learns each next token, the first one and the end included, as its scorer counts them (P3, eq. 2). A
-masked model learns 15 % of the tokens, drawn again each time: 80 % of these are masked, 10 % replaced, 10 % unchanged
-(BERT's own objective, P3's [22]).
+masked one learns 15 %, drawn again each time: 80 % masked, 10 % replaced, 10 % unchanged (BERT's objective, P3's [22]).
 """
 
 import math
@@ -32,7 +31,7 @@ MASK_PROBABILITY = 0.15
 
 
 class LmSettings(ModelSettings):
-    """What a config of training on text may set.
+    """Set a training on text.
 
     Attributes:
         scorer: "causal" or "pll"; None for what suits the model.
@@ -47,12 +46,7 @@ class LmSettings(ModelSettings):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Files with sentences.
-
-    Attributes:
-        text: plain or ``.gz``, one sentence per line.
-        transcripts: Kaldi ``text``.
-    """
+    """Name files with a sentence per line, plain or ``.gz``, and Kaldi ``text`` with transcripts."""
 
     text: tuple[Path, ...] = ()
     transcripts: tuple[Path, ...] = ()
@@ -68,15 +62,10 @@ def adapt_language_model(
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Load a language model and train it on text files, as a config says.
+    """Load a language model and train it on text files, as a config (:class:`LmSettings`) from ``source`` says.
 
-    Args:
-        values: the config, see :class:`LmSettings`.
-        texts, dev_texts: what to train on, and what to choose the best model by.
-        output: see :func:`espnet_ext.rescore.training.trainer.train`.
-        source: where the values come from, for messages.
-        ngpu: GPUs to train on, with a process for each.
-        log: prints progress and the result.
+    The best model is chosen by ``dev_texts``; :func:`espnet_ext.rescore.training.trainer.train` describes ``output``.
+    With several GPUs, each has a process.
     """
     config = checked(LmSettings, values, source)
     if ngpu > 1:
@@ -101,18 +90,11 @@ def train_lm(
     log: Callable[[str], None] = print,
     mask_probability: float = MASK_PROBABILITY,
 ) -> dict[str, Any]:
-    """Train the model of a scorer on sentences; the model with the lowest loss on ``dev_texts`` is kept.
+    """Train a ``causal`` or ``pll`` scorer on sentences in its casing; the model that is best on ``dev_texts`` stays.
 
-    The loss is in nats per predicted token. A sentence that is too long for the model is cut at its end.
-
-    Args:
-        scorer: a ``causal`` or ``pll`` scorer; training writes the text in its casing.
-        texts, dev_texts: sentences.
-        settings: the hyperparameters.
-        output: see :func:`espnet_ext.rescore.training.trainer.train`.
-        log: prints progress.
-        mask_probability: probability that a masked model has to predict a token. A small model from scratch learns
-            faster with more than BERT's 0.15; the loss on ``dev_texts`` always masks 0.15.
+    The loss is in nats per predicted token. A sentence that is too long for the model is cut at its end. A masked model
+    has to predict a token with ``mask_probability``: a small model from scratch learns faster with more than BERT's
+    0.15. The loss on ``dev_texts`` always masks 0.15.
     """
     if not isinstance(scorer, CausalScorer | PllScorer):
         raise InputError(f"a language model is trained on text as causal or pll, not as {scorer.name}")
@@ -137,12 +119,7 @@ def train_lm(
 
 
 class LmTask:
-    """The training objective of a causal or masked language model.
-
-    Args:
-        scorer: the model as a scorer.
-        mask_probability: see :func:`train_lm`.
-    """
+    """Hold the training objective of a causal or masked language model."""
 
     def __init__(self, scorer: CausalScorer | PllScorer, mask_probability: float = MASK_PROBABILITY):
         self.scorer = scorer
@@ -168,9 +145,7 @@ class LmTask:
     ) -> tuple[torch.Tensor, int]:
         """Return the sum of negative log-probabilities over the predicted tokens, and their number.
 
-        Args:
-            batch: token ids of sentences, see :meth:`encode`.
-            mask: draws the tokens that a masked model predicts; None for a causal model.
+        ``batch``: :meth:`encode` of sentences; ``mask`` draws what a masked model predicts, None for a causal model.
         """
         if mask is None:
             tokens = torch.from_numpy(padded(batch))

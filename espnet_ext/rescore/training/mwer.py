@@ -1,10 +1,8 @@
 """Minimum word error rate training of any scorer of N-best lists (P3, eq. 4 to 9, and section 4.2.2).
 
-The log-probability of a hypothesis is a sum of many terms: one per token for a causal model, one per masked copy of the
-sentence for a masked model. The loss depends only on the sums. So :func:`backward` computes the sums without a graph
-and the derivative of the loss with respect to them; then it computes each chunk of terms again and backpropagates it
-with the derivatives of its sums. The gradient is that of the whole graph, but never more than the graph of as many
-positions as one chunk may have is in memory. The last chunks that it has room for are computed only once.
+The loss depends only on sums of terms, one term per token or masked copy. So :func:`backward` computes the sums without
+a graph and the derivative of the loss by them, then each chunk of terms again, and backpropagates it with the
+derivatives of its sums: the gradient of the whole graph, with at most one chunk's positions in memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,9 +39,7 @@ def make_examples(lists: Sequence[NBest]) -> list[Example]:
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
     """Return the expected word errors (P3, eq. 4) over one N-best list (P3, eq. 5), by posteriors (P3, eq. 6).
 
-    Args:
-        scores: s_i of eq. 1, log-probabilities up to a constant, (n,).
-        errors: E(y_i, y*), (n,).
+    ``scores``: s_i of eq. 1, log-probabilities up to a constant, (n,); ``errors``: E(y_i, y*), (n,).
 
     >>> expected_errors(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 3.0]))
     tensor(2.)
@@ -65,7 +61,7 @@ def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class MwerLoss:
-    """MWER + alpha CE (P3, section 5), both averaged over the utterances.
+    """Compute MWER + alpha CE (P3, section 5), both averaged over the utterances.
 
     Attributes:
         first_pass_weight: lambda of P3, eq. 8 (a likelihood) and of P3, eq. 9 (a pseudo-likelihood).
@@ -94,15 +90,11 @@ class MwerLoss:
         return {"mwer": torch.stack(errors).mean(), "effective": torch.stack(effective).mean()}
 
     def __call__(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
-        """Return the loss and its parts from the scores of :meth:`texts`, in their precision.
+        """Return means over the utterances: ``loss``, ``mwer`` (expected errors, P3, eq. 7), ``effective`` and ``ce``.
 
-        Args:
-            scores: for each utterance log P_LM of its texts, (n,), or (n + 1,) with the reference.
-            batch: the utterances.
-
-        Returns:
-            Means over the utterances: ``loss``, ``mwer`` (expected word errors, P3, eq. 7), ``effective`` (how many
-            hypotheses share the posterior, no part of the loss) and, with ``ce_weight``, ``ce``.
+        ``scores``: for each utterance log P_LM of its :meth:`texts`, (n,), or (n + 1,) with the reference.
+        ``effective``, the hypotheses that share the posterior, is no part of the loss; ``ce`` is there with
+        ``ce_weight``.
         """
         values = self.mwer(scores, batch)
         if not self.ce_weight:
@@ -112,13 +104,10 @@ class MwerLoss:
 
 
 def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
-    """Add the gradient of ``loss`` over a batch to the scorer's parameters, one chunk's graph at a time.
+    """Add the gradient of ``loss`` over a batch to the parameters, one chunk's graph at a time; return its parts.
 
     Scores are summed in float64. When a chunk is computed again, dropout draws the same masks. The last chunks that
     :func:`graphs_at_once` counts keep their graphs, so that they are computed only once.
-
-    Returns:
-        The loss and its parts.
     """
     lists = loss.texts(batch)
     chunks = scorer.chunks(lists)

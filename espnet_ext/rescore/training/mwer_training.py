@@ -1,8 +1,4 @@
-"""MWER training of a language model on files of N-best lists: what is trained, how it is evaluated, where it begins.
-
-:mod:`espnet_ext.rescore.training.mwer` has the loss and its gradient, :mod:`espnet_ext.rescore.training.trainer` the
-updates.
-"""
+"""MWER training of a language model on files of N-best lists: what is trained, how it is evaluated, where it begins."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +11,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest.sources import read_lists, warnings_of
 from espnet_ext.rescore import POOLINGS
 from espnet_ext.rescore.devices import device_for, launch, main_prints, map_shared
-from espnet_ext.rescore.models.language_model import HypothesisError, LmScorer
+from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 from espnet_ext.rescore.second_pass import add_scores
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, make_examples
@@ -31,7 +27,7 @@ CHECKED_TOGETHER = 1000  # lists; the tokenizers of ``transformers`` share them 
 
 
 class MwerSettings(ModelSettings):
-    """What a config of MWER training may set.
+    """Set a MWER training.
 
     Attributes:
         pooling: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
@@ -58,15 +54,10 @@ def train_rescorer(
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Load a language model and train it by MWER on files of N-best lists, as a config says.
+    """Load a language model and train it by MWER on N-best lists with references, as :class:`MwerSettings` say.
 
-    Args:
-        values: the config, see :class:`MwerSettings`.
-        lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
-        output: see :func:`espnet_ext.rescore.training.trainer.train`.
-        source: where the values come from, for messages.
-        ngpu: GPUs to train on, with a process for each.
-        log: prints progress and the result.
+    The lists are as :func:`espnet_ext.nbest.sources.read_lists` takes them; ``source`` is where the values come from;
+    :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several GPUs, each has a process.
     """
     config = checked(MwerSettings, values, source)
     if ngpu > 1:
@@ -99,16 +90,8 @@ def train_mwer(
     """Train on N-best lists; keep the model that rescores the development lists best, which may be the initial one.
 
     The best model has the lowest word error rate with lambda of eq. 1 tuned on the same lists, as it is tuned
-    afterwards; of equals, the fewest expected errors at the lambda of the loss.
-
-    Args:
-        scorer: the model, on its device.
-        lists, dev_lists: with references; texts are compared as they are, so normalise them before. Hypotheses without
-            words, which no second pass chooses, are left out where there are others.
-        loss: the loss and its weights.
-        settings: the hyperparameters.
-        output: see :func:`espnet_ext.rescore.training.trainer.train`.
-        log: prints progress.
+    afterwards; of equals, the fewest expected errors at the lambda of the loss. Texts are compared as they are.
+    Hypotheses without words, which no second pass chooses, are left out where there are others.
     """
     if loss.ce_weight and scorer.name == "pooled":
         raise InputError(
@@ -146,13 +129,10 @@ def train_mwer(
 
 def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) -> None:
     """Refuse texts that are too long for the model, before hours of training are spent; name the utterance."""
-    lists = loss.texts(items)
+    lists, names = loss.texts(items), [item.nbest.utt_id for item in items]
     for start in range(0, len(items), CHECKED_TOGETHER):
-        block = lists[start : start + CHECKED_TOGETHER]
-        try:
-            scorer.encode(block)
-        except HypothesisError as error:
-            raise InputError(f"{items[start + error.list_of(block)].nbest.utt_id}: {error}") from None
+        block = slice(start, start + CHECKED_TOGETHER)
+        scorer.encode(lists[block], names[block])
 
 
 def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
@@ -169,8 +149,7 @@ def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
 def scale_of(weight: float) -> float:
     """Return the default posterior scale: the first pass counts at most once, however large its weight lambda is.
 
-    A language model whose log-probabilities are larger than the first pass's gets a large lambda. Posteriors of the sum
-    are then nearly one-hot, and expected errors have no gradient.
+    With a large lambda posteriors of the sum are nearly one-hot, and expected errors have no gradient.
 
     >>> scale_of(0.5), scale_of(4.0)
     (1.0, 0.25)
@@ -181,27 +160,24 @@ def scale_of(weight: float) -> float:
 def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
     """Return the lambda of eq. 8 and 9 that rescores lists best before MWER training, the default.
 
-    P3 does not say which lambda it trained with. For a pooled scorer lambda is 1: its new layer has learnt nothing yet
-    that could be tuned, and finds the scale of its scores itself.
+    P3 does not say which lambda it trained with. For a pooled scorer it is 1: its new layer has learnt nothing yet that
+    could be tuned, and finds the scale of its scores itself.
     """
-    return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), [SCORES])[0].weights[FIRST_PASS]
+    return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), [SCORES]).weights[FIRST_PASS]
 
 
 def evaluate(scorer: LmScorer, examples: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
-    """Measure how well a scorer in evaluation mode rescores lists.
+    """Return how well a scorer in evaluation mode rescores lists.
 
-    Returns:
-        ``wer`` in percent with lambda tuned on these lists, ``lambda``, ``wer_fixed`` with the lambda of the loss, and
-        with the posteriors of the loss ``mwer``, the expected word errors per utterance, and ``effective``, the
-        hypotheses that share them.
+    ``wer`` is in percent with ``lambda`` tuned on these lists; ``mwer``, the expected word errors per utterance, and
+    ``effective``, the hypotheses that share the posterior, are by the loss.
     """
     scored = scored_lists(scorer, [item.nbest for item in examples])
-    tuned, curves = tune(scored, [SCORES])
+    tuned = tune(scored, [SCORES])
     scores = [torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64) for nbest in scored]
     return {
         "wer": 100 * tuned.errors / tuned.words,
         "lambda": tuned.weights[FIRST_PASS],
-        "wer_fixed": 100 * curves[FIRST_PASS].at(loss.first_pass_weight) / tuned.words,
         **{name: value.item() for name, value in loss.mwer(scores, examples).items()},
     }
 

@@ -7,23 +7,17 @@ from pydantic import BeforeValidator, Field
 
 from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.models.language_model import CASINGS
-from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Weight, Whole, one_of
-
-# Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
-SCHEDULES = ("linear", "cosine", "constant_with_warmup")
+from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Whole, one_of
 
 
 class TrainingSettings(StrictMapping):
-    """Hyperparameters of a training.
+    """Set the hyperparameters of a training.
 
     Attributes:
         batch_size: examples per update.
         epochs: passes over the examples, each in its own order.
         max_steps: most updates; None for no limit.
-        lr: learning rate after the warm-up.
-        schedule: how the learning rate changes afterwards, one of ``SCHEDULES``.
-        warmup_steps: updates of the linear warm-up from 0.
-        weight_decay: AdamW's.
+        lr: learning rate after ``warmup_steps``, the updates of the linear warm-up from 0; it then falls linearly.
         grad_clip: largest norm of the gradient.
         evaluate_every: updates between evaluations; None for ten evaluations in all.
         checkpoint_minutes: most time between checkpoints.
@@ -34,9 +28,7 @@ class TrainingSettings(StrictMapping):
     epochs: Count = 1
     max_steps: Count | None = None
     lr: Positive = 1e-5
-    schedule: Annotated[str, one_of(SCHEDULES)] = "linear"
     warmup_steps: Whole = 0
-    weight_decay: Weight = 0.0
     grad_clip: Positive = 1.0
     evaluate_every: Count | None = None
     checkpoint_minutes: Positive = 10.0
@@ -45,10 +37,8 @@ class TrainingSettings(StrictMapping):
     def steps(self, examples: int) -> int:
         """Return the total number of updates.
 
-        >>> TrainingSettings(batch_size=4, epochs=3).steps(10)
-        9
-        >>> TrainingSettings(batch_size=4, epochs=3, max_steps=5).steps(10)
-        5
+        >>> TrainingSettings(batch_size=4, epochs=3).steps(10), TrainingSettings(batch_size=4, max_steps=2).steps(10)
+        (9, 2)
         """
         steps = math.ceil(examples / self.batch_size) * self.epochs
         return steps if self.max_steps is None else min(steps, self.max_steps)
@@ -63,7 +53,7 @@ def _model(value: Any) -> str:
 
 
 class ModelSettings(TrainingSettings):
-    """What trainings of a language model of ``transformers`` may set besides their hyperparameters.
+    """Set what trainings of a language model of ``transformers`` need besides their hyperparameters.
 
     Attributes:
         lm: folder or hub name of the model.

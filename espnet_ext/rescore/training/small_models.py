@@ -64,10 +64,9 @@ KINDS = {
 
 
 class SmallModel(StrictMapping):
-    """What a small model is made of.
+    """Describe a small model, ``gpt2`` or ``bert``.
 
     Attributes:
-        kind: ``gpt2`` or ``bert``.
         vocabulary: number of tokens, special ones included; fewer if the text does not give as many.
         config: sizes and other options of ``GPT2Config`` or ``BertConfig``.
         casing: how sentences are written for it, a key of ``CASINGS``.
@@ -110,14 +109,10 @@ def make_language_model(
     seed: int = 0,
     log: Callable[[str], None] = print,
 ) -> LmScorer:
-    """Make a small model as a config says, with a tokenizer trained on text files, and save it.
+    """Make a small model as the values of :class:`SmallModel` say, and save it for ``transformers``.
 
-    Args:
-        values: the config: the attributes of :class:`SmallModel`.
-        text: files with a sentence per line, plain or ``.gz``.
-        output: the folder that is written; ``transformers`` loads it, too.
-        seed: for the weights.
-        log: prints what was made.
+    Its tokenizer is trained on text files with a sentence per line, plain or ``.gz``; its weights are random by
+    ``seed``.
     """
     scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
     scorer.save(output)

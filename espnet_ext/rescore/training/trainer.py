@@ -1,12 +1,11 @@
 """Train a scorer: updates, evaluations, the best model kept; a killed training resumes with the same numbers.
 
-MWER goes through a batch in chunks, each with a gradient of its own, so the updates are written out here. Accelerate
-has the processes, and the states that a resumed training begins with. Each process has the whole model. A batch is
-shared among them, and its gradients are summed, so that the updates are those of one process but for rounding and
-dropout. The folder of a training holds:
+MWER has a gradient of its own for each chunk of a batch, so the updates are written out here. Accelerate has the
+processes and the states of a resumed training. Each process has the whole model; a batch is shared among them, and its
+gradients are summed, so that the updates are those of one process but for rounding and dropout. The folder holds:
 
-- ``checkpoint<N>/``: what resuming needs, written at each evaluation and every few minutes between them, removed when
-  the training has ended;
+- ``checkpoint<N>/``: what resuming needs, written at each evaluation and every few minutes between them, removed at the
+  end of the training;
 - ``model/``: the best model so far;
 - ``training.json``: settings, evaluations and the choice, written last: if it is there, the training is done.
 """
@@ -45,7 +44,7 @@ PROGRESS_SECONDS = 30.0  # between lines in the log
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """What is trained, on what, and how it is evaluated.
+    """Say what is trained, on what, and how it is evaluated.
 
     Attributes:
         module: the model, on its device.
@@ -71,17 +70,10 @@ def train(
     key: Mapping[str, Any],
     log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train, or resume a killed training, or return the report of a finished one.
+    """Train, or resume a killed training, or return the report of a finished one, the contents of ``training.json``.
 
-    Args:
-        task: what is trained.
-        settings: its hyperparameters.
-        output: the training's folder; at the end ``output/model`` is the best model, which may be the initial one.
-        key: everything besides the settings that the result depends on; a training resumes only with the same key.
-        log: prints progress.
-
-    Returns:
-        The contents of ``training.json``.
+    At the end ``output/model`` is the best model, which may be the initial one. ``key`` is everything besides the
+    settings that the result depends on; a training resumes only with the same key.
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
@@ -103,22 +95,11 @@ def train(
     run = _Run(task, settings, output, begun, main_prints(log), accelerator)
     if run.total <= settings.warmup_steps:
         run.log(f"warning: all {run.total} updates are in the warm-up of {settings.warmup_steps}: lower warmup_steps")
-    shared = min(settings.batch_size, len(task.examples))
-    if (idle := accelerator.num_processes - shared) > 0:
-        run.log(
-            f"warning: {accelerator.num_processes} processes share the {shared} examples of an update, so that "
-            f"{idle} of them have nothing to do: raise batch_size, or train on fewer GPUs"
-        )
     return run.to_the_end()
 
 
 def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
-    """Refuse a folder in which a training would replace a model that it has not written.
-
-    Args:
-        output: the folder of a training.
-        lm: the model that it begins with.
-    """
+    """Refuse a folder in which a training would replace ``lm``, which it begins with, or a model of another origin."""
     model = output / MODEL
     if lm is not None and Path(lm).is_dir() and Path(lm).resolve() in (output.resolve(), model.resolve()):
         raise InputError(f"{output}: holds {lm}, the model to begin with: name another folder for the training")
@@ -154,16 +135,14 @@ class _Run:
         log: Callable[[str], None],
         accelerator: Accelerator,
     ):
-        from transformers import get_scheduler
+        from transformers import get_linear_schedule_with_warmup
 
         self.task, self.settings, self.output, self.key, self.log = task, settings, output, key, log
         self.accelerator = accelerator
         self.total = settings.steps(len(task.examples))
         self.parameters = [parameter for parameter in task.module.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.AdamW(self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
-        scheduler = get_scheduler(
-            settings.schedule, optimizer, num_warmup_steps=settings.warmup_steps, num_training_steps=self.total
-        )
+        optimizer = torch.optim.AdamW(self.parameters, lr=settings.lr, weight_decay=0.0, fused=True)
+        scheduler = get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, self.total)
         self.optimizer, self.scheduler = accelerator.prepare(optimizer, scheduler)
         self.step = 0
         self.history: list[dict[str, float]] = []

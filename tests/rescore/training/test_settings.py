@@ -19,7 +19,6 @@ MWER = [
     ({"batch_size": True}, "x: batch_size: "),
     ({"max_steps": 0}, "x: max_steps: "),
     ({"warmup_steps": -1}, "x: warmup_steps: "),
-    ({"schedule": "up"}, "x: schedule: "),
     ({"lm": None}, "lm is missing"),
     ({"lm": 3}, "x: lm: "),
     ({"scorer": "ppl"}, "x: scorer: "),

@@ -57,9 +57,9 @@ class Line:
         with atomic_write(folder / "weights.pth", "wb") as file:
             torch.save(self.module.state_dict(), file)
 
-    def train(self, output: Path, settings: TrainingSettings = SETTINGS, key: dict | None = None) -> dict:
+    def train(self, output: Path, settings: TrainingSettings = SETTINGS, data: str = "a", log=lambda _: None) -> dict:
         task = TrainingTask(self.module, self.examples, self.backward, self.evaluate, ("loss",), self.save)
-        return train(task, settings, output, key or {"data": "a"}, lambda text: None)
+        return train(task, settings, output, {"data": data}, log)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -110,13 +110,13 @@ def test_the_best_evaluation_is_kept_and_not_the_last(tmp_path):
 
 
 def test_updates_are_those_of_adamw_with_linear_decay(tmp_path):
-    settings = TrainingSettings(batch_size=10, epochs=5, lr=0.1, weight_decay=0.01, grad_clip=0.5, warmup_steps=1)
+    settings = TrainingSettings(batch_size=10, epochs=5, lr=0.1, grad_clip=0.5, warmup_steps=1)
     line, other = Line(), Line()
     for each in (line, other):
         each.module[0].p = 0.0
         each.evaluate = lambda: {"loss": 1.0}
     line.train(tmp_path, settings)
-    optimizer = torch.optim.AdamW(other.module.parameters(), lr=0.1, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(other.module.parameters(), lr=0.1, weight_decay=0.0)
     for rate in (0.0, 0.1, 0.075, 0.05, 0.025):
         optimizer.param_groups[0]["lr"] = rate
         optimizer.zero_grad()
@@ -131,7 +131,7 @@ def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path)
     again = Line(kill_at=0)
     assert again.train(tmp_path) == report == json.loads((tmp_path / "training.json").read_text())
     with pytest.raises(InputError, match=r"another data \(a, now b\)"):
-        Line().train(tmp_path, key={"data": "b"})
+        Line().train(tmp_path, data="b")
     with pytest.raises(Killed):
         Line(kill_at=4).train(tmp_path / "killed")
     with pytest.raises(InputError, match=r"another lr \(0.05, now 0.1\)"):
@@ -150,9 +150,7 @@ def test_a_model_of_others_is_not_replaced(tmp_path):
 
 def test_a_training_that_never_leaves_its_warm_up_is_warned_of(tmp_path):
     said = []
-    line = Line()
-    task = TrainingTask(line.module, line.examples, line.backward, line.evaluate, ("loss",), line.save)
-    train(task, SETTINGS.model_copy(update={"warmup_steps": 99}), tmp_path, {}, said.append)
+    Line().train(tmp_path, SETTINGS.model_copy(update={"warmup_steps": 99}), log=said.append)
     assert any("all 16 updates are in the warm-up of 99: lower warmup_steps" in text for text in said)
 
 
