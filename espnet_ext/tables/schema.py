@@ -1,4 +1,4 @@
-"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables and figures; and of ``conf/design.yaml``: claims."""
+"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables, figures and claims."""
 
 import re
 from collections.abc import Mapping
@@ -27,6 +27,7 @@ REDUCTION, RATE = "reduction", "rate"
 TRAIN, MERGE, MEASURE = "train", "merge", "measure"
 SWEPT_KEYS = ("data", "method", "size", "windows")  # of a system; other settings of a sweep are overrides of its config
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # systems, decodings, test sets and tables name files
+_REFERENCES = ("claims", "better", "worse", "from", "to", "baseline")  # where a table names rows
 _ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")  # "a,b" lists rows and "1/a" is row a of table 1
 
 
@@ -231,19 +232,22 @@ class Claim(StrictMapping):
     """A statement: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
 
     Attributes:
-        better, worse: rows as "table/row", or changes from one row to another.
-        columns: on which it is tested; None for all error rates of the first row's table.
+        margin: in points; the statement is that ``better`` is not worse by more than that.
+        columns: on which it is tested; None for all error rates of the table.
+        own: it is ours; the paper does not make it.
+        extended: by scale, with how many seeds its verdict had been seen to be undecided before more were added.
     """
 
     text: Text
     better: Side
     worse: Side
+    margin: Weight = 0.0
     columns: Columns | None = None
+    own: Flag = False
+    extended: dict[Name, Count] = {}
 
     @model_validator(mode="after")
     def _check_sides(self) -> Self:
-        if missing := [row for row in self.rows if "/" not in row]:
-            raise ValueError(f"{missing[0]!r} must be table/row")
         if type(self.better) is not type(self.worse):
             raise ValueError("better and worse must both be rows, or both changes {from: row, to: row}")
         if self.better == self.worse:
@@ -260,58 +264,6 @@ class Claim(StrictMapping):
         return tuple(row for side in sides for row in ((side,) if isinstance(side, str) else (side.before, side.after)))
 
 
-class Design(StrictMapping):
-    """How claims are decided on one corpus at one scale; committed before its test sets were decoded.
-
-    Attributes:
-        corpus, scale: of the results.
-        commit: which has the design, and none of the results.
-        claims: by name, the most important first.
-        seeds: that each system is trained with.
-        units: what a test set has, such as "6 speakers".
-        detectable: what difference is found in 80 of 100 such experiments.
-        hours: of one core.
-        order: claims are tested in their order, each at the whole level, up to the first that is not decided; otherwise
-            Holm's correction is made.
-        family: how many claims the design had, if it has fewer now.
-        looks: how often the results are looked at before the last seed is there; p is multiplied by that.
-        margin: in points; differences below it count as none.
-        failed: a training with a higher loss on the dev sets has failed, and is no part of means.
-        freedom: ``fewest`` is the rule of designs before November 2026, whose verdicts are holds, contradicted or open.
-    """
-
-    corpus: Text
-    scale: Name
-    commit: Text | None = None
-    claims: Names
-    seeds: Annotated[tuple[Count, ...], Field(min_length=1)]
-    units: Text
-    detectable: Text
-    hours: Weight
-    order: Flag = False
-    family: Count = 1
-    looks: Count = 1
-    margin: Weight | None = None
-    failed: Weight | None = None
-    freedom: Literal["satterthwaite", "fewest"] = "satterthwaite"
-
-
-class DesignFile(StrictMapping):
-    """All of ``design.yaml``: at most six claims, what the paper's abstract and conclusion say, and designs."""
-
-    claims: Annotated[dict[Name, Claim], Field(max_length=6)] = {}
-    designs: tuple[Design, ...] = ()
-
-    @model_validator(mode="after")
-    def _check_claims(self) -> Self:
-        named = {name for design in self.designs for name in design.claims}
-        if missing := [name for name in self.claims if name not in named]:
-            raise ValueError(f"claims.{missing[0]}: no design says how it is decided")
-        if unknown := sorted(named - set(self.claims)):
-            raise ValueError(f"designs: unknown claim {unknown[0]!r}; {known(self.claims)}")
-        return self
-
-
 class TableEntry(StrictMapping):
     """A table; ``reduction`` names the columns in which reductions from the row ``baseline`` are shown."""
 
@@ -321,6 +273,7 @@ class TableEntry(StrictMapping):
     baseline: Text | None = None
     reduction: Columns | None = None
     rows: Annotated[tuple[RowEntry, ...], Field(min_length=1)]
+    claims: tuple[Claim, ...] = ()
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:
@@ -366,20 +319,26 @@ class FigureEntry(StrictMapping):
     y: Literal["reduction", "rate"]
     baseline: Number
     curves: Annotated[tuple[Curve, ...], Field(min_length=1)]
+    claims: tuple[Claim, ...] = ()
 
 
-def _named(key: str, table: bool = False) -> BeforeValidator:
-    """Give each item of a mapping its own name; the baseline of a table is made "table/row"."""
+def _absolute(value: Any, table: str) -> Any:
+    """Return what a table or figure holds, with the rows that its claims and its baseline name made "table/row"."""
+    if isinstance(value, dict):
+        return {key: _absolute(item, table) if key in _REFERENCES else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [_absolute(item, table) for item in value]
+    return f"{table}/{value}" if isinstance(value, str) and "/" not in value else value
 
-    def name_item(name: str, item: Any) -> Any:
-        if not isinstance(item, dict):
-            return item
-        baseline = item.get("baseline")
-        own = table and isinstance(baseline, str) and "/" not in baseline
-        return {**item, key: name} | ({"baseline": f"{name}/{baseline}"} if own else {})
+
+def _named(key: str, table: str | None = None) -> BeforeValidator:
+    """Give each item of a mapping its own name; ``table`` begins the names of tables, in which rows are named."""
 
     def name_items(items: Any) -> Any:
-        return {name: name_item(name, item) for name, item in items.items()} if isinstance(items, dict) else items
+        if not isinstance(items, dict):
+            return items
+        named = {name: {**item, key: name} if isinstance(item, dict) else item for name, item in items.items()}
+        return named if table is None else {name: _absolute(item, f"{table}{name}") for name, item in named.items()}
 
     return BeforeValidator(name_items)
 
@@ -401,8 +360,8 @@ class TablesFile(StrictMapping):
     systems: Annotated[dict[Name, System], _named("name")]
     decodings: dict[Name, Decoding] = {}
     axis: Axis | None = None
-    figures: Annotated[dict[Name, FigureEntry], _named("id")] = {}
-    tables: Annotated[dict[Name, TableEntry], _named("id", table=True)]
+    figures: Annotated[dict[Name, FigureEntry], _named("id", FIGURE)] = {}
+    tables: Annotated[dict[Name, TableEntry], _named("id", "")]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
