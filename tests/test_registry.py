@@ -110,13 +110,6 @@ def trained(train, tmp_path_factory) -> Path:
     return output
 
 
-def test_importing_the_package_is_light():
-    heavy = ("torch", "espnet2", "espnet3", "espnet", "numpy")
-    code = f"import sys, espnet_ext; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_all_plugins_are_in_all_tasks_that_take_them():
     espnet_ext.register()
     assert {"frontend.power_mel", "normalize.sem_global_mvn", "normalize.dropout_global_mvn"} <= set(PLUGINS)
@@ -273,14 +266,6 @@ def test_bad_plugin_is_refused_by_name(tmp_path, monkeypatch, entry, message):
     module = TOY_MODULE + "\ndef make():\n    return None\n"
     monkeypatch.syspath_prepend(make_package(tmp_path / "site", name, entry.format(name) + "\n", module))
     with pytest.raises(InputError, match=message.format(name)):
-        espnet_ext.register()
-
-
-def test_module_that_fails_is_refused_by_name(tmp_path, monkeypatch):
-    entry = "encoder.toy = toy_that_fails:Toy\n"
-    package = make_package(tmp_path / "site", "toy_that_fails", entry, "raise RuntimeError('broken')")
-    monkeypatch.syspath_prepend(package)
-    with pytest.raises(InputError, match="'encoder.toy' of the package toy_that_fails cannot be imported: broken"):
         espnet_ext.register()
 
 

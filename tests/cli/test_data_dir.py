@@ -55,20 +55,6 @@ def test_kaldis_names(train):
     assert unknown.stderr.startswith("error: no such option '--what'.") and unknown.stderr.count("\n") == 1
 
 
-def test_validate_lists_each_kind_on_one_line(train, capsys):
-    Path("data/train/text").write_text("".join(f"{key} X\n" for key in IDS[1:]) + "z-1\n")
-    Path("b-2.wav").unlink()
-    assert call(["data", "validate", "data/train"]) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(": ", 3)[1:3] for line in lines] == [
-        ["data/train/text", "no transcript for a-0"],
-        ["data/train/wav.scp", "no audio for z-1"],
-        ["data/train/utt2spk", "no line for z-1"],
-        ["data/train/text", "empty transcript of z-1"],
-        ["data/train/wav.scp", "no audio file of b-2 (b-2.wav)"],
-    ]
-
-
 def test_validate_options(train, capsys):
     Path("data/train/text").unlink()
     Path("b-2.wav").unlink()
@@ -80,15 +66,6 @@ def test_validate_options(train, capsys):
     Path("b-2.wav").write_bytes(b"no audio")
     assert call(["data", "validate", "--no-text", "--audio", "data/train"]) == 1
     assert "corrupt audio (it cannot be decoded) of a-0, a-1, a-2 ... and 9 more" in capsys.readouterr().err
-
-
-def test_speaker_warning(train, capsys):
-    Path("data/train/utt2spk").write_text("".join(f"{key} x\n" for key in IDS))
-    Path("data/train/spk2utt").write_text(f"x {' '.join(IDS)}\n")
-    assert call(["data", "validate", "data/train"]) == 0
-    assert "warning: data/train/utt2spk: the speaker is not a prefix of a-0" in capsys.readouterr().err
-    assert call(["data", "validate", "--no-spk-sort", "data/train"]) == 0
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 
 import espnet_ext
 from espnet_ext.cli import main
-from espnet_ext.cli.lazy import LazyGroup
 from espnet_ext.cli.options import Utf8Path
 from espnet_ext.cli.program import call, program
 from espnet_ext.errors import InputError
@@ -138,12 +137,6 @@ def test_an_option_means_the_same_everywhere():
     assert {name: places for name, places in kinds.items() if len(set(places.values())) > 1} == {}
 
 
-def test_a_group_is_listed_as_it_is_defined():
-    for command, _ in COMMANDS.values():
-        if isinstance(command, LazyGroup):
-            assert list(command.commands) == list(command.entries)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -217,14 +210,6 @@ def test_python_without_the_packages_names_the_environment():
         assert done.returncode == 1 and done.stdout == ""
         assert done.stderr.startswith(f"error: {sys.executable} ") and done.stderr.count("\n") == 1
         assert "make -C tools install" in done.stderr
-
-
-def test_console_script_and_module_are_the_same():
-    outputs = [
-        subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
-        for command in ([sys.executable, "-m", "espnet_ext.cli"], [str(Path(sys.executable).with_name("espnet-ext"))])
-    ]
-    assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize(
