@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.lazy import Entry, LazyGroup
 from espnet_ext.errors import InputError
 
 CORPORA = ("librispeech", "asru2019", "libricss", "spotify", "tedlium", "earnings22", "rev16")
@@ -18,19 +17,9 @@ LIBRISPEECH_PARTS = (
 )  # fmt: skip
 CHECKS = ("auto", "header", "full")
 TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
-HERE = "espnet_ext.cli.data"
-ENTRIES = {
-    "prepare": Entry(HERE, "prepare", "Check a corpus and write its data dirs."),
-    "download": Entry(HERE, "download", "Download a corpus, or resume a download."),
-    "synthesise": Entry(HERE, "synthesise", "Make a small synthetic corpus."),
-    "validate": Entry(HERE, "validate", "Find faults in a data dir."),
-    "fix": Entry(HERE, "fix", "Drop incomplete utterances, and sort."),
-    "combine": Entry(HERE, "combine", "Put data dirs together."),
-    "tokens": Entry(HERE, "tokens", "Learn tokens from transcripts."),
-}
 
 
-@click.group(cls=LazyGroup, entries=ENTRIES)
+@click.group(cls=common.OrderedGroup)
 def data() -> None:
     """Prepare corpora; check, fix and combine Kaldi data dirs; learn tokens."""
 
@@ -41,7 +30,7 @@ def _parts(default: str = "") -> common.Decorator:
     return click.option("--parts", default=default, metavar="A,B", callback=split, help=what)
 
 
-@click.command()
+@data.command()
 @click.argument("corpus", type=click.Choice(CORPORA))
 @click.option("--corpus", "corpus_dir", type=common.PATH, required=True, metavar="DIR", help="Folder of the corpus.")
 @click.option(
@@ -75,21 +64,21 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
     function(**{name: value for name, value in options.items() if name in takes})
 
 
-@click.command()
+@data.command()
 @click.argument("corpus", type=click.Choice(["librispeech"]))
 @common.output("Folder for the archives, and for the corpus in LibriSpeech/.")
 @_parts(",".join(LIBRISPEECH_PARTS))
 def download(corpus: str, output: Path, parts: list[str]) -> None:
-    """Download a corpus and its text for language models, or resume a download.
+    """Download a corpus, or resume a download.
 
-    Archives are checked against their published checksums.
+    It comes with its text for language models. Archives are checked against their published checksums.
     """
     from espnet_ext.corpora.librispeech import download_librispeech
 
     click.echo(f"corpus in {download_librispeech(output, parts)}")
 
 
-@click.command()
+@data.command()
 @click.argument("corpus", type=click.Choice(SYNTHETIC))
 @common.output("Folder of the corpus, which must be absent or empty.")
 @click.option("--size", default="mini", show_default=True, metavar="NAME", help="Size: smoke, mini, or another it has.")
@@ -105,7 +94,7 @@ def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None
     click.echo(f"{output}: {'made' if made else 'already there, left as it is'} ({corpus}, size {size})")
 
 
-@click.command()
+@data.command()
 @click.option("--audio", is_flag=True, help="Decode each audio file and look at its samples.")
 @click.option("--rate", type=common.COUNT, metavar="HZ", help="Sampling rate that the audio must have.")
 @click.option("--no-text", "require_text", flag_value=False, default=True, help="Accept a data dir without text.")
@@ -124,7 +113,7 @@ def validate(folder: Path, **checks: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command()
+@data.command()
 @click.argument("folder", type=common.PATH, metavar="DIR")
 def fix(folder: Path) -> None:
     """Drop incomplete utterances from a data dir, and sort it.
@@ -136,7 +125,7 @@ def fix(folder: Path) -> None:
     fix_data_dir(folder)
 
 
-@click.command()
+@data.command()
 @click.option("--suffix-source", is_flag=True, help="Append the name of its source to each id.")
 @click.argument("destination", type=common.WRITTEN, metavar="DEST")
 @click.argument("sources", type=common.PATH, nargs=-1, required=True, metavar="SOURCE...")
@@ -147,7 +136,7 @@ def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -
     combine_data_dirs(destination, sources, suffix_source=suffix_source)
 
 
-@click.command()
+@data.command()
 @common.path("--text", "Kaldi text with the transcripts.", required=True)
 @common.output("Folder for tokens.txt, prior.txt and, for word pieces, bpe.model.")
 @common.choice(

@@ -6,12 +6,11 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.lazy import OrderedGroup
 
 Paths = tuple[Path, ...]
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=common.OrderedGroup)
 def decode() -> None:
     """Recognise long recordings and overlapped speech (utterances: espnet_ext.bin.asr_inference).
 

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.rescore import SCORERS
 from espnet_ext.scoring.normalise import NORMALISERS
 
@@ -19,7 +18,7 @@ OF_MODELS = ("scorer", "casing", "dtype", "positions")  # of rescore, for each -
 _format = common.choice("--format", FORMATS, "Toolkit that wrote the lists; auto looks at the files.", "form")
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=common.OrderedGroup)
 def nbest() -> None:
     """Convert N-best lists; oracle error rates.
 

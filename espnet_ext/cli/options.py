@@ -15,6 +15,13 @@ from espnet_ext.work.files import printable, refuse_input
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+class OrderedGroup(click.Group):
+    """A group that lists its commands in the order in which they are defined."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
 class Utf8Path(click.Path):
     """A path that can be written into logs and configs. What a command writes may not be another path of it."""
 

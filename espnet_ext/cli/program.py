@@ -1,38 +1,54 @@
 """The program ``espnet-ext``: its groups, and what becomes of a wrong command line."""
 
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
 from espnet_ext import __version__
-from espnet_ext.cli.lazy import Entry, LazyGroup
+from espnet_ext.cli.options import OrderedGroup
 from espnet_ext.errors import InputError, UsageError
 
 NAME = "espnet-ext"
-ENTRIES = {
-    "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split data dirs."),
-    "train": Entry("espnet_ext.cli.train", "train", "Train language models for rescoring."),
-    "transcribe": Entry("espnet_ext.cli.transcribe", "transcribe", "Audio files of any length to text and subtitles."),
-    "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise long recordings and overlapped speech."),
-    "score": Entry("espnet_ext.cli.score", "score", "Error rates of words and speakers; compare systems."),
-    "nbest": Entry("espnet_ext.cli.nbest", "nbest", "Convert and describe N-best lists; oracle error rates."),
-    "rescore": Entry("espnet_ext.cli.nbest", "rescore", "Rescore N-best lists with a language model."),
-    "stitch": Entry("espnet_ext.cli.stitch", "stitch", "Join what recognisers wrote of windows; stitchers."),
-    "table": Entry("espnet_ext.cli.table", "table", "Tables of a paper: what they need, what came out."),
-    "report": Entry("espnet_ext.cli.table", "report", "Write results, figures and errors as web pages."),
-    "pack": Entry("espnet_ext.cli.share", "pack", "Pack a trained model, with a model card."),
-    "run": Entry("espnet_ext.cli.run", "run", "Run a stage of a recipe; run.sh calls this."),
-    "new-recipe": Entry("espnet_ext.cli.run", "new_recipe", "Write a new recipe from a template."),
-    "plugins": Entry("espnet_ext.cli.check", "plugins", "List the modules that are added to ESPnet."),
-    "check": Entry("espnet_ext.cli.check", "check", "Check the installation."),
+COMMANDS = {  # name -> module, line of help
+    "data": ("data", "Prepare corpora; check, combine and split data dirs."),
+    "train": ("train", "Train language models for rescoring."),
+    "transcribe": ("transcribe", "Audio files of any length to text and subtitles."),
+    "decode": ("decode", "Recognise long recordings and overlapped speech."),
+    "score": ("score", "Error rates of words and speakers; compare systems."),
+    "nbest": ("nbest", "Convert and describe N-best lists; oracle error rates."),
+    "rescore": ("nbest", "Rescore N-best lists with a language model."),
+    "stitch": ("stitch", "Join what recognisers wrote of windows; stitchers."),
+    "table": ("table", "Tables of a paper: what they need, what came out."),
+    "report": ("table", "Write results, figures and errors as web pages."),
+    "pack": ("share", "Pack a trained model, with a model card."),
+    "run": ("run", "Run a stage of a recipe; run.sh calls this."),
+    "new-recipe": ("run", "Write a new recipe from a template."),
+    "plugins": ("check", "List the modules that are added to ESPnet."),
+    "check": ("check", "Check the installation."),
 }
+# What click searches for the command that a misspelt name may have meant.
+STAND_INS = {name: click.Command(name, help=text) for name, (_, text) in COMMANDS.items()}
+
+
+class LazyGroup(OrderedGroup):
+    """A group whose commands are listed without being imported."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return getattr(import_module(f"espnet_ext.cli.{COMMANDS[cmd_name][0]}"), cmd_name.replace("-", "_"))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 # Kaldi and ESPnet write --stop_stage, click --stop-stage: both are taken everywhere.
 BOTH_SPELLINGS = {"token_normalize_func": lambda name: name.replace("_", "-")}
 
 
-@click.command(NAME, cls=LazyGroup, entries=ENTRIES, context_settings=BOTH_SPELLINGS)
+@click.command(NAME, cls=LazyGroup, commands=STAND_INS, context_settings=BOTH_SPELLINGS)
 @click.version_option(__version__, prog_name=NAME)
 def program() -> None:
     """Speech recognition after five papers, on ESPnet and Kaldi data dirs. For more, see espnet-ext COMMAND --help."""

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import warn
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NORMALISERS
 
@@ -23,7 +22,7 @@ _hypotheses = common.path(
 _speakers = common.path("--utt2spk", "Score each speaker too.")
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=common.OrderedGroup)
 def score() -> None:
     """Word, mixed and speaker-attributed error rates, and paired tests between systems."""
 

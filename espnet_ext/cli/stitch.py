@@ -6,13 +6,12 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 METHODS = ("no", "block", "overlapping", "time_aware")
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=common.OrderedGroup)
 def stitch() -> None:
     """Join what a recogniser wrote of windows, with a trained stitcher or without one (Chang 2021).
 

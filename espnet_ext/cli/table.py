@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 TABLES = Path("conf") / "tables.yaml"
@@ -16,7 +15,7 @@ _recipes = common.path(
 _SCALE = "Scale of the run: a file of conf."
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=common.OrderedGroup)
 def table() -> None:
     """The tables of a paper: what they need, and what came out."""
 

@@ -7,13 +7,12 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.rescore import SCORERS
 
 Paths = tuple[Path, ...]
 
 
-@click.group(cls=OrderedGroup)
+@click.group(cls=common.OrderedGroup)
 def train() -> None:
     """Train language models for rescoring.
 

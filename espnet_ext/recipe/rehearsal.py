@@ -27,7 +27,7 @@ from espnet_ext.kaldi.parts import restrict, spread
 from espnet_ext.recipe.gpus import hours_file, seedless, visible_gpus
 from espnet_ext.recipe.rehearsal_report import Job, job_lines, jobs_of, problems_of, set_lines
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
-from espnet_ext.recipe.steps import Step, Watch, show, watches
+from espnet_ext.recipe.steps import Step, Watch, one_line, show, watches
 from espnet_ext.text.lm_text import sentences
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write, write_json
@@ -175,10 +175,8 @@ def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
             print(f"\n-- {stage.replace('_', ' ')}", flush=True)
             try:
                 run.recipe.stages[stage](run)
-            except InputError as error:
-                notes.faults.append(f"{stage}: {error}")
             except Exception as error:
-                notes.faults.append(f"{stage}: {type(error).__name__}: {error}")
+                notes.faults.append(f"{stage}: {one_line(error)}")
     finally:
         watches.pop()
 

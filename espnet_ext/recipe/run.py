@@ -40,13 +40,11 @@ class Recipe:
         corpus: the option for the corpus. If it is empty, a synthetic corpus is made.
         instead: options for corpora in other layouts, one of which may be given in its place.
         options: the recipe's own options and their defaults.
-        paths: those of them that are files or folders.
-        models: those that name a model: a folder, or one on the hub.
+        paths, models: those of them that are files or folders, and that name a model: a folder, or one on the hub.
         choices: those that take one of a few values.
         needed: the paths that ``--scale full`` needs, besides ``corpus``.
         variant: ending of the names of a run's folders, for runs that must not share them; may be empty.
-        untagged: options of its own that change no result, or that ``variant`` names; those of all others that are no
-            paths name the folders of systems.
+        untagged: options that change no result, or that ``variant`` names; others but paths name folders of systems.
         decoding: options that change decodings alone, whose folders they name.
         trained: those of them that give a training config of the user's own, and what it trains.
         tables_of: the tables that a run makes, in the form of ``--table``.

@@ -23,11 +23,10 @@ def last_line(log: Path) -> str:
 
 def warnings_in(log: Path) -> list[str]:
     """Return the lines of a log that begin with ``warning:``, of many the first few."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            found = [line.rstrip() for line in file if line.startswith("warning: ")]
-    except OSError:
+    if not log.is_file():
         return []
+    with open(log, encoding="utf-8", errors="replace") as file:
+        found = [line.rstrip() for line in file if line.startswith("warning: ")]
     more = [f"and {len(found) - WARNINGS:,} more warnings in {log}"] if len(found) > WARNINGS else []
     return found[:WARNINGS] + more
 

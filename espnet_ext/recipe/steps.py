@@ -136,7 +136,10 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
                     if _advance(chain, lane, running):
                         continue
                 except Exception as error:
-                    failures += _noted(error)
+                    if watches:
+                        watches[-1].failed(one_line(error))
+                    else:
+                        failures.append(error)
                 free.append(lane)
             if not running:
                 if failures:
@@ -165,12 +168,9 @@ def joined(failures: Sequence[Exception]) -> Exception:
     return [*faults, *failures][0] if faults or len(failures) == 1 else StepFailed("; ".join(map(str, failures)))
 
 
-def _noted(error: Exception) -> list[Exception]:
-    """Tell the rehearsal of a step that cannot begin; without one, return the error, which ends the run."""
-    if not watches:
-        return [error]
-    watches[-1].failed(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
-    return []
+def one_line(error: BaseException) -> str:
+    """Return what an error says: its message, after its type if it is a fault of the program."""
+    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
 
 
 def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _Started]") -> bool:
@@ -220,13 +220,13 @@ class _Started:
     def finish(self) -> None:
         """Report how the step ended; StepFailed if it failed."""
         self.process.join()
-        status = self.process.exitcode
+        status, seconds = self.process.exitcode, time.monotonic() - self.began
         kill_group(self.process.pid)  # processes that it left running
         for watch in watches[-1:]:
             reason = "" if status in (0, DONE_BY_ANOTHER) else failure_reason(self.step.log, status or 0)
-            watch.ended(self.step, self.lane, time.monotonic() - self.began, reason)
+            watch.ended(self.step, self.lane, seconds, reason)
         if status == 0:
-            show(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
+            show(f"{self.step.name}: done in {seconds:.0f} s")
             _show_warnings(self.step)
         elif status == DONE_BY_ANOTHER:
             show(f"{self.step.name}: done by another run")
@@ -261,12 +261,10 @@ def _child(step: Step, key: str, lane: tuple[str, ...], parent: int) -> None:
 
 def _do(step: Step, key: str) -> int:
     def on_wait(seconds: float) -> None:
+        text = f"another process is running it, waiting for it to end{f' ({seconds:.0f} s)' if seconds else ''}"
         if math.isnan(seconds):
-            show(f"{step.name}: this file system has no locks: make sure that no other run uses this folder")
-        elif seconds:
-            show(f"{step.name}: still waiting ({seconds:.0f} s)")
-        else:
-            show(f"{step.name}: another process is running it, waiting for it to end")
+            text = "this file system has no locks: make sure that no other run uses this folder"
+        show(f"{step.name}: {text}")
 
     try:
         step.log.parent.mkdir(parents=True, exist_ok=True)
@@ -289,16 +287,14 @@ def _succeeds(step: Step) -> bool:
     try:
         step.function(**step.arguments, **step.free)
         return True
-    except InputError as error:
-        reason = str(error)
-    except OSError as error:
-        traceback.print_exc()
-        reason = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code in (0, None):
             return True
-        traceback.print_exc()
-        reason = f"{type(error).__name__}: {error}"
+        reason = one_line(error)
+        if not isinstance(error, InputError):
+            traceback.print_exc()
+        if isinstance(error, OSError):
+            reason = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
     print(f"error: {reason}", flush=True)
     return False
 
