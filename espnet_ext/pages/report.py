@@ -28,7 +28,6 @@ from espnet_ext.tables.render import (
     curve_grid,
     grid_of,
     legend,
-    looked_note,
     run_text,
     test_cells,
 )
@@ -155,7 +154,6 @@ def _write_recipe(
         format_p=format_p,
         grids=_grids,
         legend=legend,
-        looked_note=looked_note,
         run_text=run_text,
         test_cells=test_cells,
     )

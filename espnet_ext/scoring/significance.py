@@ -3,9 +3,9 @@
 Every training (seed) recognises every unit, so errors vary in two directions at once: another training would have done
 better or worse on all units, and other units would have been easier or harder for all trainings. Both count. The
 variance is that of two-way clustering (Cameron, Gelbach and Miller, "Robust inference with multiway clustering",
-Journal of Business & Economic Statistics 29(2), 2011), and the t distribution has the degrees of freedom of the
-direction that has fewer members (Cameron and Miller, "A practitioner's guide to cluster-robust inference", Journal of
-Human Resources 50(2), 2015, section VI).
+Journal of Business & Economic Statistics 29(2), 2011). The degrees of freedom of the t distribution are those of a sum
+of two variances (Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics
+Bulletin 2(6), 1946).
 """
 
 from collections.abc import Sequence
@@ -26,35 +26,50 @@ class CrossedTest:
 
     Attributes:
         difference: rate of ``worse`` minus rate of ``better``, mean over seeds; positive if ``better`` is.
-        ci95: 95% interval of the difference, for other trainings and other units; None below two seeds or two units.
         p_value: two-sided, for "the systems are equally good"; None below two seeds or two units.
         least_p: the smallest p-value that the design can give.
         seeds: trainings that differ: those with the same output are one.
         units: speakers or recordings.
+        spread: standard error of the difference, and its degrees of freedom; None as ``p_value``.
     """
 
     difference: float
-    ci95: tuple[float, float] | None
     p_value: float | None
     least_p: float
     seeds: int
     units: int
+    spread: tuple[float, float] | None
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """The 95% interval of the difference."""
+        return self.interval(0.95)
+
+    def interval(self, level: float) -> tuple[float, float] | None:
+        """Return an interval of the difference, for other trainings and other units; None as ``p_value``."""
+        if self.spread is None:
+            return None
+        error, freedom = self.spread
+        margin = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+        return self.difference - margin, self.difference + margin
 
 
-def crossed_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> CrossedTest:
+def crossed_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike, *, fewest: bool = False) -> CrossedTest:
     """Test whether two systems differ, on other trainings and other units than these.
 
     Args:
         better: errors, (seeds, units). A row is a seed, paired with that row of ``worse``.
         worse: the same of the other system. Both may also be changes of the number of errors, and negative.
         words: reference length of each unit, (units,); a unit may have none.
+        fewest: take the degrees of freedom of the direction that has fewer members, which is too strict: the rule of
+            designs before November 2026.
 
     Raises:
         ValueError: shapes that differ, nothing to test, or no words.
     """
     gains, lengths = _gains(better, worse, words)
     different = _different(better, worse)
-    spread = _standard_error(gains, lengths) if different > 1 and gains.shape[1] > 1 else None
+    spread = _standard_error(gains, lengths, fewest) if different > 1 and gains.shape[1] > 1 else None
     return _tested(gains, lengths, different, spread)
 
 
@@ -79,15 +94,13 @@ def _tested(
     exact = units < EXACT_BELOW
     least = max(LEAST_P, 2.0 ** (1 - units)) if exact else LEAST_P
     if spread is None:
-        return CrossedTest(difference, None, None, least, different, units)
+        return CrossedTest(difference, None, least, different, units, None)
     error, freedom = spread
-    margin = float(stats.t.ppf(0.975, freedom)) * error
     ratio = abs(difference) / error if error > 0 else (0.0 if difference == 0 else np.inf)
     p_value = 2 * float(stats.t.sf(ratio, freedom))
     if exact:
         p_value = max(p_value, sign_flip(gains.sum(axis=0)))
-    interval = (difference - margin, difference + margin)
-    return CrossedTest(difference, interval, min(1.0, max(p_value, least)), least, different, units)
+    return CrossedTest(difference, min(1.0, max(p_value, least)), least, different, units, spread)
 
 
 def _different(better: ArrayLike, worse: ArrayLike) -> int:
@@ -139,8 +152,10 @@ def mean_interval(errors: ArrayLike, words: ArrayLike) -> tuple[float, float] | 
     return max(0.0, rate - margin), rate + margin
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float], number: int | None = None) -> list[float]:
     """Correct p-values for their number (Holm, Scandinavian Journal of Statistics 6(2), 1979), in the same order.
+
+    ``number`` counts those that are not here, too.
 
     If those at most 0.05 are called, the chance of any wrong call among all is at most 0.05.
 
@@ -150,7 +165,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     corrected = [0.0] * len(p_values)
     highest = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        highest = max(highest, min(1.0, ((number or len(p_values)) - rank) * p_values[place]))
         corrected[place] = highest
     return corrected
 
@@ -169,7 +184,7 @@ def _gains(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> tuple[NDArr
     return second - first, lengths
 
 
-def _standard_error(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> tuple[float, float]:
+def _standard_error(gains: NDArray[np.float64], lengths: NDArray[np.float64], fewest: bool) -> tuple[float, float]:
     """Estimate the standard error of the mean difference of rates, and its degrees of freedom.
 
     The variance is that over seeds plus that over units minus that of both together, which is in each of the two; it is
@@ -180,7 +195,11 @@ def _standard_error(gains: NDArray[np.float64], lengths: NDArray[np.float64]) ->
     over_units = _unit_variance(gains, lengths)
     both = _interaction(gains, lengths)
     variance = max(over_seeds + over_units - both, over_seeds, over_units)
-    return float(np.sqrt(variance)), min(seeds - 1.0, _freedom(lengths))
+    freedom = min(seeds - 1.0, _freedom(lengths))
+    parts = over_seeds**2 / (seeds - 1) + over_units**2 / _freedom(lengths)
+    if not fewest and parts > 0:  # at least as many as the direction with fewer has
+        freedom = max(freedom, variance**2 / parts)
+    return float(np.sqrt(variance)), freedom
 
 
 def _deviations(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:

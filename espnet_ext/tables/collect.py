@@ -6,25 +6,29 @@ from dataclasses import replace
 
 from espnet_ext.scoring.significance import mean_interval
 from espnet_ext.tables.reading import Column, Row, Table, Tables
-from espnet_ext.tables.result import Cell, Result, ResultRow, TableResult, reduction
+from espnet_ext.tables.result import Cell, ClaimResult, Result, ResultRow, TableResult, reduction
 from espnet_ext.tables.score_table import Meta, Score, Scores, errors_and_words
-from espnet_ext.tables.verdicts import correct, judge_claim
+from espnet_ext.tables.verdicts import judge_claims
 
 
 def collect(tables: Tables, names: Iterable[str], scores: Scores, meta: Meta) -> list[TableResult]:
     """Compute the results of some tables, with the paper's numbers beside them, in the order of ``tables.yaml``.
 
-    Claims are corrected for their number over all of these tables.
+    Claims are decided as the design for the corpus and scale says; without one there are none.
     """
     if not meta.paper:
         tables = tables.without_paper()
     wanted = set(names)
-    results = [_collect(tables, table, scores, meta) for name, table in tables.tables.items() if name in wanted]
-    claims = iter(correct(tables, [claim for result in results for claim in result.claims]))
-    return [replace(result, claims=tuple(next(claims) for _ in result.claims)) for result in results]
+    design = tables.design_of(meta.scale, meta.corpus)
+    claims = judge_claims(tables, design, scores) if design else {}
+    return [
+        _collect(tables, table, scores, meta, [claim for claim in claims.values() if claim.claim.table == name])
+        for name, table in tables.tables.items()
+        if name in wanted
+    ]
 
 
-def _collect(tables: Tables, table: Table, scores: Scores, meta: Meta) -> TableResult:
+def _collect(tables: Tables, table: Table, scores: Scores, meta: Meta, claims: Sequence[ClaimResult]) -> TableResult:
     rows = [_row(row, [tables.columns[name] for name in row.paper], scores) for row in table.rows]
     if table.figure:
         starts = {row.curve: row.cell.here for row in rows if row.x == table.figure.start}
@@ -34,8 +38,7 @@ def _collect(tables: Tables, table: Table, scores: Scores, meta: Meta) -> TableR
         of, _, name = table.baseline.partition("/")
         shown = name if of == table.id else f"{name} of table {of}"
         reference = replace(_row(tables.rows[table.baseline], table.columns, scores), name=shown)
-    claims = tuple(judge_claim(tables, table, claim, scores, meta.scale) for claim in table.claims)
-    return TableResult(table, tables.file.paper, tuple(rows), reference, claims, meta)
+    return TableResult(table, tables.file.paper, tuple(rows), reference, tuple(claims), meta)
 
 
 def _row(row: Row, columns: Sequence[Column], scores: Scores) -> ResultRow:

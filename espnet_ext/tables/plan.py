@@ -61,7 +61,7 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     conf = Path(recipe_dir) / "conf"
     path = conf / f"{scale}.yaml"
     if not path.is_file():
-        there = sorted(file.stem for file in conf.glob("*.yaml") if file.stem != "tables")
+        there = sorted(file.stem for file in conf.glob("*.yaml") if file.stem not in ("tables", "design"))
         raise InputError(f"{conf}: no scale {scale!r}; {known(there)}")
     sections = read_yaml(path)
     below = sections.pop(OVER, FULL)

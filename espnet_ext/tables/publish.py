@@ -9,13 +9,14 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.collect import collect
+from espnet_ext.tables.design import DESIGN, Design
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.render import (
     EFFECT,
     OURS,
     claims_grid,
     counts_text,
-    looked_note,
+    design_text,
     markdown_meta,
     markdown_table,
     markdown_tests,
@@ -40,6 +41,9 @@ NOTES = Path("conf") / "notes.md"
 REPORT, PAGE = "RESULTS.md", "tables.md"
 MAIN = "mini-synthetic"  # whose tables RESULTS.md shows
 LINES = 120  # of RESULTS.md
+OF_PAPER = (
+    "Small corpora and models say whether an effect can be seen there, not whether the paper is right at its own size."
+)
 
 
 def write_tables(
@@ -96,6 +100,7 @@ def write_tables(
         units=dict(scores.units),
         normaliser=scores.normaliser,
         quantities={system: dict(own) for system, own in scores.quantities.items()},
+        dev_losses={system: dict(own) for system, own in scores.dev_losses.items()},
         lm_perplexity=float(perplexity.read_text(encoding="utf-8")) if perplexity and perplexity.is_file() else None,
         runs=(run, *same),
     )
@@ -160,9 +165,18 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
     if not folders:
         raise InputError(f"{recipe_dir / 'results'}: nothing is kept there yet: give a run's folder with --results")
     kept = {folder: read_results(folder, recipe_dir) for folder in folders}
+    tables = load_tables(recipe_dir / TABLES)
+    check_registered(tables)
     notes = recipe_dir / NOTES
-    report = report_page(kept, notes.read_text(encoding="utf-8") if notes.is_file() else "")
+    report = report_page(kept, tables.designs, notes.read_text(encoding="utf-8") if notes.is_file() else "")
     return {recipe_dir / REPORT: report} | {folder / PAGE: folder_page(results) for folder, results in kept.items()}
+
+
+def check_registered(tables: Tables) -> None:
+    """Refuse designs that do not name the commit which has them; raises InputError."""
+    if missing := [design.scale for design in tables.designs if not design.commit]:
+        text = f"the design of {missing[0]} names no commit: commit it before test sets are decoded, and name that"
+        raise InputError(f"{tables.path.with_name(DESIGN)}: {text}")
 
 
 def write_pages(recipe_dir: str | Path) -> list[Path]:
@@ -202,46 +216,43 @@ def folder_page(results: Sequence[TableResult]) -> str:
     return "\n".join([*lines, *markdown_meta(meta)]).rstrip("\n") + "\n"
 
 
-def report_page(kept: Mapping[Path, Sequence[TableResult]], notes: str) -> str:
+def report_page(kept: Mapping[Path, Sequence[TableResult]], designs: Sequence[Design], notes: str) -> str:
     """Return ``RESULTS.md``: all claims, of the first folder's tables those that fit on the page, and the notes."""
-    first, text = next(iter(kept.values())), notes.strip().splitlines()
-    head = [
-        f"# Results of {first[0].meta.recipe}",
+    (main, first), text = next(iter(kept.items())), notes.strip().splitlines()
+    meta = first[0].meta
+    head = [f"# Results of {meta.recipe}", "", f"Paper: {first[0].paper.citation}", "", OF_PAPER, ""]
+    by_run = {(results[0].meta.scale, results[0].meta.corpus): results for results in kept.values()}
+    for design in designs:
+        head += _claims_section(design, by_run.get((design.scale, design.corpus), ()))
+    pages = [f"[{folder.name}](results/{folder.name}/{PAGE})" for folder in kept]
+    head += [
+        f"## Tables: {meta.corpus}, scale {meta.scale}",
         "",
-        f"Paper: {first[0].paper.citation}",
-        "",
-        f"Written by `espnet-ext table results` from `results/` and `{NOTES}`; `table verify` renders it again. "
-        "[docs/statistics.md](../../docs/statistics.md) says how claims are tested, "
-        "[docs/reproducibility.md](../../docs/reproducibility.md) how far another machine gives the same numbers.",
+        f"All, and how they were made: {', '.join(pages)}.",
         "",
     ]
-    claims = {folder: _claims_section(folder, results) for folder, results in kept.items()}
-    room = LINES - len(head) - len(text) - sum(map(len, claims.values()))
-    main, *others = claims
+    foot = [
+        f"Written by `espnet-ext table results` from `results/`, `conf/{DESIGN}` and `{NOTES}`; `table verify` renders "
+        "it again. [docs/statistics.md](../../docs/statistics.md): how claims are tested; "
+        "[docs/reproducibility.md](../../docs/reproducibility.md): how far another machine gives the same numbers.",
+        "",
+    ]
     shown: list[str] = []
     for result in first:
         table = markdown_table(result, "###", f"results/{main.name}/") if result.has_run else []
-        shown += table if len(shown) + len(table) <= room else []
-    lines = [*head, *claims[main], *shown, *(line for folder in others for line in claims[folder]), *text]
-    return "\n".join(lines).rstrip("\n") + "\n"
+        fits = len(head) + len(shown) + len(table) + len(foot) + len(text) <= LINES
+        shown += table if fits else []
+    return "\n".join([*head, *shown, *foot, *text]).rstrip("\n") + "\n"
 
 
-def _claims_section(folder: Path, results: Sequence[TableResult]) -> list[str]:
-    """Return the claims on one corpus and scale, with a line for each that was tested, and where all its tables are."""
-    claims = [(result.table.title, claim) for result in results for claim in result.claims]
-    meta, page = results[0].meta, f"results/{folder.name}/{PAGE}"
-    lines = [f"## {meta.corpus}, scale {meta.scale}", ""]
-    for whose, own in (("The paper's", False), ("Our own", True)):
-        if of_them := [claim for _, claim in claims if claim.claim.own == own]:
-            lines.append(f"{whose} {counts_text(of_them)}.")
-    if note := looked_note(claim for _, claim in claims):
-        lines.append(note)
-    if others := [f"{claim.text} ({title})" for title, claim in claims if not claim.has_run]:
-        lines.append(f"Not tested, since a row was not run: {'; '.join(others)}.")
-    ran = ", ".join(result.table.title for result in results if result.has_run)
-    lines += [f"All numbers, and how they were made: [{folder.name}/{PAGE}]({page}) ({ran}).", ""]
-    tested = [(f"{title}: ", claim) for title, claim in claims if claim.has_run]
-    return [*lines, *claims_grid(tested).text("pipe").splitlines(), ""] if tested else lines
+def _claims_section(design: Design, results: Sequence[TableResult]) -> list[str]:
+    """Return the claims of a design, a line each, and the design; nothing if its results are not there."""
+    found = {claim.name: claim for result in results for claim in result.claims}
+    if not found:
+        return []
+    claims = [found[name] for name in design.claims if name in found]
+    lines = [f"## {design.corpus}, scale {design.scale}: {counts_text(claims)}", ""]
+    return [*lines, *claims_grid(claims).text("pipe").splitlines(), "", design_text(design), ""]
 
 
 def recipes_with_results() -> list[Path]:

@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from espnet_ext.errors import InputError
+from espnet_ext.tables.design import DESIGN, Claim, Design, DesignFile
 from espnet_ext.tables.schema import (
     AVERAGE,
     DEFAULT_DECODING,
@@ -22,7 +23,6 @@ from espnet_ext.tables.schema import (
     MEASURE,
     OVER,
     Choice,
-    Claim,
     Decoding,
     FigureEntry,
     System,
@@ -102,7 +102,6 @@ class Table:
     """A table, or a figure as a table, with a row for each point of a curve.
 
     Attributes:
-        claims: name their rows as "table/row".
         baseline: the row from which reductions are computed, as "table/row".
         reductions: the columns in which they are shown.
     """
@@ -111,7 +110,6 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    claims: tuple[Claim, ...]
     baseline: str | None = None
     reductions: tuple[Column, ...] = ()
     figure: Figure | None = None
@@ -126,11 +124,6 @@ class Table:
         """The columns with error rates, by name."""
         return {column.name: column for column in self.columns if column.sets}
 
-    def tested(self, claim: Claim) -> list[Column]:
-        """Return the columns on which a claim is tested: those that it names, by default all error rates."""
-        rates = self.rates
-        return [rates[name] for name in claim.columns or rates if not rates[name].average]
-
 
 @dataclass(frozen=True)
 class Tables:
@@ -143,6 +136,8 @@ class Tables:
         decodings: overrides of the section ``decode`` by name; ``default`` has none.
         tables: tables, and figures as tables.
         columns: by name.
+        claims: by name, those whose rows are all there at the scale.
+        designs: of claims.
     """
 
     path: Path
@@ -151,6 +146,17 @@ class Tables:
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
     columns: Mapping[str, Column]
+    claims: Mapping[str, Claim]
+    designs: tuple[Design, ...]
+
+    def design_of(self, scale: str, corpus: str) -> Design | None:
+        """Return the design for results of a corpus at a scale; None: they are numbers without verdicts."""
+        return next((each for each in self.designs if (each.scale, each.corpus) == (scale, corpus)), None)
+
+    def tested(self, claim: Claim) -> list[Column]:
+        """Return the columns on which a claim is tested: those that it names, by default all error rates."""
+        columns = [self.columns[name] for name in claim.columns or self.rows[claim.rows[0]].paper]
+        return [column for column in columns if column.sets and not column.average]
 
     @property
     def recipe_dir(self) -> Path:
@@ -187,7 +193,7 @@ class Tables:
 
 
 def load_tables(path: str | Path, scale: str | None = None) -> Tables:
-    """Read and check a ``tables.yaml``.
+    """Read and check a ``tables.yaml``, and the ``design.yaml`` beside it if there is one.
 
     Args:
         path: The file.
@@ -197,12 +203,17 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
         InputError: anything missing, unknown, misspelt or doubled; the message names the place in the file.
     """
     path = Path(path)
+    design = path.with_name(DESIGN)
+    file = _model(path, TablesFile)
+    return _Reader(path, file).tables(scale, _model(design, DesignFile) if design.is_file() else DesignFile())
+
+
+def _model[Model: BaseModel](path: Path, model: type[Model]) -> Model:
     content = read_yaml(path)
     try:
-        file = TablesFile.model_validate(content)
+        return model.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{path}: {fault(content, error)}") from error
-    return _Reader(path, file).tables(scale)
 
 
 class _Reader:
@@ -222,19 +233,22 @@ class _Reader:
         self.entries = {DEFAULT_DECODING: Decoding(), **file.decodings}
         self.decodings = {name: each for name, each in self.entries.items() if not each.sweep}
 
-    def tables(self, scale: str | None) -> Tables:
+    def tables(self, scale: str | None, design: DesignFile) -> Tables:
         figures = {f"{FIGURE}{name}": self.figure(entry, scale) for name, entry in self.file.figures.items()}
         tables = {name: self.table(entry) for name, entry in self.file.tables.items()} | figures
         systems = {name: system for made in self.systems.values() for name, system in made.items()}
         decodings = {name: decoding.overrides for name, decoding in self.decodings.items()}
-        made = Tables(self.path, self.file, systems, decodings, tables, self.columns)
+        made = Tables(self.path, self.file, systems, decodings, tables, self.columns, {}, design.designs)
         for table in tables.values():
-            self.check_references(table, made)
-        for scale_of_seeds, design in self.file.seeds.items():
+            if table.baseline:
+                self.check_row(table.baseline, made, f"{self.path}: tables.{table.id}.baseline")
+        claims = {name: claim for name, claim in design.claims.items() if self.claim_is_of(name, claim, scale, made)}
+        made = replace(made, claims=claims)
+        for scale_of_seeds, counts in self.file.seeds.items():
             name = f"{scale_of_seeds}.yaml"
             if not self.path.with_name(name).is_file():
                 raise self.error("seeds", f"no scale {scale_of_seeds!r}: there is no {name} beside this file")
-            for system in design:
+            for system in counts:
                 self.one_of(system, {**systems, DEFAULT_SEEDS: None}, f"seeds.{scale_of_seeds}", "system")
         return made
 
@@ -251,14 +265,10 @@ class _Reader:
 
     def table(self, entry: TableEntry) -> Table:
         place = f"tables.{entry.id}"
-        table = Table(entry.id, entry.caption, self.columns_of(entry.columns, place), (), entry.claims, entry.baseline)
+        table = Table(entry.id, entry.caption, self.columns_of(entry.columns, place), (), entry.baseline)
         rates = table.rates
         names = entry.reduction or (list(rates)[-1:] if entry.baseline else [])
         reductions = tuple(self.one_of(name, rates, f"{place}.reduction", "column") for name in names)
-        tested = {name: column for name, column in rates.items() if not column.average}
-        for number, claim in enumerate(entry.claims):
-            for name in claim.columns or ():
-                self.one_of(name, tested, f"{place}.claims[{number}].columns", "column")
         rows = []
         for number, row in enumerate(entry.rows):
             paper = dict(zip(entry.columns, row.paper, strict=True))
@@ -266,16 +276,12 @@ class _Reader:
         return replace(table, rows=tuple(rows), reductions=reductions)
 
     def figure(self, entry: FigureEntry, scale: str | None) -> Table:
-        """Make a figure at the values that the scale has on the axis (None: those of all scales).
-
-        Claims about other values are left out.
-        """
+        """Make a figure at the values that the scale has on the axis (None: those of all scales)."""
         axis, place, table = self.file.axis, f"figures.{entry.id}", f"{FIGURE}{entry.id}"
         assert axis is not None  # checked by the model
         everywhere = sorted({value for values in axis.values.values() for value in values})
         values = everywhere if scale is None else self.one_of(scale, axis.values, "axis.values", "scale")
         rows: dict[str, Row] = {}
-        points = [f"{table}/{curve.name} at {value:g} {axis.unit}" for curve in entry.curves for value in everywhere]
         columns = self.columns_of(list(dict.fromkeys(curve.column for curve in entry.curves)), place)
         for number, curve in enumerate(entry.curves):
             where = f"{place}.curves[{number}]"
@@ -287,21 +293,12 @@ class _Reader:
                 system, paper = replace(curve.system, values=(*curve.system.values, x)), curve.paper.get(value)
                 row = self.row(f"{where} ({name})", name, system, curve.decoding, {curve.column: paper})
                 rows[f"{table}/{name}"] = replace(row, curve=curve.name, x=x)
-        for number, claim in enumerate(entry.claims):
-            if missing := [row for row in claim.rows if row not in points]:
-                text = f"there is no {missing[0]!r}; rows are called like {points[0]!r}"
-                raise self.error(f"{place}.claims[{number}]", text)
         largest = {curve.name: curve.largest for curve in entry.curves if curve.largest is not None}
         return Table(
             table,
             entry.caption,
             columns,
             tuple(rows.values()),
-            tuple(
-                claim.model_copy(update={"columns": tuple(rows[claim.rows[0]].paper)})
-                for claim in entry.claims
-                if all(row in rows for row in claim.rows)
-            ),
             figure=Figure(f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest),
         )
 
@@ -330,13 +327,23 @@ class _Reader:
                 raise self.error(place, str(error)) from error
         return made[choice.id]
 
-    def check_references(self, table: Table, tables: Tables) -> None:
-        place = f"figures.{table.id.removeprefix(FIGURE)}" if table.figure else f"tables.{table.id}"
-        references = [(f"{place}.baseline", table.baseline)] if table.baseline else []
-        for number, claim in enumerate(table.claims):
-            references += [(f"{place}.claims[{number}]", row) for row in claim.rows]
-        for where, reference in references:
-            if reference not in tables.rows:
-                name, _, row = reference.partition("/")
-                there = self.one_of(name, tables.tables, where, "table").rows
-                raise self.error(where, f"unknown row of table {name} {row!r}; {known([each.name for each in there])}")
+    def check_row(self, reference: str, tables: Tables, place: str) -> None:
+        if reference not in tables.rows:
+            name, _, row = reference.partition("/")
+            if name not in tables.tables:
+                raise InputError(f"{place}: unknown table {name!r}; {known(tables.tables)}")
+            names = [each.name for each in tables.tables[name].rows]
+            raise InputError(f"{place}: unknown row of table {name} {row!r}; {known(names)}")
+
+    def claim_is_of(self, name: str, claim: Claim, scale: str | None, tables: Tables) -> bool:
+        """Check what a claim names; return whether it is tested at the scale (a figure may lack its values there)."""
+        if scale and not any(name in design.claims for design in tables.designs if design.scale == scale):
+            return False
+        place = f"{self.path.with_name(DESIGN)}: claims.{name}"
+        for row in claim.rows:
+            self.check_row(row, tables, place)
+        tested = {name: tables.columns[name] for name in tables.rows[claim.rows[0]].paper}
+        for column in claim.columns or ():
+            if column not in tested or not tested[column].sets or tested[column].average:
+                raise InputError(f"{place}: columns: no error rate of one test set {column!r}; {known(tested)}")
+        return True

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from espnet_ext.scoring.formatting import NOTHING, count_of, format_interval, format_p, format_value
+from espnet_ext.tables.design import Design
 from espnet_ext.tables.reading import Column
 from espnet_ext.tables.result import (
-    DAGGER,
     VERDICTS,
     ClaimResult,
     ClaimTest,
     Effect,
+    Failures,
     Result,
     ResultRow,
     TableResult,
@@ -26,8 +27,7 @@ OURS = (
 )
 EFFECT = (
     "effect: how much lower (as claimed) or higher the error rate is, in points, mean over seeds, with its 95% interval"
-    " for other trainings and other units (below zero: the other way); p: two-sided, corrected over the claims of this"
-    " corpus and scale (Holm). A verdict needs three seeds on each side."
+    " for other trainings and other units (below zero: the other way); p: two-sided, corrected as the design says."
 )
 PAPER = ", paper"  # ends the heading of a column of the paper's numbers
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
@@ -166,39 +166,45 @@ def test_cells(test: ClaimTest) -> tuple[str, str, str, str, str, str]:
     return test.column.name, effect_text(test.here.points), interval, _seeds(test.here.seeds), units, p_value
 
 
-def claims_grid(claims: Iterable[tuple[str, ClaimResult]]) -> Grid:
-    """Lay out claims, a line each: the paper's effect, ours with its interval, the verdict, p-value and seeds.
-
-    Each comes with what stands before its text, such as the name of its table.
-    """
+def claims_grid(claims: Iterable[ClaimResult]) -> Grid:
+    """Lay out claims, a line each: the paper's effect, ours with its interval, the verdict and seeds."""
     rows = []
-    for place, claim in claims:
+    for claim in claims:
         paper = [f"{test.column.name} {effect_text(test.paper)}" for test in claim.tests if test.paper is not None]
         ours = [
             f"{test.column.name} {effect_text(test.here.points)} {effect_interval(test.here)}".rstrip()
             for test in claim.tests
             if test.here
         ]
-        own = " (our own claim)" if claim.claim.own else ""
-        rows.append(
-            (
-                *(f"{place}{claim.text}{own}", "; ".join(paper) or NOTHING, "; ".join(ours)),
-                *(f"**{claim.verdict_text}**", format_p(claim.p_corrected), _seeds(claim.seeds)),
-            )
-        )
-    return Grid(("claim", "paper's effect", "ours", "verdict", "corrected p", "seeds"), tuple(rows))
+        verdict = f"**{claim.verdict_text}**{failures_text(claim.failures)}"
+        rows.append((claim.claim.text, "; ".join(paper) or NOTHING, "; ".join(ours), verdict, _seeds(claim.seeds)))
+    return Grid(("claim", "paper's effect", "ours", "verdict", "seeds"), tuple(rows))
 
 
-def looked_note(claims: Iterable[ClaimResult]) -> str:
-    """Say what a dagger means; nothing if no claim has one."""
-    looked = sorted({claim.looked for claim in claims if claim.mark and claim.looked})
-    if not looked:
+def failures_text(failures: Failures | None) -> str:
+    """Say how many trainings have failed; nothing if none have.
+
+    >>> failures_text(Failures((0, 6), (2, 6), 0.4545))
+    '; trainings that failed: 0 of 6 and 2 of 6 (Fisher p = 0.45)'
+    """
+    if failures is None or not failures.better[0] + failures.worse[0]:
         return ""
-    numbers = " or ".join(map(str, looked))
-    return (
-        f"{DAGGER}: seeds were added after a look at {numbers}, with which the claim read undecided; "
-        "p is not corrected for that."
-    )
+    shares = " and ".join(f"{failed} of {trained}" for failed, trained in (failures.better, failures.worse))
+    return f"; trainings that failed: {shares} (Fisher p = {format_p(failures.p_value)})"
+
+
+def design_text(design: Design) -> str:
+    """Say how claims are decided, and since when that is fixed."""
+    level = "in their order" if design.order else f"corrected for {max(design.family, len(design.claims))} (Holm)"
+    parts = [
+        f"Design of commit {design.commit}: {count_of(len(design.seeds), 'seed')}, {design.units}",
+        f"claims {level}, {count_of(design.looks, 'look')}",
+        *([f"margin {design.margin:g} points"] if design.margin else []),
+        *([f"failed: loss on dev above {design.failed:g}"] if design.failed else []),
+        *([f"detectable: {design.detectable}"] if design.detectable else []),
+        *([f"{design.hours:g} hours of one core"] if design.hours else []),
+    ]
+    return "; ".join(parts) + "."
 
 
 def counts_text(claims: Sequence[ClaimResult]) -> str:
@@ -208,11 +214,7 @@ def counts_text(claims: Sequence[ClaimResult]) -> str:
     '0 claims'
     """
     counts = count_verdicts(claims)
-    parts = []
-    for verdict in VERDICTS:
-        marked = sum(claim.verdict == verdict and bool(claim.mark) for claim in claims)
-        note = f" ({marked} with {DAGGER})" if marked else ""
-        parts += [f"{counts[verdict]} {verdict}{note}"] if counts[verdict] else []
+    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
     total = count_of(len(claims), "claim")
     return f"{total}: {', '.join(parts)}" if parts else total
 
@@ -226,15 +228,13 @@ def plain_table(result: TableResult, row_names: Sequence[str] | None = None) -> 
     lines = [f"{result.title}, {result.meta.corpus}, scale {result.meta.scale}", "", body, "", legend(result)]
     if tested := [claim for claim in result.claims if claim.has_run]:
         lines += ["", "Claims, tested on these results:", *map(_claim_line, tested)]
-    if note := looked_note(result.claims):
-        lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
 def _claim_line(claim: ClaimResult) -> str:
     cells = [test_cells(test) for test in claim.tests if test.here]
     effects = "; ".join(f"{column} {effect}, p = {p_value}" for column, effect, _, _, _, p_value in cells)
-    return f"  {claim.text}: {claim.verdict_text} ({effects}; corrected p = {format_p(claim.p_corrected)})"
+    return f"  {claim.claim.text}: {claim.verdict_text} ({effects}; corrected p = {format_p(claim.p_corrected)})"
 
 
 def markdown_table(result: TableResult, heading: str, pictures: str = "") -> list[str]:
@@ -252,7 +252,7 @@ def markdown_tests(result: TableResult) -> list[str]:
             first = number == 0
             verdict = f"**{claim.verdict_text}**" if first else ""
             corrected = format_p(claim.p_corrected) if first else ""
-            rows.append((claim.text if first else "", verdict, *test_cells(test), corrected))
+            rows.append((claim.claim.text if first else "", verdict, *test_cells(test), corrected))
     head = ("claim", "verdict", "test set", "effect", "95% interval", "seeds", "units", "p", "corrected p")
     return [*Grid(head, tuple(rows)).text("pipe").splitlines(), ""] if rows else []
 

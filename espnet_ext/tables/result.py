@@ -6,19 +6,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
 
+from espnet_ext.tables.design import Claim, Design
 from espnet_ext.tables.reading import Column, Row, Table
-from espnet_ext.tables.schema import Claim, Paper
+from espnet_ext.tables.schema import Paper
 from espnet_ext.tables.score_table import Meta
 
-CONTRADICTED: Literal["contradicted"] = "contradicted"
-HOLDS: Literal["holds"] = "holds"
-NOT_RUN: Literal["not run"] = "not run"
-UNDECIDED: Literal["undecided"] = "undecided"
-Verdict = Literal["holds", "contradicted", "undecided", "not run"]
-VERDICTS: tuple[Verdict, ...] = (HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN)
-DAGGER = "†"  # seeds were added after a look
+HOLDS, CONTRADICTED, NO_DIFFERENCE = "holds", "contradicted", "no difference"
+EXCLUDED, OPEN, NOT_RUN = "the paper's effect is excluded", "open", "not run"
+VERDICTS = (HOLDS, CONTRADICTED, NO_DIFFERENCE, EXCLUDED, OPEN, NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,10 @@ class Effect:
 
     Attributes:
         interval, p_value: None where there are too few seeds or units.
-        seeds: that all systems have.
+        largest: the least and the largest effect that the data allow, as the verdict reads them: at a level that counts
+            the claims and the looks; None as ``interval``.
+        base: the error rate of ``worse``, in percent.
+        seeds: that all systems have, without failed trainings.
         different_seeds: how many of them gave different output.
         units: how many speakers or recordings; ``unit`` says which.
     """
@@ -83,6 +82,8 @@ class Effect:
     points: float
     interval: tuple[float, float] | None
     p_value: float | None
+    largest: tuple[float, float] | None
+    base: float
     seeds: tuple[int, ...]
     different_seeds: int
     units: int
@@ -91,11 +92,24 @@ class Effect:
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim on one column: the effect in the paper's numbers, and ours; None for what is not there."""
+    """A claim on one column: the effect in the paper's numbers, and ours; None for what is not there.
+
+    ``paper_base`` is the paper's error rate of ``worse``.
+    """
 
     column: Column
     paper: float | None
     here: Effect | None
+    paper_base: float | None = None
+
+
+@dataclass(frozen=True)
+class Failures:
+    """How many trainings of each side of a claim have failed, of how many, and Fisher's exact p-value (two-sided)."""
+
+    better: tuple[int, int]
+    worse: tuple[int, int]
+    p_value: float
 
 
 @dataclass(frozen=True)
@@ -103,19 +117,22 @@ class ClaimResult:
     """A claim, its tests and its verdict.
 
     Attributes:
-        reason: why it could not be decided.
+        name: of the claim, and the design by which it is decided.
+        reason: why it could not be decided, or what the verdict is about.
         p_value: of the whole claim; None if it cannot be tested.
         p_corrected: for the number of claims that are tested on this corpus and scale.
-        looked: with so many seeds it had read undecided, before more were added; None if none were.
+        failures: of trainings; None if the design has no rule.
     """
 
+    name: str
     claim: Claim
-    verdict: Verdict
+    design: Design
+    verdict: str
     reason: str | None
     p_value: float | None
     p_corrected: float | None
     tests: tuple[ClaimTest, ...]
-    looked: int | None
+    failures: Failures | None = None
 
     @property
     def has_run(self) -> bool:
@@ -123,21 +140,10 @@ class ClaimResult:
         return any(test.here for test in self.tests)
 
     @property
-    def mark(self) -> str:
-        """A dagger where it was decided with seeds that were added when it had read undecided; otherwise nothing."""
-        return DAGGER if self.looked and self.verdict in (HOLDS, CONTRADICTED) else ""
-
-    @property
     def verdict_text(self) -> str:
-        """The verdict with its mark, or with the reason why it could not be decided."""
-        return f"{self.verdict} ({self.reason})" if self.reason else f"{self.verdict}{self.mark}"
-
-    @property
-    def text(self) -> str:
-        """What it says, with its margin if it has one."""
-        margin = self.claim.margin
-        points = f" (by more than {margin:g} point{'' if margin == 1 else 's'})" if margin else ""
-        return f"{self.claim.text}{points}"
+        """The verdict, and the reason why it could not be decided, or what it is about."""
+        margin = f" above {self.design.margin:g} points" if self.verdict == NO_DIFFERENCE else ""
+        return f"{self.verdict}{margin}" + (f" ({self.reason})" if self.reason else "")
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -212,6 +218,6 @@ def reduction(value: float | None, reference: float | None) -> float | None:
     return None if value is None or not reference else 100 * (reference - value) / reference
 
 
-def count_verdicts(claims: Sequence[ClaimResult]) -> dict[Verdict, int]:
+def count_verdicts(claims: Sequence[ClaimResult]) -> dict[str, int]:
     """Return the number of claims with each verdict."""
     return {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS}

@@ -15,6 +15,7 @@ from espnet_ext.tables.reading import Column, Tables
 from espnet_ext.tables.score_table import Key, Score, Scores, Unit, check_same_units
 
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
+_LOSS = re.compile(r"epoch results: .*\[valid\] .*?\bloss=([-+.0-9a-z]+)")
 
 
 class _Counts(BaseModel):
@@ -71,7 +72,19 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path, tags: tuple
                 rates.setdefault(key, {})[seed] = scored.score
                 units[test_set] = scored.unit
     check_same_units(rates)
-    return Scores(rates, quantities, units, first.normaliser if first else None)
+    losses = {system: _dev_losses(expdir / system) for system in dict.fromkeys(key.system for key in rates)}
+    made = {system: own for system, own in losses.items() if own}
+    return Scores(rates, quantities, units, first.normaliser if first else None, made)
+
+
+def _dev_losses(folder: Path) -> dict[int, float]:
+    """Return the lowest loss on the dev sets of each training by ESPnet, by seed; "nan" is higher than any number."""
+    found = {}
+    for path in folder.glob("seed*/log/train.log"):
+        losses = [float(loss) for loss in _LOSS.findall(path.read_text(encoding="utf-8", errors="replace"))]
+        if losses and (match := _SEED.fullmatch(path.parents[1].name)):
+            found[int(match[1])] = min(losses, key=lambda loss: (loss != loss, loss))
+    return dict(sorted(found.items()))
 
 
 def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Column]]:
@@ -81,8 +94,9 @@ def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Co
         cells = [(row, tables.columns[column]) for row in table.rows for column in row.paper]
         if table.baseline:
             cells += [(tables.rows[table.baseline], column) for column in table.columns]
-        for claim in table.claims:
-            cells += [(tables.rows[row], column) for row in claim.rows for column in table.tested(claim)]
+        for claim in tables.claims.values():
+            if claim.table == name:
+                cells += [(tables.rows[row], column) for row in claim.rows for column in tables.tested(claim)]
         for row, column in cells:
             yield row.system, row.decoding, column
 

@@ -1,4 +1,4 @@
-"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables, figures and claims."""
+"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables and figures."""
 
 import re
 from collections.abc import Mapping
@@ -8,15 +8,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    Discriminator,
     Field,
     StrictInt,
-    Tag,
     ValidationError,
     model_validator,
 )
 
-from espnet_ext.work.settings import Count, Flag, StrictMapping, Text, Weight, fault, known, one_line
+from espnet_ext.work.settings import Count, StrictMapping, Text, Weight, fault, known, one_line
 from espnet_ext.work.yaml_files import deep_merge
 
 AVERAGE = "average"  # of the test sets: a column
@@ -27,7 +25,6 @@ REDUCTION, RATE = "reduction", "rate"
 TRAIN, MERGE, MEASURE = "train", "merge", "measure"
 SWEPT_KEYS = ("data", "method", "size", "windows")  # of a system; other settings of a sweep are overrides of its config
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # systems, decodings, test sets and tables name files
-_REFERENCES = ("claims", "better", "worse", "from", "to", "baseline")  # where a table names rows
 _ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")  # "a,b" lists rows and "1/a" is row a of table 1
 
 
@@ -215,55 +212,6 @@ class RowEntry(StrictMapping):
     paper: Annotated[tuple[Weight | None, ...], Field(min_length=1)]
 
 
-class Change(StrictMapping):
-    """What becomes of the error rate from one row to another, such as with more training data."""
-
-    before: Text = Field(alias="from")
-    after: Text = Field(alias="to")
-
-
-Side = Annotated[
-    Annotated[Text, Tag("row")] | Annotated[Change, Tag("change")],
-    Discriminator(lambda value: "change" if isinstance(value, dict | Change) else "row"),
-]  # a row as "table/row", or a change from one to another
-
-
-class Claim(StrictMapping):
-    """A statement: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
-
-    Attributes:
-        margin: in points; the statement is that ``better`` is not worse by more than that.
-        columns: on which it is tested; None for all error rates of the table.
-        own: it is ours; the paper does not make it.
-        extended: by scale, with how many seeds its verdict had been seen to be undecided before more were added.
-    """
-
-    text: Text
-    better: Side
-    worse: Side
-    margin: Weight = 0.0
-    columns: Columns | None = None
-    own: Flag = False
-    extended: dict[Name, Count] = {}
-
-    @model_validator(mode="after")
-    def _check_sides(self) -> Self:
-        if type(self.better) is not type(self.worse):
-            raise ValueError("better and worse must both be rows, or both changes {from: row, to: row}")
-        if self.better == self.worse:
-            raise ValueError(f"better and worse are the same row or change, {self.better!r}")
-        for side in (self.better, self.worse):
-            if isinstance(side, Change) and side.before == side.after:
-                raise ValueError(f"from and to are the same row, {side.after!r}")
-        return self
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """All rows that it names, as "table/row": those of ``better``, then ``worse``; of a change, ``from`` first."""
-        sides = (self.better, self.worse)
-        return tuple(row for side in sides for row in ((side,) if isinstance(side, str) else (side.before, side.after)))
-
-
 class TableEntry(StrictMapping):
     """A table; ``reduction`` names the columns in which reductions from the row ``baseline`` are shown."""
 
@@ -273,7 +221,6 @@ class TableEntry(StrictMapping):
     baseline: Text | None = None
     reduction: Columns | None = None
     rows: Annotated[tuple[RowEntry, ...], Field(min_length=1)]
-    claims: tuple[Claim, ...] = ()
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:
@@ -319,26 +266,20 @@ class FigureEntry(StrictMapping):
     y: Literal["reduction", "rate"]
     baseline: Number
     curves: Annotated[tuple[Curve, ...], Field(min_length=1)]
-    claims: tuple[Claim, ...] = ()
 
 
-def _absolute(value: Any, table: str) -> Any:
-    """Return what a table or figure holds, with the rows that its claims and its baseline name made "table/row"."""
-    if isinstance(value, dict):
-        return {key: _absolute(item, table) if key in _REFERENCES else item for key, item in value.items()}
-    if isinstance(value, list):
-        return [_absolute(item, table) for item in value]
-    return f"{table}/{value}" if isinstance(value, str) and "/" not in value else value
+def _named(key: str, table: bool = False) -> BeforeValidator:
+    """Give each item of a mapping its own name; the baseline of a table is made "table/row"."""
 
-
-def _named(key: str, table: str | None = None) -> BeforeValidator:
-    """Give each item of a mapping its own name; ``table`` begins the names of tables, in which rows are named."""
+    def name_item(name: str, item: Any) -> Any:
+        if not isinstance(item, dict):
+            return item
+        baseline = item.get("baseline")
+        own = table and isinstance(baseline, str) and "/" not in baseline
+        return {**item, key: name} | ({"baseline": f"{name}/{baseline}"} if own else {})
 
     def name_items(items: Any) -> Any:
-        if not isinstance(items, dict):
-            return items
-        named = {name: {**item, key: name} if isinstance(item, dict) else item for name, item in items.items()}
-        return named if table is None else {name: _absolute(item, f"{table}{name}") for name, item in named.items()}
+        return {name: name_item(name, item) for name, item in items.items()} if isinstance(items, dict) else items
 
     return BeforeValidator(name_items)
 
@@ -360,8 +301,8 @@ class TablesFile(StrictMapping):
     systems: Annotated[dict[Name, System], _named("name")]
     decodings: dict[Name, Decoding] = {}
     axis: Axis | None = None
-    figures: Annotated[dict[Name, FigureEntry], _named("id", FIGURE)] = {}
-    tables: Annotated[dict[Name, TableEntry], _named("id", "")]
+    figures: Annotated[dict[Name, FigureEntry], _named("id")] = {}
+    tables: Annotated[dict[Name, TableEntry], _named("id", table=True)]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -11,7 +11,7 @@ import io
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -79,12 +79,14 @@ class Scores:
         quantities: of systems, by system and by the heading of the column, which has the unit.
         units: what the units of a test set are: speakers, or recordings if no speaker has several.
         normaliser: of the texts before they were scored; None if nothing was.
+        dev_losses: the lowest loss on the dev sets of each training, by system and seed, where it is known.
     """
 
     rates: Mapping[Key, Mapping[int, Score]]
     quantities: Mapping[str, Mapping[str, float]]
     units: Mapping[str, Unit]
     normaliser: str | None
+    dev_losses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
     def of(self, system: str, decoding: str, test_set: str, measure: str | None) -> Mapping[int, Score]:
         """Return the scores of a system's decoding of a test set, by seed; empty if nothing has run."""
@@ -131,7 +133,7 @@ class Meta(StrictMapping):
     Attributes:
         tables: the tables that were asked for.
         paper: whether the paper's numbers are of this corpus, or of one that it stands for.
-        units, normaliser, quantities: as :class:`Scores` has them.
+        units, normaliser, quantities, dev_losses: as :class:`Scores` has them.
         lm_perplexity: of a token under the language model, if a table uses one.
         runs: the latest first.
     """
@@ -144,6 +146,7 @@ class Meta(StrictMapping):
     units: dict[StrictStr, Unit]
     normaliser: StrictStr | None
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
+    dev_losses: dict[StrictStr, dict[NonNegativeInt, float]] = {}
     lm_perplexity: Weight | None = None
     runs: tuple[RunRecord, ...]
 
@@ -197,7 +200,7 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
         counts[line.unit] = line.errors, line.words
     made = {key: {seed: _score(folder, key, seed, own) for seed, own in found.items()} for key, found in rates.items()}
     check_same_units(made)
-    return Scores(made, meta.quantities, meta.units, meta.normaliser), meta
+    return Scores(made, meta.quantities, meta.units, meta.normaliser, meta.dev_losses), meta
 
 
 def _read_lines(path: Path) -> list[_Line]:

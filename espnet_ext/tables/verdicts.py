@@ -1,80 +1,109 @@
-"""Whether a paper's claims hold on results: tests over seeds crossed with units, corrected for the number of claims."""
+"""Whether a paper's claims hold on results: tests over seeds crossed with units, as their design says."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
+from scipy.stats import fisher_exact
 
-from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm
-from espnet_ext.tables.reading import Column, Table, Tables
-from espnet_ext.tables.result import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, ClaimResult, ClaimTest, Effect, Verdict
-from espnet_ext.tables.schema import Claim
+from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm, outputs_test
+from espnet_ext.tables.design import Design
+from espnet_ext.tables.reading import Column, Row, Tables
+from espnet_ext.tables.result import (
+    CONTRADICTED,
+    EXCLUDED,
+    HOLDS,
+    NO_DIFFERENCE,
+    NOT_RUN,
+    OPEN,
+    ClaimResult,
+    ClaimTest,
+    Effect,
+    Failures,
+)
+from espnet_ext.tables.schema import MERGE
 from espnet_ext.tables.score_table import Scores, errors_and_words
 
 SIGNIFICANCE = 0.05
+THIS_RECOGNISER = "for this recogniser"  # without a training of their own, systems are tested over units alone
 
 
-def judge_claim(tables: Tables, table: Table, claim: Claim, scores: Scores, scale: str) -> ClaimResult:
-    """Test one claim on each of its columns, with the seeds that all of its systems have.
+def judge_claims(tables: Tables, design: Design, scores: Scores) -> dict[str, ClaimResult]:
+    """Test the claims of a design, and decide them; by name, in the order of the design.
+
+    A claim holds if it points the right way on each of its columns, and is contradicted if it points the wrong way on
+    one, in both cases with a corrected p-value below 0.05. Otherwise there may be no difference above the margin of the
+    design, or an effect of the paper's size may be excluded.
+    """
+    claims = {name: _judged(tables, name, design, scores) for name in design.claims}
+    p_values = [1.0 if claim.p_value is None else min(1.0, design.looks * claim.p_value) for claim in claims.values()]
+    if design.order:
+        corrected = list(accumulate(p_values, max))
+    else:
+        tested = [p for p, claim in zip(p_values, claims.values(), strict=True) if claim.p_value is not None]
+        found = iter(holm(tested, max(design.family, len(tested))))
+        corrected = [1.0 if claim.p_value is None else next(found) for claim in claims.values()]
+    pairs = zip(claims.items(), corrected, strict=True)
+    return {name: claim if claim.p_value is None else _decided(claim, p) for (name, claim), p in pairs}
+
+
+def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> ClaimResult:
+    """Test one claim on each of its columns; not yet decided.
 
     If ``better`` and ``worse`` are changes of the error rate from one row to another, these changes are compared: a
-    difference of differences. A claim with a margin is tested as if ``worse`` had that many errors more.
-
-    The result is not yet corrected for other claims: :func:`correct` does that, and decides.
+    difference of differences.
     """
-    tests = tuple(
-        ClaimTest(column, _paper_effect(tables, claim, column), _effect(tables, claim, scores, column))
-        for column in table.tested(claim)
-    )
+    claim = tables.claims[name]
+    rows = [tables.rows[row] for row in claim.rows]
+    merged = design.freedom != "fewest" and all(tables.systems[row.system].kind == MERGE for row in rows)
+    tests = []
+    for column in tables.tested(claim):
+        papers = [row.paper.get(column.name) for row in rows]
+        paper, base = _paper_effect([value for value in papers if value is not None], len(rows))
+        tests.append(ClaimTest(column, paper, _effect(rows, design, scores, column, merged), base))
     found = [test.here for test in tests if test.here]
     complete = len(found) == len(tests)
-    reason = _obstacle(found) if complete else None
-    p_value = _p_value(found, claim.margin) if complete and reason is None else None
-    looked = claim.extended.get(scale)
-    if looked is not None and not any(len(test.seeds) > looked for test in found):
-        looked = None
-    return ClaimResult(claim, UNDECIDED if complete else NOT_RUN, reason, p_value, None, tests, looked)
-
-
-def correct(tables: Tables, claims: Sequence[ClaimResult]) -> list[ClaimResult]:
-    """Correct the claims of one corpus and scale for their number (Holm), and decide them; the order stays.
-
-    A comparison that stands in several tables is one member of the family. A claim holds if it points the right way in
-    each of its columns, and is contradicted if it points the wrong way in one, in both cases with a corrected p-value
-    below 0.05.
-    """
-    comparisons: dict[object, float] = {}
-    for claim in claims:
-        if claim.p_value is not None:
-            comparisons.setdefault(_comparison(tables, claim), claim.p_value)
-    corrected = dict(zip(comparisons, holm(list(comparisons.values())), strict=True))
-    return [
-        claim if claim.p_value is None else _decided(claim, corrected[_comparison(tables, claim)]) for claim in claims
-    ]
-
-
-def _comparison(tables: Tables, claim: ClaimResult) -> object:
-    """Return what a claim tests: equal for two claims on the same systems and decodings with the same tests."""
-    rows = [tables.rows[name] for name in claim.claim.rows]  # better and worse are each half of them
-    sides = tuple((row.system, row.decoding) for row in rows)
-    return (sides, claim.claim.margin, tuple((test.column, test.here) for test in claim.tests))
+    reason = _obstacle(found, design, merged) if complete else None
+    p_value = _p_value(found) if complete and reason is None else None
+    verdict = OPEN if complete else NOT_RUN
+    if merged and reason is None:
+        reason = THIS_RECOGNISER
+    return ClaimResult(
+        name, claim, design, verdict, reason, p_value, None, tuple(tests), _failures(rows, design, scores)
+    )
 
 
 def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
-    verdict: Verdict = UNDECIDED
+    design, effects = claim.design, [test.here for test in claim.tests if test.here]
+    ranges = [effect.largest for effect in effects if effect.largest]
+    verdict = OPEN
     if p_value < SIGNIFICANCE:
-        wrong = any(test.here and test.here.points < -claim.claim.margin for test in claim.tests)
-        verdict = CONTRADICTED if wrong else HOLDS
+        verdict = CONTRADICTED if any(effect.points < 0 for effect in effects) else HOLDS
+    elif design.freedom != "fewest" and len(ranges) == len(effects):
+        margin = design.margin or 0.0
+        if all(-margin < low and high < margin for low, high in ranges):
+            verdict = NO_DIFFERENCE
+        elif all(_excludes(test) for test in claim.tests):
+            verdict = EXCLUDED
     return replace(claim, verdict=verdict, p_corrected=p_value)
 
 
-def _paper_effect(tables: Tables, claim: Claim, column: Column) -> float | None:
-    """Return how much lower the paper's error rate (or change of it) is, in points; None if a number is missing."""
-    papers = [value for row in claim.rows if (value := tables.rows[row].paper.get(column.name)) is not None]
-    if len(papers) < len(claim.rows):
-        return None
-    half = len(papers) // 2
-    return round(_change(papers[half:]) - _change(papers[:half]), 4)
+def _excludes(test: ClaimTest) -> bool:
+    """Return whether an effect of the paper's size is excluded, in points and relative to the error rate of worse."""
+    if test.here is None or test.here.largest is None or not test.paper or test.paper < 0:
+        return False
+    relative = test.paper * test.here.base / test.paper_base if test.paper_base else math.inf
+    return test.here.largest[1] < min(test.paper, relative)
+
+
+def _paper_effect(papers: Sequence[float], rows: int) -> tuple[float | None, float | None]:
+    """Return how much lower the paper's error rate (or change of it) is, in points, and what it is lower than."""
+    if len(papers) < rows:
+        return None, None
+    half = rows // 2
+    return round(_change(papers[half:]) - _change(papers[:half]), 4), papers[half] if rows == 2 else None
 
 
 def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
@@ -82,49 +111,80 @@ def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
-def _effect(tables: Tables, claim: Claim, scores: Scores, column: Column) -> Effect | None:
+def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column, merged: bool) -> Effect | None:
     [test_set] = column.sets
-    named = [tables.rows[name] for name in claim.rows]
-    by_row = [scores.of(row.system, row.decoding, test_set, column.measure) for row in named]
-    seeds = [seed for seed in by_row[0] if all(seed in by_seed for by_seed in by_row)]
+    by_row = [scores.of(row.system, row.decoding, test_set, column.measure) for row in rows]
+    failed = {seed for row in rows for seed in _failed(row.system, design, scores)}
+    seeds = [s for s in design.seeds if s not in failed and all(s in by_seed for by_seed in by_row)]
     if not seeds:
         return None
     errors, words = errors_and_words([by_seed[seed] for by_seed in by_row for seed in seeds])
-    rows, half = list(errors.reshape(len(by_row), len(seeds), -1)), len(by_row) // 2
-    better, worse = _change(rows[:half]), _change(rows[half:])
-    margin = claim.margin / 100
-    test = crossed_test(better, worse + margin * words, words)
-    enough = test.seeds >= LEAST_SEEDS
-    interval = None
-    if test.ci95 and enough:
-        interval = round(100 * (test.ci95[0] - margin), 4), round(100 * (test.ci95[1] - margin), 4)
-    p_value = round(test.p_value, 6) if test.p_value is not None and enough else None
-    points = round(100 * (test.difference - margin), 4)
-    return Effect(points, interval, p_value, tuple(seeds), test.seeds, test.units, scores.units[test_set])
+    sides, half = list(errors.reshape(len(rows), len(seeds), -1)), len(rows) // 2
+    better, worse = _change(sides[:half]), _change(sides[half:])
+    test = (
+        outputs_test(better, worse, words)
+        if merged
+        else crossed_test(better, worse, words, fewest=design.freedom == "fewest")
+    )
+    enough = test.p_value is not None and (merged or test.seeds >= LEAST_SEEDS)
+    level = SIGNIFICANCE / (design.looks * max(design.family, len(design.claims)))
+
+    def interval(error_rate: float) -> tuple[float, float] | None:
+        limits = test.interval(1 - error_rate) if enough else None
+        return limits and (round(100 * limits[0], 4), round(100 * limits[1], 4))
+
+    return Effect(
+        points=round(100 * test.difference, 4),
+        interval=interval(SIGNIFICANCE),
+        p_value=round(test.p_value, 6) if test.p_value is not None and enough else None,
+        largest=interval(level),
+        base=100 * float(sides[half].mean(axis=0).sum() / words.sum()),
+        seeds=tuple(seeds),
+        different_seeds=test.seeds,
+        units=test.units,
+        unit=scores.units[test_set],
+    )
 
 
-def _obstacle(effects: Sequence[Effect]) -> str | None:
-    """Return why tests cannot decide; None if they can."""
-    if not effects:
+def _failed(system: str, design: Design, scores: Scores) -> set[int]:
+    """Return the seeds with which a system has not learned; one whose loss is not a number has not."""
+    losses = {} if design.failed is None else scores.dev_losses.get(system, {})
+    return {seed for seed, loss in losses.items() if seed in design.seeds and not loss <= (design.failed or 0)}
+
+
+def _failures(rows: Sequence[Row], design: Design, scores: Scores) -> Failures | None:
+    if design.failed is None:
         return None
-    seeds = min(effect.different_seeds for effect in effects)
-    if seeds < LEAST_SEEDS:
-        given = min(len(effect.seeds) for effect in effects)
-        if given > seeds:
-            return f"{given} seeds with the same output" if seeds == 1 else f"{given} seeds, {seeds} that differ"
-        return f"{seeds} seed{'' if seeds == 1 else 's'}"
+    half = len(rows) // 2
+    counts = []
+    for side in (rows[:half], rows[half:]):
+        systems = {row.system for row in side}
+        trained = sum(seed in design.seeds for system in systems for seed in scores.dev_losses.get(system, {}))
+        counts.append((sum(len(_failed(system, design, scores)) for system in systems), trained))
+    table = [(failed, trained - failed) for failed, trained in counts]
+    return Failures(counts[0], counts[1], float(fisher_exact(table).pvalue)) if all(n for _, n in counts) else None
+
+
+def _obstacle(effects: Sequence[Effect], design: Design, merged: bool) -> str | None:
+    """Return why tests cannot decide; None if they can."""
     fewest = min(effects, key=lambda effect: effect.units)
+    if not merged:
+        given, different = min((len(e.seeds), e.different_seeds) for e in effects)
+        if given < LEAST_SEEDS or (design.failed is None and given < len(design.seeds)):
+            return f"{given} of {len(design.seeds)} seeds"
+        if different < LEAST_SEEDS:
+            return f"{given} seeds, {different} that differ{'s' if different == 1 else ''}"
     if fewest.units < EXACT_BELOW and 2.0 ** (1 - fewest.units) >= SIGNIFICANCE:
         return f"{fewest.units} {fewest.unit}{'' if fewest.units == 1 else 's'}"
     return None
 
 
-def _p_value(effects: Sequence[Effect], margin: float) -> float:
+def _p_value(effects: Sequence[Effect]) -> float:
     """Return the p-value of a claim on several columns.
 
     If all point the right way: the largest, as the claim must hold on each. Otherwise: the smallest of those that point
     the wrong way, times the number of columns, as one of them suffices to contradict it.
     """
-    p_values = [(effect.points < -margin, effect.p_value) for effect in effects if effect.p_value is not None]
+    p_values = [(effect.points < 0, effect.p_value) for effect in effects if effect.p_value is not None]
     wrong = [p_value for is_wrong, p_value in p_values if is_wrong]
     return min(1.0, len(effects) * min(wrong)) if wrong else max(p_value for _, p_value in p_values)

@@ -30,8 +30,12 @@ tables:
     rows:
       - {name: base, system: base, paper: [20.0]}
       - {name: new <b>, system: new, paper: [15.0]}
-    claims:
-      - {text: new is better, better: new <b>, worse: base, columns: [clean]}
+"""
+DESIGN = """
+claims:
+  better: {text: new is better, better: 1/new <b>, worse: 1/base}
+designs:
+  - {corpus: synthetic, scale: mini, commit: abc, claims: [better], seeds: [1, 2, 3], units: 7 speakers}
 """
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "some", "birds", "fly", "over", "it"]
 HAN = "我们每天去图书馆看书"
@@ -86,6 +90,7 @@ def toy_recipe(tmp_path: Path) -> Callable[..., Path]:
         write_table(data / "wav.scp", {key: f"data/mini/clean/wav/{key}.wav" for key in texts})
         (recipe / "conf").mkdir()
         (recipe / "conf" / "tables.yaml").write_text(TABLES, encoding="utf-8")
+        (recipe / "conf" / "design.yaml").write_text(DESIGN, encoding="utf-8")
         tables = load_tables(recipe / "conf" / "tables.yaml")
         write_tables(tables, list(tables.tables.values()), None, run, scale="mini", corpus="synthetic")
         return recipe

@@ -35,7 +35,7 @@ def test_a_recipe(toy_recipe, tmp_path):
     score = json.loads((recipe / "exp/mini/new/seed1/decode_default/clean/score.json").read_text())
     assert cells["new <b>"][1] == "15.00" and cells["new <b>"][2].startswith(f"{score['value']:.2f} [")
     assert " ± " in cells["base"][2], "of two seeds"
-    assert cells["new is better"][1].startswith("undecided"), "a verdict needs three seeds"
+    assert cells["new is better"][1].startswith("open"), "a verdict needs three seeds"
     for address in page.addresses:
         assert address.startswith(("data:", "#")) or (tmp_path / "report" / address).is_file(), address
     (data,) = page.data
@@ -46,7 +46,7 @@ def test_a_recipe(toy_recipe, tmp_path):
     info = soundfile.info(tmp_path / "report" / heard[0])
     assert info.format == "MP3" and info.duration == pytest.approx(0.5, abs=0.1)
     index = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
-    assert 'href="toy.html"' in index and "1 claim: 1 undecided" in index
+    assert 'href="toy.html"' in index and "1 claim: 1 open" in index
 
 
 def test_rows_and_counts_are_those_of_scoring(toy_recipe):

@@ -1,11 +1,12 @@
 """The test for claims: against independent computations, and by simulation."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from bench_claims import Design, crossed, over_units, share_called
+from bench_claims import Design, share_called
 from scipy import stats
 
 from espnet_ext.scoring.significance import LEAST_P, crossed_test, holm, mean_interval, sign_flip
@@ -28,11 +29,17 @@ def test_the_variance_is_that_of_two_way_clustering():
     own = (worse - better - by_seed[:, None] * words) / (5 * words.sum())
     cells = 20 / 19 * 5 / 4 * ((own - own.mean(axis=0)) ** 2).sum()
     error = math.sqrt(max(over_seeds + over_units - cells, over_seeds, over_units))
-    found = crossed_test(better, worse, words)
+    found = crossed_test(better, worse, words, fewest=True)
     assert found.difference == pytest.approx(difference) and (found.seeds, found.units) == (5, 20)
     low, high = found.ci95
     assert (high - low) / 2 == pytest.approx(stats.t.ppf(0.975, 4) * error, rel=1e-6)
     assert found.p_value == pytest.approx(2 * stats.t.sf(difference / error, 4), rel=1e-6)
+    # Satterthwaite: of the sum of both variances, each with the degrees of freedom of its direction
+    lengths = words**2
+    units = lengths.sum() ** 2 / (lengths**2).sum() - 1
+    freedom = error**4 / (over_seeds**2 / 4 + over_units**2 / units)
+    found = crossed_test(better, worse, words)
+    assert found.spread == pytest.approx((error, max(4, freedom)), rel=1e-6)
 
 
 def test_exchanging_the_systems_exchanges_the_sign_only():
@@ -129,13 +136,19 @@ def test_the_interval_of_a_rate_covers_it_as_often_as_it_says():
     assert mean_interval([[0, 0, 1]], [10, 10, 10])[0] == 0.0 and mean_interval([[3]], [10]) is None
 
 
-@pytest.mark.parametrize("design", [Design(3, 40, 0.045), Design(3, 8, 0.02), Design(5, 12, 0.06, uneven=True)])
+@pytest.mark.parametrize("design", [Design(3, 40, 0.045), Design(3, 8, 0.02), Design(10, 40, 0.06)])
 def test_a_null_effect_is_called_at_most_five_times_in_a_hundred(design: Design):
-    """Within two standard errors of 500 experiments; a test that only knows of units calls far more."""
-    assert share_called(design, 0.0, 500, crossed) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 500)
-    assert share_called(design, 0.0, 60, over_units) > 0.10
+    """Within two standard errors of 500 experiments."""
+    assert share_called(design, 0.0, 500) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 500)
+
+
+def test_a_rule_of_failure_keeps_the_level():
+    """Trainings that fail make the test call equal systems; known and left out, they do not."""
+    design = Design(10, 40, 0.01, failing=0.1, speaker_of_system=0.0)
+    assert share_called(replace(design, equal=True), 0.0, 300) > 0.10
+    assert share_called(replace(design, rule=True), 0.0, 300) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
 
 
 def test_an_effect_that_seeds_agree_on_is_found():
-    assert share_called(Design(5, 40, 0.02), 0.10, 200, crossed) > 0.9
-    assert share_called(Design(10, 40, 0.045), 0.10, 200, crossed) > 0.9
+    assert share_called(Design(5, 40, 0.02), 0.10, 200) > 0.9
+    assert share_called(Design(10, 40, 0.045), 0.10, 200) > 0.9

@@ -35,9 +35,6 @@ tables:
     rows:
       - {name: "-1dB", system: new, paper: [4.0, 10.0, 7.0]}
       - {name: base row, system: base, paper: [5.0, 20.0, 12.5]}
-    claims:
-      - {text: new is better, better: "-1dB", worse: base row}
-      - {text: new is worse, better: base row, worse: "-1dB"}
   "2":
     caption: With a language model
     columns: [clean, other, average]
@@ -65,18 +62,31 @@ tables:
     rows:
       - {name: base, system: base, paper: [11.0, 9.0, 29.0, null]}
       - {name: more, system: base_more, paper: [10.0, 8.0, 28.0, null]}
-    claims:
-      - {text: More data are better, better: more, worse: base, columns: [dev All, dev EN]}
   "2":
     caption: More data for the new one
     columns: [dev All]
     rows:
       - {name: new, system: new, paper: [11.0]}
       - {name: more, system: new_more, paper: [9.0]}
-    claims:
-      - text: The new one gains more
-        better: {from: new, to: more}
-        worse: {from: 1/base, to: 1/more}
+"""
+
+TOY_DESIGN = """
+claims:
+  better: {text: new is better, better: 1/-1dB, worse: 1/base row}
+  worse: {text: new is worse, better: 1/base row, worse: 1/-1dB}
+designs:
+  - {corpus: c, scale: mini, commit: abc, claims: [better, worse], seeds: [1, 2, 3], units: all, freedom: fewest}
+"""
+
+MIXED_DESIGN = """
+claims:
+  more: {text: More data are better, better: 1/more, worse: 1/base, columns: [dev All, dev EN]}
+  gain:
+    text: The new one gains more
+    better: {from: 2/new, to: 2/more}
+    worse: {from: 1/base, to: 1/more}
+designs:
+  - {corpus: c, scale: mini, commit: abc, claims: [gain, more], seeds: [1, 2, 3], units: 40 recordings}
 """
 
 
@@ -99,6 +109,7 @@ def toy(tmp_path: Path) -> Path:
     path = tmp_path / "recipe" / "conf" / "tables.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(TOY)
+    path.with_name("design.yaml").write_text(TOY_DESIGN)
     return path
 
 
@@ -106,6 +117,7 @@ def toy(tmp_path: Path) -> Path:
 def mixed(toy: Path) -> Path:
     """The same with measures of each test set, and a claim on changes."""
     toy.write_text(MIXED)
+    toy.with_name("design.yaml").write_text(MIXED_DESIGN)
     return toy
 
 

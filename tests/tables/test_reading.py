@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
+from espnet_ext.tables.design import Change
+from espnet_ext.tables.publish import check_registered
 from espnet_ext.tables.reading import Column, load_tables
-from espnet_ext.tables.schema import Change, System
+from espnet_ext.tables.schema import System
 
 
 def test_toy_is_read(toy: Path):
@@ -19,7 +21,7 @@ def test_toy_is_read(toy: Path):
     assert first.baseline == "1/base row" and second.baseline == "1/-1dB"
     columns = (Column("clean", ("clean",)), Column("other", ("other",)), Column("average", ("clean", "other")))
     assert first.columns == columns and first.reductions == columns[2:]
-    assert first.tested(first.claims[0]) == list(columns[:2])
+    assert tables.tested(tables.claims["better"]) == list(columns[:2])
     assert tables.rows["2/lm"].paper == {"clean": 3.0, "other": None, "average": None}
     assert tables.rows["2/lm"].decoding == "lm" and first.rows[0].decoding == "default"
     assert tables.recipe_dir == toy.parent.parent
@@ -27,12 +29,12 @@ def test_toy_is_read(toy: Path):
 
 def test_measures_and_changes_are_read(mixed: Path):
     tables = load_tables(mixed)
-    first, second = tables.tables.values()
+    first = tables.tables["1"]
     assert first.columns[1] == Column("dev CH", ("dev",), "CH")
     assert first.columns[3] == Column("average EN", ("dev", "test"), "EN")
     assert [column.name for column in first.reductions] == ["dev CH"]
-    assert [column.name for column in first.tested(first.claims[0])] == ["dev All", "dev EN"]
-    (claim,) = second.claims
+    assert [column.name for column in tables.tested(tables.claims["more"])] == ["dev All", "dev EN"]
+    claim = tables.claims["gain"]
     assert claim.better == Change.model_validate({"from": "2/new", "to": "2/more"})
     assert claim.rows == ("2/new", "2/more", "1/base", "1/more")
 
@@ -94,6 +96,7 @@ tables:
 @pytest.fixture
 def swept(toy: Path) -> Path:
     toy.write_text(SWEPT)
+    toy.with_name("design.yaml").unlink()
     return toy
 
 
@@ -152,15 +155,6 @@ MISTAKES = [
     ("toy", "[4.0, 10.0, 7.0]", "4.0", r"\(-1dB\)\.paper: must be a list"),
     ("toy", "decoding: lm,", "decoding: ml,", r"rows\[0\] \(lm\)\.decoding: unknown .*'ml'; known are default, lm"),
     ("toy", "decoding: lm,", "decodign: lm,", r"rows\[0\] \(lm\): unknown key 'decodign'; known are name, system"),
-    ("toy", 'better: "-1dB"', 'better: "-2dB"', r"tables\.1\.claims\[0\]: unknown row of table 1 '-2dB'"),
-    ("toy", 'better: "-1dB"', "better: base row", r"tables\.1\.claims\[0\]: .* the same row"),
-    ("toy", "worse: base row}", "worse: base row, columns: [x]}", r"claims\[0\]\.columns: unknown column 'x'"),
-    (
-        "toy",
-        "worse: base row}",
-        "worse: base row, columns: [average]}",
-        r"columns: .*'average'; .*clean, other$",
-    ),
     ("mixed", "measures: [All, CH, EN]", "measures: []", "measures: must"),
     ("mixed", "measures: [All, CH, EN]", "measures: [All, ../CH]", r"measures\[1\]"),
     (
@@ -169,11 +163,6 @@ MISTAKES = [
         "columns: [dev Al]",
         r"tables\.2\.columns: .*'dev Al'; known are dev, ",
     ),
-    ("mixed", "better: {from: new, to: more}", "better: more", r"claims\[0\]: .* both be rows, or both changes"),
-    ("mixed", "better: {from: new, to: more}", "better: {from: new}", r"claims\[0\]\.better: the key 'to' is missing"),
-    ("mixed", "better: {from: new, to: more}", "better: {from: new, to: 2/new}", r"claims\[0\]: from and to are"),
-    ("mixed", "better: {from: new, to: more}", "better: {from: old, to: more}", r"claims\[0\]: unknown row"),
-    ("mixed", "worse: {from: 1/base, to: 1/more}", "worse: {from: new, to: more}", "the same row or change"),
     ("swept", "{mask: [-80.0, -0.5]}", "mask", r"\(low\)\.system: .*normalize_conf\.low, norm.*got \[\]"),
     ("swept", "{mask: [-80.0, -0.5]}", "{mask: -80}", r"\(low\)\.system: .*got \[-80\]"),
     ("swept", "{mask: [-80.0, -0.5]}", "{mask: [-80, true]}", r"\(low\)\.system"),
@@ -196,3 +185,41 @@ def test_mistakes_are_refused_with_their_place(
     with pytest.raises(InputError, match=rf"tables\.yaml: .*{place}") as caught:
         load_tables(path)
     assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
+
+
+DESIGN_MISTAKES = [
+    ("toy", "better: 1/-1dB", "better: -1dB", r"claims\.better: '-1dB' must be table/row"),
+    ("toy", "better: 1/-1dB", "better: 1/-2dB", r"claims\.better: unknown row of table 1 '-2dB'"),
+    ("toy", "better: 1/-1dB", "better: 3/-1dB", r"claims\.better: unknown table '3'"),
+    ("toy", "better: 1/-1dB", "better: 1/base row", r"claims\.better: .* the same row"),
+    ("toy", "worse: 1/base row}", "worse: 1/base row, columns: [average]}", r"claims\.better: columns: .*'average'"),
+    ("toy", "claims: [better, worse]", "claims: [better]", r"claims\.worse: no design says how it is decided"),
+    ("toy", "claims: [better, worse]", "claims: [better, worse, x]", "unknown claim 'x'"),
+    ("toy", "commit: abc, ", "", "names no commit"),
+    ("toy", "seeds: [1, 2, 3]", "seeds: []", r"designs\[0\]\.seeds"),
+    (
+        "toy",
+        "claims:\n",
+        "claims:\n" + "".join(f"  c{i}: {{text: a, better: 1/a, worse: 1/b}}\n" for i in range(5)),
+        "6",
+    ),
+    ("mixed", "better: {from: 2/new, to: 2/more}", "better: 2/more", "gain: .* both be rows, or both changes"),
+    ("mixed", "better: {from: 2/new, to: 2/more}", "better: {from: 2/new}", r"gain\.better: the key 'to' is missing"),
+    ("mixed", "better: {from: 2/new, to: 2/more}", "better: {from: 2/new, to: 2/new}", "gain: from and to are"),
+    ("mixed", "better: {from: 2/new, to: 2/more}", "better: {from: 2/old, to: 2/more}", "gain: unknown row"),
+    ("mixed", "worse: {from: 1/base, to: 1/more}", "worse: {from: 2/new, to: 2/more}", "the same row or change"),
+]
+
+
+@pytest.mark.parametrize(("file", "old", "new", "place"), DESIGN_MISTAKES)
+def test_claims_without_a_design_and_mistakes_are_refused(
+    request: pytest.FixtureRequest, file: str, old: str, new: str, place: str
+):
+    tables: Path = request.getfixturevalue(file)
+    path = tables.with_name("design.yaml")
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=rf"design\.yaml: .*{place}") as caught:
+        check_registered(load_tables(tables))
+    assert "\n" not in str(caught.value)
