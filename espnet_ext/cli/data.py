@@ -57,11 +57,9 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
     from espnet_ext.corpora.checks import skip_share
 
     function = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
-    takes = signature(function).parameters
-    if parts and "parts" not in takes:
+    if parts and "parts" not in signature(function).parameters:
         raise InputError(f"--parts: {corpus} has one part")
-    options |= {"skip_faulty": skip_share(skip_faulty), **({"parts": parts} if parts else {})}
-    function(**{name: value for name, value in options.items() if name in takes})
+    function(**options, skip_faulty=skip_share(skip_faulty), **({"parts": parts} if parts else {}))
 
 
 @data.command()

@@ -1,18 +1,8 @@
 """The Mandarin-English code-switching corpus of the ASRU 2019 challenge (arXiv:2007.05916), with LibriSpeech (P1, 4.1).
 
-The challenge's corpus was given to its participants and cannot be downloaded. Its folder is read as delivered, or with
-one folder for each part:
-
-    train-cs, or ZH+EN-200h      code-switching training speech (P1: 200 h)
-    train-zh, or ZH-500h         Mandarin training speech (P1: 500 h)
-    dev, test, or ASRU-DEV, ASRU-TEST    code-switching speech (P1: 20 h each)
-    LibriSpeech/train-clean-100, LibriSpeech/train-clean-360    English (P1: 460 h)
-
-Other corpora that people can get take its place: --layout talcs (TAL-CSASR), seame or ascend, in their own folders,
-with AISHELL-1 or aidatatang_200zh as the Mandarin part (--mandarin). SEAME has two test sets: dev is its dev_man, and
-test its dev_sge; a folder valid, as ESPnet's recipe has it, is taken too.
-
-Folders with other names or places can be given one by one, and so can LibriSpeech. A part's folder is either
+The challenge's corpus cannot be downloaded. Its folder is read as its participants got it, or with a folder for each of
+``ALL_PARTS``; :mod:`espnet_ext.corpora.code_switching` says which corpora take its place. A part's folder, which can
+also be given by itself, is either
 
 - a Kaldi data dir: wav.scp, text, utt2spk, and segments if necessary. Recordings with segments are cut to a file for
   each utterance, in the folder of the data dirs. Commands in wav.scp (sph2pipe) run with --allow-pipes only; or
@@ -21,19 +11,18 @@ Folders with other names or places can be given one by one, and so can LibriSpee
   the part's folder names the speakers; without one, they come from ids such as T0055G0013S0001 (task T0055, speaker
   G0013), or else from the folder that the audio is in, if the utterance's id holds its name.
 
-Audio is 16 kHz with one channel. All text goes through the same named rules: half-width forms, no noise marks, upper
-case, no punctuation except the apostrophe inside a word, no space beside a Han character. The scripts in an
-utterance's text decide its language: zh, en or cs.
+Audio is 16 kHz with one channel. All text goes through the rules :data:`RULES`; its scripts decide its language.
 """
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from espnet_ext.audio.files import Inspected
 from espnet_ext.corpora import librispeech
-from espnet_ext.corpora.checks import ADVICE, SHOWN, Faults, check_audio_files, require_corpus, write_parts
+from espnet_ext.corpora.checks import ADVICE, SHOWN, Faults, Options, check_audio_files, require_corpus, write_parts
 from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, VALID, part_folder, scan_part
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import raise_problems, validate
@@ -63,52 +52,55 @@ def prepare_asru2019(
     mandarin_dir: str | Path | None = None,
     librispeech_dir: str | Path | None = None,
     allow_pipes: bool = False,
-    names: Mapping[str, str] | None = None,
-    num_jobs: int = 1,
-    check_audio: str = "auto",
-    skip_faulty: float = 0.0,
+    **options: Any,
 ) -> dict[str, DataDir]:
-    """Check the corpus and its English part, and write a data dir of each part.
+    """Check the corpus and its English part, and write a data dir of each part: of ``parts``, or of all that exist.
 
-    Utterances whose text holds only noise marks and punctuation are left out, and named on the terminal.
+    Utterances whose text holds only noise marks and punctuation are left out, and named on the terminal. The output
+    also gets ``text_rules.json`` and ``asru2019_audio/`` with the recordings that are cut.
 
-    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
-        corpus_dir: The folder that holds ``train-cs`` and so on (see the module's description).
-        output_dir: Also gets ``text_rules.json`` and ``asru2019_audio/`` with the recordings that are cut.
-        parts: The parts to prepare, some of ``ALL_PARTS`` (None: those that exist).
+    Args:
         layout: Whose layout ``corpus_dir`` has, one of :data:`espnet_ext.corpora.code_switching.LAYOUTS`.
         folders: Part -> its folder, for those of ``PARTS`` that do not lie where the layout has them.
         mandarin_dir: The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of ``train-zh``.
         librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
         allow_pipes: Run the commands in the ``wav.scp`` of a Kaldi data dir, which may do anything.
+        options: :class:`~espnet_ext.corpora.checks.Options`.
     """
     folders = {**({MANDARIN: mandarin_dir} if mandarin_dir else {}), **(folders or {})}
     found = find_folders(corpus_dir, parts, folders, librispeech_dir, layout)
     output = Path(output_dir)
-    faults, cuts = Faults(corpus_dir, output / "asru2019_faults.txt", skip_faulty), output / "asru2019_audio"
+    faults, cuts = Faults(corpus_dir, output / "asru2019_faults.txt", Options(**options)), output / "asru2019_audio"
     mixed = {part: folder for part, folder in found.items() if part in PARTS}
-    scanned = scan_asru2019(mixed, faults, cuts, allow_pipes, num_jobs)
+    scanned = scan_asru2019(mixed, faults, cuts, allow_pipes)
     files = {part: {key: Path(path) for key, path in sorted(data.wav_scp.items())} for part, data in scanned.items()}
-    audio = check_audio_files(faults, files, SAMPLING_RATE, check_audio, num_jobs) if files else {}
+    audio = check_audio_files(faults, files, SAMPLING_RATE) if files else {}
     for part, data in scanned.items():
-        for recording, keys in _utterances(data).items():
+        spoken = defaultdict(list)
+        for key, segment in (data.segments or {}).items():
+            spoken[segment_recording(segment)].append(key)
+        for recording, keys in spoken.items():
             faults.pass_on(part, recording, keys)
         for key, fault in segment_faults(data, audio[part]).items():
             faults.add(part, key, f"{fault} ({found[part]})")
     english = [part for part in found if part in ENGLISH_PARTS]
-    root = found[english[0]].parent if english else Path()
-    checked = librispeech.check_parts(root, english, faults, num_jobs, check_audio) if english else {}
+    checked = librispeech.check_parts(found[english[0]].parent, english, faults) if english else {}
     faults.settle(
         {part: len(faults.sound(part, data.utt2spk)) for part, data in scanned.items()}
         | {part: len(good) for part, (good, _) in checked.items()}
     )
     made = {}
     for part, data in scanned.items():
-        good = _good(data, audio[part], faults.sound(part, data.utt2spk))
-        made[part] = cut_segments(good, cuts / part, num_jobs) if good.segments else _timed(good, audio[part])
+        seconds = {key: inspected.seconds for key, inspected in audio[part].items()}
+        recordings = {key: segment_recording(data.segments[key]) if data.segments else key for key in data.utt2spk}
+        good = restrict(data, {key for key in faults.sound(part, data.utt2spk) if recordings[key] in seconds})
+        if good.segments:
+            made[part] = cut_segments(good, cuts / part, faults.options.num_jobs)
+        else:
+            made[part] = dataclasses.replace(good, utt2dur={key: format_seconds(seconds[key]) for key in good.utt2spk})
     for part, (utterances, sounds) in checked.items():
         made[part] = _with_rules(librispeech.data_of(utterances, sounds), part, found[part], "en")
-    write_parts(made, output, names)
+    write_parts(made, output, faults.options)
     write_json(output / RULES_FILE, RULES.record)
     print(f"text rules: {', '.join(RULES.record['rules'])} ({RULES.name})")
     return made
@@ -125,8 +117,8 @@ def find_folders(
     if layout not in LAYOUTS:
         raise InputError(f"there is no layout '{layout}': the layouts are {', '.join(LAYOUTS)}")
     folders = folders or {}
-    _require_known(parts or (), ALL_PARTS)
-    _require_known(folders, tuple(PARTS))
+    librispeech.require_known(parts or (), ALL_PARTS)
+    librispeech.require_known(folders, tuple(PARTS))
     holds = ", ".join(places[0] for part, places in LAYOUTS[layout].items() if part != VALID)
     corpus = require_corpus(corpus_dir, holds)
     own = [part for part in PARTS if part in (*LAYOUTS[layout], MANDARIN, *folders, *(parts or ()))]
@@ -148,18 +140,8 @@ def find_folders(
     return {part: paths[part] for part in wanted}
 
 
-def _require_known(parts: Iterable[str], known: Sequence[str]) -> None:
-    unknown = [part for part in parts if part not in known]
-    if unknown:
-        raise InputError(f"there is no part {', '.join(map(repr, unknown))}: the parts are {', '.join(known)}")
-
-
 def scan_asru2019(
-    folders: Mapping[str, Path],
-    faults: Faults,
-    cuts: Path,
-    allow_pipes: bool = False,
-    num_jobs: int = 1,
+    folders: Mapping[str, Path], faults: Faults, cuts: Path, allow_pipes: bool = False
 ) -> dict[str, DataDir]:
     """Read the transcripts and list the audio files of parts, those without a fault; apply the rules to the text.
 
@@ -169,19 +151,15 @@ def scan_asru2019(
     for part, folder in folders.items():
         made = cuts / part / "recordings"
         if (folder / "wav.scp").is_file():
-            data = _scan_data_dir(folder, made, allow_pipes, num_jobs)
+            given = read_data_dir(folder)
+            raise_problems(folder, validate(given))
+            given = run_commands(given, made, folder, allow_pipes, faults.options.num_jobs)
+            paths = {key: os.path.abspath(value) for key, value in given.wav_scp.items()}
+            data = DataDir(wav_scp=paths, utt2spk=given.utt2spk, text=given.text, segments=given.segments)
         else:
             data = scan_part(folder, part, faults, made)
         scanned[part] = _with_rules(data, part, folder, PARTS[part])
     return scanned
-
-
-def _scan_data_dir(folder: Path, made: Path, allow_pipes: bool, num_jobs: int) -> DataDir:
-    data = read_data_dir(folder)
-    raise_problems(folder, validate(data))
-    data = run_commands(data, made, folder, allow_pipes, num_jobs)
-    paths = {key: os.path.abspath(value) for key, value in data.wav_scp.items()}
-    return DataDir(wav_scp=paths, utt2spk=data.utt2spk, text=data.text, segments=data.segments)
 
 
 def _with_rules(data: DataDir, part: str, folder: Path, default: str) -> DataDir:
@@ -196,21 +174,3 @@ def _with_rules(data: DataDir, part: str, folder: Path, default: str) -> DataDir
         raise InputError(f"{folder}: no transcript contains a word: {ADVICE}")
     languages = {key: language_of(text, default) for key, text in texts.items()}
     return dataclasses.replace(restrict(data, set(texts)), text=texts, utt2lang=languages)
-
-
-def _utterances(data: DataDir) -> dict[str, list[str]]:
-    """List the utterances of each recording, where recordings are cut into them."""
-    found: dict[str, list[str]] = {}
-    for key, segment in (data.segments or {}).items():
-        found.setdefault(segment_recording(segment), []).append(key)
-    return found
-
-
-def _good(data: DataDir, audio: Mapping[str, Inspected], sound: Iterable[str]) -> DataDir:
-    """Keep the utterances without faults whose recordings have good audio."""
-    recordings = {key: segment_recording(data.segments[key]) if data.segments else key for key in sound}
-    return restrict(data, {key for key, name in recordings.items() if name in audio})
-
-
-def _timed(data: DataDir, audio: Mapping[str, Inspected]) -> DataDir:
-    return dataclasses.replace(data, utt2dur={key: format_seconds(audio[key].seconds) for key in data.utt2spk})

@@ -1,13 +1,14 @@
-"""What all corpora go through: their faults are collected, their audio is opened once, what is good becomes data dirs.
+"""Collect the faults of a corpus, open its audio once, and write what is good as data dirs.
 
-All faults are written to a file; then the corpus is refused, or the faulty items are left out up to a share that the
-user allows.
+All faults go to a file; then the corpus is refused, or goes on without them, up to the share that the user allows.
 """
 
+import filecmp
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from espnet_ext.audio.files import CONVERTED_SUFFIXES, SUFFIXES, Inspected, decodes, inspect_files
@@ -22,11 +23,7 @@ ADVICE = "fix or remove them"
 
 
 def skip_share(value: str) -> float:
-    """Read the value of ``--skip-faulty``: ``false``, ``true``, or a percentage of a part's utterances.
-
-    >>> skip_share("false"), skip_share("true"), skip_share("5")
-    (0.0, 0.02, 0.05)
-    """
+    """Read the value of ``--skip-faulty``: ``false``, ``true``, or a percentage of a part's utterances."""
     if value in ("", "false", "true"):
         return SHARE if value == "true" else 0.0
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) or float(value) > 50:
@@ -34,17 +31,31 @@ def skip_share(value: str) -> float:
     return float(value) / 100
 
 
-class Faults:
-    """Collects the faults of a corpus, by part and item: an utterance, or a whole recording where those are prepared.
+@dataclass(frozen=True)
+class Options:
+    """How a corpus is prepared; the same for each.
 
-    Args:
-        where: The corpus, for the messages.
-        file: Gets all faults, one in a line: part, item, fault, with tabs between.
-        skip: The share of each part's items that may be faulty, and is then left out. 0: every fault is refused.
+    Attributes:
+        names: Part -> the name of its data dir, if that is not the part's.
+        num_jobs: Threads.
+        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of each part's items that may be faulty, and is then left out. 0: none.
     """
 
-    def __init__(self, where: str | Path, file: Path, skip: float = 0.0):
-        self.where, self.file, self.skip = where, file, skip
+    names: Mapping[str, str] = field(default_factory=dict)
+    num_jobs: int = 1
+    check_audio: str = "auto"
+    skip_faulty: float = 0.0
+
+
+class Faults:
+    """Collects the faults of a corpus (``where``), by part and item: an utterance, or a whole recording.
+
+    All go to ``file``, one in a line: part, item, fault, with tabs between.
+    """
+
+    def __init__(self, where: str | Path, file: Path, options: Options = Options()):  # noqa: B008 (it is frozen)
+        self.where, self.file, self.options = where, file, options
         self.found: dict[tuple[str, str], str] = {}
         self.harmless: dict[str, list[str]] = {}
 
@@ -68,11 +79,7 @@ class Faults:
         return {key: item for key, item in items.items() if (part, key) not in self.found}
 
     def settle(self, sound: Mapping[str, int]) -> None:
-        """Write all faults to the file; go on without the faulty items if they are few enough.
-
-        Args:
-            sound: Part -> how many of its items have no fault.
-        """
+        """Write all faults to the file; refuse the corpus if a part has too many for its number of sound items."""
         for what, places in self.harmless.items():
             print(
                 f"warning: {self.where}: {what} ignored, {len(places):,} times, first in {places[0]}", file=sys.stderr
@@ -80,31 +87,26 @@ class Faults:
         if not self.found:
             self.file.unlink(missing_ok=True)
             return
-        faulty = Counter(part for part, _ in self.found)
-        counts = ", ".join(
-            f"{number:,} of {number + sound.get(part, 0):,} in {part}" for part, number in faulty.items()
-        )
+        skip = self.options.skip_faulty
+        totals = {
+            part: (number, number + sound.get(part, 0)) for part, number in Counter(p for p, _ in self.found).items()
+        }
+        counts = ", ".join(f"{number:,} of {total:,} in {part}" for part, (number, total) in totals.items())
         with atomic_write(self.file) as file:
-            file.write(f"# {'left out' if self.skip else 'faulty'}: {counts}\n")
+            file.write(f"# {'left out' if skip else 'faulty'}: {counts}\n")
             for (part, item), fault in self.found.items():
                 file.write("\t".join(" ".join(text.split()) for text in (part, item, fault)) + "\n")
-        if not self.skip:
-            self._refuse("", f"{ADVICE}, or leave them out with --skip-faulty")
-        for part, number in faulty.items():
-            share = number / (number + sound.get(part, 0))
-            if share > self.skip:
-                limit = f"{self.skip:.2%}".replace(".00", "")
-                self._refuse(f"{share:.1%} of {part} is faulty, and --skip-faulty allows {limit}: ", ADVICE)
-        left_out = f"left out: {counts}: {self._first()}; all of them are in {self.file}"
-        print(f"warning: {self.where}: {left_out}", file=sys.stderr, flush=True)
-
-    def _first(self) -> str:
         texts = list(self.found.values())
-        return "; ".join(texts[:SHOWN]) + (f"; and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else "")
-
-    def _refuse(self, why: str, advice: str) -> None:
-        all_of_them = f"(all {len(self.found):,} faults: {self.file})"
-        raise InputError(f"{self.where}: {why}{self._first()}: {advice} {all_of_them}")
+        first = "; ".join(texts[:SHOWN]) + (f"; and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else "")
+        listed = f"(all {len(texts):,} faults: {self.file})"
+        if not skip:
+            raise InputError(f"{self.where}: {first}: {ADVICE}, or leave them out with --skip-faulty {listed}")
+        for part, (number, total) in totals.items():
+            if number / total > skip:
+                limit = f"{skip:.2%}".replace(".00", "")
+                why = f"{number / total:.1%} of {part} is faulty, and --skip-faulty allows {limit}"
+                raise InputError(f"{self.where}: {why}: {first}: {ADVICE} {listed}")
+        print(f"warning: {self.where}: left out: {counts}: {first} {listed}", file=sys.stderr, flush=True)
 
 
 # --- the files of a corpus ---
@@ -121,9 +123,8 @@ def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
 def own_files(folder: Path, faults: Faults) -> Iterator[Path]:
     """Yield all files below a folder, but those named ``._*``, which macOS leaves beside others.
 
-    Raises:
-        InputError: a folder cannot be read, or a link to one, or to a transcript, is broken: how much is missing then
-            is unknown, and is no share that could be left out.
+    A folder that cannot be read, or a broken link to one or to a transcript, is refused: how much is missing then is
+    unknown, and is no share that could be left out.
     """
     for path in files_below(folder):
         if path.is_symlink() and not path.exists() and path.suffix.lower() not in SUFFIXES:
@@ -146,17 +147,37 @@ def read_lines(path: Path) -> list[str]:
 
 
 def audio_files(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
-    """Find audio among files, by name without ending, sorted; a name that comes twice or holds a space is a fault."""
-    found: dict[str, Path] = {}
-    for path in sorted(files):
-        if path.suffix.lower() not in SUFFIXES:
-            continue
-        if path.stem in found:
-            faults.add(part, path.stem, f"{path.stem} comes twice ({found[path.stem]} and {path})")
-        elif any(space in path.stem for space in " \t"):
-            faults.add(part, path.stem, f"a name with a space in it ({path}): rename it")
-        found.setdefault(path.stem, path)
+    """Find audio among files as :func:`by_id`, sorted; a name that holds a space is a fault."""
+    found = by_id(sorted(path for path in files if path.suffix.lower() in SUFFIXES), part, faults)
+    for name, path in found.items():
+        if any(space in name for space in " \t"):
+            faults.add(part, name, f"a name with a space in it ({path}): rename it")
     return found
+
+
+def by_id(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
+    """Map files by the names before their endings. Two of one name are a fault, unless one is a copy of the other."""
+    found: dict[str, Path] = {}
+    for path in files:
+        first = found.setdefault(path.stem, path)
+        if first != path and _are_copies(first, path):
+            faults.ignore("copies of files", path)
+        elif first != path:
+            faults.add(part, path.stem, f"{path.stem} comes twice, and the files differ: {first} and {path}")
+    return found
+
+
+def files_by_id(folders: Iterable[Path], pattern: str, part: str, faults: Faults) -> dict[str, Path]:
+    """Find the files of a pattern below folders, as of :func:`by_id`."""
+    every = (path for folder in folders for path in sorted(own_files(folder, faults)))
+    return by_id((path for path in every if path.match(pattern)), part, faults)
+
+
+def _are_copies(first: Path, second: Path) -> bool:
+    try:  # through a link, nothing need be read
+        return first.samefile(second) or (first.suffix == second.suffix and filecmp.cmp(first, second, shallow=False))
+    except OSError:  # a link to nothing
+        return False
 
 
 def unread_files(files: Iterable[Path]) -> dict[str, str]:
@@ -172,35 +193,24 @@ def unread_files(files: Iterable[Path]) -> dict[str, str]:
 
 
 def check_audio_files(
-    faults: Faults, parts: Mapping[str, Mapping[str, Path]], rate: int | None, check_audio: str, num_jobs: int
+    faults: Faults, parts: Mapping[str, Mapping[str, Path]], rate: int | None = None
 ) -> dict[str, dict[str, Inspected]]:
-    """Open the audio files of a corpus, each once.
+    """Open audio files, part -> id -> file, each once; return those without a fault. The others' become ``faults``.
 
-    Args:
-        faults: Gets those of the audio.
-        parts: Part -> id -> audio file.
-        rate: In Hz; every file must have it, and one channel. None: any rate and number of channels will do.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        num_jobs: Threads.
-
-    Returns:
-        Part -> id -> what was found, of the files without a fault.
+    Every file must have the rate in Hz, and one channel. None: any rate and number of channels will do.
     """
-    number = sum(map(len, parts.values()))
-    decode = decodes(check_audio, number)
+    files = {f"{part}/{key}": (part, key, path) for part, items in parts.items() for key, path in items.items()}
+    decode = decodes(faults.options.check_audio, len(files))
     how = "decoding each file" if decode else "headers only; --check-audio full decodes each file"
-    print(f"{faults.where}: checking {number:,} audio files in {', '.join(parts)} ({how})", flush=True)
-    files = [(part, key, path) for part, items in parts.items() for key, path in items.items()]
-    inspected = inspect_files(
-        [(f"{part}/{key}", path) for part, key, path in files], rate, decode=decode, num_jobs=num_jobs
-    )
+    print(f"{faults.where}: checking {len(files):,} audio files in {', '.join(parts)} ({how})", flush=True)
+    paths = [(name, path) for name, (_, _, path) in files.items()]
+    inspected = inspect_files(paths, rate, decode=decode, num_jobs=faults.options.num_jobs)
     good: dict[str, dict[str, Inspected]] = {part: {} for part in parts}
-    for part, key, path in files:
-        found = inspected[f"{part}/{key}"]
-        if found.fault:
-            faults.add(part, key, f"{found.fault} {key} ({path})")
+    for name, (part, key, path) in files.items():
+        if fault := inspected[name].fault:
+            faults.add(part, key, f"{fault} {key} ({path})")
         else:
-            good[part][key] = found
+            good[part][key] = inspected[name]
     return good
 
 
@@ -224,10 +234,10 @@ def whole_files(
     )
 
 
-def write_parts(parts: Mapping[str, DataDir], output_dir: str | Path, names: Mapping[str, str] | None = None) -> None:
-    """Write the data dir of each part of a corpus, called as in ``names``, and print how much speech it holds."""
+def write_parts(parts: Mapping[str, DataDir], output_dir: str | Path, options: Options) -> None:
+    """Write the data dir of each part of a corpus, and print how much speech it holds."""
     for part, data in parts.items():
-        folder = Path(output_dir) / (names or {}).get(part, part)
+        folder = Path(output_dir) / options.names.get(part, part)
         raise_problems(folder, validate(data, require_text=False))
         write_data_dir(data, folder)
         hours = sum(map(float, (data.utt2dur or {}).values())) / 3600

@@ -1,18 +1,8 @@
 """Where the parts of Mandarin-English corpora lie, as they are delivered, and how their transcripts are read.
 
-========== ============================================ =================================================
-corpus     folder                                       what it holds
-========== ============================================ =================================================
-asru2019   the challenge's, as its participants got it  ``ZH+EN-200h``, ``ZH-500h``, ``ASRU-DEV``, ``ASRU-TEST``
-talcs      TAL-CSASR, as it unpacks                     ``TALCS_corpus/{train,dev,test}_set/{label.txt,wav/*.wav}``
-seame      Kaldi data dirs (LDC2015S04)                 ``train``, ``dev_man``, ``dev_sge``, and ``valid`` if there is
-                                                        one; pipes allowed on request
-ascend     ASCEND, as it unpacks                        ``{train,validation,test}_metadata.csv``, ``waves/*.wav``
-           or as the hub has it                         ``main/{train,validation,test}-*.parquet``
-========== ============================================ =================================================
-
-The Mandarin part may be AISHELL-1 (``wav/train`` and one file of transcripts), aidatatang_200zh (``corpus/train``
-and one file of transcripts), or like the others. Both have an archive of each speaker, which must be unpacked.
+``asru2019`` is the challenge's corpus, as its participants got it; ``talcs`` TAL-CSASR and ``ascend`` ASCEND as they
+unpack, or as the hub has it (Parquet); ``seame`` SEAME (LDC2015S04) as Kaldi data dirs, with pipes on request. The
+Mandarin part may be like the others, or AISHELL-1 or aidatatang_200zh, with the archive of each speaker unpacked.
 """
 
 import csv
@@ -77,10 +67,8 @@ def part_folder(corpus: str, root: Path, part: str) -> Path:
 
 
 def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
-    """Read the transcripts of a part that is not a Kaldi data dir, and list its audio files, whatever its form.
-
-    Args:
-        made: A folder for audio that the corpus has inside other files.
+    """Read the transcripts and list the audio files of a part that is no Kaldi data dir; audio in Parquet goes to
+    ``made``.
     """
     if place.is_file():
         rows = _parquet_rows(place, made) if place.suffix == ".parquet" else _csv_rows(place)
@@ -109,9 +97,9 @@ def _require_unpacked(folder: Path) -> None:
 def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
     """Read the transcripts of a folder of audio files, in the form that :mod:`espnet_ext.corpora.asru2019` describes.
 
-    ``README*.txt`` is ignored. Without ``utt2spk``, the speaker is the name of the folder that the audio is in if the
-    utterance's id begins with it; if the id contains it further on, the id up to its end (``T0055G0013`` for
-    ``G0013/T0055G0013S0001.wav``); if not, each utterance has a speaker of its own. What is returned has no fault.
+    ``README*.txt`` is ignored. Without ``utt2spk``, a speaker is the utterance's id up to the end of the name of the
+    folder that the audio is in (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``); if the id does not contain it, each
+    utterance has a speaker of its own. What is returned has no fault.
     """
     files = list(own_files(folder, faults))
     audio = audio_files(files, part, faults)
@@ -146,14 +134,14 @@ def _transcripts(files: Sequence[Path], part: str, faults: Faults) -> Iterator[t
 def _speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
     if (folder / "utt2spk").is_file():
         return read_table(folder / "utt2spk")
-    if all(map(_SPEAKER.match, audio)):
-        return {key: _SPEAKER.match(key)[0] for key in audio}  # type: ignore[index]
-    return {key: key if path.parent == folder else _speaker(key, path.parent.name) for key, path in audio.items()}
-
-
-def _speaker(utterance: str, folder: str) -> str:
-    before, name, _ = utterance.partition(folder)
-    return before + name if name else utterance
+    ids = {key: _SPEAKER.match(key) for key in audio}
+    if all(ids.values()):
+        return {key: match[0] for key, match in ids.items() if match}
+    speakers = {}
+    for key, path in audio.items():
+        before, name, _ = key.partition(path.parent.name)
+        speakers[key] = before + name if name and path.parent != folder else key
+    return speakers
 
 
 def _scan_listed(

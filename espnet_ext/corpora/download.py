@@ -17,7 +17,6 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 
 _ATTEMPTS = 5
-_TIMEOUT = 60.0  # seconds without a byte
 
 
 def download(url: str, path: str | Path, md5: str, pause: float = 2.0) -> Path:
@@ -54,7 +53,7 @@ def _transfer(url: str, part: Path) -> str | None:
     from lhotse.utils import resumable_download  # Lhotse imports torch
 
     try:
-        with _timeout(_TIMEOUT):
+        with _timeout():
             # Lhotse takes a connection that breaks off for the end of the file, so the length is compared.
             with urllib.request.urlopen(urllib.request.Request(url, method="HEAD")) as response:
                 length = int(response.headers.get("Content-Length") or 0)
@@ -72,10 +71,10 @@ def _transfer(url: str, part: Path) -> str | None:
 
 
 @contextmanager
-def _timeout(seconds: float) -> Iterator[None]:
-    """Give up connections without a byte for that long; Lhotse's transfer would wait forever."""
+def _timeout() -> Iterator[None]:
+    """Give up connections without a byte for a minute; Lhotse's transfer would wait forever."""
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
+    socket.setdefaulttimeout(60.0)
     try:
         yield
     finally:
@@ -89,20 +88,16 @@ def md5_of(path: str | Path) -> str:
 
 
 def unpack(archive: str | Path, folder: str | Path) -> None:
-    """Unpack a tar archive into ``folder``, which must not exist: it appears when it is complete."""
-    folder = Path(folder)
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    """Unpack a tar archive into ``folder``, which must not exist; a folder of a half-unpacked archive is removed."""
+    Path(folder).mkdir(parents=True)
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(partial, filter="data")
-        os.rename(partial, folder)
-    except tarfile.FilterError as error:
-        raise InputError(f"{archive}: refused to unpack it, as it reaches outside its folder: {error}") from error
-    except (tarfile.TarError, EOFError, OSError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise  # a full disk, and the like
-        raise InputError(f"{archive}: it cannot be unpacked ({error}): remove it to download it again") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+            tar.extractall(folder, filter="data")
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, tarfile.FilterError):
+            what = f"refused to unpack it, as it reaches outside its folder: {error}"
+            raise InputError(f"{archive}: {what}") from error
+        if isinstance(error, (tarfile.TarError, EOFError, OSError)) and not getattr(error, "errno", None):
+            raise InputError(f"{archive}: it cannot be unpacked ({error}): remove it to download it again") from error
+        raise  # a full disk, and the like

@@ -11,21 +11,23 @@ are tracks, on each of which no two utterances overlap. They are not persons.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
 import soundfile
+from pydantic import TypeAdapter, ValidationError
 
 from espnet_ext.audio.files import inspect_audio, save_audio
-from espnet_ext.corpora.checks import Faults
+from espnet_ext.corpora.checks import Faults, Options
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.text import writing
 from espnet_ext.text.words import Segment
-from espnet_ext.work.files import parse_json
 
 SAMPLING_RATE = 16000
 CHANNELS = 7
@@ -41,52 +43,41 @@ _SESSION = re.compile(r"overlap_ratio_([0-9]{1,3})\.0_sil([0-9]{1,3}\.[0-9])_[0-
 _LONG_SILENCE = 1.0  # seconds: 0L has silences of 2.9 s and more, 0S of 0.1 to 0.5 s
 
 
+class _Listed(TypedDict):
+    dataid: str
+    unused_uttid: dict[str, list[str]]
+
+
 def prepare_libricss(
-    corpus_dir: str | Path,
-    output_dir: str | Path,
-    *,
-    enrolment_list: str | Path | None = None,
-    skip_faulty: float = 0.0,
+    corpus_dir: str | Path, output_dir: str | Path, *, enrolment_list: str | Path | None = None, **options: Any
 ) -> dict[str, list[Segment]]:
     """Check LibriCSS, and write the first channel of its sessions, cut at silences; speakers are LibriSpeech's.
 
-    Args:
-        corpus_dir: the folder ``for_release``, or the one above it.
-        output_dir: Where ``segments/`` (:func:`write_segments`) goes and, if there are faults, ``libricss_faults.txt``
-            with all of them.
-        enrolment_list: ``libricss_speaker_info.jsonl``; with it, ``segments/`` also gets each session's enrolment
-            utterances and inventory (:func:`write_enrolment`).
-        skip_faulty: The share of each condition's sessions that may be faulty, and is then left out.
-
-    Returns:
-        Recording (``OV10_session0`` and so on) -> its utterances.
+    The output gets ``segments/`` (:func:`write_segments`) and, with ``libricss_speaker_info.jsonl`` as
+    ``enrolment_list``, each session's enrolment utterances and inventory (:func:`write_enrolment`). Of ``options``
+    (:class:`~espnet_ext.corpora.checks.Options`), only ``skip_faulty`` matters: the share of each condition's sessions.
+    Returns the utterances of each recording (``OV10_session0`` and so on).
     """
-    root = find_release(corpus_dir)
-    faults = Faults(root, Path(output_dir) / "libricss_faults.txt", skip_faulty)
+    root, output = find_release(corpus_dir), Path(output_dir)
+    faults = Faults(root, output / "libricss_faults.txt", Options(**options))
     audio: dict[str, Path] = {}
     turns: dict[str, list[Segment]] = {}
-    good = dict.fromkeys(CONDITIONS, 0)
-    for session in sorted(root.glob("*/*/")):
-        condition = session.parent.name
-        if condition not in CONDITIONS:
-            continue
-        found = _read_session(session)
-        if isinstance(found, str):
-            faults.add(condition, session.name, found)
-        else:
-            recording = recording_of(session.name)
-            audio[recording], turns[recording] = _audio(session), found
-            good[condition] += 1
     for condition in CONDITIONS:
-        if not any((root / condition).glob("*/")):
+        sessions = sorted((root / condition).glob("*/"))
+        if not sessions:
             faults.add(condition, condition, f"there is no session in {root / condition}: unpack LibriCSS again")
-    faults.settle(good)
+        for session in sessions:
+            try:
+                turns[recording_of(session.name)] = _read_session(session)
+                audio[recording_of(session.name)] = _audio(session)
+            except InputError as error:
+                faults.add(condition, session.name, str(error))
+    faults.settle(Counter(recording.split("_")[0] for recording in turns))
     turns = dict(sorted(turns.items()))
     enrolment = enrolment_list and read_enrolment(enrolment_list, turns)
-    segments = Path(output_dir) / "segments"
-    write_segments(audio, turns, segments)
+    write_segments(audio, turns, output / "segments")
     if enrolment:
-        write_enrolment(segments, enrolment)
+        write_enrolment(output / "segments", enrolment)
     return turns
 
 
@@ -107,56 +98,38 @@ def recording_of(session: str) -> str:
     >>> recording_of("overlap_ratio_0.0_sil2.9_3.0_session4_actual0.0")
     '0L_session4'
     """
-    match = _SESSION.fullmatch(session)
-    if not match:
-        raise InputError(
-            f"{session!r} is not the name of a session, such as overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1"
-        )
-    ratio, silence, name = match.groups()
-    condition = f"OV{ratio}" if int(ratio) else "0L" if float(silence) > _LONG_SILENCE else "0S"
-    if condition not in CONDITIONS:
-        raise InputError(
-            f"{session!r} belongs to none of the conditions {', '.join(CONDITIONS)}: give LibriCSS's sessions"
-        )
-    return f"{condition}_{name}"
-
-
-def condition_of(recording: str) -> str:
-    """Return P4's name of a recording's condition: ``condition_of("OV10_session3") == "10"``."""
-    return CONDITIONS[recording.split("_")[0]]
+    if match := _SESSION.fullmatch(session):
+        ratio, silence, name = match.groups()
+        condition = f"OV{ratio}" if int(ratio) else "0L" if float(silence) > _LONG_SILENCE else "0S"
+        if condition in CONDITIONS:
+            return f"{condition}_{name}"
+    example = "overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1"
+    raise InputError(f"{session!r} is not the name of a session of LibriCSS, such as {example}")
 
 
 def _audio(session: Path) -> Path:
     return session / "record" / "raw_recording.wav"
 
 
-def _read_session(session: Path) -> list[Segment] | str:
-    """Read the utterances of a session, which end with its audio at the latest; or return its fault."""
-    try:
-        recording = recording_of(session.name)
-        if not recording.startswith(f"{session.parent.name}_"):
-            return f"session {session.name} is in {session.parent.name}"
-        turns = read_meeting_info(session / "transcription" / MEETING_INFO)
-    except InputError as error:
-        return str(error)
+def _read_session(session: Path) -> list[Segment]:
+    """Read the utterances of a session, which end with its audio at the latest."""
+    recording = recording_of(session.name)
+    if not recording.startswith(f"{session.parent.name}_"):
+        raise InputError(f"session {session.name} is in {session.parent.name}")
+    turns = read_meeting_info(session / "transcription" / MEETING_INFO)
     speakers = {turn.speaker for turn in turns}
     if len(speakers) != SPEAKERS:
-        return f"{len(speakers)} speakers instead of {SPEAKERS} in {session}"
+        raise InputError(f"{len(speakers)} speakers instead of {SPEAKERS} in {session}")
     found = inspect_audio(_audio(session), decode=False, mono=False)
     if found.fault:
-        return f"no audio that can be read at {_audio(session)}"
+        raise InputError(f"no audio that can be read at {_audio(session)}")
     if (found.rate, found.channels) != (SAMPLING_RATE, CHANNELS):
-        return f"{found.channels} channels at {found.rate} Hz in {_audio(session)}"
+        raise InputError(f"{found.channels} channels at {found.rate} Hz in {_audio(session)}")
     return [
-        replace(turn, recording=recording, end=round(min(end, found.seconds), 8))
-        for turn, (start, end) in ((turn, _span(turn)) for turn in turns)
-        if start < found.seconds
+        replace(turn, recording=recording, end=round(min(turn.span[1], found.seconds), 8))
+        for turn in turns
+        if turn.span[0] < found.seconds
     ]
-
-
-def _span(turn: Segment) -> tuple[float, float]:
-    assert turn.has_span and turn.end is not None  # meeting_info.txt has the times of all
-    return turn.start, turn.end
 
 
 def read_meeting_info(path: Path) -> list[Segment]:
@@ -208,21 +181,25 @@ def write_segments(audio: Mapping[str, Path], spoken: Mapping[str, Sequence[Segm
     paths, seconds, recordings = {}, {}, {}
     for recording, own in spoken.items():
         with soundfile.SoundFile(audio[recording]) as file:
-            for number, (start, end) in enumerate(speech_segments(map(_span, own))):
+            for number, (start, end) in enumerate(speech_segments(turn.span for turn in own)):
                 name = f"{recording}-{number:03d}"
                 paths[name] = str(folder / "audio" / f"{name}.flac")
                 seconds[name] = _write_segment(file, start, end, paths[name])
                 recordings[name] = recording
                 turns += [
-                    replace(turn, recording=name, start=round(begins - start, 6), end=round(ends - start, 6))
-                    for turn, (begins, ends) in ((turn, _span(turn)) for turn in own)
-                    if start <= begins < end
+                    replace(
+                        turn, recording=name, start=round(turn.span[0] - start, 6), end=round(turn.span[1] - start, 6)
+                    )
+                    for turn in own
+                    if start <= turn.span[0] < end
                 ]
     durations = {name: format_seconds(value) for name, value in seconds.items()}
     data = DataDir(wav_scp=paths, utt2spk={name: name for name in paths}, utt2dur=durations, reco2dur=durations)
     write_data_dir(data, folder / "data")
     writing.write_segments(folder / "references.json", turns)
-    write_table(folder / "groups", {name: condition_of(recording) for name, recording in recordings.items()})
+    write_table(
+        folder / "groups", {name: CONDITIONS[recording.split("_")[0]] for name, recording in recordings.items()}
+    )
     write_table(folder / "segment_recording", recordings)
 
 
@@ -231,29 +208,22 @@ def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: st
     file.seek(min(round(start * SAMPLING_RATE), file.frames))
     samples = file.read(round((end - start) * SAMPLING_RATE), dtype="float32", always_2d=True)[:, 0]
     if not len(samples) or not np.isfinite(samples).all():
-        raise InputError(
-            f"{file.name}: no audio, or NaN or infinite samples, from {start} to {end} s: replace the file"
-        )
+        raise InputError(f"{file.name}: no samples, or NaN or infinite ones, from {start} to {end} s: replace the file")
     save_audio(path, samples, SAMPLING_RATE, subtype="PCM_16")
     return len(samples) / SAMPLING_RATE
 
 
-def write_enrolment(folder: str | Path, enrolment: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
+def write_enrolment(folder: Path, enrolment: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
     """Write the enrolment for the segments in ``folder`` (see :func:`write_segments`).
 
     The file ``enrolment`` has profile (``<recording>:<speaker>``, since each session has its own) -> utterances;
     ``inventory`` has segment -> the eight speakers to choose from, as ``<speaker>=<profile>``.
     """
-    folder = Path(folder)
-    profiles = {
-        f"{recording}:{speaker}": " ".join(utterances)
-        for recording, speakers in enrolment.items()
-        for speaker, utterances in speakers.items()
-    }
-    entries = {
-        recording: " ".join(f"{speaker}={recording}:{speaker}" for speaker in sorted(speakers))
-        for recording, speakers in enrolment.items()
-    }
+    profiles: dict[str, str] = {}
+    entries: dict[str, str] = {}
+    for recording, speakers in enrolment.items():
+        profiles |= {f"{recording}:{speaker}": " ".join(utterances) for speaker, utterances in speakers.items()}
+        entries[recording] = " ".join(f"{speaker}={recording}:{speaker}" for speaker in sorted(speakers))
     segments = read_table(folder / "segment_recording")
     write_table(folder / "enrolment", profiles)
     write_table(folder / "inventory", {segment: entries[recording] for segment, recording in segments.items()})
@@ -265,28 +235,20 @@ def read_enrolment(path: str | Path, recordings: Iterable[str]) -> dict[str, dic
         lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError):
         raise InputError(f"{path}: no readable enrolment list: give the path of {ENROLMENT_LIST}") from None
-    enrolment: dict[str, dict[str, Sequence[str]]] = {}
+    listed: dict[str, Mapping[str, Sequence[str]]] = {}
     for number, line in enumerate(lines, start=1):
         try:
-            record = parse_json(line)
-            unused, session = dict(record["unused_uttid"]), record["dataid"]
-        except (ValueError, KeyError, TypeError):
-            unused, session = {}, None
-        whole = all(isinstance(ids, list) and all(isinstance(key, str) for key in ids) for ids in unused.values())
-        if not isinstance(session, str) or not whole:
-            raise InputError(f"{path}: line {number} has no dataid and unused_uttid: download the list again")
-        enrolment[recording_of(session)] = {
-            speaker: tuple(ids[:ENROLMENT_UTTERANCES]) for speaker, ids in unused.items()
-        }
-    chosen = {}
+            entry = TypeAdapter(_Listed).validate_json(line)
+        except ValidationError:
+            raise InputError(f"{path}: line {number} has no dataid and unused_uttid: download the list again") from None
+        listed[recording_of(entry["dataid"])] = entry["unused_uttid"]
+    chosen: dict[str, dict[str, Sequence[str]]] = {}
     for recording in recordings:
-        if recording not in enrolment:
+        if recording not in listed:
             raise InputError(f"{path}: session {recording} is not in it: download the complete list")
-        for speaker, ids in enrolment[recording].items():
+        for speaker, ids in listed[recording].items():
             if len(ids) < ENROLMENT_UTTERANCES:
-                raise InputError(
-                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, but "
-                    f"{ENROLMENT_UTTERANCES} are needed: download the list again"
-                )
-        chosen[recording] = enrolment[recording]
+                few = f"{len(ids)} unused utterances of speaker {speaker}, but {ENROLMENT_UTTERANCES} are needed"
+                raise InputError(f"{path}: {recording}: {few}: download the list again")
+        chosen[recording] = {key: tuple(ids[:ENROLMENT_UTTERANCES]) for key, ids in listed[recording].items()}
     return chosen

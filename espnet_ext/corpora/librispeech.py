@@ -3,12 +3,13 @@
 import os
 import shutil
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from espnet_ext.audio.files import Inspected
 from espnet_ext.corpora.checks import (
     Faults,
+    Options,
     check_audio_files,
     own_files,
     read_lines,
@@ -39,8 +40,7 @@ PARTS = {
 LM_TEXT_MD5 = "c83c64c726a1aedfe65f80aa311de402"
 
 
-@dataclass(frozen=True)
-class Utterance:
+class Utterance(NamedTuple):
     """An utterance on disk."""
 
     audio: Path
@@ -50,12 +50,10 @@ class Utterance:
 def download_librispeech(target: str | Path, parts: Sequence[str] = tuple(PARTS), *, base_url: str = BASE_URL) -> Path:
     """Download parts of LibriSpeech and its language-model text to ``<target>/LibriSpeech``; a later call resumes.
 
-    A part whose folder exists is left as it is. The archives stay in ``target``. Lhotse's ``download_librispeech`` is
-    not used, because it checks no sums and unpacks straight into the corpus.
-
-    ``base_url`` may be a mirror. Returns the corpus folder.
+    A part whose folder exists is left as it is. The archives stay in ``target``; ``base_url`` may be a mirror. Lhotse's
+    ``download_librispeech`` checks no sums and unpacks straight into the corpus.
     """
-    _require_known(parts)
+    require_known(parts, PARTS)
     target = Path(target)
     corpus = target / FOLDER
     for part in parts:
@@ -84,52 +82,30 @@ def _unpack_part(archive: Path, part: str, corpus: Path) -> None:
 
 
 def prepare_librispeech(
-    corpus_dir: str | Path,
-    output_dir: str | Path,
-    parts: Sequence[str] | None = None,
-    *,
-    names: Mapping[str, str] | None = None,
-    num_jobs: int = 1,
-    check_audio: str = "auto",
-    skip_faulty: float = 0.0,
+    corpus_dir: str | Path, output_dir: str | Path, parts: Sequence[str] | None = None, **options: Any
 ) -> dict[str, DataDir]:
-    """Check a corpus in LibriSpeech's layout, and write a data dir of each part. Each audio file is opened once.
+    """Check a corpus in LibriSpeech's layout, and write a data dir of each part (None: those that exist).
 
-    The arguments after ``parts`` mean the same for each corpus.
-
-    Args:
-        corpus_dir: The folder that holds ``train-clean-100`` and so on, or the one above it.
-        output_dir: Where the data dirs go and, if there are faults, ``librispeech_faults.txt`` with all of them.
-        parts: The parts to prepare (None: those that exist).
-        names: Part -> the name of its data dir (default: the part's).
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of each part that may be faulty, and is then left out.
-
-    Returns:
-        Part -> its tables.
-
-    Raises:
-        InputError: The folder or a part is missing, or there are more faults in transcripts (:func:`scan_librispeech`)
-            or audio (:func:`espnet_ext.audio.files.inspect_audio`) than ``skip_faulty`` allows. No data dir has been
-            written.
+    The corpus is the folder that holds ``train-clean-100`` and so on, or the one above it. All faults in transcripts
+    and audio go to ``librispeech_faults.txt``; no data dir is written if there are more than ``options``
+    (:class:`~espnet_ext.corpora.checks.Options`) allow.
     """
     root, parts = find_parts(corpus_dir, parts)
-    faults = Faults(root, Path(output_dir) / "librispeech_faults.txt", skip_faulty)
-    found = check_parts(root, parts, faults, num_jobs, check_audio)
+    faults = Faults(root, Path(output_dir) / "librispeech_faults.txt", Options(**options))
+    found = check_parts(root, parts, faults)
     faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
     data = {part: data_of(utterances, audio) for part, (utterances, audio) in found.items()}
-    write_parts(data, output_dir, names)
+    write_parts(data, output_dir, faults.options)
     return data
 
 
 def check_parts(
-    root: Path, parts: Sequence[str], faults: Faults, num_jobs: int, check_audio: str
+    root: Path, parts: Sequence[str], faults: Faults
 ) -> dict[str, tuple[dict[str, Utterance], dict[str, Inspected]]]:
     """Read the transcripts of parts and open their audio: part -> its utterances without a fault, and their audio."""
     scanned = scan_librispeech(root, parts, faults)
     files = {part: {key: item.audio for key, item in scanned[part].items()} for part in parts}
-    audio = check_audio_files(faults, files, SAMPLING_RATE, check_audio, num_jobs)
+    audio = check_audio_files(faults, files, SAMPLING_RATE)
     return {part: (faults.sound(part, scanned[part]), audio[part]) for part in parts}
 
 
@@ -138,13 +114,14 @@ def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tu
     corpus = require_corpus(corpus_dir, ", ".join(PARTS))
     if not any(corpus.iterdir()):
         raise InputError(f"{corpus}: the corpus folder is empty: give the folder that holds {', '.join(PARTS)}")
-    root = corpus / FOLDER if (corpus / FOLDER).is_dir() and not _present(corpus) else corpus
-    present = _present(root)
+    here = any((corpus / part).is_dir() for part in PARTS)
+    root = corpus / FOLDER if not here and (corpus / FOLDER).is_dir() else corpus
+    present = [part for part in PARTS if (root / part).is_dir()]
     if not present:
         raise InputError(f"{root}: none of LibriSpeech's parts is in this folder: it should hold {', '.join(PARTS)}")
     if parts is None:
         return root, present
-    _require_known(parts)
+    require_known(parts, PARTS)
     missing = [part for part in parts if part not in present]
     if missing:
         raise InputError(
@@ -154,22 +131,14 @@ def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tu
     return root, list(dict.fromkeys(parts))
 
 
-def _present(folder: Path) -> list[str]:
-    return [part for part in PARTS if (folder / part).is_dir()]
-
-
-def _require_known(parts: Iterable[str]) -> None:
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown:
-        raise InputError(f"LibriSpeech has no part {', '.join(map(repr, unknown))}: its parts are {', '.join(PARTS)}")
+def require_known(parts: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse parts that a corpus does not have."""
+    if unknown := [part for part in parts if part not in known]:
+        raise InputError(f"there is no part {', '.join(map(repr, unknown))}: the parts are {', '.join(known)}")
 
 
 def scan_librispeech(root: Path, parts: Sequence[str], faults: Faults) -> dict[str, dict[str, Utterance]]:
-    """Read the transcripts and list the audio files of parts, without opening audio.
-
-    Returns:
-        Part -> utterance id -> utterance, sorted by id; those without a fault.
-    """
+    """Read the transcripts of parts and list their audio files: the utterances without a fault, sorted by id."""
     return {part: _scan_part(root / part, faults) for part in parts}
 
 
@@ -205,38 +174,27 @@ def _read_chapter(
             faults.ignore("blank lines", transcripts)
             continue
         key, _, text = line.partition(" ")
-        path = f"{transcripts.parent}/{key}.flac"
+        path, text, where = f"{transcripts.parent}/{key}.flac", text.strip(), f"(line {number} of {transcripts})"
         listed.add(path)
-        fault = _line_fault(key, text.strip(), chapter, utterances)
-        if fault:
-            known = key in utterances or fault.startswith("malformed")  # it takes nothing from another utterance
-            faults.add(part, f"{transcripts}:{number}" if known else key, f"{fault} (line {number} of {transcripts})")
-            continue
-        utterances[key] = Utterance(Path(path), text.strip())
-        if path not in audio:
-            faults.add(part, key, f"no audio file {path} for utterance {key}")
-        elif not in_place:
-            faults.add(part, key, f"utterance {key} is in the wrong folder ({path})")
+        if not key.startswith(f"{chapter}-") or not key.removeprefix(f"{chapter}-").isalnum():
+            fault = f"malformed line {line.strip()[:60]!r}, not '{chapter}-<number> <text>'"
+            faults.add(part, f"{transcripts}:{number}", f"{fault} {where}")  # it takes nothing from another utterance
+        elif key in utterances:
+            faults.add(part, f"{transcripts}:{number}", f"utterance {key} comes twice {where}")
+        elif not text:
+            faults.add(part, key, f"empty transcript of {key} {where}")
+        else:
+            utterances[key] = Utterance(Path(path), text)
+            if path not in audio:
+                faults.add(part, key, f"no audio file {path} for utterance {key}")
+            elif not in_place:
+                faults.add(part, key, f"utterance {key} is in the wrong folder ({path})")
     return listed
-
-
-def _line_fault(key: str, text: str, chapter: str, seen: Container[str]) -> str | None:
-    """Return the fault of a line ``<speaker>-<chapter>-<number> <text>`` of a chapter's transcripts, if it has one."""
-    if not key.startswith(f"{chapter}-") or not key.removeprefix(f"{chapter}-").isalnum():
-        return f"malformed line {f'{key} {text}'.strip()[:60]!r}, not '{chapter}-<number> <text>'"
-    if key in seen:
-        return f"utterance {key} comes twice"
-    if not text:
-        return f"empty transcript of {key}"
-    return None
 
 
 def data_of(utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected]) -> DataDir:
     """Make a data dir of a part. Lhotse's own recipe, with which it agrees, opens each file again and has no checks."""
-    return whole_files(
-        {key: item.audio for key, item in utterances.items()},
-        audio,
-        {key: item.text for key, item in utterances.items()},
-        {key: key.partition("-")[0] for key in utterances},
-        dict.fromkeys(utterances, "English"),
-    )
+    paths = {key: item.audio for key, item in utterances.items()}
+    texts = {key: item.text for key, item in utterances.items()}
+    speakers = {key: key.partition("-")[0] for key in utterances}
+    return whole_files(paths, audio, texts, speakers, dict.fromkeys(utterances, "English"))

@@ -8,11 +8,7 @@ The layout, as the dataset was handed out until 2023::
 
 The transcripts are Google's: ``results``, each of which holds ``alternatives[0].words`` with times like ``"12.300s"``.
 The last result repeats all words, each with a speaker tag, and is left out. There may be several folders of each name,
-up to three folders down; their union is taken, and an episode that is in several must be the same in all. The archives
-unpack to ``podcasts-transcripts-0to2``, ``-3to5`` and ``-6to7``, each with
-``spotify-podcasts-2020/podcasts-transcripts`` inside.
-
-Word times go to a binary file, not to a ctm: the complete dataset has 600 million words.
+up to three folders down, as the archives unpack; an episode that is in several must be the same in all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +17,11 @@ from itertools import batched
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora import long_recordings
-from espnet_ext.corpora.checks import Faults, check_audio_files, require_corpus, write_parts
-from espnet_ext.corpora.long_recordings import DroppedRegions, spoken_text
+from espnet_ext.corpora.checks import Faults, Options, check_audio_files, files_by_id, require_corpus
+from espnet_ext.corpora.long_recordings import listed, long_enough, write_timed
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.text.formats import is_number
-from espnet_ext.text.word_times import write_word_times
 from espnet_ext.text.words import Segment, Word, word_spans
 from espnet_ext.work.files import parse_json
 
@@ -38,67 +32,40 @@ _DEPTH = 3  # folders between the corpus folder and these, at most
 
 
 def prepare_spotify(
-    corpus_dir: str | Path,
-    output_dir: str | Path,
-    part: str = "train",
-    *,
-    names: Mapping[str, str] | None = None,
-    num_jobs: int = 1,
-    check_audio: str = "auto",
-    skip_faulty: float = 0.0,
+    corpus_dir: str | Path, output_dir: str | Path, part: str = "train", **options: Any
 ) -> dict[str, DataDir]:
-    """Check podcasts, and write their data dir and the table of their word times.
+    """Check podcasts, and write their data dir (``part``) and the table of their word times.
 
-    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
-        corpus_dir: The folder described above.
-        output_dir: Also gets ``spotify_words_<part>.words`` and ``.scp`` and, if there are any, all faults in
-            ``spotify_<part>_faults.txt`` and all regions in which word times overlap in ``spotify_<part>_dropped.txt``.
-            Training leaves such a region out, not its episode.
-        part: The part's name.
-        skip_faulty: The share of the episodes that may be faulty, and is then left out. As large a share of what is
-            spoken, but at least 2 %, may lie in regions of overlapping word times.
+    The output also gets ``spotify_words_<part>.words`` and ``.scp`` and, if there are any,
+    ``spotify_<part>_faults.txt``, and ``spotify_<part>_dropped.txt`` with the regions in which word times overlap.
+    Training leaves such a region out, not its episode. ``options`` are :class:`~espnet_ext.corpora.checks.Options`.
     """
     corpus, output = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}"), Path(output_dir)
-    faults = Faults(corpus, output / f"spotify_{part}_faults.txt", skip_faulty)
+    faults = Faults(corpus, output / f"spotify_{part}_faults.txt", Options(**options))
     transcripts, audio = (
-        long_recordings.files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", part, faults)
+        files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", part, faults)
         for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg"))
     )
-    listed = {id for path in _find(corpus, METADATA) for id in read_metadata(path)}
-    for id in sorted(listed - transcripts.keys()):
+    known = {id for path in _find(corpus, METADATA) for id in read_metadata(path)}
+    for id in sorted(known - transcripts.keys()):
         faults.add(part, id, f"episode {id} of {METADATA} has no transcript")
     for id, path in transcripts.items():
         if id not in audio:
             faults.add(part, id, f"episode {id} has no audio ({path})")
-        elif id not in listed:
+        elif id not in known:
             faults.add(part, id, f"episode {id} is not in {METADATA} ({path})")
     whole = faults.sound(part, {id: audio.get(id, path) for id, path in transcripts.items()})
-    sounds = check_audio_files(faults, {part: whole}, None, check_audio, num_jobs)[part]
-    sounds = long_recordings.long_enough(faults, part, sounds, audio)
-    texts: dict[str, str] = {}
-    dropped = DroppedRegions(corpus, output / f"spotify_{part}_dropped.txt", skip_faulty)
+    sounds = check_audio_files(faults, {part: whole})[part]
+    sounds = long_enough(faults, part, sounds, audio)
+    words = _words_of({id: transcripts[id] for id in sounds}, faults.options.num_jobs)
+    return write_timed("spotify", part, words, sounds, audio, faults, output)
 
-    def words() -> Iterator[tuple[str, list[Word]]]:
-        with ThreadPoolExecutor(num_jobs) as pool:
-            for group in batched(faults.sound(part, sounds), _EPISODES_AT_ONCE):
-                for id, read in zip(group, pool.map(lambda id: _read(transcripts[id]), group), strict=True):
-                    kept = read if isinstance(read, str) else dropped.drop(id, read, sounds[id].seconds)
-                    if isinstance(kept, str):
-                        faults.add(part, id, f"{transcripts[id]}: {kept}")
-                        continue
-                    texts[id] = spoken_text(kept)
-                    yield id, kept
 
-    for _ in words():  # nothing is written before all are known to be good, or bad ones to be few
-        pass
-    faults.settle({part: len(texts)})
-    dropped.settle()
-    output.mkdir(parents=True, exist_ok=True)
-    write_word_times(output / f"spotify_words_{part}", words())
-    recordings = [long_recordings.Transcribed(id, audio[id], text) for id, text in texts.items()]
-    data = {part: long_recordings.data_of(recordings, sounds)}
-    write_parts(data, output, names)
-    return data
+def _words_of(transcripts: Mapping[str, Path], num_jobs: int) -> Iterator[tuple[str, list[Word] | str]]:
+    """Yield episodes with their words, or with the fault of the transcript."""
+    with ThreadPoolExecutor(num_jobs) as pool:
+        for group in batched(transcripts.items(), _EPISODES_AT_ONCE):
+            yield from zip((id for id, _ in group), pool.map(_read, (path for _, path in group)), strict=True)
 
 
 def _find(corpus: Path, name: str) -> list[Path]:
@@ -113,7 +80,7 @@ def _find(corpus: Path, name: str) -> list[Path]:
 
 def read_metadata(path: Path) -> set[str]:
     """Read the episodes that metadata.tsv lists, by the names of their files."""
-    return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
+    return set(listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
 def _read(transcript: Path) -> list[Word] | str:
@@ -121,7 +88,7 @@ def _read(transcript: Path) -> list[Word] | str:
     try:
         return read_transcript(transcript)
     except InputError as error:
-        return str(error).removeprefix(f"{transcript}: ")
+        return str(error)
 
 
 def read_transcript(path: Path) -> list[Word]:

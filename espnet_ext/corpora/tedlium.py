@@ -6,13 +6,12 @@ ignores. Here an utterance is a whole talk, and those segments go to a file, so 
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from espnet_ext.corpora import long_recordings
-from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
+from espnet_ext.corpora.checks import Faults, Options, files_by_id, require_corpus
+from espnet_ext.corpora.long_recordings import Transcript, paired, write_recordings
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.text import formats
@@ -24,48 +23,27 @@ _UTTERANCE = re.compile(r"(^|\s)\(\S*\)$")
 
 
 def prepare_tedlium(
-    corpus_dir: str | Path,
-    output_dir: str | Path,
-    parts: Sequence[str] = PARTS,
-    *,
-    names: Mapping[str, str] | None = None,
-    num_jobs: int = 1,
-    check_audio: str = "auto",
-    skip_faulty: float = 0.0,
+    corpus_dir: str | Path, output_dir: str | Path, parts: Sequence[str] = PARTS, **options: Any
 ) -> dict[str, DataDir]:
-    """Check talks, and write a data dir of each part.
+    """Check talks, and write a data dir of each part (``train``, ``dev``, ``test``) of the folder or the one above it.
 
-    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
-        corpus_dir: The folder described above, or the one above it.
-        output_dir: Also gets ``tedlium_ignored_<part>.txt``, lines ``talk start end``.
-        parts: Some of ``train``, ``dev``, ``test``.
+    Also writes ``tedlium_ignored_<part>.txt``, lines ``talk start end``, in seconds. ``options`` are
+    :class:`~espnet_ext.corpora.checks.Options`.
     """
-    corpus = require_corpus(corpus_dir, "legacy/dev and legacy/test")
-    faults = Faults(corpus, Path(output_dir) / "tedlium_faults.txt", skip_faulty)
-    talks: dict[str, list[long_recordings.Transcribed]] = {}
-    stms: dict[str, dict[str, Stm]] = {}
+    corpus, output = require_corpus(corpus_dir, "legacy/dev and legacy/test"), Path(output_dir)
+    faults = Faults(corpus, output / "tedlium_faults.txt", Options(**options))
+    audio: dict[str, dict[str, Path]] = {}
+    talks: dict[str, dict[str, Transcript]] = {}
     for part in parts:
-        talks[part], stms[part] = _read_part(_part_folder(corpus, part), part, faults)
-    data = long_recordings.checked_parts(talks, faults, check_audio, num_jobs)
+        folder = _part_folder(corpus, part)
+        audio[part] = files_by_id([folder / "sph"], "*.sph", part, faults)
+        stms = files_by_id([folder / "stm"], "*.stm", part, faults)
+        talks[part] = paired(audio[part], stms, read_stm, part, faults)
+    data = write_recordings(audio, talks, faults, output)
     for part, tables in data.items():
-        ignored = {talk: found for talk in tables.utterances if (found := stms[part][talk].ignored)}
-        write_regions(Path(output_dir) / f"tedlium_ignored_{part}.txt", ignored)
-    write_parts(data, output_dir, names)
+        ignored = {talk: talks[part][talk].ignored for talk in tables.utterances if talks[part][talk].ignored}
+        write_regions(output / f"tedlium_ignored_{part}.txt", ignored)
     return data
-
-
-def _read_part(folder: Path, part: str, faults: Faults) -> tuple[list[long_recordings.Transcribed], dict[str, "Stm"]]:
-    """Read the talks of a part, and what the stm of each holds."""
-    audio = long_recordings.files_by_id([folder / "sph"], "*.sph", part, faults)
-    files = long_recordings.files_by_id([folder / "stm"], "*.stm", part, faults)
-    read: dict[str, Stm] = {}
-
-    def text(path: Path) -> str:
-        read[path.stem] = read_stm(path)
-        return read[path.stem].text
-
-    talks = long_recordings.paired(audio, files, text, part, faults)
-    return [replace(talk, end=read[talk.id].end) for talk in talks], read
 
 
 def _part_folder(corpus: Path, part: str) -> Path:
@@ -76,15 +54,7 @@ def _part_folder(corpus: Path, part: str) -> Path:
     raise InputError(f"{places[0]}: it has no sph and stm: give the folder of TEDLIUM_release-3")
 
 
-class Stm(NamedTuple):
-    """A talk's text in order of time, the regions that scoring ignores, and where its last words end, in seconds."""
-
-    text: str
-    ignored: list[tuple[float, float]]
-    end: float
-
-
-def read_stm(path: Path) -> Stm:
+def read_stm(path: Path) -> Transcript:
     """Read the stm of one talk, which is named after it.
 
     The label of a line, such as ``<o,f0,male>``, may be left out. As in Kaldi's recipe of TED-LIUM, suffixes are joined
@@ -97,7 +67,7 @@ def read_stm(path: Path) -> Stm:
     ignored = [turn.span for turn in turns if turn.words == (formats.IGNORED,)]
     segments = sorted((*turn.span, _words(turn.text)) for turn in turns if turn.words != (formats.IGNORED,))
     spoken = [(start, end, text) for start, end, text in segments if text]
-    return Stm(" ".join(text for *_, text in spoken), ignored, max((end for _, end, _ in spoken), default=0.0))
+    return Transcript(" ".join(text for *_, text in spoken), ignored, max((end for _, end, _ in spoken), default=0.0))
 
 
 def _words(text: str) -> str:

@@ -25,12 +25,10 @@ _POSITION = re.compile(r"(?P<file>.+?)(?::(?P<offset>\d+))?(?:\[[\d:, ]*\])?")
 
 
 def write_arrays(ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path | None = None) -> dict[str, str]:
-    """Write arrays to an ark file, whole or not at all; return their positions for an scp file (``<file>:<offset>``).
+    """Write vectors or matrices, float or int32, to an ark file, whole or not at all.
 
-    Args:
-        ark: the file.
-        arrays: id -> vector or matrix, float or int32.
-        renamed: where the file will be in the end, if its folder is about to be renamed.
+    Returns their positions for an scp file (``<file>:<offset>``). ``renamed`` is where the file will be in the end, if
+    its folder is about to be renamed.
     """
     kaldi = _library()
     target = (renamed or ark).resolve()
@@ -45,9 +43,8 @@ def write_arrays(ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path |
 def read_array(position: str) -> np.ndarray:
     """Read the vector or matrix at a position as scp files have it, such as ``feats.ark:1234``.
 
-    Raises:
-        InputError: a command, or a pickle: the library would run the code of either.
-        Exception: the file is missing or broken; each way of being broken raises another exception.
+    Refused are a command, and a pickle, as the library would run the code of either. A file that is missing or broken
+    raises one of many exceptions.
     """
     found = _POSITION.fullmatch(position)
     if found is None or is_command(position):
@@ -64,7 +61,7 @@ def never_run_commands() -> None:
     for name in filter(find_spec, ("omniio", "kaldiio")):
         library = import_module("omniio.kaldi" if name == "omniio" else name)
         module: Any = sys.modules[library.load_mat.__module__]
-        if not hasattr(module.open_like_kaldi, "safe"):
+        if getattr(module.open_like_kaldi, "__module__", "") != __name__:
             module.open_like_kaldi = _without_commands(module.open_like_kaldi)
 
 
@@ -74,7 +71,6 @@ def _without_commands(opened: Callable) -> Callable:
             raise InputError(f"{name!r}: a command, and commands are not run: write its output to a file")
         return opened(name, mode)
 
-    setattr(open_file, "safe", True)  # noqa: B010
     return open_file
 
 
@@ -90,13 +86,9 @@ def _library() -> ModuleType:
 class ArkShard:
     """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a folder, which appears when complete.
 
-    Attributes:
-        name: its name in messages.
-        folder: where the files go.
-        key: a hash of the settings and of the names, sizes and times of the audio files.
-        audio: recording -> file.
-        compute: computes the matrices of ``audio``; it may leave out recordings. Its second argument is the folder, in
-            which it may write more files.
+    ``key`` is a hash of the settings and of the names, sizes and times of the audio files. ``compute`` computes the
+    matrices of ``audio``, recording -> file; it may leave out some, and write more files into the folder, its second
+    argument.
     """
 
     name: str
@@ -109,10 +101,8 @@ class ArkShard:
 def ark_shards(
     audio: Mapping[str, str], folder: Path, compute: Compute, settings: Sequence[object], recordings: int
 ) -> list[ArkShard]:
-    """Split recordings into shards of about ``recordings`` each.
-
-    Args:
-        settings: everything that the matrices depend on besides the audio.
+    """Split recordings into shards of some ``recordings`` each, by the audio and by ``settings``, on which matrices
+    depend.
     """
     shards = []
     for number, names in enumerate(work.contiguous(list(audio), -(-len(audio) // recordings)), start=1):

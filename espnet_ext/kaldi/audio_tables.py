@@ -11,10 +11,8 @@ from espnet_ext.kaldi.utterance_audio import is_mix
 
 
 def read_audio_table(data: str | Path) -> dict[str, str]:
-    """Read ``wav.scp`` of a data dir, sorted: utterance -> audio file.
-
-    Raises:
-        InputError: no such folder; it has ``segments``; an entry is a command, or its file is missing or empty.
+    """Read ``wav.scp`` of a data dir without ``segments``, sorted: utterance -> audio file, which exists and is not
+    empty.
     """
     folder = require_folder(data)
     if (folder / "segments").exists():
@@ -27,43 +25,34 @@ def read_audio_table(data: str | Path) -> dict[str, str]:
     refuse_commands(wav_scp, table)
     for utterance, path in table.items():
         try:
-            size = os.stat(path).st_size
+            empty = not os.stat(path).st_size
         except OSError:
-            raise InputError(
-                f"{wav_scp}: {utterance}: no such file {path}: correct the path, or prepare the data again"
-            ) from None
-        if not size:
+            advice = "correct the path, or prepare the data again"
+            raise InputError(f"{wav_scp}: {utterance}: no such file {path}: {advice}") from None
+        if empty:
             raise InputError(f"{wav_scp}: {utterance}: {path} is empty: replace it, or drop the utterance")
     return dict(sorted(table.items()))
 
 
 def durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
-    """Return the seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each if there is no such file.
-
-    Raises:
-        InputError: an utterance is missing there, or its value is no number.
-    """
+    """Return the seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each if there is no such file."""
     path = data / "utt2dur"
-    if not path.exists():
-        return dict.fromkeys(audio, 1.0)
-    table = read_table(path)
-    weights = {}
+    table = read_table(path) if path.exists() else dict.fromkeys(audio, "1")
+    seconds = {}
     for utterance in audio:
         try:
-            weights[utterance] = float(table[utterance])
-        except KeyError:
-            raise InputError(f"{path}: {utterance} of wav.scp is missing: fix the file, or remove it") from None
+            seconds[utterance] = float(table.get(utterance, ""))
         except ValueError:
-            raise InputError(f"{path}: {utterance}: {table[utterance]!r} is no duration in seconds: fix it") from None
-    return weights
+            found = table.get(utterance)
+            raise InputError(f"{path}: {utterance}: {found!r} is no duration in seconds: fix or remove it") from None
+    return seconds
 
 
 def check_audio(table: Mapping[str, str], rate: int | None = None, *, decode: bool = False) -> None:
     """Look at the headers of audio files; or after a failure, decode them to see whether one is the cause.
 
-    Raises:
-        InputError: a file cannot be opened, has no samples, breaks off, or has another sampling rate than ``rate`` in
-            Hz; with ``decode`` also if it is corrupt, or holds NaN or infinite samples.
+    InputError names the first that cannot be opened, has no samples, breaks off, or has another sampling rate than
+    ``rate`` in Hz; with ``decode`` also if it is corrupt, or holds NaN or infinite samples.
     """
     from espnet_ext.audio.files import inspect_audio
 

@@ -1,18 +1,15 @@
-"""Is a data dir fit for use? Checks that name the file and the utterance, and a repair that drops what is faulty.
-
-The quick checks read the tables and look whether the audio files exist. :func:`check_audio` opens each file and looks
-at every sample.
-"""
+"""Is a data dir fit for use? Checks that name the file and the utterance, and a repair that drops what is faulty."""
 
 import dataclasses
 import math
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import (
@@ -31,8 +28,9 @@ from espnet_ext.kaldi.data_dir import (
 from espnet_ext.kaldi.parts import restrict
 from espnet_ext.kaldi.tables import TableScan, scan_table
 
-SHOWN_IDS = 3
+_SHOWN = 3
 OVERSHOOT_SECONDS = 0.01  # times in `segments` are often rounded to a hundredth of a second
+_NEEDED = ("wav.scp", "utt2spk")
 _COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")  # if they exist, they have a line for each utterance
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
 _CORRECT = "correct these lines, or delete them and run `espnet-ext data fix`"  # which reads no audio
@@ -52,20 +50,17 @@ class Problem:
     advice: str
 
     def __str__(self) -> str:
-        shown = ", ".join(self.ids[:SHOWN_IDS])
-        more = f" ... and {len(self.ids) - SHOWN_IDS:,} more" if len(self.ids) > SHOWN_IDS else ""
+        shown = ", ".join(self.ids[:_SHOWN])
+        more = f" ... and {len(self.ids) - _SHOWN:,} more" if len(self.ids) > _SHOWN else ""
         return f"{self.file}: {f'{self.what} {shown}{more}'.rstrip()}: {self.advice}"
 
 
 def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
     """Read a data dir that may be faulty: the readable data, and the scan of each file."""
     path = require_folder(path)
-    needed = {"wav.scp", "utt2spk"}
-    scans = {name: scan_table(path / name) for name in FILES.values() if name in needed or (path / name).exists()}
-    fields = {field: scans[name].table for field, name in FILES.items() if name in scans}
-    if (path / "spk2utt").exists():
-        scans["spk2utt"] = scan_table(path / "spk2utt")
-    return DataDir(**fields), scans
+    names = [name for name in (*FILES.values(), "spk2utt") if name in _NEEDED or (path / name).exists()]
+    scans = {name: scan_table(path / name) for name in names}
+    return DataDir(**{field: scans[name].table for field, name in FILES.items() if name in scans}), scans
 
 
 def validate_data_dir(
@@ -77,15 +72,10 @@ def validate_data_dir(
     rate: int | None = None,
     speaker_order: bool = True,
 ) -> bool:
-    """Print to stderr what is wrong with a data dir on disk, and what is allowed but rarely intended.
+    """Print what is wrong with a data dir on disk, and what is allowed but rarely intended; True if nothing is wrong.
 
-    Args:
-        require_text, files: see :func:`validate_scan`.
-        audio, rate: also open each audio file (:func:`check_audio`), unless the tables are faulty.
-        speaker_order: warn where a speaker is not a prefix of its utterances.
-
-    Returns:
-        True if nothing is wrong.
+    ``audio`` also opens each audio file (:func:`check_audio`, with ``rate`` in Hz), unless the tables are faulty.
+    ``speaker_order`` warns where a speaker is not a prefix of its utterances.
     """
     data, scans = scan_data_dir(path)
     problems = validate_scan(data, scans, require_text=require_text, files=files)
@@ -106,33 +96,32 @@ def validate_scan(
 ) -> list[Problem]:
     """Check what :func:`scan_data_dir` has read: the form of the files, and what :func:`validate` checks.
 
-    Args:
-        require_text: a dir without ``text`` is a fault.
-        files: check that the audio files exist and are not empty (without opening them).
+    ``files`` also checks that the audio files exist and are not empty, without opening them.
     """
     problems = [problem for name, scan in scans.items() for problem in _form(name, scan)]
+    advice = "`espnet-ext data fix` writes it"
     if "spk2utt" not in scans:
-        problems.append(Problem("spk2utt", "no such file", (), "`espnet-ext data fix` writes it"))
+        problems.append(Problem("spk2utt", "no such file", (), advice))
     else:
-        found, expected = scans["spk2utt"].table, data.spk2utt
-        sides = [{key: sorted(value.split()) for key, value in table.items()} for table in (found, expected)]
-        if wrong := tuple(key for key in sorted(found | expected) if sides[0].get(key, []) != sides[1].get(key)):
-            problems.append(
-                Problem("spk2utt", "does not match utt2spk for", wrong, "`espnet-ext data fix` writes it again")
-            )
+        found, expected = (
+            {key: sorted(value.split()) for key, value in table.items()}
+            for table in (scans["spk2utt"].table, data.spk2utt)
+        )
+        if wrong := tuple(key for key in sorted(found | expected) if found.get(key, []) != expected.get(key)):
+            problems.append(Problem("spk2utt", "does not match utt2spk for", wrong, advice))
     problems += validate(data, require_text=require_text)
     return problems + (check_files(data) if files else [])
 
 
 def _form(name: str, scan: TableScan) -> Iterator[Problem]:
-    advice = "fix the file, by hand or with `espnet-ext data fix`"
-    if scan.lines_without_id:
-        yield Problem(name, "no id in line", tuple(map(str, scan.lines_without_id)), advice)
-    if scan.duplicates:
-        yield Problem(name, "more than one line for", scan.duplicates, advice)
-    if scan.unsorted:
-        advice = "sort it with `LC_ALL=C sort` or `espnet-ext data fix`"
-        yield Problem(name, "not sorted; out of order:", scan.unsorted, advice)
+    fix_it, sort_it = "fix the file, by hand or with `espnet-ext data fix`", "sort it with `espnet-ext data fix`"
+    for what, ids, advice in (
+        ("no id in line", map(str, scan.lines_without_id), fix_it),
+        ("more than one line for", scan.duplicates, fix_it),
+        ("not sorted; out of order:", scan.unsorted, sort_it),
+    ):
+        if found := tuple(ids):
+            yield Problem(name, what, found, advice)
 
 
 def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
@@ -160,25 +149,21 @@ def _by_kind(faults: Iterable[tuple[str, str, str]], advice: str) -> list[Proble
 def utterance_faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
     """Yield (file, what, utterance) for each fault of a single utterance; dropping these utterances is the fix."""
     audio_file, audio = ("wav.scp", data.wav_scp) if data.segments is None else ("segments", data.segments)
-    tables = data.tables
-    for utterance in sorted(set(audio).union(*(tables.get(name, ()) for name in _COVERING))):
+    covering = {name: data.tables[name] for name in _COVERING if name in data.tables}
+    for utterance in sorted(set(audio).union(*covering.values())):
         if utterance not in audio:
             yield audio_file, "no audio for", utterance
-        for name in _COVERING:
-            if name not in tables:
-                continue
-            if utterance not in tables[name]:
+        for name, table in covering.items():
+            if utterance not in table:
                 yield name, "no transcript for" if name == "text" else "no line for", utterance
-            elif not tables[name][utterance].strip():
+            elif not table[utterance].strip():
                 yield name, "empty transcript of" if name == "text" else "empty entry for", utterance
-            elif name in ("utt2spk", "utt2lang") and len(tables[name][utterance].split()) > 1:
+            elif name in ("utt2spk", "utt2lang") and len(table[utterance].split()) > 1:
                 yield name, "more than one word for", utterance
-        if utterance in audio:
-            fault = _segment_fault(data, audio[utterance]) if data.segments is not None else ""
-            if not audio[utterance]:
-                fault = "empty entry for"
-            if fault:
-                yield audio_file, fault, utterance
+        if utterance in audio and not audio[utterance]:
+            yield audio_file, "empty entry for", utterance
+        elif utterance in audio and data.segments is not None and (fault := _segment_fault(data, audio[utterance])):
+            yield audio_file, fault, utterance
 
 
 def _segment_fault(data: DataDir, value: str) -> str:
@@ -209,46 +194,36 @@ def _positive(value: str) -> float | None:
 def derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
     """Map files of durations or lengths to the ids that are missing there, extra, or not a positive number."""
     faults = {}
-    for field in DERIVED:
-        table, expected = getattr(data, field), data.wav_scp if field == "reco2dur" else data.utt2spk
-        if table is not None:
-            wrong = {key for key, value in table.items() if _positive(value) is None} | (table.keys() ^ expected.keys())
-            if wrong:
-                faults[FILES[field]] = tuple(sorted(wrong))
+    for name in DERIVED:
+        if (table := data.tables.get(name)) is not None:
+            others = table.keys() ^ (data.wav_scp if name == "reco2dur" else data.utt2spk).keys()
+            if wrong := {key for key, value in table.items() if _positive(value) is None} | others:
+                faults[name] = tuple(sorted(wrong))
     return faults
 
 
 def warn(data: DataDir) -> list[Problem]:
-    """List what is allowed but rarely intended: speakers that are not a prefix, unused recordings, commands."""
-    warnings = []
-    unordered = tuple(key for key in data.utterances if not key.startswith(data.utt2spk[key]))
-    if unordered:
-        advice = "Kaldi's tools expect one order by utterance and by speaker; name utterances SPEAKER-..."
-        warnings.append(Problem("utt2spk", "the speaker is not a prefix of", unordered, advice))
-    if data.segments is not None:
-        used = {segment_recording(value) for value in data.segments.values()}
-        if unused := tuple(sorted(data.wav_scp.keys() - used)):
-            warnings.append(Problem("wav.scp", "no segment uses", unused, "`espnet-ext data fix` drops them"))
-    commands = tuple(sorted(key for key, value in data.wav_scp.items() if is_command(value)))
-    if commands:
-        warnings.append(Problem("wav.scp", "commands (ending in |) stand for", commands, "their audio is not checked"))
-    positions = tuple(sorted(key for key, value in data.wav_scp.items() if audio_path(value) != value))
-    if positions:
-        warnings.append(Problem("wav.scp", "archives stand for", positions, "their audio is not opened"))
-    return warnings
+    """List what is allowed but rarely intended: speakers that are not a prefix, unused recordings, unchecked audio."""
+    order = "Kaldi's tools expect one order by utterance and by speaker; name utterances SPEAKER-..."
+    unprefixed = {key for key, speaker in data.utt2spk.items() if not key.startswith(speaker)}
+    segments = data.wav_scp if data.segments is None else map(segment_recording, data.segments.values())
+    unchecked = {key for key, value in data.wav_scp.items() if is_command(value) or audio_path(value) != value}
+    found = (
+        ("utt2spk", "the speaker is not a prefix of", unprefixed, order),
+        ("wav.scp", "no segment uses", data.wav_scp.keys() - set(segments), "`espnet-ext data fix` drops them"),
+        ("wav.scp", "commands (ending in |) or archives stand for", unchecked, "their audio is not checked"),
+    )
+    return [Problem(file, what, tuple(sorted(ids)), advice) for file, what, ids, advice in found if ids]
 
 
 def check_files(data: DataDir) -> list[Problem]:
     """Check that the audio files are there, and not empty. :func:`check_audio` also looks inside."""
     faults = []
     for recording, value in sorted(data.wav_scp.items()):
-        if is_command(value) or not value:
-            continue
-        try:
-            if not os.stat(audio_path(value)).st_size:
-                faults.append(("wav.scp", "zero-length audio file of", f"{recording} ({value})"))
-        except OSError:
-            faults.append(("wav.scp", "no audio file of", f"{recording} ({value})"))
+        path = audio_path(value)
+        if value and not is_command(value) and not (os.path.exists(path) and os.path.getsize(path)):
+            what = "zero-length audio file of" if os.path.exists(path) else "no audio file of"
+            faults.append(("wav.scp", what, f"{recording} ({value})"))
     return sorted(_by_kind(faults, "check the corpus folder and the paths"), key=lambda problem: problem.what)
 
 
@@ -264,55 +239,36 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
     """Decode the audio of every recording; commands and positions in archives are skipped.
 
     Faults: a file that cannot be decoded to its end, no samples, NaN or infinite samples, several channels, a sampling
-    rate other than ``rate`` in Hz (``None``: any one rate, but the same for all), a segment that goes beyond the end.
+    rate other than ``rate`` in Hz (``None``: that of most files), a segment that goes beyond the end.
     """
     from tqdm import tqdm
 
     from espnet_ext.audio.files import inspect_audio  # only here: the quick checks need no audio library
 
-    seconds: dict[str, str] = {}
-    rates: dict[int, list[str]] = {}
-
-    def fault(recording: str) -> str | None:
-        value = data.wav_scp[recording]
-        if is_command(value) or audio_path(value) != value:
-            return None
-        found = inspect_audio(value)
-        if found.rate:
-            rates.setdefault(found.rate, []).append(recording)
-            seconds[recording] = format_seconds(found.seconds)
-        return found.fault
-
-    recordings = tqdm(sorted(data.wav_scp), desc="check wav.scp", mininterval=5, delay=5)
-    faults = [("wav.scp", what, key) for key in recordings if (what := fault(key))]
+    shown = tqdm(sorted(data.wav_scp.items()), desc="check wav.scp", mininterval=5, delay=5)
+    files = ((recording, path) for recording, path in shown if not is_command(path) and audio_path(path) == path)
+    inspected = {recording: inspect_audio(path) for recording, path in files}
+    faults = [("wav.scp", found.fault, recording) for recording, found in inspected.items() if found.fault]
     problems = _by_kind(faults, "replace the audio files, or drop what uses them")
-    wanted = rate or max(rates, key=lambda value: len(rates[value]), default=0)
-    for found, ids in sorted(rates.items()):
-        if found != wanted:
-            what = f"sampling rate {found} Hz, not {wanted} Hz, of"
-            problems.append(Problem("wav.scp", what, tuple(ids), f"resample to {wanted} Hz"))
+    rates = {recording: found.rate for recording, found in inspected.items() if found.rate}
+    wanted = rate or Counter(rates.values()).most_common(1)[0][0] if rates else 0
+    what = f"sampling rate {{}} Hz, not {wanted} Hz, of"
+    others = [("wav.scp", what.format(found), key) for key, found in rates.items() if found != wanted]
+    problems += _by_kind(others, f"resample to {wanted} Hz")
     if data.segments is not None:
         # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
-        true = dataclasses.replace(data, reco2dur=seconds)
-        beyond = [problem for problem in validate(true, require_text=False) if problem.file == "segments"]
-        problems += [dataclasses.replace(problem, advice=_CORRECT) for problem in beyond]
+        seconds = {recording: format_seconds(inspected[recording].seconds) for recording in rates}
+        beyond = validate(dataclasses.replace(data, reco2dur=seconds), require_text=False)
+        problems += [dataclasses.replace(each, advice=_CORRECT) for each in beyond if each.file == "segments"]
     return problems
 
 
-@dataclass(frozen=True)
-class Fixed:
+class Fixed(NamedTuple):
     """The repaired data, the utterances that were dropped, with the reasons, and the names of dropped files."""
 
     data: DataDir
-    dropped: tuple[Problem, ...]
-    dropped_files: tuple[str, ...]
-
-    def __str__(self) -> str:
-        dropped = sum(len(problem.ids) for problem in self.dropped)
-        lines = [f"kept {len(self.data.utt2spk):,} utterances, dropped {dropped:,}"]
-        lines += [f"  dropped {len(each.ids):,}: {each}".removesuffix(": dropped") for each in self.dropped]
-        what = "it had gaps, or values that are not positive numbers"
-        return "\n".join(lines + [f"  removed {name}: {what}" for name in self.dropped_files])
+    dropped: list[Problem]
+    dropped_files: list[str]
 
 
 def fix(data: DataDir) -> Fixed:
@@ -323,20 +279,18 @@ def fix(data: DataDir) -> Fixed:
     """
     first = {utterance: (file, what, utterance) for file, what, utterance in reversed([*utterance_faults(data)])}
     dropped = _by_kind(sorted(first.values(), key=lambda fault: fault[2]), "dropped")
-    audio = data.wav_scp if data.segments is None else data.segments
-    keep = set(audio) - first.keys()
+    keep = set(data.wav_scp if data.segments is None else data.segments) - first.keys()
     if not keep:
         reasons = "; ".join(f"{problem.file}: {problem.what} {problem.ids[0]}" for problem in dropped)
         raise InputError(f"no utterance is complete ({reasons}): nothing was changed; make the data dir again")
     data = restrict(data, keep)
     files = derived_faults(data)
     without: dict[str, Any] = {field: None for field, name in FILES.items() if name in files}
-    data = dataclasses.replace(data, **without)
-    return Fixed(data, tuple(dropped), tuple(files))
+    return Fixed(dataclasses.replace(data, **without), dropped, list(files))
 
 
 def fix_data_dir(path: str | Path) -> Fixed:
-    """Repair a data dir in place with :func:`fix`, and say what was dropped. The files as they were go to ``.backup``.
+    """Repair a data dir in place with :func:`fix`, and print what was dropped; ``.backup`` gets the files as they were.
 
     Equal lines with the same id become one. Where they differ, nobody can know which is right, and the utterance is
     dropped. Files are replaced atomically, so a repair that was killed can be run again.
@@ -355,7 +309,12 @@ def fix_data_dir(path: str | Path) -> Fixed:
     for name in scans.keys() - fixed.data.tables.keys() - {"spk2utt"}:
         (path / name).unlink()
     write_tables(fixed.data, path)
-    print(f"{path}: {fixed}")
+    number = sum(len(problem.ids) for problem in fixed.dropped)
+    print(f"{path}: kept {len(fixed.data.utt2spk):,} utterances, dropped {number:,}")
+    for problem in fixed.dropped:
+        print(f"  dropped {len(problem.ids):,}: {problem}".removesuffix(": dropped"))
+    for name in fixed.dropped_files:
+        print(f"  removed {name}: it had gaps, or values that are not positive numbers")
     for name, scan in scans.items():
         if scan.conflicts:
             print(f"  {Problem(name, 'lines that differ for', scan.conflicts, 'nobody can know which is right')}")

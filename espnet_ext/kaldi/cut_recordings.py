@@ -15,12 +15,10 @@ OVERHANG = 0.02  # seconds by which a segment may end after its recording, since
 
 
 def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, num_jobs: int = 1) -> DataDir:
-    """Run the commands in ``wav.scp`` (``sph2pipe -f wav a.sph |``) and keep what they print as ``<recording>.wav``.
+    """Run the commands in ``wav.scp`` (``sph2pipe -f wav a.sph |``) and keep what they print as ``<recording>.wav`` in
+    a folder.
 
-    Args:
-        folder: where the files go.
-        where: the data dir, for messages.
-        allow: whether the user trusts the folder's commands, which may do anything (``--allow-pipes``).
+    They may do anything, so the user must ``allow`` it (``--allow-pipes``). ``where`` is the data dir, for messages.
     """
     commands = {key: value for key, value in data.wav_scp.items() if is_command(value)}
     if commands and not allow:
@@ -30,15 +28,13 @@ def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, nu
         )
     files = {key: _file(folder, key) for key in commands}
     with ThreadPoolExecutor(num_jobs) as pool:
-        jobs = [pool.submit(_run, key, commands[key], files[key], where) for key in commands]
-        for job in jobs:
-            job.result()
+        list(pool.map(lambda key: _run(key, commands[key], files[key], where), commands))
     return replace(data, wav_scp={**data.wav_scp, **{key: str(path) for key, path in files.items()}})
 
 
 def _run(key: str, value: str, path: Path, where: str | Path) -> None:
-    command = value.rstrip().removesuffix("|")
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, check=False)
+    command = ["bash", "-o", "pipefail", "-c", value.rstrip().removesuffix("|")]
+    done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise InputError(f"{where}/wav.scp: recording {key}: its command failed with status {done.returncode}: {last}")
@@ -60,9 +56,8 @@ def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, s
 
 
 def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
-    """Write each utterance of a data dir without faults to ``<folder>/<utterance>.flac``, 16 bits.
-
-    Returns a data dir of these files, with their durations.
+    """Write each utterance of a faultless data dir to ``<folder>/<utterance>.flac``, 16 bits; return the data dir of
+    these.
     """
     files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
     wanted: dict[str, dict[str, KaldiSegment]] = {}

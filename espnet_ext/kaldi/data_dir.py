@@ -1,10 +1,6 @@
 """Kaldi data directories as plain values: read and write them.
 
 Checks and repair are in :mod:`espnet_ext.kaldi.checks`, subsets and combination in :mod:`espnet_ext.kaldi.parts`.
-
->>> data = DataDir(wav_scp={"a-1": "a1.wav", "b-1": "b1.wav"}, utt2spk={"a-1": "a", "b-1": "b"})
->>> data.spk2utt
-{'a': 'a-1', 'b': 'b-1'}
 """
 
 import fcntl
@@ -24,16 +20,9 @@ from espnet_ext.kaldi.tables import read_table, write_table
 
 Table = Mapping[str, str]
 
+_NAMES = ("utt2spk", "text", "segments", "utt2lang", "feats.scp", "utt2dur", "utt2num_samples")
 # field of DataDir -> file name, sorted by whose ids the file has
-UTTERANCE_FILES = {
-    "utt2spk": "utt2spk",
-    "text": "text",
-    "segments": "segments",
-    "utt2lang": "utt2lang",
-    "feats_scp": "feats.scp",
-    "utt2dur": "utt2dur",
-    "utt2num_samples": "utt2num_samples",
-}
+UTTERANCE_FILES = {name.replace(".", "_"): name for name in _NAMES}
 RECORDING_FILES = {"wav_scp": "wav.scp", "reco2dur": "reco2dur"}
 SPEAKER_FILES = {"spk2gender": "spk2gender"}
 FILES = RECORDING_FILES | UTTERANCE_FILES | SPEAKER_FILES
@@ -56,13 +45,9 @@ class KaldiSegment(NamedTuple):
 class DataDir:
     """The tables of a data dir, each ``{id: rest of the line}``; ``None`` where there is no such file.
 
-    Attributes:
-        wav_scp: recording -> path of the audio (or a command ending in ``|``). Without ``segments``, the recordings
-            are the utterances.
-        utt2spk, text, utt2lang, feats_scp: utterance -> speaker, transcript, language, position of the features.
-        segments: utterance -> ``recording start end``, in seconds; see :func:`parse_segment`.
-        utt2dur, reco2dur, utt2num_samples: durations in seconds of utterances and recordings; lengths in samples.
-        spk2gender: speaker -> ``m`` or ``f``.
+    ``wav_scp`` has recording -> path of the audio (or a command ending in ``|``); without ``segments`` (utterance ->
+    ``recording start end``, in seconds, :func:`parse_segment`), the recordings are the utterances. ``utt2dur`` and
+    ``reco2dur`` are in seconds, ``utt2num_samples`` in samples; ``spk2gender`` is ``m`` or ``f``.
     """
 
     wav_scp: Table
@@ -132,13 +117,8 @@ def is_command(value: str) -> bool:
 
 
 def refuse_commands(path: Path, table: Table) -> None:
-    """Refuse a table with a command, which may be anybody's: none is run.
-
-    Raises:
-        InputError: there is one.
-    """
-    command = next((key for key, value in table.items() if is_command(value)), None)
-    if command is not None:
+    """Refuse a table with a command, which may be anybody's: none is run."""
+    if command := next((key for key, value in table.items() if is_command(value)), None):
         raise InputError(f"{path}: {command} is a command, and commands are not run: write its output to a file")
 
 
@@ -171,12 +151,11 @@ def write_tables(data: DataDir, folder: Path) -> None:
 def replace_folder(path: str | Path) -> Iterator[Path]:
     """Give an empty temporary folder beside ``path`` that takes its place on success; on an error ``path`` stays.
 
-    Two renames make the change. Of several processes that write one folder at once, each has its own temporary folder,
-    and the last to finish wins.
+    Of several processes that write one folder at once, each has its own temporary folder, and the last to finish wins.
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone_in(target.parent):
+    with _alone_in(target.parent):  # not between the two renames of another process
         if target.exists():
             _require_ours(target)
     own = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
@@ -215,11 +194,7 @@ def _require_ours(folder: Path) -> None:
     if _OWN_FOLDER.fullmatch(folder.name):
         return
     for item in sorted(folder.iterdir()):
-        if item.is_dir():
-            ours = bool(_OWN_FOLDER.fullmatch(item.name))
-        else:
-            ours = item.name in _OWN_FILES or item.name.startswith(".")
-        if not ours:
-            raise InputError(
-                f"{folder}: holds {item.name}, which is not part of a data dir: name another folder, or delete this one"
-            )
+        ours = item.name in _OWN_FILES or item.name.startswith(".")
+        if not (_OWN_FOLDER.fullmatch(item.name) if item.is_dir() else ours):
+            advice = "name another folder, or delete this one"
+            raise InputError(f"{folder}: holds {item.name}, which is not part of a data dir: {advice}")

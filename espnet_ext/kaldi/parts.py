@@ -1,9 +1,4 @@
-"""Choose from data dirs, and combine them, as values and as folders.
-
->>> data = DataDir(wav_scp={"a-1": "a1.wav", "b-1": "b1.wav"}, utt2spk={"a-1": "a", "b-1": "b"})
->>> list(subset(data, spread(data, 1)).wav_scp)
-['a-1']
-"""
+"""Choose from data dirs, and combine them, as values and as folders."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -25,18 +20,8 @@ from espnet_ext.kaldi.data_dir import (
 )
 
 
-def subset(data: DataDir, utterances: Sequence[str]) -> DataDir:
-    """Keep these utterances, and the recordings and speakers that they need."""
-    for utterance in utterances:
-        if utterance not in data.utt2spk:
-            raise InputError(f"utt2spk: there is no utterance {utterance}: check the list of utterances")
-    if not utterances:
-        raise InputError("a subset of no utterances was asked for: give at least one")
-    return restrict(data, set(utterances))
-
-
 def restrict(data: DataDir, keep: set[str]) -> DataDir:
-    """Keep what belongs to the utterances in ``keep``, without checking that each of them exists."""
+    """Keep these utterances, as far as they exist, and the recordings and speakers that they need."""
     recordings = keep
     if data.segments is not None:
         recordings = {segment_recording(data.segments[key]) for key in keep if key in data.segments}
@@ -61,29 +46,24 @@ def spread(data: DataDir, count: int) -> list[str]:
 
 
 def first_per_speaker(data: DataDir, count: int) -> list[str]:
-    """Choose the first ``count`` utterances of each speaker; all if a speaker has fewer. InputError if count < 1."""
-    if count < 1:
-        raise InputError(f"a subset of {count} utterances per speaker was asked for: give at least 1")
+    """Choose the first ``count`` utterances of each speaker; all if a speaker has fewer."""
     return sorted(one for utterances in data.spk2utt.values() for one in utterances.split()[:count])
 
 
 def after_first_per_speaker(data: DataDir, count: int) -> list[str]:
     """Choose the utterances that :func:`first_per_speaker` leaves. InputError if it leaves none."""
-    taken = set(first_per_speaker(data, count))
-    left = sorted(set(data.utt2spk) - taken)
+    left = sorted(data.utt2spk.keys() - first_per_speaker(data, count))
     if not left:
         raise InputError(f"nothing is left after the first {count} utterances of each speaker: take fewer")
     return left
 
 
 def combine(parts: Sequence[DataDir]) -> DataDir:
-    """Combine data dirs.
+    """Combine data dirs, at least one.
 
     An optional table that not all parts have is left out. Exceptions are ``text`` and ``segments``, which must be in
     all or in none, and ``spk2gender``, which keeps what there is.
     """
-    if not parts:
-        raise InputError("nothing to combine: name at least one data dir")
     for name in ("text", "segments"):
         if len({name in part.tables for part in parts}) > 1:
             raise InputError(f"{name}: some of the data dirs have one and others do not: add it, or remove it")
@@ -117,10 +97,8 @@ def _merged(tables: Sequence[Table | None], name: str) -> dict[str, str] | None:
         if table is None:
             return None
         for key in sorted(merged.keys() & table.keys()):
-            if name in UTTERANCE_FILES.values():
-                raise InputError(f"{name}: utterance {key} is in two of the data dirs: rename it in one of them")
-            if merged[key] != table[key]:
-                raise InputError(f"{name}: {key} has two different entries in the data dirs: rename it in one of them")
+            if name in UTTERANCE_FILES.values() or merged[key] != table[key]:
+                raise InputError(f"{name}: {key} is in two of the data dirs: rename it in one of them")
         merged.update(table)
     return merged
 
@@ -133,7 +111,7 @@ def subset_data_dir(source: str | Path, destination: str | Path, count: int, how
     _require_other(destination, [source])
     data = read_data_dir(source)
     chosen = CHOICES[how](data, count)
-    write_data_dir(subset(data, chosen), destination)
+    write_data_dir(restrict(data, set(chosen)), destination)
     print(f"{destination}: {len(chosen):,} of the {len(data.utt2spk):,} utterances of {source}")
 
 
@@ -157,6 +135,5 @@ def combine_data_dirs(
 
 
 def _require_other(destination: str | Path, sources: Sequence[str | Path]) -> None:
-    for source in sources:
-        if Path(destination).resolve() == require_folder(source).resolve():
-            raise InputError(f"{destination}: is also the source: name another folder to write to")
+    if Path(destination).resolve() in [require_folder(source).resolve() for source in sources]:
+        raise InputError(f"{destination}: is also the source: name another folder to write to")

@@ -24,12 +24,9 @@ LONGEST_LINE = 256 << 20  # bytes; a gzipped file of some megabytes may hold a l
 class TableScan:
     """A table as it is on disk, faults included.
 
-    Attributes:
-        table: ``{id: rest of the line}`` in the file's order; of an id that comes twice, the first line.
-        duplicates: ids that come more than once.
-        conflicts: those duplicates whose lines differ.
-        unsorted: ids that are smaller than the id before them.
-        lines_without_id: numbers of empty lines and of lines that begin with white space.
+    ``table`` is in the file's order; of an id that comes twice, it has the first line. ``conflicts`` are those
+    ``duplicates`` whose lines differ, ``unsorted`` the ids that are smaller than the id before them, and
+    ``lines_without_id`` the numbers of empty lines and of lines that begin with white space.
     """
 
     table: dict[str, str]
@@ -44,51 +41,48 @@ def read_table(path: str | Path) -> dict[str, str]:
 
     A line that holds nothing but an id gives ``""``. White space around the value is dropped.
     """
-    scan = scan_table(path)
-    if scan.lines_without_id:
-        raise InputError(
-            f"{path}: line {scan.lines_without_id[0]} has no id; each line must be `id value`: delete or fix it"
-        )
-    if scan.duplicates:
-        raise InputError(
-            f"{path}: id {scan.duplicates[0]} comes twice: keep one of its lines, or, if the lines have no ids, begin "
-            "each with one"
-        )
-    return scan.table
+    table: dict[str, str] = {}
+    for key, value in table_lines(path):
+        if key in table:
+            advice = "keep one of its lines, or, if the lines have no ids, begin each with one"
+            raise InputError(f"{path}: id {key} comes twice: {advice}")
+        table[key] = value
+    return table
 
 
 def scan_table(path: str | Path) -> TableScan:
     """Read a table and say what is wrong with it, for checks and repairs; see :func:`read_table` for plain reading."""
     table: dict[str, str] = {}
-    duplicates: dict[str, None] = {}
-    conflicts: dict[str, None] = {}
+    duplicates: dict[str, bool] = {}  # whether the lines differ
     unsorted, lines_without_id = [], []
     previous = ""
-    for number, line in enumerate(text_lines(Path(path)), start=1):
-        if line[:1] in _BLANKS:  # true of "" as well
+    for number, key, value in _rows(path):
+        if not key:
             lines_without_id.append(number)
             continue
-        key, *rest = _BLANK.split(line, maxsplit=1)
-        value = rest[0].strip(_BLANKS) if rest else ""
         if key < previous:
             unsorted.append(key)
         previous = key
-        if key not in table:
-            table[key] = value
-            continue
-        duplicates[key] = None
-        if table[key] != value:
-            conflicts[key] = None
-    return TableScan(table, tuple(duplicates), tuple(conflicts), tuple(unsorted), tuple(lines_without_id))
+        if key in table:
+            duplicates[key] = duplicates.get(key, False) or table[key] != value
+        table.setdefault(key, value)
+    conflicts = tuple(key for key, differ in duplicates.items() if differ)
+    return TableScan(table, tuple(duplicates), conflicts, tuple(unsorted), tuple(lines_without_id))
 
 
-def table_lines(path: Path) -> Iterator[tuple[str, str]]:
+def table_lines(path: str | Path) -> Iterator[tuple[str, str]]:
     """Yield the ids and values of a table, one line in memory at a time, whatever the order of the ids."""
-    for number, line in enumerate(text_lines(path), start=1):
-        if line[:1] in _BLANKS:
+    for number, key, value in _rows(path):
+        if not key:
             raise InputError(f"{path}: line {number} has no id; each line must be `id value`: delete or fix it")
+        yield key, value
+
+
+def _rows(path: str | Path) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of each line, its id, which is "" if it has none, and its value."""
+    for number, line in enumerate(text_lines(path), start=1):
         key, *rest = _BLANK.split(line, maxsplit=1)
-        yield key, rest[0].strip(_BLANKS) if rest else ""
+        yield number, key, rest[0].strip(_BLANKS) if rest else ""
 
 
 def text_lines(path: str | Path) -> Iterator[str]:
@@ -109,9 +103,7 @@ def _decoded(path: str | Path, file: BinaryIO) -> Iterator[str]:
         if len(data) == LONGEST_LINE:
             raise InputError(f"{path}: line {number} is longer than {LONGEST_LINE >> 20} MB: is this a text?")
         if number == 1 and data.startswith(b"\xef\xbb\xbf"):
-            raise InputError(
-                f"{path}: begins with a byte-order mark, which would become part of the first id: delete it"
-            )
+            raise InputError(f"{path}: begins with a byte-order mark, which would be part of the first id: delete it")
         try:
             line = data.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:

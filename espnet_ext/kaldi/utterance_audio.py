@@ -35,10 +35,8 @@ class AudioSpan(NamedTuple):
 def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
 
-    Raises:
-        InputError: no such folder; a table cannot be read (see :func:`espnet_ext.kaldi.tables.read_table`); an
-            entry of ``wav.scp`` is empty or a command (commands are not run); a segment is malformed, runs backwards or
-            belongs to no recording.
+    InputError if a table cannot be read; an entry of ``wav.scp`` is empty or a command (commands are not run); or a
+    segment is malformed, runs backwards or belongs to no recording.
     """
     folder = require_folder(folder)
     wav_scp = folder / "wav.scp"
@@ -69,44 +67,36 @@ def _cut(utterance: str, value: str, recordings: Mapping[str, str], segments: Pa
 def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
     """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one. A segment is cut at the file's end.
 
-    Args:
-        utterance: its id, for the messages.
-        span: where the audio is.
-        rate: the sampling rate in Hz that the file must have.
-
-    Raises:
-        InputError: the file is missing or cannot be decoded; it has another rate or several channels; the utterance has
-            no samples, or some that are NaN or infinite.
+    InputError if the file is missing or cannot be decoded, has another rate than ``rate`` in Hz or several channels, or
+    if the utterance has no samples, or some that are NaN or infinite.
     """
     if is_mix(span.path):
         samples, _ = read_mix(span.path, rate)
         end = len(samples) if span.end == -1 else round(span.end * rate)
         return samples[round(span.start * rate) : end]
+    where = f"{span.path}: utterance {utterance}"
     try:
         with soundfile.SoundFile(span.path) as file:
             if file.samplerate != rate:
                 raise InputError(
-                    f"{span.path}: utterance {utterance}: sampling rate {file.samplerate} Hz, not {rate} Hz: "
-                    "resample it, or ask for its rate"
+                    f"{where}: sampling rate {file.samplerate} Hz, not {rate} Hz: resample it, or ask for its rate"
                 )
             if file.channels != 1:
-                raise InputError(f"{span.path}: utterance {utterance}: {file.channels} channels: extract one of them")
+                raise InputError(f"{where}: {file.channels} channels: extract one of them")
             start = min(round(span.start * rate), file.frames)
             end = file.frames if span.end == -1 else min(round(span.end * rate), file.frames)
             file.seek(start)
             samples = file.read(end - start, dtype="float32")
     except (soundfile.SoundFileError, OSError):
-        readable = os.access(span.path, os.R_OK)
-        missing = "no permission to read" if Path(span.path).exists() else "no such audio file"
-        what = "corrupt audio" if readable else missing
-        advice = "check the path in wav.scp, or replace the file"
-        raise InputError(f"{span.path}: utterance {utterance}: {what}: {advice}") from None
+        there, readable = Path(span.path).exists(), os.access(span.path, os.R_OK)
+        what = "corrupt audio" if readable else "no permission to read" if there else "no such audio file"
+        raise InputError(f"{where}: {what}: check the path in wav.scp, or replace the file") from None
     if len(samples) < end - start:
-        raise InputError(f"{span.path}: utterance {utterance}: the audio breaks off before its end: replace the file")
+        raise InputError(f"{where}: the audio breaks off before its end: replace the file")
     if not len(samples):
-        raise InputError(f"{span.path}: utterance {utterance}: no samples: drop the utterance")
+        raise InputError(f"{where}: no samples: drop the utterance")
     if not np.isfinite(samples).all():
-        raise InputError(f"{span.path}: utterance {utterance}: NaN or infinite samples: replace the file")
+        raise InputError(f"{where}: NaN or infinite samples: replace the file")
     return samples
 
 
@@ -131,23 +121,12 @@ def write_mix(path: str | Path, seconds: float, parts: Sequence[MixedPart], rate
 
 
 def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int]:
-    """Return the samples of a recipe for audio, bit by bit those that a file of 16 bits would have, and their rate in
-    Hz.
-
-    Args:
-        path: of :func:`write_mix`.
-        rate: the sampling rate in Hz that it must have; None: any.
-
-    Raises:
-        InputError: not a recipe, one of another rate, or audio that cannot be read.
-    """
+    """Return the samples of :func:`write_mix`'s recipe, bit by bit those of a file of 16 bits, and their rate in Hz."""
     try:
         recipe = json.loads(Path(path).read_text(encoding="utf-8"))
         found, seconds = int(recipe["rate"]), float(recipe["seconds"])
         parts = [MixedPart(**part) for part in recipe["parts"]]
-    except OSError:
-        raise InputError(f"{path}: no such file: prepare the mixtures again") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a mixture ({error!r}): prepare the mixtures again") from None
     if rate and found != rate:
         raise InputError(f"{path}: sampling rate {found} Hz, not {rate} Hz: prepare the mixtures again")
@@ -156,18 +135,8 @@ def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int
 
 
 def mix_parts(name: str, seconds: float, parts: Sequence[MixedPart], rate: int) -> np.ndarray:
-    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,).
-
-    A sum that would overload is turned down as a whole.
-
-    Args:
-        name: of the mixture, for messages.
-        seconds: its length.
-        parts: none ends later than that.
-        rate: in Hz.
-
-    Raises:
-        InputError: an audio file that cannot be read, or one that is shorter than its part.
+    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,). A sum that would overload is turned down
+    as a whole; no part ends later than ``seconds``. ``name`` is the mixture's, for messages.
     """
     total = np.zeros(round(seconds * rate), dtype=np.float32)
     for part in parts:

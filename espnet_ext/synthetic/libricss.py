@@ -39,14 +39,7 @@ from espnet_ext.work.parallel import map_shards
 FORMAT = 1  # increase it when the same parameters no longer give the same bytes
 PART = "test-clean"
 # Condition -> share of overlap in percent, and seconds of silence between groups, as in the sessions' names.
-_OVERLAPS = {
-    "0S": (0, (0.1, 0.5)),
-    "0L": (0, (2.9, 3.0)),
-    "OV10": (10, (0.1, 1.0)),
-    "OV20": (20, (0.1, 1.0)),
-    "OV30": (30, (0.1, 1.0)),
-    "OV40": (40, (0.1, 1.0)),
-}
+_OVERLAPS = {"0S": (0, (0.1, 0.5)), "0L": (0, (2.9, 3.0))} | {f"OV{n}": (n, (0.1, 1.0)) for n in (10, 20, 30, 40)}
 _NOISE = 10 ** (-35 / 20)  # of the loudest channel's power
 _FARTHEST = 8  # samples between the arrivals at two microphones
 
@@ -68,8 +61,8 @@ class Session:
 def make_libricss(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
     """Write a synthetic LibriSpeech and a synthetic LibriCSS, the folders ``LibriSpeech`` and ``LibriCSS``.
 
-    ``size`` is a key of ``LIBRICSS_SIZES``. The same size and seed give the same bytes, with any ``nj``. What is
-    returned and raised: :func:`espnet_ext.work.once.make_folder`.
+    ``size`` is a key of ``LIBRICSS_SIZES``; the rest is as in
+    :func:`espnet_ext.synthetic.librispeech.make_librispeech`.
     """
     wanted = size_called(size, LIBRICSS_SIZES)
     parameters = {
@@ -82,10 +75,6 @@ def make_libricss(output: str | Path, size: str = "mini", seed: int = 0, nj: int
 def _write_corpora(folder: Path, size: LibriCssSize, seed: int, nj: int) -> None:
     (folder / "LibriSpeech").mkdir()
     write_corpus(folder / "LibriSpeech", size.librispeech, seed, nj)
-    _write_sessions(folder, size, seed, nj)
-
-
-def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> None:
     sources = read_part(folder / "LibriSpeech")
     root = folder / "LibriCSS"
     sessions = [
@@ -113,11 +102,10 @@ def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> Non
 def read_part(corpus: Path) -> list[SourceUtterance]:
     """Read the utterances that sessions are made of, by id."""
     scanned = scan_librispeech(corpus, [PART], Faults(corpus, corpus / "faults.txt"))[PART]
+    seconds = {key: soundfile.info(path).duration for key, (path, _) in scanned.items()}
     return [
-        SourceUtterance(
-            key, key.split("-")[0], str(item.audio), soundfile.info(item.audio).duration, tuple(item.text.split())
-        )
-        for key, item in scanned.items()
+        SourceUtterance(key, key.split("-")[0], str(path), seconds[key], tuple(text.split()))
+        for key, (path, text) in scanned.items()
     ]
 
 

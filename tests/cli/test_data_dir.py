@@ -9,7 +9,7 @@ import pytest
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.kaldi.parts import subset
+from espnet_ext.kaldi.parts import restrict
 
 UTILS = Path(__file__).resolve().parents[2] / "utils"
 IDS = [f"{speaker}-{number}" for speaker in "abc" for number in range(4)]
@@ -38,7 +38,7 @@ def utils(script, *arguments):
 def test_kaldis_names(train):
     assert "12 utterances, 3 speakers" in utils("validate_data_dir.sh", "--no-feats", "data/train").stdout
     for name, chosen in (("a", IDS[:4]), ("b", IDS[4:])):
-        write_data_dir(subset(read_data_dir("data/train"), chosen), f"data/{name}")
+        write_data_dir(restrict(read_data_dir("data/train"), chosen), f"data/{name}")
     assert utils("combine_data.sh", "data/all", "data/b", "data/a").returncode == 0
     assert read_data_dir("data/all") == read_data_dir("data/train")
     Path("data/all/text").write_text("b-1 B\na-1 A\nc-1\n")
@@ -73,7 +73,7 @@ def test_validate_options(train, capsys):
     [
         (["validate", "data/none"], "data/none: no such data dir"),
         (["combine", "data/train", "data/train"], "data/train: is named twice"),
-        (["combine", "data/x", "data/train", "data/train"], "utt2spk: utterance a-0 is in two"),
+        (["combine", "data/x", "data/train", "data/train"], "utt2spk: a-0 is in two"),
         (["combine", ".", "data/train"], "holds a-0.wav, which is not part of a data dir"),
     ],
 )

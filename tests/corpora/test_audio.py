@@ -92,14 +92,14 @@ def test_overlapping_word_times_drop_their_region(folder):
     half = ("one 1 0.10 0.40 hello", "one 1 0.30 0.30 you", *rest)
     with pytest.raises(
         InputError,
-        match=r"overlap in 0\.5 of 3\.9 s \(12\.8 %\), most in one \(0\.5 s\); at most 2 % .*regions: .*_dropped.txt",
+        match=r"in 0\.5 of 3\.9 s \(12\.8%\), most in one \(0\.5 s\) .*regions: .*_dropped.txt.: at most 2 %",
     ):
         of_ctm(folder, *half)
     dropped = folder / "out" / "audio_train_dropped.txt"
     assert [path.name for path in (folder / "out").iterdir()] == [dropped.name]
     assert read_regions(dropped) == {"one": [(0.1, 0.6)]}
     assert of_ctm(folder, *half, skip_faulty=0.2).text["one"] == "there"
-    with pytest.raises(InputError, match=r"\(3\.8 %\)"):
+    with pytest.raises(InputError, match=r"\(3\.8%\)"):
         of_ctm(folder, "one 1 0.10 0.15 hello", "one 1 0.12 0.05 you", "one 1 0.11 0.06 too", *rest)
     assert of_ctm(folder, "one 1 0.10 0.05 hello", "one 1 0.09 0.02 you", *rest).text["one"] == "there"
     of_ctm(folder, "one 1 0.10 0.40 hello", *rest)
@@ -121,9 +121,9 @@ def test_unknown_words_are_left_out_of_training_and_are_no_overlap(folder, mark,
     assert of_ctm(folder, *lines).text["one"] == "hello there"
     assert read_regions(folder / "out" / "audio_train_dropped.txt") == {"one": [(0.5, 0.52)]}
     warned = capsys.readouterr().out
-    assert "words are unknown (such as <unk>) in 0.0 of 2.4 s (0.8 %)" in warned and "overlap" not in warned
+    assert "in 0.0 of 2.4 s (0.8%)" in warned
     lines += ["two A 1.4 0.1 too", "two A 1.3 0.1 far", f"two A 1.6 0.3 {mark}", "two A 1.95 0.05 end"]
-    with pytest.raises(InputError, match=r"overlap in 1.0 and words are unknown \(such as <unk>\) in 0.3 of 2.9 s"):
+    with pytest.raises(InputError, match=r"in 1.3 of 2.9 s"):
         of_ctm(folder, *lines)
 
 
@@ -241,40 +241,6 @@ def test_an_alignment_that_was_killed_resumes(chapters, model, hears_every_lette
     write_table(chapters / "text", texts)
     of_text(chapters, **options)
     assert heard[3:] == [first]
-
-
-def supervisions(path: Path, segments: list[tuple[str, float, str]]) -> Path:
-    """Write a manifest as ``lhotse prepare`` does."""
-    from lhotse import SupervisionSegment, SupervisionSet
-
-    items = [
-        SupervisionSegment(f"{recording}-{number}", recording, start, 0.5, text=text)
-        for number, (recording, start, text) in enumerate(segments)
-    ]
-    SupervisionSet.from_segments(items).to_file(path)
-    return path
-
-
-def test_supervisions_of_lhotse_are_transcripts(chapters, model, hears_every_letter):
-    """Segments in any order, with GigaSpeech's marks; recordings that the manifest does not name are left out."""
-    texts = read_table(chapters / "text")
-    left_out, *named = sorted(texts)
-    segments = []
-    for key in named:
-        words = texts[key].split()
-        segments += [(key, 9.0, " ".join(words[4:]) + " <PERIOD>"), (key, 0.5, " ".join(words[:4]) + " <COMMA>")]
-    for name in ("gigaspeech_supervisions_XS.jsonl.gz", "supervisions.jsonl"):
-        text = supervisions(chapters / name, segments)
-        found = of_text(chapters, text, model, out=name[:4])
-        assert found.text == {key: texts[key] for key in named}
-
-
-def test_a_manifest_that_is_none_is_refused(chapters, model):
-    text = chapters / "supervisions.jsonl"
-    for content in ("no json\n", '{"id": "a", "recording_id": "b", "start": 0, "duration": 1, "channel": 0}\n'):
-        text.write_text(content)
-        with pytest.raises(InputError, match="supervisions.jsonl: supervision 1 cannot be read"):
-            of_text(chapters, text, model)
 
 
 def test_transcripts_in_files_that_are_faulty(chapters, model, hears_every_letter):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.corpora.checks import Faults, own_files, skip_share, write_parts
+from espnet_ext.corpora.checks import Faults, Options, own_files, skip_share, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir
 
@@ -18,7 +18,7 @@ def test_values_of_skip_faulty() -> None:
 
 
 def test_exactly_the_share_may_be_left_out_and_no_part_may_become_empty(tmp_path: Path) -> None:
-    faults = Faults("corpus", tmp_path / "faults.txt", skip=0.25)
+    faults = Faults("corpus", tmp_path / "faults.txt", Options(skip_faulty=0.25))
     faults.add("dev", "a", "a is cut")
     faults.add("dev", "a", "and has no text")
     faults.settle({"dev": 3})
@@ -32,7 +32,7 @@ def test_exactly_the_share_may_be_left_out_and_no_part_may_become_empty(tmp_path
 
 
 def test_broken_links_to_folders_are_no_fault_of_a_known_size(tmp_path: Path) -> None:
-    faults = Faults("corpus", tmp_path / "faults.txt", skip=0.5)
+    faults = Faults("corpus", tmp_path / "faults.txt", Options(skip_faulty=0.5))
     (tmp_path / "84").mkdir()
     (tmp_path / "84" / "a.flac").symlink_to("gone.flac")  # one utterance
     assert list(own_files(tmp_path, faults)) == [tmp_path / "84" / "a.flac"]
@@ -45,8 +45,8 @@ def test_broken_links_to_folders_are_no_fault_of_a_known_size(tmp_path: Path) ->
 
 def test_parts_become_data_dirs_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     data = DataDir({"a-1": "a1.wav"}, {"a-1": "a"}, text={"a-1": "一"}, utt2dur={"a-1": "1800"})
-    write_parts({"dev": data, "test": data}, tmp_path, {"test": "test-whole"})
+    write_parts({"dev": data, "test": data}, tmp_path, Options({"test": "test-whole"}))
     assert read_data_dir(tmp_path / "dev") == read_data_dir(tmp_path / "test-whole") == data
     assert f"{tmp_path}/dev: 1 utterances, 1 speakers, 0.50 hours" in capsys.readouterr().out
     with pytest.raises(InputError, match="test/text: no transcript for a-1"):
-        write_parts({"test": DataDir(data.wav_scp, data.utt2spk, text={"b": "x"})}, tmp_path)
+        write_parts({"test": DataDir(data.wav_scp, data.utt2spk, text={"b": "x"})}, tmp_path, Options())

@@ -174,10 +174,7 @@ def test_commands_run_only_when_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (
-            "sph2pipe_not_here -f wav a.sph |",
-            "its command failed with status 127: .*sph2pipe_not_here: .*not found",
-        ),
+        ("sph2pipe_not_here -f wav a.sph |", "its command failed with status 127: .*sph2pipe_not_here: .*not found"),
         ("|", "corrupt audio|empty audio file"),
     ],
 )

@@ -140,7 +140,7 @@ KINDS = {
     "librispeech": Kind("7-70-0 $\n7-70-1 $ $\n", read_librispeech, place="dev-clean/7/70/7-70.trans.txt"),
     "audio_folder": Kind("u0\t$\nu1\t$ $\n", read_audio_folder, place="text"),
     "asru2019": Kind("a-1 我你 go don't。\n", read_mandarin, place="text"),
-    "a.nlp": Kind('token|punctuation|prepunctuation\nwell|,|\nyes|.|"\n', long_recordings.nlp_text),
+    "a.nlp": Kind('token|punctuation|prepunctuation\nwell|,|\nyes|.|"\n', long_recordings.read_nlp),
     "tedlium.stm": Kind(
         "t 1 s 5.0 6.0 <o> they 're\nt 1 x 7 8 <o> ignore_time_segment_in_scoring\n", tedlium.read_stm, place="t.stm"
     ),

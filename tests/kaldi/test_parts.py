@@ -27,12 +27,6 @@ def test_impossible_choices_are_refused():
     for count in (0, -1, 7):
         with pytest.raises(InputError, match=f"{count} utterances were asked for, of 6"):
             parts_of.spread(SIX, count)
-    with pytest.raises(InputError, match="no utterance z-1"):
-        parts_of.subset(SIX, ["a-1", "z-1"])
-    with pytest.raises(InputError, match="no utterances"):
-        parts_of.subset(SIX, [])
-    with pytest.raises(InputError, match="0 utterances per speaker"):
-        parts_of.first_per_speaker(SIX, 0)
     with pytest.raises(InputError, match="nothing is left after the first 4 utterances"):
         parts_of.after_first_per_speaker(SIX, 4)
 
@@ -41,7 +35,7 @@ def test_impossible_choices_are_refused():
 def test_a_subset_holds_what_was_asked_for_and_is_sound(data_dirs, data):
     whole = data.draw(data_dirs)
     asked = data.draw(st.lists(st.sampled_from(whole.utterances), min_size=1))
-    part = parts_of.subset(whole, asked)
+    part = parts_of.restrict(whole, set(asked))
     assert set(part.utt2spk) == set(asked)
     assert validate(part) == []
     for name, table in part.tables.items():
@@ -55,22 +49,20 @@ def test_parts_combine_to_the_whole(data_dirs, data):
     whole = data.draw(data_dirs)
     side = data.draw(st.fixed_dictionaries({key: st.booleans() for key in whole.utterances}))
     halves = [[key for key in whole.utterances if side[key] is wanted] for wanted in (False, True)]
-    assert parts_of.combine([parts_of.subset(whole, half) for half in halves if half]) == whole
+    assert parts_of.combine([parts_of.restrict(whole, set(half)) for half in halves if half]) == whole
 
 
 def test_combining_refuses_what_clashes():
     one = DataDir({"a-1": "a.wav"}, {"a-1": "a"}, text={"a-1": "X"})
-    with pytest.raises(InputError, match="utt2spk: utterance a-1 is in two"):
+    with pytest.raises(InputError, match="utt2spk: a-1 is in two"):
         parts_of.combine([one, one])
-    with pytest.raises(InputError, match="wav.scp: a-1 has two different entries"):
+    with pytest.raises(InputError, match="wav.scp: a-1 is in two"):
         parts_of.combine([one, DataDir({"a-1": "other.wav"}, {"a-2": "a"}, text={"a-2": "X"})])
     with pytest.raises(InputError, match="text: some of the data dirs"):
         parts_of.combine([one, DataDir({"a-2": "b.wav"}, {"a-2": "a"})])
     long = DataDir({"r": "r.wav"}, {"c-1": "c"}, text={"c-1": "X"}, segments={"c-1": "r 0 1"})
     with pytest.raises(InputError, match="segments: some of the data dirs"):
         parts_of.combine([one, long])
-    with pytest.raises(InputError, match="nothing to combine"):
-        parts_of.combine([])
 
 
 def test_suffix_lets_parts_with_the_same_ids_be_combined():

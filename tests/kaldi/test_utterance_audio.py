@@ -57,11 +57,6 @@ def test_bad_tables(tables, message, tmp_path):
         read_spans(tmp_path)
 
 
-def test_no_such_folder(tmp_path):
-    with pytest.raises(InputError, match="absent: no such data dir"):
-        read_spans(tmp_path / "absent")
-
-
 def write(path, samples, rate=RATE):
     soundfile.write(path, samples, rate, subtype="FLOAT")
 

@@ -58,7 +58,7 @@ def test_the_papers_model_takes_a_step(tmp_path):
     from espnet2.tasks.abs_task import optim_classes, scheduler_classes
     from espnet2.tasks.asr import ASRTask
 
-    from espnet_ext.longform.training import RecordingsASRTask, features_of, schedule_of
+    from espnet_ext.longform.training import RecordingsASRTask, schedule_of
 
     espnet_ext.register()
     path = tmp_path / "train.yaml"
@@ -66,7 +66,7 @@ def test_the_papers_model_takes_a_step(tmp_path):
     args = RecordingsASRTask.get_parser().parse_args(["--config", str(path), "--output_dir", str(tmp_path)])
     schedule, passes = schedule_of(args.chunk_conf)
     assert (schedule.batch_seconds, schedule.initial_seconds, schedule.double_every, passes) == (3600, 5, 5000, 1)
-    assert (features_of(args.features_conf).n_mels, args.input_size) == (80, 80)
+    assert (args.features_conf["n_mels"], args.input_size) == (80, 80)
     args.token_list = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
     torch.manual_seed(0)
     model = ASRTask.build_model(args)

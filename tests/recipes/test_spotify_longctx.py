@@ -204,7 +204,7 @@ def change_words(change) -> None:
     [
         (corrupt_ogg, "corrupt|breaks off"),
         (short_ogg, "no samples|corrupt"),
-        (change_words(lambda words: words[0].update(endTime="9.000s")), "word times overlap in .*at most 2 % may"),
+        (change_words(lambda words: words[0].update(endTime="9.000s")), "word times overlap.*at most 2 % may"),
         (change_words(lambda words: [word.pop("startTime") for word in words]), "have no times"),
     ],
 )
@@ -385,18 +385,8 @@ def test_published_models_take_the_place_of_trainings(smoke, tmp_path):
 def test_help_and_run_from_any_directory(tmp_path):
     shown = subprocess.run(["./run.sh", "--help"], cwd=RECIPE, capture_output=True, text=True, check=False)
     assert shown.returncode == 0
-    for word in (
-        "--figure",
-        "--table",
-        "--scale",
-        "--spotify",
-        "--tedlium",
-        "--earnings22",
-        "--rev16",
-        "--musan",
-        "scoring",
-    ):
-        assert word in shown.stdout
+    corpora = ("--spotify", "--tedlium", "--earnings22", "--rev16", "--musan")
+    assert all(word in shown.stdout for word in (*corpora, "--figure", "--table", "--scale", "scoring"))
     command = [os.path.relpath(RECIPE / "run.sh", tmp_path), "--rows", "nonesuch"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "no row 'nonesuch'" in done.stderr

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from espnet_ext.audio.files import save_audio
 from espnet_ext.command import run_main
-from espnet_ext.corpora.checks import Faults, skip_share
+from espnet_ext.corpora.checks import Faults, Options, skip_share
 from espnet_ext.corpora.librispeech import SAMPLING_RATE, Utterance, check_parts, find_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
@@ -33,8 +33,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     root, parts = find_parts(args.librispeech, args.parts)
     (args.output / "audio").mkdir(parents=True, exist_ok=True)
-    faults = Faults(root, args.output / "faults.txt", skip_share(args.skip_faulty))
-    found = check_parts(root, parts, faults, args.nj, "header")
+    options = Options(num_jobs=args.nj, check_audio="header", skip_faulty=skip_share(args.skip_faulty))
+    faults = Faults(root, args.output / "faults.txt", options)
+    found = check_parts(root, parts, faults)
     faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
     chapters: dict[str, dict[str, Utterance]] = defaultdict(dict)
     for utterances, _ in found.values():
