@@ -41,7 +41,6 @@ LANGUAGES = {"train-zh": MANDARIN, LIBRISPEECH: ENGLISH, "dev": MIXED, "test": M
 _TASKS = {"train-cs": "T0001", "train-zh": "T0002", "dev": "T0003", "test": "T0004"}
 _EVERY = 4  # of four speakers, the first reads in train-clean-100 and three in train-clean-360, near the real ratio
 
-
 Sentence = tuple[Fragment, ...]
 
 
@@ -61,17 +60,12 @@ class Reading:
 def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
     """Write a synthetic ASRU 2019 corpus: ``train-cs``, ``train-zh``, ``dev``, ``test`` and ``LibriSpeech``.
 
-    ``size`` is a key of ``ASRU2019_SIZES``. The same size and seed give the same bytes, with any ``nj``. What is
-    returned and raised: :func:`espnet_ext.work.once.make_folder`.
+    ``size`` is a key of ``ASRU2019_SIZES``; the rest is as in
+    :func:`espnet_ext.synthetic.librispeech.make_librispeech`.
     """
     wanted = size_called(size, ASRU2019_SIZES)
-    parameters = {
-        "corpus": "asru2019",
-        "format": FORMAT,
-        "size": asdict(wanted),
-        "condition": asdict(CLEAN),
-        "seed": seed,
-    }
+    size_of, condition = asdict(wanted), asdict(CLEAN)
+    parameters = {"corpus": "asru2019", "format": FORMAT, "size": size_of, "condition": condition, "seed": seed}
     return make_folder(output, fingerprint(parameters), lambda folder: _write_corpus(folder, wanted, seed, nj), WHAT)
 
 
@@ -102,11 +96,16 @@ def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Readin
     )
     sentences = draw_sentences(counts, seed, later)
     shared = {part: zip(readers[part], _shares(sentences[part], size, part), strict=True) for part in LANGUAGES}
-    readings = [_reading(folder / part, speaker, read, seed) for part in _TASKS for speaker, read in shared[part]]
-    chapters = [
-        _chapter(folder / LIBRISPEECH / ENGLISH_PARTS[index % _EVERY > 0], speaker, read, seed)
-        for index, (speaker, read) in enumerate(shared[LIBRISPEECH])
-    ]
+    readings, chapters = [], []
+    for part, task in _TASKS.items():
+        for speaker, read in shared[part]:
+            person, beside = f"G{speaker.id:0>4}", part == "train-zh"
+            where = folder / part / person
+            readings.append(Reading(str(where), task + person, speaker, LANGUAGES[part], read, beside, seed))
+    for index, (speaker, read) in enumerate(shared[LIBRISPEECH]):
+        number, texts = f"{speaker.id}0", tuple(sentence[0].text for sentence in read)
+        where = folder / LIBRISPEECH / ENGLISH_PARTS[index % _EVERY > 0] / speaker.id / number
+        chapters.append(Chapter(str(where), speaker, number, texts, CLEAN, (), seed))
     return readings, chapters
 
 
@@ -118,32 +117,6 @@ def _shares(sentences: list[Sentence], size: BilingualSize, part: str) -> Iterat
     if not later:
         return shares
     return (one + other for one, other in zip(shares, batched(sentences[border:], later), strict=True))
-
-
-def _reading(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Reading:
-    part, person = folder.name, f"G{speaker.id:0>4}"
-    return Reading(
-        folder=str(folder / person),
-        name=_TASKS[part] + person,
-        speaker=speaker,
-        language=LANGUAGES[part],
-        sentences=sentences,
-        beside=part == "train-zh",
-        seed=seed,
-    )
-
-
-def _chapter(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Chapter:
-    number = f"{speaker.id}0"
-    return Chapter(
-        folder=str(folder / speaker.id / number),
-        speaker=speaker,
-        id=number,
-        sentences=tuple(sentence[0].text for sentence in sentences),
-        condition=CLEAN,
-        babble=(),
-        seed=seed,
-    )
 
 
 def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:

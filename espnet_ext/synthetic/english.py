@@ -18,7 +18,7 @@ from espnet_ext.work.yaml_files import read_yaml
 # (weight, line) or (weight, line, order): order holds the line's positions in the order of another language.
 Expansion = tuple[float, str] | tuple[float, str, tuple[int, ...]]
 Rules = dict[str, tuple[Expansion, ...]]
-_EXPANSION = re.compile(r"(?:(?P<weight>[\d.]+) )?(?P<line>.*?)(?: @(?P<order>[\d,]+))?")
+_EXPANSION = re.compile(r"(?:([\d.]+) )?(.*?)(?: @([\d,]+))?")
 
 
 @cache
@@ -48,24 +48,18 @@ def rules_of(section: Mapping[str, Any]) -> Rules:
 
 
 def _expansions(line: str) -> tuple[Expansion, ...]:
-    return tuple(_expansion(text) for text in line.split(" / "))
-
-
-def _expansion(text: str) -> Expansion:
-    found = _EXPANSION.fullmatch(text)
-    assert found
-    expansion = float(found["weight"] or 1), found["line"]
-    return (*expansion, tuple(map(int, found["order"].split(",")))) if found["order"] else expansion
+    expansions: list[Expansion] = []
+    for text in line.split(" / "):
+        weight, words, order = _EXPANSION.fullmatch(text).groups()  # type: ignore[union-attr]
+        expansion = float(weight or 1), words
+        expansions.append((*expansion, tuple(map(int, order.split(",")))) if order else expansion)
+    return tuple(expansions)
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """Weighted production rules of one language.
-
-    Attributes:
-        rules: From a rule's name to its weighted expansions. Weights need not sum to one.
-        start: The rule that stands for a sentence.
-        min_words, max_words: Sentences of other lengths are drawn again.
+    """Weighted production rules of one language. Weights need not sum to one; sentences of other lengths are drawn
+    again.
     """
 
     rules: Mapping[str, tuple[Expansion, ...]]
@@ -74,12 +68,7 @@ class Grammar:
     max_words: int = 10
 
     def sentence(self, rng: random.Random) -> str:
-        """Draw a sentence: upper-case words with one space between them.
-
-        >>> grammar = Grammar({"sentence": ((1.0, "<who> is here today"),), "who": ((1.0, "the cat"),)})
-        >>> grammar.sentence(random.Random(0))
-        'THE CAT IS HERE TODAY'
-        """
+        """Draw a sentence: upper-case words with one space between them."""
         while True:
             words = self._expand(self.start, rng)
             if self.min_words <= len(words) <= self.max_words:

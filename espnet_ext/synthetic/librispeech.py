@@ -3,7 +3,9 @@
 import gzip
 import io
 import random
+from collections import defaultdict
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -71,41 +73,27 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
 
 def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README into an existing folder."""
-    parts = size.parts
-    speakers = draw_speakers(
-        {part: part_size.speakers for part, part_size in parts.items()}, seed, size.voices, size.variants
-    )
-    sentences, held_out = draw_sentences(parts, spoken_grammar(size), seed)
+    counts = {part: part_size.speakers for part, part_size in size.parts.items()}
+    speakers = draw_speakers(counts, seed, size.voices, size.variants)
+    spoken = phrase_grammar() if size.phrases else english_grammar()
+    sentences, held_out = draw_sentences(size.parts, spoken, seed)
     shards = [
         chapter
-        for part, part_size in parts.items()
-        for chapter in _chapters(
-            folder / part, speakers[part], sentences[part], part_size, condition_of(part, size), seed
-        )
+        for part, own in size.parts.items()
+        for chapter in _chapters(folder / part, speakers[part], sentences[part], own, condition_of(part, size), seed)
     ]
-    seconds = map_shards(write_chapter, shards, nj=nj, describe=WHAT)
-    minutes: dict[str, float] = {}
-    for chapter, duration in zip(shards, seconds, strict=True):
-        minutes[chapter.speaker.id] = minutes.get(chapter.speaker.id, 0.0) + duration / 60
+    minutes: dict[str, float] = defaultdict(float)
+    for chapter, seconds in zip(shards, map_shards(write_chapter, shards, nj=nj, describe=WHAT), strict=True):
+        minutes[chapter.speaker.id] += seconds / 60
     write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
-    grammar = text_grammar() if size.other_text else spoken_grammar(size)
-    _write_lm_text(folder / LM_TEXT, grammar, size.lm_sentences, held_out, seed)
+    _write_lm_text(folder / LM_TEXT, text_grammar() if size.other_text else spoken, size.lm_sentences, held_out, seed)
     (folder / "README.TXT").write_text(resource("librispeech_readme.txt"), encoding="utf-8")
-
-
-def spoken_grammar(size: Size) -> Grammar:
-    """Return what is spoken in a corpus: sentences, or phrases of a few words."""
-    return phrase_grammar() if size.phrases else english_grammar()
 
 
 def draw_sentences(
     parts: dict[str, PartSize], grammar: Grammar, seed: int
 ) -> tuple[dict[str, list[str]], frozenset[str]]:
-    """Draw the sentences of each part.
-
-    Returns:
-        The sentences by part, and those held out for evaluation: all different, and none of them in training.
-    """
+    """Draw the sentences of each part, all different, and those held out for evaluation, which are not in training."""
     sentences: dict[str, list[str]] = {}
     held_out: set[str] = set()
     # Evaluation first, so that training can avoid its sentences.
@@ -135,23 +123,12 @@ def _chapters(
     """Share a part's sentences among its speakers' chapters."""
     # The babble behind a noisy recording has voices of its own part, never of training or another evaluation part.
     chapters: list[Chapter] = []
-    for speaker in speakers:
-        for index in range(size.chapters):
-            start = len(chapters) * size.utterances
-            chapter = f"{speaker.id}{index}"
-            rng = generator(seed, "babble", chapter)
-            talkers = rng.choice(len(speakers), _TALKERS).tolist() if rng.uniform() < condition.babble else []
-            chapters.append(
-                Chapter(
-                    folder=str(folder / speaker.id / chapter),
-                    speaker=speaker,
-                    id=chapter,
-                    sentences=tuple(sentences[start : start + size.utterances]),
-                    condition=condition,
-                    babble=tuple(speakers[talker] for talker in talkers),
-                    seed=seed,
-                )
-            )
+    for speaker, index in product(speakers, range(size.chapters)):
+        start, id = len(chapters) * size.utterances, f"{speaker.id}{index}"
+        rng = generator(seed, "babble", id)
+        talkers = rng.choice(len(speakers), _TALKERS).tolist() if rng.uniform() < condition.babble else []
+        own, babble = tuple(sentences[start : start + size.utterances]), tuple(speakers[talker] for talker in talkers)
+        chapters.append(Chapter(str(folder / speaker.id / id), speaker, id, own, condition, babble, seed))
     return chapters
 
 

@@ -2,11 +2,10 @@
 
 Names come in pairs ("Senton", "Denton"), and a recording has one of each pair. Bursts of noise cover the onset of most
 mentions. Under a burst either of the pair is spoken, drawn anew for each mention, so that nothing of the mention tells
-the name, whatever the noise lets through: neither a rest of its onset nor how long it is. Who hears only the mention
-must guess; who has heard the name elsewhere in the recording knows it. So context helps in proportion to how much of
-the recording it holds (P5, section 4.1, asks how much that is). Two kinds of recordings are for comparison: without
-bursts, where context has nothing to add, and without recurrence, where every mention draws one of the pair anew and
-context does not tell.
+the name: neither a rest of its onset nor how long it is. Who hears only the mention must guess; who has heard the name
+elsewhere in the recording knows it. So context helps in proportion to how much of the recording it holds (P5, section
+4.1, asks how much that is). For comparison are recordings without bursts, where context has nothing to add, and without
+recurrence, where every mention draws one of the pair anew and context does not tell.
 """
 
 import dataclasses
@@ -19,29 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, VOICE_RATE, Condition, draw_scene, record_shifted
-from espnet_ext.synthetic.parameters import generator, seed_of
+from espnet_ext.synthetic.parameters import RESOURCES, generator, seed_of
 from espnet_ext.synthetic.voices import Speaker, Speech
 from espnet_ext.text.words import Word
+from espnet_ext.work.yaml_files import read_yaml
 
 LANGUAGE = "en"
-# One of a pair begins with a hiss, the other does not, which is easy to hear where no noise covers it.
-NAMES = (
-    ("senton", "denton"),
-    ("sharlow", "marlow"),
-    ("silda", "wilda"),
-    ("chorin", "lorin"),
-    ("shelba", "nelba"),
-    ("chadine", "nadine"),
-    ("shavel", "ravel"),
-    ("saspin", "raspin"),
-)
-WORDS = {
-    "V": ("calls", "sees", "helps", "asks", "tells", "knows", "likes", "visits", "follows", "thanks"),
-    "L": ("and", "near", "with", "before", "after", "behind", "without", "or"),
-    "E": ("today", "again", "often", "later", "now", "soon"),
-}
-# Sentences: N is a name, the others are words of the lists above. Half of the words of each are names.
-PATTERNS = ("NVNE", "NVNLNE", "NLNVNE", "NLNVNLNE")
+_TEXT = read_yaml(RESOURCES / "long_recordings.yaml")
+NAMES = [pair.split() for pair in _TEXT["names"]]
+WORDS = {kind: words.split() for kind, words in _TEXT["words"].items()}
+PATTERNS = _TEXT["patterns"].split()
 DROWNED, CLEAR, OTHER = "drowned", "clear", "other"  # kinds of words: two of names, and the rest
 
 QUIET = Condition(snr=(25, 25), direct=(14, 18), t60=(0.15, 0.2), babble=0.0)
@@ -71,12 +57,10 @@ class DrawnWord(NamedTuple):
 
 @dataclass(frozen=True)
 class LongRecording:
-    """The work of one shard: ``seconds`` or slightly more of a speaker's talk.
+    """The work of one shard: ``seconds`` or slightly more of a speaker's talk, with ``names``, one of each pair.
 
-    Attributes:
-        names: one of each pair; the recording's own.
-        drowned: share of the mentions of names whose onset is covered by a burst of noise.
-        recurring: whether all mentions are of ``names``; otherwise each draws one of its pair.
+    ``drowned`` is the share of the mentions of names whose onset is covered by a burst of noise. If not ``recurring``,
+    each mention draws one of its pair.
     """
 
     id: str
@@ -89,13 +73,7 @@ class LongRecording:
 
 
 def draw_recording(
-    part: str,
-    index: int,
-    speaker: Speaker,
-    seconds: tuple[float, float],
-    seed: int,
-    drowned: float,
-    recurring: bool = True,
+    part: str, index: int, speaker: Speaker, seconds: tuple[float, float], seed: int, drowned: float, recurring: bool
 ) -> LongRecording:
     """Draw what differs between recordings: length, names, and the speaker's pitch and rate."""
     key = f"{part}-{index:03d}"
@@ -156,14 +134,8 @@ def draw_sentence(recording: LongRecording, drawn: random.Random) -> list[DrawnW
 
 
 def drown(samples: np.ndarray, starts: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Cover the onsets of names with bursts of white noise, ``BURST_LEVEL`` dB above the recording.
-
-    Args:
-        samples: at 16 kHz, int16, (samples,).
-        starts: of the names, in seconds.
-
-    Returns:
-        int16, (samples,), scaled if the bursts would exceed its range.
+    """Cover the onsets of names (``starts``, in seconds) with bursts of white noise, ``BURST_LEVEL`` dB above the
+    recording: int16 at 16 kHz, (samples,), scaled if the bursts would exceed its range.
     """
     noisy = samples.astype(np.float64)
     level = np.sqrt(np.mean(np.square(noisy))) * 10 ** (BURST_LEVEL / 20)
@@ -180,12 +152,8 @@ def drown(samples: np.ndarray, starts: Sequence[float], rng: np.random.Generator
 def word_times(sentence: str, speech: Speech, offset: int) -> list[SentenceWord]:
     """Time the words of a sentence: a word ends where the next begins, the last with the speech.
 
-    Words whose beginning the synthesiser does not tell share the time of the word before, by their numbers of letters.
-
-    Args:
-        sentence: Words with single spaces.
-        speech: The sentence, spoken.
-        offset: Samples at 22050 Hz before it.
+    ``offset`` is in samples at 22050 Hz before it. Words whose beginning the synthesiser does not tell share the time
+    of the word before, by their numbers of letters.
     """
     places = [0]
     for word in sentence.split()[:-1]:

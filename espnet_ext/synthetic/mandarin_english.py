@@ -1,15 +1,11 @@
 """Mandarin-English sentences: a phrase grammar of both languages at once, and code-switching between them.
 
-A rule stands for weighted expansions. An expansion is a line of rule names ``<name>`` and of word pairs
-``Mandarin|English``. The line has the order of the phrases in Mandarin; it is also the order in English, unless the
-expansion gives another. A derivation (:class:`Phrase`) is thus a sentence in both languages.
-
-The Equivalence Constraint (P1, section 1, and its reference 16) lets a speaker change the language only where the order
-of both languages agrees, so that each fragment in one language also occurs, whole, in a sentence of that language.
-Here, a phrase may change its language unless it is part of a phrase that has another order in English. All that
-precedes such a phrase precedes it in both languages, and a fragment of a mixed sentence (the words of one language
-between two changes) is a piece of that derivation's sentence in that language. The rules are in
-``resources/mandarin_english.yaml``.
+A rule stands for weighted expansions: a line of rule names ``<name>`` and of word pairs ``Mandarin|English``, in the
+order of Mandarin, and of English unless the expansion gives another. A derivation (:class:`Phrase`) is thus a sentence
+in both languages. The Equivalence Constraint (P1, section 1, and its reference 16) lets a speaker change the language
+only where the order of both languages agrees. Here, a phrase may change its language unless it is part of a phrase that
+has another order in English: so a fragment of a mixed sentence (the words of one language between two changes) is a
+piece of that derivation's sentence in that language. The rules are in ``resources/mandarin_english.yaml``.
 """
 
 import random
@@ -25,9 +21,7 @@ MANDARIN, ENGLISH = "zh", "en"
 class Phrase:
     """A node of a derivation: ``words`` in Mandarin and English, or ``parts`` in Mandarin's order.
 
-    Attributes:
-        rule: the rule's name; empty for a pair of words inside a line.
-        order: positions of the parts in the order of English.
+    ``rule`` is the rule's name, empty for a pair of words inside a line; ``order`` the parts' positions in English.
     """
 
     rule: str
@@ -70,16 +64,13 @@ class Fragment:
 
 @dataclass(frozen=True)
 class BilingualGrammar:
-    """Weighted rules of two languages.
+    """Weighted rules of two languages: rule name -> expansions, whose weights need not sum to one.
 
-    Attributes:
-        rules: rule name -> expansions. Weights need not sum to one.
-        switches: the kind of a phrase (its rule's name up to the first dot) -> how readily it turns English in a
-            Mandarin sentence. Other kinds never do.
-        second_switch: probability that a second phrase turns English.
-        lengths: fewest and most Han characters of a sentence; others are drawn again.
-        agreements: rule of a homophone -> the rule of its subject, and the language in which it is a homophone. In that
-            language it is said only if its subject is.
+    ``switches`` is the kind of a phrase (its rule's name up to the first dot) -> how readily it turns English in a
+    Mandarin sentence; other kinds never do. ``second_switch`` is the probability that a second phrase does. ``lengths``
+    are the fewest and most Han characters of a sentence; others are drawn again. ``agreements`` has the rule of a
+    homophone -> the rule of its subject, and the language in which it is a homophone: it is said there only if its
+    subject is.
     """
 
     rules: Mapping[str, tuple[Expansion, ...]]

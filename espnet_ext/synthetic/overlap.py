@@ -42,12 +42,8 @@ def place(
     """Return the starts in seconds of utterances that follow each other with the wanted overlap.
 
     Each utterance begins at a random distance before the end of the one before it. All distances are scaled by one
-    factor until the share of overlapped speech is the wanted one, or the nearest that keeps the gap between starts and
-    in which nobody speaks over themselves.
-
-    Args:
-        overlap: the wanted share of the speech time in which two or more people speak, below 1.
-        gap: the shortest time between two starts, in seconds.
+    factor until the share of the speech time in which two or more people speak is ``overlap``, or the nearest that
+    keeps ``gap`` seconds between starts and in which nobody speaks over themselves.
     """
 
     def starts(scale: float) -> list[float]:

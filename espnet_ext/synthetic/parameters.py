@@ -31,11 +31,7 @@ def resource(name: str) -> str:
 
 
 def seed_of(seed: int, *names: str | int) -> int:
-    """Draw a 63-bit number from ``seed`` and ``names`` by a hash.
-
-    >>> seed_of(0, "a", 1) == seed_of(0, "a", 1) != seed_of(1, "a", 1)
-    True
-    """
+    """Draw a 63-bit number from ``seed`` and ``names`` by a hash."""
     text = "\x1f".join(str(value) for value in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
@@ -51,17 +47,12 @@ class PartSize:
 
 @dataclass(frozen=True)
 class Size:
-    """A corpus.
+    """A corpus: its parts by name, and how it sounds.
 
-    Attributes:
-        parts: its parts by name.
-        lm_sentences: sentences of the language-model text.
-        other, clean: how noisy parts and the others sound.
-        voices: voice variants of all training parts, all ``dev`` and all ``test`` parts, where there are more speakers
-            than variants; see :func:`espnet_ext.synthetic.voices.draw_speakers`.
-        other_text: whether the language-model text is of another grammar than the speech.
-        variants: the voice variants to draw from; all if there are none.
-        phrases: whether speech and text are phrases of three or four words in place of sentences.
+    ``lm_sentences`` are those of the language-model text, which is of another grammar than the speech with
+    ``other_text``; ``other`` and ``clean`` say how noisy parts and the others sound. ``voices`` and ``variants`` are
+    those of :func:`espnet_ext.synthetic.voices.draw_speakers`. With ``phrases``, speech and text are phrases of a few
+    words.
     """
 
     parts: dict[str, PartSize]
@@ -79,11 +70,8 @@ class BilingualSize:
     """The ASRU 2019 corpus: the speakers of training, ``dev`` and ``test``, and how many utterances each of them reads.
 
     Every training speaker reads in ``train-cs``, in ``train-zh`` and in one of LibriSpeech's two parts, so that a part
-    adds a language to training, not voices.
-
-    Attributes:
-        later: how many more utterances each speaker of ``dev`` and ``test`` reads. They are drawn after all others, so
-            that with other numbers here nothing else changes.
+    adds a language to training, not voices. ``later`` is how many more utterances each speaker of ``dev`` and ``test``
+    reads, drawn after all others, so that with other numbers here nothing else changes.
     """
 
     speakers: dict[str, int]
@@ -106,8 +94,8 @@ class LibriCssSize:
 class LongformSize:
     """Recordings of minutes: how many each corpus has, and their length in seconds, drawn between two limits.
 
-    ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others are the test sets. Rev16 has at
-    most 16.
+    ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others, of Rev16 at most 16, are test
+    sets.
     """
 
     recordings: dict[str, int]

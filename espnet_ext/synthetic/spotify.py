@@ -10,12 +10,12 @@ them. ``kinds/<set>.txt`` has the kind of each transcribed word, one recording p
 """
 
 import csv
-import io
 import json
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import batched
+from itertools import batched, chain
 from pathlib import Path
 
 import numpy as np
@@ -23,32 +23,28 @@ import numpy as np
 from espnet_ext.audio.files import save_audio
 from espnet_ext.corpora.rev16 import EPISODES
 from espnet_ext.kaldi.tables import write_table
+from espnet_ext.synthetic import long_recordings as talks
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE
-from espnet_ext.synthetic.long_recordings import (
-    BURST_BEGINS,
-    BURST_ENDS,
-    BURST_LEVEL,
-    NAMES,
-    PATTERNS,
-    QUIET,
-    WORDS,
-    LongRecording,
-    SentenceWord,
-    draw_recording,
-    render,
+from espnet_ext.synthetic.long_recordings import LongRecording, SentenceWord, draw_recording, render
+from espnet_ext.synthetic.parameters import (
+    LONGFORM_SIZES,
+    RESOURCES,
+    WHAT,
+    LongformSize,
+    generator,
+    resource,
+    size_called,
 )
-from espnet_ext.synthetic.parameters import LONGFORM_SIZES, WHAT, LongformSize, generator, resource, size_called
-from espnet_ext.synthetic.voices import Speaker, draw_speakers
+from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.yaml_files import read_yaml
 
 FORMAT = 4  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 UNTRANSCRIBED = 2  # sentences at the start of a TED talk
 FIRST_TALKS = 2012  # the year in the names of the speakers' first talks
 DROWNED_SHARE = 0.6  # of the mentions of names, but for the parts below
 PODCASTS = {"train": "spotify", "dev": "spotify-dev", "control": "spotify-control"}
-_CLEAR_PARTS = ("rev16",)
-_PARTS_WITHOUT_RECURRENCE = ("control",)
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 NLP_HEADER = "token|speaker|ts|endTs|punctuation|prepunctuation|case|tags|wer_tags"
@@ -76,17 +72,17 @@ class RecordingFiles:
 def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
     """Write the synthetic corpora of long recordings (see the module's description).
 
-    ``size`` is a key of ``LONGFORM_SIZES``. The same size and seed give the same bytes, with any ``nj``. What is
-    returned and raised: :func:`espnet_ext.work.once.make_folder`.
+    ``size`` is a key of ``LONGFORM_SIZES``; the rest is as in
+    :func:`espnet_ext.synthetic.librispeech.make_librispeech`.
     """
     wanted = size_called(size, LONGFORM_SIZES)
     parameters = {
         "corpus": "spotify",
         "format": FORMAT,
         "size": asdict(wanted),
-        "condition": asdict(QUIET),
-        "text": [NAMES, WORDS, PATTERNS],
-        "bursts": [DROWNED_SHARE, BURST_BEGINS, BURST_ENDS, BURST_LEVEL],
+        "condition": asdict(talks.QUIET),
+        "text": [talks.NAMES, talks.WORDS, talks.PATTERNS],
+        "bursts": [DROWNED_SHARE, talks.BURST_BEGINS, talks.BURST_ENDS, talks.BURST_LEVEL],
         "seed": seed,
     }
     return make_folder(output, fingerprint(parameters), lambda folder: _write_corpora(folder, wanted, seed, nj), WHAT)
@@ -109,40 +105,31 @@ def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None
 def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFiles]:
     """Draw the recordings of all parts. All parts share the voices; each recording has its own pitch and rate."""
     speakers = draw_speakers({"every part": size.voices}, seed)["every part"]
-    return [
-        _file(folder, part, index, _draw(part, index, speakers[index % len(speakers)], size, seed), size.voices)
-        for part, number in size.recordings.items()
-        for index in range(number)
-    ]
-
-
-def _draw(part: str, index: int, speaker: Speaker, size: LongformSize, seed: int) -> LongRecording:
-    drowned = 0.0 if part in _CLEAR_PARTS else DROWNED_SHARE
-    recurring = part not in _PARTS_WITHOUT_RECURRENCE
-    return draw_recording(part, index, speaker, size.seconds_of(part), seed, drowned, recurring)
+    shards = []
+    for part, number in size.recordings.items():
+        drowned, recurring = 0.0 if part == "rev16" else DROWNED_SHARE, part != "control"
+        for index in range(number):
+            speaker = speakers[index % len(speakers)]
+            recording = draw_recording(part, index, speaker, size.seconds_of(part), seed, drowned, recurring)
+            shards.append(_file(folder, part, index, recording, size.voices))
+    return shards
 
 
 def _file(folder: Path, part: str, index: int, recording: LongRecording, voices: int) -> RecordingFiles:
     if part in PODCASTS:
         root = folder / PODCASTS[part]
-        show, episode = (_base62(generator(recording.seed, kind, recording.id)) for kind in ("show", "episode"))
-        below = Path(show[0], show[1], f"show_{show}", episode)
-        audio = root / "podcasts-audio" / below.with_suffix(".ogg")
-        return RecordingFiles(
-            recording, part, episode, str(audio), str(root / "podcasts-transcripts" / f"{below}.json")
-        )
-    if part.startswith("tedlium"):
+        show, id = (_base62(generator(recording.seed, kind, recording.id)) for kind in ("show", "episode"))
+        below = Path(show[0], show[1], f"show_{show}", id)
+        audio, text = root / "podcasts-audio" / f"{below}.ogg", root / "podcasts-transcripts" / f"{below}.json"
+    elif part.startswith("tedlium"):
         root = folder / "TEDLIUM_release-3" / "legacy" / part.removeprefix("tedlium-")
-        talk = f"Speaker{recording.speaker.id}_{FIRST_TALKS + index // voices}"  # a talk of each speaker a year
-        return RecordingFiles(
-            recording, part, talk, str(root / "sph" / f"{talk}.sph"), str(root / "stm" / f"{talk}.stm")
-        )
-    if part == "rev16":
-        id, transcripts = str(EPISODES[index]), "verbatim_transcripts/nlp_references"
+        id = f"Speaker{recording.speaker.id}_{FIRST_TALKS + index // voices}"  # a talk of each speaker a year
+        audio, text = root / "sph" / f"{id}.sph", root / "stm" / f"{id}.stm"
     else:
-        id, transcripts = str(4400000 + index), "transcripts/nlp_references"
-    root = folder / part
-    return RecordingFiles(recording, part, id, str(root / "media" / f"{id}.mp3"), str(root / transcripts / f"{id}.nlp"))
+        root, id = folder / part, str(EPISODES[index] if part == "rev16" else 4400000 + index)
+        transcripts = f"{'verbatim_' if part == 'rev16' else ''}transcripts"
+        audio, text = root / "media" / f"{id}.mp3", root / transcripts / "nlp_references" / f"{id}.nlp"
+    return RecordingFiles(recording, part, id, str(audio), str(text))
 
 
 def _base62(rng: np.random.Generator) -> str:
@@ -169,49 +156,24 @@ def write_file(file: RecordingFiles) -> tuple[float, str]:
 
 
 def _write_metadata(folder: Path, shards: Sequence[RecordingFiles], seconds: Sequence[float]) -> None:
-    rows: dict[str, list[list[str]]] = {name: [] for name in (*PODCASTS.values(), "earnings22", "rev16")}
+    rows: dict[str, list[list[str]]] = defaultdict(list)
     for file, duration in zip(shards, seconds, strict=True):
         name = f"The podcast of {file.recording.names[0].capitalize()}"
         if file.part in PODCASTS:
-            show = Path(file.audio).parent.name
-            id = show.removeprefix("show_")
-            minutes = f"{duration / 60:.6f}"
-            rows[PODCASTS[file.part]].append(
-                [f"spotify:show:{id}", name, name, "espnet_ext", "['en']", "https://example.org/rss",
-                 f"spotify:episode:{file.id}", name, name, minutes, show, file.id]
-            )  # fmt: skip
+            show, rss = Path(file.audio).parent.name, "https://example.org/rss"
+            named = [f"spotify:show:{show.removeprefix('show_')}", name, name, "espnet_ext", "['en']", rss]
+            named += [f"spotify:episode:{file.id}", name, name, f"{duration / 60:.6f}", show, file.id]
+            rows[f"{PODCASTS[file.part]}/metadata.tsv"].append(named)
         elif file.part == "earnings22":
-            rows["earnings22"].append(
-                [file.id, "MINI", "United States", "Northern America", "North American", "English", f"{duration:.0f}",
-                 str(SAMPLE_RATE)]
-            )  # fmt: skip
+            where = ["MINI", "United States", "Northern America", "North American", "English"]
+            rows["earnings22/metadata.csv"].append([file.id, *where, f"{duration:.0f}", str(SAMPLE_RATE)])
         elif file.part == "rev16":
-            rows["rev16"].append([file.id, name, name, "https://example.org", f"media/{file.id}.mp3"])
-    for part in PODCASTS.values():
-        _write_table(folder / part / "metadata.tsv", _SPOTIFY_FIELDS, rows[part], "\t")
-    _write_table(folder / "earnings22" / "metadata.csv", _EARNINGS_FIELDS, rows["earnings22"], ",")
-    _write_table(folder / "rev16" / "podcasts.csv", _REV_FIELDS, rows["rev16"], ",")
-
-
-_SPOTIFY_FIELDS = (
-    "show_uri", "show_name", "show_description", "publisher", "language", "rss_link", "episode_uri", "episode_name",
-    "episode_description", "duration", "show_filename_prefix", "episode_filename_prefix",
-)  # fmt: skip
-_EARNINGS_FIELDS = (
-    "File ID", "Ticker Symbol", "Country by Ticker", "UN Defined", "Major Dialect Family",
-    "Language Family + Area Based", "File Length (seconds)", "Sampling Rate (Hz)",
-)  # fmt: skip
-_REV_FIELDS = ("File number", "Show Title", "Episode Title", "iTunes ID", "MP3 file")
-
-
-def _write_table(path: Path, fields: Sequence[str], rows: Sequence[Sequence[str]], delimiter: str) -> None:
-    if not rows:
-        return
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(fields)
-    writer.writerows(rows)
-    path.write_text(text.getvalue(), encoding="utf-8")
+            rows["rev16/podcasts.csv"].append([file.id, name, name, "https://example.org", f"media/{file.id}.mp3"])
+    columns = read_yaml(RESOURCES / "podcast_lists.yaml")
+    for place, own in rows.items():
+        with open(folder / place, "w", encoding="utf-8", newline="") as lines:
+            writer = csv.writer(lines, delimiter="\t" if place.endswith("tsv") else ",", lineterminator="\n")
+            writer.writerows([columns[place.partition("/")[0].partition("-")[0]], *own])
 
 
 # --- files as the corpora have them ---
@@ -229,75 +191,52 @@ def sentences_of(words: Sequence[SentenceWord]) -> Iterator[list[SentenceWord]]:
         yield sentence
 
 
-def written(sentence: Sequence[SentenceWord]) -> list[tuple[str, str]]:
-    """Write words as in print, with the punctuation after each: a capital at the beginning, a full stop at the end."""
-    last = len(sentence) - 1
-    return [
-        (word.text.capitalize() if index == 0 else word.text, "." if index == last else "")
-        for index, word in enumerate(sentence)
-    ]
-
-
 def google_json(words: Sequence[SentenceWord]) -> str:
     """Write a podcast's transcript as Google's recogniser gives it; the last result has all words and speakers.
 
     It is without capitals and punctuation, so that a small corpus has few tokens.
     """
-    entries = []
-    results = []
+    entries: list[dict[str, str]] = []
+    results: list[dict] = []
     for group in batched(sentences_of(words), _SENTENCES_OF_A_RESULT):
-        own = [
-            {"startTime": _google_time(word.start), "endTime": _google_time(word.end), "word": word.text}
-            for sentence in group
-            for word in sentence
-        ]
-        transcript = " ".join(entry["word"] for entry in own)
-        results.append(
-            {"alternatives": [{"transcript": transcript, "confidence": 0.9, "words": own}], "languageCode": "en-us"}
-        )
+        times = [(word.text, *(f"{round(time, 1):.3f}s" for time in (word.start, word.end))) for word in chain(*group)]
+        own = [{"startTime": start, "endTime": end, "word": text} for text, start, end in times]
+        heard = {"transcript": " ".join(text for text, *_ in times), "confidence": 0.9, "words": own}
+        results.append({"alternatives": [heard], "languageCode": "en-us"})
         entries += own
     results.append({"alternatives": [{"words": [{**entry, "speakerTag": 1} for entry in entries]}]})
     return json.dumps({"results": results})
 
 
-def _google_time(seconds: float) -> str:
-    return f"{round(seconds, 1):.3f}s"
-
-
 def nlp_table(words: Sequence[SentenceWord]) -> str:
-    """Write a transcript in Rev's nlp format: one token per line, without times, below a header."""
+    """Write a transcript in Rev's nlp format: one token per line, without times, below a header.
+
+    Words are written as in print, with a capital at the beginning of a sentence, and a full stop at its end.
+    """
     lines = [NLP_HEADER]
     for sentence in sentences_of(words):
-        for text, mark in written(sentence):
+        texts = [sentence[0].text.capitalize(), *(word.text for word in sentence[1:])]
+        for text, mark in zip(texts, [*[""] * (len(texts) - 1), "."], strict=True):
             lines.append(f"{text}|1|||{mark}||{'UC' if text[0].isupper() else 'LC'}|[]|[]")
     return "\n".join(lines) + "\n"
 
 
 def stm(talk: str, words: Sequence[SentenceWord], seconds: float, untranscribed: int) -> str:
-    """Write a talk in TED-LIUM's stm format, a sentence per line. Scoring ignores the first ``untranscribed`` sentences
-    and the gaps between the others."""
+    """Write a talk in TED-LIUM's stm format. Scoring ignores the first ``untranscribed`` sentences and all gaps."""
     lines = []
     before = 0.0
-    for index, sentence in enumerate(sentences_of(words)):
+    gap = f"{talk} 1 inter_segment_gap {{:.2f}} {{:.2f}} <o,,unknown> {IGNORED}\n"
+    for sentence in list(sentences_of(words))[untranscribed:]:
         start, end = sentence[0].start, sentence[-1].end
-        if index >= untranscribed:
-            lines.append(_stm_line(talk, "inter_segment_gap", before, start, "<o,,unknown>", IGNORED))
-            text = " ".join(word.text for word in sentence).replace("'", " '")  # TED-LIUM writes "we 're"
-            lines.append(_stm_line(talk, talk, start, end, "<o,f0,male>", text))
-            before = end
-    lines.append(_stm_line(talk, "inter_segment_gap", before, seconds, "<o,,unknown>", IGNORED))
-    return "".join(lines)
-
-
-def _stm_line(talk: str, speaker: str, start: float, end: float, labels: str, text: str) -> str:
-    return f"{talk} 1 {speaker} {start:.2f} {end:.2f} {labels} {text}\n"
+        text = " ".join(word.text for word in sentence).replace("'", " '")  # TED-LIUM writes "we 're"
+        lines += [gap.format(before, start), f"{talk} 1 {talk} {start:.2f} {end:.2f} <o,f0,male> {text}\n"]
+        before = end
+    return "".join([*lines, gap.format(before, seconds)])
 
 
 def write_audio(path: Path, samples: np.ndarray) -> None:
-    """Write 16 kHz audio in the format of the name's ending (.ogg, .mp3, .sph); the same samples give the same bytes.
-
-    Args:
-        samples: int16, (samples,).
+    """Write 16 kHz audio, int16, (samples,), as the name's ending says (.ogg, .mp3, .sph), always with the same
+    bytes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     formats = {".ogg": ("OGG", "VORBIS"), ".mp3": ("MP3", "MPEG_LAYER_III"), ".sph": ("NIST", "PCM_16")}

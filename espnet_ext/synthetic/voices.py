@@ -6,7 +6,7 @@ espeak-ng comes from the wheel ``espeakng-loader``, which has the library and th
 import ctypes
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.acoustics import VOICE_RATE
-from espnet_ext.synthetic.parameters import generator
+from espnet_ext.synthetic.parameters import RESOURCES, generator
+from espnet_ext.work.yaml_files import read_yaml
 
 # Constants from espeak-ng's speak_lib.h.
 _AUDIO_OUTPUT_SYNCHRONOUS = 2
@@ -26,12 +27,9 @@ _LIST_TERMINATED, _WORD = 0, 1  # types of events
 
 class _Event(ctypes.Structure):
     _fields_ = [
-        ("type", ctypes.c_int),
-        ("unique_identifier", ctypes.c_uint),
-        ("text_position", ctypes.c_int),  # from 1
-        ("length", ctypes.c_int),
-        ("audio_position", ctypes.c_int),
-        ("sample", ctypes.c_int),
+        # text_position counts from 1
+        *((name, ctypes.c_int) for name in ("type", "unique_identifier", "text_position", "length")),
+        *((name, ctypes.c_int) for name in ("audio_position", "sample")),
         ("user_data", ctypes.c_void_p),
         ("id", ctypes.c_char * 8),
     ]
@@ -53,17 +51,10 @@ class Speech:
 
 
 def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: int) -> Speech:
-    """Speak ``text``.
+    """Speak ``text``, in ordinary spelling, with a voice such as ``en-us+f2``: a language with a voice variant.
 
-    Args:
-        text: What to say, in ordinary spelling.
-        voice: A language with a voice variant, such as ``en-us+f2``.
-        rate: Words per minute (80 to 450).
-        pitch, pitch_range: 0 to 100; 50 is the voice's own.
-        seed: Seed of the noise in breathy voices, below 2**31.
-
-    Returns:
-        The speech. The same arguments give the same samples, whatever was said before.
+    ``rate`` is in words per minute (80 to 450); ``pitch`` and ``pitch_range`` are 0 to 100, 50 the voice's own;
+    ``seed``, below 2**31, is that of the noise in breathy voices. The same arguments always give the same samples.
     """
     library_path, data_path = _paths()
     # espeak-ng keeps the state of its oscillators and filters from one utterance to the next, even when initialised
@@ -98,7 +89,7 @@ def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: 
         library.espeak_Synchronize()
         library.espeak_Terminate()
     finally:
-        _dlclose()(library._handle)
+        ctypes.CDLL(None).dlclose(ctypes.c_void_p(library._handle))
     if not chunks:
         raise InputError(f"espeak-ng produced no speech for {text!r}")
     return Speech(np.concatenate(chunks).astype(np.float32) / 32768, tuple(begins))
@@ -113,29 +104,9 @@ def _paths() -> tuple[str, bytes]:
     return espeakng_loader.get_library_path(), espeakng_loader.get_data_path().encode()
 
 
-@functools.cache
-def _dlclose() -> Callable[..., Any]:
-    function = ctypes.CDLL(None).dlclose
-    function.argtypes = [ctypes.c_void_p]
-    return function
-
-
 # --- speakers ---
 
-# Variants that sound like a person and stay within the 16-bit range. Left out: whispers, croaks, robots, near copies of
-# another variant, variants that overload, and "Reed" and "caleb", which differ from run to run.
-# fmt: off
-FEMALE = (
-    "f1", "f2", "f3", "f4", "f5", "Alicia", "Andrea", "anika", "Annie", "aunty", "belinda", "grandma", "steph",
-    "shelby", "Nguyen",
-)
-MALE = (
-    "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "Alex", "Andy", "Denis", "Diogo", "Henrique", "Michael", "adam",
-    "benjamin", "boris", "david", "gustave", "max", "michel", "miguel", "norbert", "pablo", "robert", "sandro",
-    "travis", "victor", "quincy", "marcelo", "edward", "Lee", "Mario",
-)
-# fmt: on
-
+FEMALE, MALE = (tuple(names.split()) for names in read_yaml(RESOURCES / "voices.yaml").values())
 # Share of female voices in a part, and of speakers with the second accent, as long as there are enough voices.
 _FEMALE_SHARE = 0.4
 _SECOND_ACCENT_SHARE = 0.2
@@ -158,11 +129,7 @@ class Speaker:
     pitch_range: int  # 0..100
 
     def say(self, text: str, language: str, rng: np.random.Generator) -> np.ndarray:
-        """Speak ``text`` (upper-case words, Han characters). Rate and pitch vary a little, drawn from ``rng``.
-
-        Returns:
-            Samples at 22050 Hz.
-        """
+        """Speak upper-case words or Han characters, at 22050 Hz. Rate and pitch vary a little, drawn from ``rng``."""
         return self.speak(text, language, rng).samples
 
     def speak(self, text: str, language: str, rng: np.random.Generator) -> Speech:
@@ -195,32 +162,28 @@ def draw_speakers(
         raise InputError(f"{total} speakers were asked for, but there are {sum(map(len, allowed.values()))} voices")
     rng = generator(seed, "speakers")
     pools = {sex: list(rng.permutation(names)) for sex, names in allowed.items()}
-    if voices is None:
-        drawn = {part: _draw_variants(pools, count) for part, count in counts.items()}
-    else:
-        shared = {use: _draw_variants(pools, count) for use, count in voices.items()}
-        drawn = {part: _repeat(shared[part.partition("-")[0]], count) for part, count in counts.items()}
+    uses = {use: _draw_variants(pools, count) for use, count in (voices or counts).items()}
     number = itertools.count(100)
     return {
-        part: [_draw_speaker(str(next(number)), sex, variant, rng) for sex, variant in variants]
-        for part, variants in drawn.items()
+        part: [
+            _draw_speaker(str(next(number)), sex, variant, rng)
+            for sex, variant in itertools.islice(
+                itertools.cycle(uses[part.partition("-")[0] if voices else part]), count
+            )
+        ]
+        for part, count in counts.items()
     }
 
 
 def _draw_variants(pools: dict[str, list[str]], count: int) -> list[tuple[str, str]]:
     """Take ``count`` pairs (sex, variant) from the pools, women first."""
-    females = round(count * _FEMALE_SHARE)
     variants = []
     for index in range(count):
-        sex = "F" if index < females else "M"
+        sex = "F" if index < round(count * _FEMALE_SHARE) else "M"
         if not pools[sex]:
             sex = "M" if sex == "F" else "F"
         variants.append((sex, str(pools[sex].pop())))
     return variants
-
-
-def _repeat(variants: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
-    return list(itertools.islice(itertools.cycle(variants), count))
 
 
 def _draw_speaker(id: str, sex: str, variant: str, rng: np.random.Generator) -> Speaker:

@@ -99,7 +99,7 @@ def speaker():
 
 
 def test_half_of_the_words_are_names_that_recur(speaker):
-    recording = long_recordings.draw_recording("train", 0, speaker, (60, 61), 0, drowned=0.6)
+    recording = long_recordings.draw_recording("train", 0, speaker, (60, 61), 0, drowned=0.6, recurring=True)
     samples, words = long_recordings.render(recording)
     names = [word for word in words if word.kind != long_recordings.OTHER]
     assert len(names) == pytest.approx(len(words) / 2, abs=0.5)
@@ -108,12 +108,12 @@ def test_half_of_the_words_are_names_that_recur(speaker):
     assert 0.4 < drowned / len(names) < 0.8
     assert all(first.end <= second.start + 1e-9 for first, second in zip(words, words[1:], strict=False))
     assert words[0].start >= 0 and words[-1].end <= len(samples) / 16000
-    other = long_recordings.draw_recording("train", 1, speaker, (60, 61), 0, drowned=0.6)
+    other = long_recordings.draw_recording("train", 1, speaker, (60, 61), 0, drowned=0.6, recurring=True)
     assert (other.speaker.pitch, other.names) != (recording.speaker.pitch, recording.names)
 
 
 def test_what_is_spoken_under_a_burst_is_independent_of_the_name(speaker):
-    recording = long_recordings.draw_recording("train", 0, speaker, (60, 61), 0, drowned=0.6)
+    recording = long_recordings.draw_recording("train", 0, speaker, (60, 61), 0, drowned=0.6, recurring=True)
     drawn = random.Random(0)
     words = [word for _ in range(1000) for word in long_recordings.draw_sentence(recording, drawn)]
     assert all(word.spoken == word.text for word in words if word.kind != long_recordings.DROWNED)
