@@ -37,7 +37,7 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 @click.option(
     "--language",
     metavar="CODE",
-    help="Language: en, for multilingual Whisper models (default: en); eng, for OWSM-CTC (default: it finds out).",
+    help="Language, for multilingual Whisper models.  [default: en]",
 )
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's]")
 @common.window_overlap(

@@ -38,7 +38,7 @@ UNKNOWN = 255  # in the buffer, before a languages file or a checkpoint is read
 class Scored:
     """The state of a hypothesis in a beam search: where the keys and values of its tokens and of the encoder are.
 
-    Hypotheses share both; :mod:`espnet_ext.upstream.ended` drops the states of those that have ended.
+    Hypotheses share both; :mod:`espnet_ext.upstream.inference` drops the states of those that have ended.
     """
 
     path: TreePath

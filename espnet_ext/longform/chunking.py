@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.word_times import SHORTEST
-from espnet_ext.upstream.option_faults import unfit
+from espnet_ext.upstream.option_faults import fitted
 
 
 class Chunk(NamedTuple):
@@ -31,18 +31,12 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Sequence lengths in seconds, and audio per batch.
+    """Sequence lengths in seconds, and audio per batch; numbers out of range are refused.
 
-    Attributes:
-        batch_seconds: Audio of a batch, whatever the length of its sequences (P5, section 3.3: one hour).
-        max_seconds: The maximum length, s_m, which is the context of the model.
-        initial_seconds: The length at first, s_0.
-        double_every: The length is doubled after this number of recordings, n; 0: no warm-up.
-        whole_first: Fill batches with whole sequences, as the authors' code does: none of the full length is cut if a
-            rest of a recording can fill the batch.
-
-    Raises:
-        InputError: A number is out of range, or a sequence of the maximum length does not fit into a batch.
+    A batch has ``batch_seconds`` of audio, whatever the length of its sequences (P5, section 3.3: one hour).
+    ``max_seconds`` is s_m, the context of the model, and ``initial_seconds`` s_0; the length is doubled after
+    ``double_every`` recordings, n (0: no warm-up). ``whole_first`` fills batches with whole sequences, as the authors'
+    code does: none of the full length is cut if a rest of a recording can fill the batch.
     """
 
     batch_seconds: float = 3600.0
@@ -61,12 +55,7 @@ class Schedule:
             )
 
     def length(self, recordings: int) -> float:
-        """Return the sequence length in seconds after a number of recordings (P5, section 2.3).
-
-        >>> schedule = Schedule(max_seconds=41)
-        >>> [schedule.length(seen) for seen in (0, 4999, 5000, 10000, 15000, 10**9)]
-        [5.0, 5.0, 10.0, 20.0, 40.0, 41]
-        """
+        """Return the sequence length in seconds after a number of recordings (P5, section 2.3)."""
         if not self.double_every:
             return self.max_seconds
         # The exponent is bounded: 2 ** (10 ** 6) is too large for a float.
@@ -95,16 +84,8 @@ def batches(
 
     At least as many recordings are open as a batch has full sequences, and the next is opened when all have given a
     chunk. At the end, when none is left to open, the open ones give several chunks each. The length depends on the
-    number of recordings opened so far, in all passes; when it changes, open recordings use the new length too.
-
-    Args:
-        durations: Recording -> seconds.
-        schedule: Lengths and batch size.
-        passes: How often all recordings are used.
-        seed: Seed of the order, which differs in each pass; None: the order of ``durations``.
-
-    Raises:
-        InputError: No recordings, or one that is too short for a chunk.
+    number of recordings opened so far, in all passes; when it changes, open recordings use the new length too. The
+    order differs in each pass, by ``seed``; None: that of ``durations``, recording -> seconds.
     """
     _require_recordings(durations)
     waiting = deque(_order(durations, passes, seed))
@@ -173,37 +154,26 @@ def _order(durations: Mapping[str, float], passes: int, seed: int | None) -> Ite
 
 
 def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
-    """Return the schedule and the number of passes of a ``chunk_conf``.
-
-    Raises:
-        InputError: an unknown setting, or one out of range.
+    """Return the schedule and the number of passes of a ``chunk_conf``; a setting that is unknown or out of range is
+    refused.
     """
     settings = dict(chunk_conf)
     passes = settings.pop("passes", 1)
     if not isinstance(passes, int) or passes < 1:
         raise InputError(f"chunk_conf: passes must be a whole number of at least 1, not {passes!r}")
-    for option, value in settings.items():
-        if what := unfit(Schedule, option, value):
-            raise InputError(f"chunk_conf: {what}")
-    return Schedule(**settings), passes
+    return fitted(Schedule, settings, "chunk_conf"), passes
 
 
 def with_counts(config: Mapping[str, Any], durations: Mapping[str, float]) -> dict[str, Any]:
-    """Return what changes in a training config if its shares of the training become counts.
+    """Return what changes in a training config if its shares of the training, numbers below 1, become counts.
 
-    Shares are below 1. ``double_every`` of ``chunk_conf`` may be one of the recordings of all passes; ``warmup_steps``
-    of ``scheduler_conf`` and each of ``renorm_steps`` of ``encoder_conf`` one of the updates.
-
-    >>> config = {"chunk_conf": {"passes": 4, "double_every": 0.1}, "scheduler_conf": {"warmup_steps": 0.05}}
-    >>> with_counts(config, {f"r{number}": 1800.0 for number in range(50)})
-    {'chunk_conf': {'passes': 4, 'double_every': 20}, 'scheduler_conf': {'warmup_steps': 5}}
+    ``double_every`` of ``chunk_conf`` may be a share of the recordings of all passes; ``warmup_steps`` of
+    ``scheduler_conf`` and each of ``renorm_steps`` of ``encoder_conf`` one of the updates.
     """
     chunks = dict(config.get("chunk_conf") or {})
     schedule, passes = schedule_of({**chunks, "double_every": 0})
     totals = {"double_every": passes * len(durations)}
-    totals["warmup_steps"] = totals["renorm_steps"] = math.ceil(
-        passes * sum(durations.values()) / schedule.batch_seconds
-    )
+    totals["warmup_steps"] = totals["renorm_steps"] = _updates(schedule, passes, durations)
     changed = {}
     for key in ("chunk_conf", "scheduler_conf", "encoder_conf"):
         own = config.get(key) or {}
@@ -226,9 +196,8 @@ def _counted(value: Any, total: int) -> Any:
 def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> None:
     """Refuse a training config with which sequences never get as long as the context, or the warm-up never ends.
 
-    Args:
-        config: With ``chunk_conf``, and ``warmup_steps`` in ``scheduler_conf``, as counts or shares.
-        durations: Recording -> seconds.
+    It has ``chunk_conf``, and ``warmup_steps`` in ``scheduler_conf``, as counts or shares. ``durations`` are in
+    seconds.
     """
     _require_recordings(durations)
     config = {**config, **with_counts(config, durations)}

@@ -23,12 +23,8 @@ _OPEN_FILES = 64  # more than an hour of MUSAN's music
 
 
 class GeneratedMusic:
-    """Endless music of plucked notes: a bass and two voices on a pentatonic scale, one note each in every beat.
-
-    Args:
-        seed: The same seed gives the same music.
-        rate: Sampling rate in Hz.
-        length: Length in samples.
+    """Endless music of plucked notes, three in every beat, on a pentatonic scale; ``rate`` in Hz, ``length`` in
+    samples.
     """
 
     def __init__(self, seed: int, rate: int, length: int):
@@ -60,14 +56,7 @@ def _note(semitone: int, length: int, rate: int) -> np.ndarray:
 
 
 class NoiseFiles:
-    """Audio files one after the other, repeated without end, in a random order.
-
-    Args:
-        paths: Audio files, at least one.
-        seed: Seed of the order.
-        rate: Sampling rate in Hz.
-        length: Length in samples.
-    """
+    """Audio files, at least one, in a random order, repeated without end; ``rate`` in Hz, ``length`` in samples."""
 
     def __init__(self, paths: Sequence[Path], seed: int, rate: int, length: int):
         self.name, self.rate, self.length = "noise", rate, length
@@ -89,16 +78,8 @@ class NoiseFiles:
 
 
 class NoisyAudio:
-    """A recording with background noise.
-
-    Args:
-        audio: The recording.
-        noise: The noise, at least as long.
-        snr: Signal-to-noise ratio in dB.
-
-    Raises:
-        NoSpeech: The recording is silent throughout.
-        InputError: The noise is.
+    """A recording with noise at a signal-to-noise ratio in dB. A silent recording is refused (NoSpeech), and silent
+    noise.
     """
 
     def __init__(self, audio: Audio, noise: Audio, snr: float):
@@ -121,11 +102,7 @@ def _power(audio: Audio) -> float:
 
 
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
-    """Return the files of a kind of noise; an empty list if music is to be generated.
-
-    Raises:
-        InputError: An unknown kind, a folder without such files, or a kind other than music without a folder.
-    """
+    """Return the files of a kind of noise in MUSAN's folder; an empty list if music is to be generated."""
     if kind not in MUSAN:
         raise InputError(f"there is no noise {kind!r}: choose one of {', '.join(MUSAN)}")
     if musan is None:
@@ -140,7 +117,5 @@ def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
 
 def with_noise(audio: Audio, paths: Sequence[Path], snr: float, seed: int) -> NoisyAudio:
     """Return the recording with these files as background noise, or with generated music if there are none."""
-    kind = (
-        NoiseFiles(paths, seed, audio.rate, audio.length) if paths else GeneratedMusic(seed, audio.rate, audio.length)
-    )
-    return NoisyAudio(audio, kind, snr)
+    size = seed, audio.rate, audio.length
+    return NoisyAudio(audio, NoiseFiles(paths, *size) if paths else GeneratedMusic(*size), snr)

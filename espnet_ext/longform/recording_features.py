@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,24 +39,13 @@ class ChannelStatistics(NamedTuple):
     mean: np.ndarray
     deviation: np.ndarray
 
-    @classmethod
-    def of_matrix(cls, matrix: np.ndarray) -> Self:
-        """Take them from a (2, n_mels) matrix of an ark file."""
-        return cls(matrix[0], matrix[1])
-
 
 @dataclass(frozen=True)
 class RecordingFeatures:
     """Mel filterbank energies. Frame m starts at sample ``m * hop``; no frame reaches beyond the end.
 
-    A Hann window, and an FFT of the next power of two: P5 names neither, and its authors' code has these.
-
-    Attributes:
-        n_mels: Number of channels.
-        window: Length of the window in samples.
-        hop: Distance between frames in samples.
-        rate: Sampling rate in Hz.
-        log: Take the logarithm; P5 does not.
+    ``window`` and ``hop`` are in samples, ``rate`` in Hz. ``log`` takes the logarithm; P5 does not. A Hann window, and
+    an FFT of the next power of two: P5 names neither, and its authors' code has these.
     """
 
     n_mels: int = 80
@@ -82,13 +71,6 @@ class RecordingFeatures:
     def frames(self, length: int) -> int:
         """Return the number of frames of a recording with ``length`` samples; 0 if it is shorter than a window."""
         return max(0, (length - self.window) // self.hop + 1)
-
-    def require_frame(self, audio: Audio) -> None:
-        """Raise NoSpeech for a recording that is shorter than a frame."""
-        if not self.frames(audio.length):
-            raise NoSpeech(
-                f"recording {audio.name}: {audio.length} samples, shorter than a frame ({self.window}): drop it"
-            )
 
     def compute(self, audio: Audio, start: int, count: int) -> np.ndarray:
         """Return frames ``start`` to ``start + count`` of a recording, float32, (count, n_mels), not normalised."""
@@ -117,13 +99,12 @@ class RecordingFeatures:
     def statistics(self, audio: Audio) -> ChannelStatistics:
         """Return mean and deviation of each channel over the recording, in one pass with constant memory.
 
-        Frames of digital silence are left out: they are regions that were silenced on purpose.
-
-        Raises:
-            NoSpeech: The recording is shorter than a frame, or silent throughout.
+        Frames of digital silence are left out: they are regions that were silenced on purpose. NoSpeech if the
+        recording is shorter than a frame, or silent throughout.
         """
-        self.require_frame(audio)
         frames, total = 0, self.frames(audio.length)
+        if not total:
+            raise NoSpeech(f"recording {audio.name}: {audio.length} samples, shorter than a frame: drop it")
         # Chan et al.'s update of mean and sum of squares, which stays exact if the mean is large.
         mean, squares = np.zeros(self.n_mels), np.zeros(self.n_mels)
         for start in range(0, total, _BLOCK_FRAMES):
@@ -154,22 +135,11 @@ def write_statistics(
 ) -> int:
     """Write ``<output>/statistics.scp`` for the recordings of a data dir: matrices (2, n_mels), mean and deviation.
 
-    Shards that are done with the same audio and settings are skipped. Recordings that are digital silence throughout,
-    or shorter than a frame, have no statistics. All of them are written to ``<output>/no_speech.txt``, if there are
-    any, and training leaves them out. Returns the number of recordings with statistics.
-
-    Args:
-        data: A data dir; only ``wav.scp`` is read.
-        output: A folder.
-        features_conf: Settings of :class:`RecordingFeatures`.
-        keep_features: Write ``<output>/features.scp`` too: numpy files of normalised features, (frames, n_mels).
-        skip_silent: The share of the recordings that may have no statistics.
-        nj: Processes.
-        parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
-
-    Raises:
-        InputError: no data dir, bad audio (the message names the recording), or more recordings without speech than
-            may be left out (it names the first few).
+    Of the data dir, only ``wav.scp`` is read; ``features_conf`` are settings of :class:`RecordingFeatures`. Shards that
+    are done with the same audio and settings are skipped. ``keep_features`` writes ``<output>/features.scp`` too: numpy
+    files of normalised features, (frames, n_mels). Recordings that are digital silence throughout, or shorter than a
+    frame, have no statistics: all of them are listed in ``<output>/no_speech.txt``, if there are any, training leaves
+    them out, and more than the share ``skip_silent`` are refused. Returns the number of recordings with statistics.
     """
     audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_statistics, features_conf=dict(features_conf), keep_features=keep_features)
@@ -178,13 +148,8 @@ def write_statistics(
     table = write_arks(shards, nj=nj, parallel=parallel, describe="statistics")
     _leave_out(data, Path(output) / NO_SPEECH, [name for name in audio if name not in table], len(audio), skip_silent)
     if keep_features:
-        kept = {
-            name: str(_features_file(Path(shard.folder), name))
-            for shard in shards
-            for name in shard.audio
-            if name in table
-        }
-        write_table(Path(output) / "features.scp", dict(sorted(kept.items())))
+        kept = {name: str(Path(shard.folder) / f"{name}.npy") for shard in shards for name in shard.audio}
+        write_table(Path(output) / "features.scp", {name: path for name, path in sorted(kept.items()) if name in table})
     write_table(Path(output) / "statistics.scp", table)
     return len(table)
 
@@ -196,19 +161,13 @@ def _leave_out(data: str | Path, file: Path, silent: Sequence[str], total: int, 
         return
     with atomic_write(file) as listed:
         listed.writelines(f"{name}\n" for name in silent)
-    more = f" and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else ""
-    what = (
-        f"{data}: {len(silent):,} of {total:,} recordings are digital silence or shorter than a frame: "
-        f"{', '.join(silent[:_SHOWN])}{more} (all: {file})"
-    )
+    named = ", ".join(silent[:_SHOWN]) + (f" and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else "")
+    what = f"{len(silent):,} of {total:,} recordings are digital silence or shorter than a frame"
+    what = f"{data}: {what}: {named} (all: {file})"
     if len(silent) > share * total:
         limit = f", which allows {100 * share:g} % here" if share else ""
         raise InputError(f"{what}: remove them from the corpus, or leave them out with --skip-faulty{limit}")
     print(f"warning: {what}: left out of training", flush=True)
-
-
-def _features_file(folder: Path, recording: str) -> Path:
-    return folder / f"{recording}.npy"
 
 
 def compute_statistics(
@@ -228,7 +187,7 @@ def compute_statistics(
                 continue
             matrices[name] = np.stack(statistics)
             if keep_features:
-                _keep(_features_file(folder, name), recording, features, statistics)
+                _keep(folder / f"{name}.npy", recording, features, statistics)
     return matrices
 
 

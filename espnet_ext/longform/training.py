@@ -11,12 +11,10 @@
     features    normalised features that were kept; with them speech and statistics are not read
 
 ``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and ``passes``; ``features_conf``
-those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. The model takes features: ``input_size`` is
-``n_mels``. An epoch is ``num_iters_per_epoch`` batches, after which ESPnet writes a checkpoint. The number of epochs
-(``max_epoch``), ``total_steps`` of ``scheduler: warmup_cosine`` and ``input_seconds`` of ``model: ctc_per_second`` are
-set from the data and the features. ``double_every``, ``warmup_steps`` and ``renorm_steps`` below 1 are shares of the
-training (:func:`espnet_ext.longform.chunking.with_counts`). A training that was interrupted resumes with the batch
-after its last checkpoint.
+those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. An epoch is ``num_iters_per_epoch`` batches.
+The number of epochs (``max_epoch``), ``total_steps`` of ``scheduler: warmup_cosine`` and ``input_seconds`` of ``model:
+ctc_per_second`` are set from the data and the features; see also :func:`espnet_ext.longform.chunking.with_counts`. A
+training that was interrupted resumes with the batch after its last checkpoint.
 """
 
 import argparse
@@ -43,7 +41,7 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.chunking import Chunk, Schedule, batches, check_plan, schedule_of, with_counts
 from espnet_ext.longform.recording_features import NO_SPEECH, ChannelStatistics, RecordingFeatures
 from espnet_ext.text.word_times import read_word_times
-from espnet_ext.upstream.option_faults import unfit
+from espnet_ext.upstream.option_faults import fitted
 
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
@@ -52,9 +50,8 @@ Item = tuple[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Recordings:
-    """The tables above, by recording; ``duration`` in seconds.
-
-    ``features`` is empty if they are computed from ``speech``.
+    """The tables above, by recording; ``duration`` in seconds. Without ``features``, they are computed from
+    ``speech``.
     """
 
     speech: Mapping[str, str]
@@ -67,15 +64,15 @@ class Recordings:
 def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     """Read the tables that ``*_data_path_and_name_and_type`` lists.
 
-    Raises:
-        InputError: a table is missing or unreadable, a duration is not a number, audio or a matrix is a command
-            (commands are not run), or a recording is missing in one of them.
+    Refused are a table that is missing or unreadable, a duration that is not a number, audio or a matrix that is a
+    command (commands are not run), and a recording that is missing in one of them.
     """
     paths = {name: path for path, name, *_ in entries}
     missing = [name for name in TABLES if name not in paths]
     if missing:
         raise InputError(f"training on recordings needs the tables {', '.join(TABLES)}: give {', '.join(missing)} too")
-    silent = _without_speech(paths["statistics"])
+    listed = Path(paths["statistics"]).with_name(NO_SPEECH)
+    silent = set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
     speech = {name: path for name, path in read_table(paths["speech"]).items() if name not in silent}
     others = {name: read_table(paths[name]) for name in (*TABLES[1:], FEATURES) if name in paths}
     for name, table in {"speech": speech, "statistics": others["statistics"]}.items():
@@ -91,23 +88,15 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     return Recordings(speech, duration, others["words"], others["statistics"], others.get(FEATURES, {}))
 
 
-def _without_speech(statistics: str) -> set[str]:
-    """Return the recordings that have no statistics since they are silent."""
-    listed = Path(statistics).with_name(NO_SPEECH)
-    return set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
-
-
+@dataclass
 class ChunkDataset(Dataset):
-    """The features and tokens of a chunk; only that part of the recording is read.
-
-    Args:
-        recordings: Tables of the recordings.
-        features: The settings of the spectrogram.
-        preprocess: ESPnet's preprocessor, which turns text into tokens.
+    """The features and tokens of a chunk; only that part of the recording is read. ESPnet's ``preprocess`` makes
+    tokens.
     """
 
-    def __init__(self, recordings: Recordings, features: RecordingFeatures, preprocess: AbsPreprocessor):
-        self.recordings, self.features, self.preprocess = recordings, features, preprocess
+    recordings: Recordings
+    features: RecordingFeatures
+    preprocess: AbsPreprocessor
 
     def __getitem__(self, chunk: Chunk) -> Item:
         """Return the chunk's id, ``speech``, (frames, n_mels), and ``text``, (tokens,), which may be empty."""
@@ -127,7 +116,7 @@ class ChunkDataset(Dataset):
     def _computed(self, name: str, start: int, end: int) -> np.ndarray:
         with RecordingAudio(name, self.recordings.speech[name], self.features.rate) as audio:
             end = min(end, self.features.frames(audio.length))
-            statistics = ChannelStatistics.of_matrix(read_array(self.recordings.statistics[name]))
+            statistics = ChannelStatistics(*read_array(self.recordings.statistics[name]))
             return self.features.normalised(audio, statistics, start, max(1, end - start))
 
     def _kept(self, name: str, start: int, end: int) -> np.ndarray:
@@ -137,10 +126,8 @@ class ChunkDataset(Dataset):
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: no features of {name} ({error}): run the statistics stage again") from None
         if features.shape[1] != self.features.n_mels:
-            raise InputError(
-                f"{path}: {features.shape[1]} channels, but n_mels is {self.features.n_mels}: "
-                "run the statistics stage again"
-            )
+            channels = f"{features.shape[1]} channels, but n_mels is {self.features.n_mels}"
+            raise InputError(f"{path}: {channels}: run the statistics stage again")
         return features[start : max(start + 1, end)].astype(np.float32)
 
 
@@ -149,31 +136,22 @@ def shared_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list
     return (batch for batch in plan if len(batch) >= processes)
 
 
+@dataclass
 class ChunkIterFactory(AbsIterFactory):
-    """ESPnet's epochs as parts of one plan of batches, ``per_epoch`` batches each.
+    """ESPnet's epochs as parts of one plan of batches, ``per_epoch`` batches each (None: all).
 
-    Args:
-        plan: Returns all batches of the training in order, always the same.
-        dataset: Makes an item from a chunk.
-        collate: ESPnet's function that makes a batch from items.
-        per_epoch: Batches per epoch; None: all.
-        share: Rank of this process, and number of processes that share each batch.
-        num_workers: Processes that read audio.
-        pin_memory: As in torch's DataLoader, for a GPU.
+    ``plan`` returns all batches of the training in order, always the same; ``dataset`` makes an item from a chunk, and
+    ``collate``, ESPnet's, a batch from items. ``share`` is the rank of this process, and the number of processes that
+    share each batch; ``num_workers`` processes read audio.
     """
 
-    def __init__(
-        self,
-        plan: Callable[[], Iterator[list[Chunk]]],
-        dataset: ChunkDataset,
-        collate: Callable[[Sequence[Item]], Any],
-        per_epoch: int | None = None,
-        share: tuple[int, int] = (0, 1),
-        num_workers: int = 0,
-        pin_memory: bool = False,
-    ):
-        self.plan, self.dataset, self.collate, self.per_epoch = plan, dataset, collate, per_epoch
-        self.share, self.num_workers, self.pin_memory = share, num_workers, pin_memory
+    plan: Callable[[], Iterator[list[Chunk]]]
+    dataset: ChunkDataset
+    collate: Callable[[Sequence[Item]], Any]
+    per_epoch: int | None = None
+    share: tuple[int, int] = (0, 1)
+    num_workers: int = 0
+    pin_memory: bool = False
 
     def chunks(self, epoch: int) -> list[list[Chunk]]:
         """Return this process's chunks of each batch of an epoch, counted from 1."""
@@ -209,12 +187,8 @@ class RecordingsASRTask(ASRTask):
 
     @classmethod
     def main_worker(cls, args: argparse.Namespace) -> None:
-        """Set the options that follow from the data, then train as ESPnet does.
-
-        Raises:
-            InputError: bad tables or settings; the message names them.
-        """
-        features = features_of(args.features_conf)
+        """Set the options that follow from the data, then train as ESPnet does. Bad tables or settings are refused."""
+        features = fitted(RecordingFeatures, args.features_conf, "features_conf")
         if args.input_size != features.n_mels:
             raise InputError(
                 f"input_size is {args.input_size}: it must be n_mels of features_conf, which is {features.n_mels}"
@@ -243,28 +217,17 @@ class RecordingsASRTask(ASRTask):
             share = (torch.distributed.get_rank(), torch.distributed.get_world_size())
             if schedule.sequences(schedule.max_seconds) < share[1]:
                 raise InputError(f"chunk_conf: a batch has fewer sequences than there are processes ({share[1]})")
+        features = fitted(RecordingFeatures, args.features_conf, "features_conf")
         order = {"passes": passes, "seed": args.seed}
         if mode != "train":
             schedule = Schedule(schedule.batch_seconds, schedule.max_seconds, double_every=0)
             order = {}
         return ChunkIterFactory(
             plan=lambda: batches(recordings.duration, schedule, **order),
-            dataset=ChunkDataset(recordings, features_of(args.features_conf), iter_options.preprocess_fn),
+            dataset=ChunkDataset(recordings, features, iter_options.preprocess_fn),
             collate=iter_options.collate_fn,
             per_epoch=iter_options.num_iters_per_epoch,
             share=share,
             num_workers=args.num_workers,
             pin_memory=args.ngpu > 0,
         )
-
-
-def features_of(features_conf: Mapping[str, Any]) -> RecordingFeatures:
-    """Return the features of a ``features_conf``.
-
-    Raises:
-        InputError: an unknown setting, or one out of range.
-    """
-    for option, value in features_conf.items():
-        if what := unfit(RecordingFeatures, option, value):
-            raise InputError(f"features_conf: {what}")
-    return RecordingFeatures(**features_conf)

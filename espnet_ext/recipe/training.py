@@ -126,9 +126,7 @@ def average_epochs(folder: str, which: str, output: str, criterion: str, first_e
     from espnet_ext.upstream.averaging import write_average
 
     kind, _, count = which.partition(":")
-    number = int(count)
-    best, last = (number, None) if kind == "best" else (None, number)
-    write_average(Path(folder), Path(output), best=best, last=last, criterion=criterion, first=first_epoch)
+    write_average(Path(folder), Path(output), kind, int(count), criterion, first_epoch)
 
 
 def token_options(tokens: Path, token_type: str) -> list[str]:

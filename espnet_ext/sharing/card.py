@@ -23,7 +23,6 @@ TASK_NAMES = {
     "asr": "Speech recognition",
     "sa_asr": "Speech recognition with the speaker of each word",
     "long": "Speech recognition of long recordings",
-    "s2t_ctc": "Speech recognition and translation by CTC, told the language and the task",
     "mt": "Merging the hypotheses of overlapping windows into one",
 }
 SLOTS = ("frontend", "specaug", "normalize", "preencoder", "encoder", "speaker_encoder", "decoder", "model")

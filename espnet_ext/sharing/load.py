@@ -38,7 +38,7 @@ def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
         InputError: there is no such model, it lacks a file, an option is unknown, or it needs another ESPnet.
     """
     files = find_model(name)
-    if files.task in ("long", "s2t_ctc"):
+    if files.task == "long":
         raise InputError(f"{name}: is decoded in windows: use espnet-ext transcribe")
     return build(files, device=device, **options)
 

@@ -29,7 +29,7 @@ from espnet_ext.work.yaml_files import read_yaml, write_yaml
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
 META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
-TASKS = ("asr", "sa_asr", "long", "mt", "s2t_ctc")
+TASKS = ("asr", "sa_asr", "long", "mt")
 PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
 CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
@@ -137,8 +137,8 @@ def _packed(folder: Path, name: str) -> ModelFiles:
     if config is None or model is None:
         raise InputError(f"{name}: its {META} names no model for speech recognition or translation of hypotheses")
     task, search = task_of(read_yaml(folder / config)), ours.get("search") or {}
-    if "s2t_train_config" in named and task != "s2t_ctc":
-        raise InputError(f"{name}: is of ESPnet's task s2t with a decoder; of that task only OWSM-CTC can be used here")
+    if "s2t_train_config" in named:
+        raise InputError(f"{name}: is of ESPnet's task s2t: espnet2.bin.s2t_inference or s2t_inference_ctc decodes it")
     if ours.get("task", task) not in TASKS or not isinstance(search, dict):
         raise InputError(f"{name}: {OURS} needs a task ({', '.join(TASKS)}) and a mapping of search options")
     prior = folder / PRIOR
@@ -176,7 +176,7 @@ def task_of(config: Mapping[str, Any]) -> str:
     if "src_token_list" in config:
         return "mt"
     if "promptencoder" in config:
-        return "s2t_ctc"
+        raise InputError("a config of ESPnet's task s2t: espnet2.bin.s2t_inference_ctc decodes its models")
     if str(config.get("model")).endswith("sa_asr"):
         return "sa_asr"
     return "long" if str(config.get("encoder")).endswith("long_fastconformer") else "asr"

@@ -77,7 +77,7 @@ def pack(packing: Packing, output: Path) -> list[Path]:
             raise InputError(f"{path}: no such file: train the model first, or correct the path")
     with scratch_beside(output) as folder:
         packed = _copy_model(settings, model, folder / "model", packing.include)
-        prefix = {"mt": "mt", "s2t_ctc": "s2t"}.get(task, "asr")
+        prefix = "mt" if task == "mt" else "asr"
         yaml_files = {f"{prefix}_train_config": f"model/{CONFIG}"}
         files = {f"{prefix}_model_file": f"model/{MODEL}"}
         if packing.lm:

@@ -24,7 +24,7 @@ SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders
 # Of moving windows, the share by which the next one starts later. Words near the edges of a window are lost where few
 # windows share a frame (egs/spotify_longctx/RESULTS.md); a model of long recordings has what its paper has.
 STRIDE, LONG_STRIDE = 0.5, 0.125
-LONG, PROMPTED = "long", "s2t_ctc"  # the tasks of models without a decoder: for long recordings, and OWSM-CTC
+LONG = "long"  # the task of models without a decoder, for long recordings
 BOUNDARY, SPACE = "▁", "<space>"
 # Models of ESPnet's task whose output is not one text by beam search -> the program of ESPnet for them.
 OTHER_DECODING = {
@@ -63,12 +63,12 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         return speakers_by_model(request, files)
     if request.speakers or request.enrolment:
         raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
-    check_options("OWSM-CTC" if files.task == PROMPTED else "a recogniser", request)
+    check_options("a recogniser", request)
     kind = read_yaml(files.config).get("model")
     if isinstance(kind, str) and kind in OTHER_DECODING:
         raise InputError(f"{files.name}: a model of the kind {kind}, which {OTHER_DECODING[kind]} decodes: use that")
     long = windows(request, files)
-    if files.task in (LONG, PROMPTED):
+    if files.task == LONG:
         if request.config:
             raise InputError(f"--config is for beam search by a decoder, and {files.name} has none: leave it out")
         return long
@@ -92,12 +92,7 @@ def trained_seconds(model: ModelFiles) -> float | None:
 
 
 def windows(request: Request, model: ModelFiles) -> Engine:
-    """Make an engine of moving windows and CTC, for recordings of any length (P5, section 2.2).
-
-    Raises:
-        InputError: a number out of range, or a language that the model does not know.
-    """
-    from espnet_ext.longform.decoding.prompted import language_symbol
+    """Make an engine of moving windows and CTC, for recordings of any length (P5, section 2.2)."""
     from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.work.settings import checked
 
@@ -112,17 +107,13 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     checked(WindowSettings, own, model.name)
     wanted = own | {name: value for name, value in given.items() if value is not None}
     settings = checked(WindowSettings, wanted, "--window and --window-overlap")
-    if model.task == PROMPTED:
-        language_symbol(read_yaml(model.config)["token_list"], request.language)
 
     def lines(path: Path) -> Iterator[Segment]:
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
         from espnet_ext.sharing.load import building
 
         with loading(), building(model):
-            loaded = load_transcriber(
-                model.config, model.model, settings, device=request.device, language=request.language
-            )
+            loaded = load_transcriber(model.config, model.model, settings, device=request.device)
         return transcribe(loaded, path)
 
     return lines

@@ -23,7 +23,7 @@ class Request:
         num_speakers: how many speak, at most.
         enrolment: folder with a folder of audio files for each speaker.
         channels: ``separate``: recognise each channel by itself, as a speaker of its own; None: all together.
-        language: for multilingual models of Whisper (``en``), and OWSM-CTC (``eng``).
+        language: for multilingual models of Whisper (``en``).
         window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
         config: YAML with options of the search.
         method, stitcher: how windows of a speaker-attributed model are merged.
@@ -76,7 +76,6 @@ COMMON = frozenset({"window", "window_overlap", "channels"})
 READ = {  # the options that each kind of engine reads
     "Whisper": COMMON | {"speakers", "num_speakers", "enrolment", "language", "work"},
     "a recogniser": COMMON | {"config"},
-    "OWSM-CTC": COMMON | {"language"},
     "a speaker-attributed model": COMMON
     | {"speakers", "enrolment", "config", "method", "stitcher", "speaker_model", "work"},
 }

@@ -1,7 +1,7 @@
 """Arguments of ESPnet's commands with which it would end in a traceback, or decode with random parameters."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
@@ -19,11 +19,7 @@ from espnet_ext.work.settings import POWER
 
 COUNTS = ("accum_grad", "batch_size", "batch_bins", "beam_size", "nbest")  # at least 1
 # A config and the checkpoint without which the model of the config has random parameters.
-HALVES = (
-    ("asr_train_config", "asr_model_file"),
-    ("mt_train_config", "mt_model_file"),
-    ("lm_train_config", "lm_file"),
-)
+HALVES = {"asr_train_config": "asr_model_file", "mt_train_config": "mt_model_file", "lm_train_config": "lm_file"}
 SHOWN = 8
 
 
@@ -33,7 +29,7 @@ def checked_arguments() -> Iterator[None]:
 
     A training that cannot resume leaves ``config.yaml`` as it was: ESPnet writes it before it reads the checkpoint.
     """
-    kept: list[_Kept] = []
+    kept: list[Callable[[], None]] = []
     parse = config_argparse.ArgumentParser.parse_args
 
     def parse_and_check(parser: ArgumentParser, *args: Any, **options: Any) -> Namespace:
@@ -41,15 +37,15 @@ def checked_arguments() -> Iterator[None]:
             found = parse(parser, *args, **options)
         check_arguments(found)
         if getattr(found, "resume", False) and found.output_dir:
-            kept.append(_Kept(Path(found.output_dir)))
+            kept.append(_restorer(Path(found.output_dir)))
         return found
 
     with patch.object(config_argparse.ArgumentParser, "parse_args", parse_and_check):
         try:
             yield
         except BaseException:
-            for each in kept:
-                each.restore()
+            for restore in kept:
+                restore()
             raise
 
 
@@ -61,32 +57,28 @@ def _refuse(parser: ArgumentParser, message: str) -> NoReturn:
     raise InputError(message + (f": is {near[0]} meant?" if near else ""))
 
 
-class _Kept:
-    """The config of a training as it was before the training goes on."""
+def _restorer(folder: Path) -> Callable[[], None]:
+    """Return a function that writes a training's config back as it is now, if no epoch has ended since."""
+    config, checkpoint = folder / "config.yaml", folder / "checkpoint.pth"
+    content = config.read_bytes() if config.is_file() else None
 
-    def __init__(self, folder: Path):
-        self.config, self.checkpoint = folder / "config.yaml", folder / "checkpoint.pth"
-        self.content = self.config.read_bytes() if self.config.is_file() else None
-        self.time = self._changed()
+    def changed() -> int:
+        return checkpoint.stat().st_mtime_ns if checkpoint.is_file() else 0
 
-    def _changed(self) -> int:
-        return self.checkpoint.stat().st_mtime_ns if self.checkpoint.is_file() else 0
+    before = changed()
 
-    def restore(self) -> None:
-        """Write the config back if no epoch has ended since."""
-        if self.content is None or self._changed() != self.time or self.config.read_bytes() == self.content:
-            return
-        with atomic_write(self.config, "wb") as file:
-            file.write(self.content)
+    def restore() -> None:
+        if content is not None and changed() == before and config.read_bytes() != content:
+            with atomic_write(config, "wb") as file:
+                file.write(content)
+
+    return restore
 
 
 def check_arguments(args: Namespace) -> None:
     """Refuse arguments that are out of range, are half a model, or need a package that is missing.
 
     Statistics are collected without normalisation, which needs them.
-
-    Raises:
-        InputError: the first that is wrong.
     """
     given = vars(args)
     for name in COUNTS:
@@ -96,7 +88,7 @@ def check_arguments(args: Namespace) -> None:
     for name, options in given.items():
         if name.endswith("_conf"):
             _refuse_texts(options, name)
-    for config, file in HALVES:
+    for config, file in HALVES.items():
         if given.get(config) and not given.get(file):
             raise InputError(f"{config} without {file}: the model would have random parameters: give both")
     if given.get("lm_file") and not given.get("lm_train_config"):
@@ -117,10 +109,9 @@ def _refuse_texts(value: Any, place: str) -> None:
 
 
 def check_init_param(init_param: str, model: Any, ignore_mismatch: bool) -> None:
-    """Check what ``--init_param FILE[:FROM[:TO[:EXCLUDED]]]`` would load: ESPnet loads nothing in silence.
+    """Check what ``--init_param FILE[:FROM[:TO[:EXCLUDED]]]`` would load, as ESPnet loads nothing in silence.
 
-    Raises:
-        InputError: no such file or module, nothing to load, or parameters that do not fit.
+    Refused are a file or module that is not there, nothing to load, and parameters that do not fit.
     """
     path, source, target, excluded = [*init_param.split(":", 3), "", "", ""][:4]
     every = load_parameters(path, "meta")

@@ -13,33 +13,15 @@ if TYPE_CHECKING:
 
 
 def write_average(
-    folder: Path,
-    output: Path,
-    *,
-    best: int | None = None,
-    last: int | None = None,
-    criterion: str = "valid.acc.max",
-    first: int = 1,
+    folder: Path, output: Path, which: str, count: int, criterion: str = "valid.acc.max", first: int = 1
 ) -> None:
-    """Average epochs of a training into one checkpoint.
+    """Average the ``best`` or ``last`` epochs of a training into one checkpoint.
 
-    Args:
-        folder: the folder of the training.
-        output: the checkpoint to write.
-        best: how many of the best epochs by the criterion.
-        last: how many of the last epochs; either this or ``best``.
-        criterion: phase, name, and ``min`` or ``max``.
-        first: the first epoch that may be one of the best.
-
-    Raises:
-        InputError: not exactly one of ``best`` and ``last``, a number below 1, or missing epochs.
+    ``criterion`` is phase, name, and ``min`` or ``max``; ``first`` is the first epoch that may be one of the best.
     """
-    count = last if best is None else best
-    if count is None or None not in (best, last):
-        raise InputError("an average is over the best or the last epochs: give one of the two numbers")
-    if count < 1:
-        raise InputError(f"cannot average {count} epochs: give at least 1")
-    if best is None:
+    if which not in ("best", "last") or count < 1:
+        raise InputError(f"{which}:{count}: an average is over best:N or last:N epochs, at least 1")
+    if which == "last":
         files = last_epochs(folder, count)
     else:
         phase, _, rest = criterion.partition(".")
@@ -79,11 +61,8 @@ def last_epochs(folder: Path, count: int) -> list[Path]:
 
 
 def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str], first: int = 1) -> list[Path]:
-    """Return the checkpoints of the ``count`` best epochs by a criterion such as ``("valid", "acc", "max")``, the best
-    first.
-
-    Raises:
-        InputError: the training did not record the criterion, or one of the epochs no longer exists.
+    """Return the checkpoints of the ``count`` best epochs, the best first, by a criterion as ``("valid", "acc",
+    "max")``.
     """
     phase, key, mode = criterion
     stats = load_epochs(folder)

@@ -64,11 +64,7 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
 
 
 def misfits(found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> str:
-    """Say what differs between the shapes in a checkpoint and those of a model; "" if nothing does.
-
-    >>> misfits({"a": (1, 2)}, {"a": (1, 3), "b": (4,)})
-    '1 missing (b); 1 of another shape (a (1, 2) instead of (1, 3))'
-    """
+    """Say what differs between the shapes in a checkpoint and those of a model, and name some; "" if nothing does."""
     missing = [key for key in wanted if key not in found]
     unexpected = [key for key in found if key not in wanted]
     shapes = [
@@ -86,12 +82,8 @@ def check_values(model_file: str | Path, model: "torch.nn.Module") -> None:
 
     It would recognise nothing, or nonsense, and look as if there were no speech.
     """
-    parameters = dict(model.named_parameters())
-    bad = [
-        name
-        for name, value in (parameters | dict(model.named_buffers())).items()
-        if value.is_floating_point() and bool((~value.isfinite() if name in parameters else value.isnan()).any())
-    ]
+    bad = [name for name, value in model.named_parameters() if not bool(value.isfinite().all())]
+    bad += [name for name, value in model.named_buffers() if value.is_floating_point() and bool(value.isnan().any())]
     if bad:
         more = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
         raise InputError(
@@ -101,25 +93,19 @@ def check_values(model_file: str | Path, model: "torch.nn.Module") -> None:
 
 
 def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:
-    """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it.
-
-    A model with adapters is not checked, since its checkpoint may hold only the adapters.
-    """
+    """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it, but for adapters."""
     from argparse import Namespace
 
     config = read_yaml(config_file)
-    if config.get("use_adapter"):
-        return
-    # The checkpoint overwrites what initialisation would fill in.
-    check_checkpoint(model_file, task.build_model(Namespace(**(config | {"init": None}))))
+    if not config.get("use_adapter"):  # whose checkpoint may hold only the adapters
+        # The checkpoint overwrites what initialisation would fill in.
+        check_checkpoint(model_file, task.build_model(Namespace(**(config | {"init": None}))))
 
 
 def load_strictly() -> None:
     """Make every task's ``build_model_from_file``, and so ``Speech2Text``, refuse a checkpoint that does not fit.
 
-    One with parameters that are NaN or infinite is refused, too, and so is a config without a checkpoint.
-
-    Calling it again changes nothing.
+    So is one with parameters that are NaN or infinite, and a config without one. Calling it again changes nothing.
     """
     from espnet2.tasks.abs_task import AbsTask
 
@@ -131,13 +117,11 @@ def load_strictly() -> None:
     def load_and_check(
         cls: type, config_file: str | Path | None = None, model_file: str | Path | None = None, device: str = "cpu"
     ) -> tuple[Any, Any]:
-        if model_file is not None:
-            # ESPnet would ask on the terminal whether to load an unsafe file
+        if model_file is not None:  # ESPnet would ask on the terminal whether to load an unsafe file
             load_parameters(model_file, "meta")
         try:
             model, args = load(cls, config_file, model_file, device)
-        except RuntimeError:
-            # probably a parameter of another shape: name it
+        except RuntimeError:  # probably a parameter of another shape: name it
             if model_file is not None:
                 check_model(cls, config_file or Path(model_file).parent / "config.yaml", model_file)
             raise
@@ -145,12 +129,10 @@ def load_strictly() -> None:
             if error.filename is None:
                 raise
             config = config_file or Path(str(model_file)).parent / "config.yaml"
+            advice = f"{config} names it, from the folder in which the model was trained: run the command there"
             if str(error.filename) == str(config):
-                raise InputError(f"{config}: no such file: train the model first, or check the path") from None
-            raise InputError(
-                f"{error.filename}: no such file: {config} names it, from the folder in which the model was trained: "
-                "run the command there"
-            ) from None
+                advice = "train the model first, or check the path"
+            raise InputError(f"{error.filename}: no such file: {advice}") from None
         if model_file is None:
             raise InputError(f"{config_file}: no checkpoint is given: the model would have random parameters")
         if not getattr(args, "use_adapter", False):

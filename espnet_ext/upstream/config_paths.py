@@ -13,12 +13,8 @@ NEEDED = ("_file", "bpemodel")  # how keys end that name a file, which must be t
 def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) -> dict[str, Path]:
     """Find the files that a config names: as it writes them -> where they are.
 
-    Args:
-        bases: folders from which relative paths may be meant, the likeliest first.
-        source: the config's file, for messages.
-
-    Raises:
-        InputError: a file that the config needs is not there, or is a folder.
+    ``bases`` are the folders from which relative paths may be meant, the likeliest first; ``source`` is the config's
+    file, for messages. A file that the config needs must be there, and be no folder.
     """
     found = {}
     for key, value in _strings(config):

@@ -51,11 +51,8 @@ class RNNReadout(torch.nn.Module):
 
 
 class TransformerReadout(torch.nn.Module):
-    """ESPnet's transformer decoder: the attention weights are the mean over the heads of one block.
-
-    Args:
-        decoder: the decoder.
-        block: the block, counted from 1; negative: from the last, -1.
+    """ESPnet's transformer decoder: attention weights are the mean over the heads of one block, counted from 1 or from
+    -1.
     """
 
     def __init__(self, decoder: TransformerDecoder, block: int = -1):
@@ -104,11 +101,7 @@ class TransformerReadout(torch.nn.Module):
 
 
 def readout(decoder: AbsDecoder, block: int = -1) -> RNNReadout | TransformerReadout:
-    """Return the readout of a decoder that ESPnet has built; ``block``: see :class:`TransformerReadout`.
-
-    Raises:
-        InputError: a decoder of another kind, or one with options that have no readout.
-    """
+    """Return the readout of a decoder that ESPnet has built; ``block``: see :class:`TransformerReadout`."""
     if isinstance(decoder, RNNDecoder):
         return RNNReadout(decoder)
     if type(decoder) in (TransformerDecoder, LanguageTransformerDecoder):

@@ -25,17 +25,10 @@ def write_encodings(
 ) -> int:
     """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return the number of utterances.
 
+    ``config`` and ``model`` are those of the ESPnet ASR model whose encoder it is; the data dir has no ``segments``.
     ESPnet reads ``feats.scp`` as data ``speech`` of type ``kaldi_ark``, and ``shape`` as its shape file. Each utterance
-    is encoded by itself, since padding changes what convolutions see. Shards that are done with the same audio and the
-    same model are skipped.
-
-    Args:
-        data: data dir without ``segments``.
-        output: a folder.
-        config: ``config.yaml`` of the ESPnet ASR model whose encoder it is.
-        model: its checkpoint.
-        nj: processes.
-        parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
+    is encoded by itself, since padding changes what convolutions see. Shards that are done with the same files are
+    skipped.
     """
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()

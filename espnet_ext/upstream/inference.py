@@ -3,17 +3,17 @@
 import argparse
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 from espnet2.bin import asr_inference
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
+from espnet2.legacy.nets.beam_search import BeamSearch
 from espnet2.tasks.abs_task import AbsTask
 from espnet2.utils.types import str2bool, str_or_none
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
-from espnet_ext.upstream.ended import forget_ended
 from espnet_ext.upstream.fast_decoder import use_fast_decoder
 from espnet_ext.upstream.prior import add_prior
 from espnet_ext.work.model_cache import keep_last
@@ -38,9 +38,7 @@ def build_speech2text(
     """Build ESPnet's ``Speech2Text`` with our scorers in its beam search; ``model_tag`` is allowed."""
     check_arguments(argparse.Namespace(**options))
     if fast_decoder and options.get("quantize_asr_model"):
-        raise InputError(
-            "fast_decoder and quantize_asr_model: the fast decoder has no quantised form: set one to false"
-        )
+        raise InputError("fast_decoder and quantize_asr_model: the fast decoder has no quantised form: unset one")
     # ESPnet refuses batches where its own decoder has none; the fast one has
     batch_size = options.pop("batch_size", 1) if fast_decoder else 1
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
@@ -52,6 +50,17 @@ def build_speech2text(
     return speech2text
 
 
+def forget_ended(search: BeamSearch) -> None:
+    """Make a batched search drop the states of a hypothesis when it ends, since nothing scores it again.
+
+    ESPnet copies the tensors in them, so that memory shared with other hypotheses can be freed. A state that refers to
+    shared memory in another way, as those of ``language_transformer``, would keep all of it until the search ends.
+    """
+    if isinstance(search, BatchBeamSearch):
+        release = search._release
+        search._release = lambda ended: release(ended._replace(states=dict.fromkeys(ended.states)))
+
+
 @keep_last
 def last_speech2text(**options: Any) -> Any:
     """Return what :func:`build_speech2text` makes, with the last one's models if they have the same files.
@@ -60,9 +69,7 @@ def last_speech2text(**options: Any) -> Any:
     """
     build = vars(AbsTask)["build_model_from_file"]
 
-    def load_or_reuse(
-        task: type, config_file: str | Path | None = None, model_file: str | Path | None = None, device: str = "cpu"
-    ) -> Any:
+    def load_or_reuse(task: type, config_file: Any = None, model_file: Any = None, device: str = "cpu") -> Any:
         return _loader(task, build.__func__)(config_file, model_file, device)
 
     AbsTask.build_model_from_file = classmethod(load_or_reuse)
@@ -79,11 +86,8 @@ def _loader(task: type, build: Callable) -> Callable:
 
 
 def inference(options: argparse.Namespace, build: Builder = build_speech2text) -> None:
-    """Run ESPnet's ``inference()`` with a ``Speech2Text`` that ``build`` makes.
-
-    Args:
-        options: parsed by :func:`get_parser`.
-        build: is called with the keyword arguments of ``Speech2Text`` and our options.
+    """Run ESPnet's ``inference()`` on options of :func:`get_parser`, with a ``Speech2Text`` that ``build`` makes of
+    them.
     """
     kwargs = {name: value for name, value in vars(options).items() if name != "config"}
     ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file", "fast_decoder")}

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
+from espnet_ext.errors import InputError
 from espnet_ext.registry import OTHER_SLOTS, SLOT_KEYS, SLOTS, choices
 
 BUILDERS = ("build_model", "build_optimizers")
@@ -19,8 +20,7 @@ KEYS = (*SLOT_KEYS, "optim")
 def option_fault(error: BaseException) -> str | None:
     """Find the option of a module that has made ESPnet fail while it built a model or an optimizer; None if none has.
 
-    It is one that the module's class does not have, or, if the error comes from within the class, one of another type
-    than the class takes.
+    The module's class does not have it, or, if the error comes from within the class, takes another type.
     """
     frames = list(_frames(error.__traceback__))
     for place, frame in enumerate(frames):
@@ -62,6 +62,14 @@ def unfit(found: type, option: str, value: Any) -> str | None:
     types_of = _types(found)
     wanted = _unlike(value, types_of[option]) if option in types_of else None
     return f"{option} is {value!r}, but must be {wanted}" if wanted else None
+
+
+def fitted[Settings](found: type[Settings], settings: Mapping[str, Any], where: str) -> Settings:
+    """Make an instance of a class of these settings; one that it cannot take is refused (:func:`unfit`)."""
+    for option, value in settings.items():
+        if what := unfit(found, option, value):
+            raise InputError(f"{where}: {what}")
+    return found(**settings)
 
 
 def _class(key: str, name: str) -> type | None:

@@ -11,18 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 from espnet2.legacy.nets.beam_search import BeamSearch
-from espnet2.legacy.nets.scorer_interface import BatchScorerInterface, ScorerInterface
+from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.tokens import read_prior
 
 
 class PriorScorer(BatchScorerInterface):
-    """Scores each next token by its log-probability in the training transcripts, whatever came before.
-
-    Args:
-        log_prior: natural log-probabilities by token id, (vocabulary,).
-    """
+    """Scores each next token by its natural log-probability in the training transcripts, whatever came before."""
 
     def __init__(self, log_prior: np.ndarray):
         self.log_prior = torch.from_numpy(np.asarray(log_prior, dtype=np.float32))
@@ -36,13 +32,6 @@ class PriorScorer(BatchScorerInterface):
         return self.log_prior.to(xs).expand(len(ys), -1), [None] * len(ys)
 
 
-def add_scorer(search: BeamSearch, name: str, scorer: ScorerInterface, weight: float) -> None:
-    """Add a scorer of the whole vocabulary to a beam search that ESPnet has built."""
-    search.scorers[name] = scorer
-    search.full_scorers[name] = scorer
-    search.weights[name] = weight
-
-
 def add_prior(search: BeamSearch | None, tokens: list[str], prior_file: str | Path | None, weight: float) -> None:
     """Add the prior to a search with weight ``-weight``; 0 adds nothing."""
     if weight == 0:
@@ -54,4 +43,5 @@ def add_prior(search: BeamSearch | None, tokens: list[str], prior_file: str | Pa
     prior = read_prior(prior_file)
     if list(prior) != list(tokens):
         raise InputError(f"{prior_file}: its tokens are not the model's: give the prior of the model's own token list")
-    add_scorer(search, "prior", PriorScorer(np.array(list(prior.values()))), -weight)
+    search.scorers["prior"] = search.full_scorers["prior"] = PriorScorer(np.array(list(prior.values())))
+    search.weights["prior"] = -weight

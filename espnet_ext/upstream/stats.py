@@ -38,15 +38,10 @@ OUR_OPTIONS = {
 
 @dataclass(frozen=True)
 class Statistics:
-    """What to collect.
+    """What to collect, of Kaldi data dirs without ``segments``, into folders ``train/`` and ``valid/`` of ``output``.
 
-    Attributes:
-        train, valid: Kaldi data dirs without ``segments``.
-        config: training config for ``espnet2.bin.asr_train``.
-        token_list: one token per line.
-        output: folder for ``train/`` and ``valid/``.
-        options: more options of ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel bpe.model``.
-        task: whose config it is, one of ``TASKS``.
+    ``config`` is a training config of a ``task`` of ``TASKS``, and ``options`` are more options of
+    ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel bpe.model``.
     """
 
     train: Path
@@ -94,16 +89,9 @@ def plan(job: Statistics) -> list[Shard]:
             own[f"data/{part}/wav.scp"] = {utterance: audio[utterance] for utterance in utterances}
             own[f"data/{part}/text"] = {utterance: text[utterance] for utterance in utterances}
             stamps.append(work.file_stamps(own[f"data/{part}/wav.scp"]))
-        shards.append(
-            Shard(
-                name=str(number + 1),
-                folder=str(job.output / "log" / f"stats.{number + 1}"),
-                log=str(job.output / "log" / f"collect_stats.{number + 1}.log"),
-                options=options,
-                tables=own,
-                key=work.fingerprint(inputs, own, stamps),
-            )
-        )
+        name, log, key = str(number + 1), job.output / "log", work.fingerprint(inputs, own, stamps)
+        files = str(log / f"stats.{name}"), str(log / f"collect_stats.{name}.log")
+        shards.append(Shard(name, *files, options=options, tables=own, key=key))
     return shards
 
 
@@ -155,11 +143,9 @@ def _check_finite(folder: Path, audio: dict[str, str]) -> None:
 
 def _read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     audio, text = audio_tables.read_audio_table(folder), read_table(folder / "text")
-    for missing, there, absent in ((audio, "wav.scp", "text"), (text, "text", "wav.scp")):
-        other = text if absent == "text" else audio
-        lone = next((key for key in missing if key not in other), None)
-        if lone:
-            raise InputError(f"{folder}: {lone} is in {there} but not in {absent}: run `espnet-ext data fix {folder}`")
+    for lone in sorted(audio.keys() ^ text.keys())[:1]:
+        there, absent = ("wav.scp", "text") if lone in audio else ("text", "wav.scp")
+        raise InputError(f"{folder}: {lone} is in {there} but not in {absent}: run `espnet-ext data fix {folder}`")
     empty = next((key for key, value in text.items() if not value), None)
     if empty:
         raise InputError(f"{folder / 'text'}: {empty} has an empty transcript: drop the utterance")
@@ -189,13 +175,11 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
 
 @contextmanager
 def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
-    """Check audio: in this block, ESPnet's data type ``sound`` checks each file that it reads.
+    """Check audio: in this block, ESPnet's data type ``sound`` checks each file that it reads, at a rate in Hz (None:
+    any).
 
-    ESPnet drops the rate of a file, and to look at all headers first would open each file twice.
-
-    Args:
-        table: utterance -> audio file, for the messages.
-        rate: in Hz; None: any.
+    ESPnet drops the rate of a file, and to look at all headers first would open each file twice. ``table`` has the
+    utterances of the files, for the messages.
     """
     import soundfile
     from espnet2.train.iterable_dataset import DATA_TYPES
@@ -225,25 +209,14 @@ def without_networks() -> Iterator[None]:
     from espnet2.asr.decoder.abs_decoder import AbsDecoder
     from espnet2.asr.encoder.abs_encoder import AbsEncoder
     from espnet2.tasks import asr
+    from torch.nn import Module
 
-    class NoEncoder(AbsEncoder):
-        def __init__(self, *args: Any, **options: Any):
-            super().__init__()
+    def init(self: Any, *_: Any, **__: Any) -> None:
+        Module.__init__(self)
 
-        def output_size(self) -> int:
-            return 1
-
-        def forward(self, *args: Any, **options: Any) -> Any:
-            raise NotImplementedError
-
-    class NoDecoder(AbsDecoder):
-        def __init__(self, *args: Any, **options: Any):
-            super().__init__()
-
-        def forward(self, *args: Any, **options: Any) -> Any:
-            raise NotImplementedError
-
+    methods = {"__init__": init, "output_size": lambda self: 1, "forward": None}
     with ExitStack() as stack:
-        for choices, nothing in ((asr.encoder_choices, NoEncoder), (asr.decoder_choices, NoDecoder)):
+        for choices, base in ((asr.encoder_choices, AbsEncoder), (asr.decoder_choices, AbsDecoder)):
+            nothing = type("Nothing", (base,), methods)
             stack.enter_context(patch.dict(choices.classes, dict.fromkeys(choices.classes, nothing)))
         yield

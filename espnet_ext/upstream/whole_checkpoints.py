@@ -34,27 +34,21 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
 
 
 def resume(checkpoint: str | Path, model: torch.nn.Module, *args: Any, **options: Any) -> None:
-    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the checkpoint's epoch have been written.
-
-    Raises:
-        InputError: the checkpoint is of another model or optimizer.
-    """
+    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the checkpoint's epoch have been written."""
     state = complete_last_epoch(Path(checkpoint))
     try:
         _resume(checkpoint, model, *args, **options)
     except (RuntimeError, ValueError, KeyError) as error:
-        found, wanted = ({key: tuple(value.shape) for key, value in each.items()} for each in
-                         (state["model"], model.state_dict()))  # fmt: skip
+        states = state["model"], model.state_dict()
+        found, wanted = ({key: tuple(value.shape) for key, value in each.items()} for each in states)
         reason = misfits(found, wanted) or str(error).strip().split("\n")[0]
         advice = "train with the options that it was trained with, or into another folder"
         raise InputError(f"{checkpoint}: cannot be resumed with this config: {reason}: {advice}") from error
 
 
 def complete_last_epoch(checkpoint: Path) -> Any:
-    """Write ``<n>epoch.pth`` and ``latest.pth`` of a checkpoint if they are missing; remove incomplete files.
-
-    Returns:
-        What the checkpoint holds.
+    """Write a checkpoint's missing ``<n>epoch.pth`` and ``latest.pth``; remove incomplete files. Returns what it
+    holds.
     """
     folder = checkpoint.parent
     for left in folder.glob(".*.pth.*"):

@@ -20,14 +20,10 @@ UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the l
 
 
 def with_plugins(main: Callable[[], None], module_name: str) -> None:
-    """Register all plugins and, if the calling module is the program, run ESPnet's ``main``.
+    """Register all plugins and, if the calling module, ``module_name``, is the program, run ESPnet's ``main``.
 
     Plugins are also registered when the module is only imported, since the processes that ESPnet spawns for several
     GPUs import it and do not run it.
-
-    Args:
-        main: ESPnet's command.
-        module_name: ``__name__`` of the calling module.
     """
 
     def run() -> None:

@@ -10,7 +10,7 @@ from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 from small_decoders import EOS, FRAMES, SIZE, VOCAB, encodings, make, teach
 
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
-from espnet_ext.upstream.ended import forget_ended
+from espnet_ext.upstream.inference import forget_ended
 
 
 def search(decoder: torch.nn.Module, cls: type = BatchBeamSearch, ctc_weight: float = 0.0, **options) -> BeamSearch:

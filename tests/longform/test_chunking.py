@@ -127,11 +127,7 @@ PLAN = {"batch_seconds": 60, "max_seconds": 40, "initial_seconds": 5, "double_ev
         ({}, 9, None),
         ({"double_every": 0.2, "passes": 1}, 0.5, None),
         ({"max_seconds": 50.0}, 9, "no recording is as long as the context of 50 s"),
-        (
-            {"passes": 1},
-            9,
-            "never reach the context of 40 s: they get 10 s long in 20 recordings of 1 pass",
-        ),
+        ({"passes": 1}, 9, "never reach the context of 40 s: they get 10 s long in 20 recordings of 1 pass"),
         ({"double_every": 0.4, "passes": 5}, 9, "never reach the context of 40 s"),
         ({}, 21, "the 21 updates end within the 21 "),
     ],

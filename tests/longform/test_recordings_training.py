@@ -16,7 +16,7 @@ from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.longform import training as training
 from espnet_ext.longform.chunking import Chunk
-from espnet_ext.longform.recording_features import write_statistics
+from espnet_ext.longform.recording_features import RecordingFeatures, write_statistics
 from espnet_ext.text.word_times import write_word_times
 from espnet_ext.text.words import Word
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
@@ -83,9 +83,7 @@ def dataset(data: Path) -> training.ChunkDataset:
     def letters(_, values):
         return {"text": np.array([ord(letter) for letter in values["text"] if letter != " "])}
 
-    return training.ChunkDataset(
-        training.read_recordings(tables(data)), training.features_of({"n_mels": N_MELS}), letters
-    )
+    return training.ChunkDataset(training.read_recordings(tables(data)), RecordingFeatures(n_mels=N_MELS), letters)
 
 
 @pytest.mark.parametrize("name", ["r1", "r3"])
@@ -156,7 +154,7 @@ def test_features_that_were_kept_are_those_that_are_computed(data, tmp_path):
         assert key == same and np.array_equal(item["text"], other["text"])
         assert item["speech"].shape == other["speech"].shape and other["speech"].dtype == np.float32
         assert np.allclose(item["speech"], other["speech"], atol=2e-3, rtol=2e-3)
-    wrong = training.ChunkDataset(kept.recordings, training.features_of({"n_mels": 7}), computed.preprocess)
+    wrong = training.ChunkDataset(kept.recordings, RecordingFeatures(n_mels=7), computed.preprocess)
     with pytest.raises(InputError, match="20 channels, but n_mels is 7"):
         wrong[Chunk("r1", 0.0, 1.0)]
     next(tmp_path.rglob("r1.npy")).write_bytes(b"no numpy file")

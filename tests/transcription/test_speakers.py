@@ -119,7 +119,7 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
     refused("nobody: no such folder: give one with a folder of audio files for each", enrolment=enrolment / "nobody")
     refused("chooses among enrolled speakers: give --enrolment DIR", enrolment=None)
     refused("--stitcher is a method itself: leave out --method", stitcher=enrolment, method="block")
-    refused("--language is for Whisper or OWSM-CTC, and this is a speaker-attributed model", language="en")
+    refused("--language is for Whisper, and this is a speaker-attributed model", language="en")
     monkeypatch.setattr(speakers, "resemblyzer", lambda: lambda samples: loudness(samples)[:3])
     refused("the profiles have 3 dimensions, but the model takes 4")
     (enrolment / "people" / "cid").mkdir()

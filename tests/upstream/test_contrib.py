@@ -103,17 +103,10 @@ def step_by_step(decoder, encodings, first=1, mask=None, **options):
     return found
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"normalize_before": False},
-        {"concat_after": True},
-        {"qk_norm": True},
-        {"use_sdpa": True},
-        {"normalize_before": False, "concat_after": True, "use_output_layer": False},
-    ],
-)
+OTHERS = {"normalize_before": False, "concat_after": True, "use_output_layer": False}
+
+
+@pytest.mark.parametrize("options", [{}, {"qk_norm": True}, {"use_sdpa": True}, OTHERS])
 @pytest.mark.parametrize("first", [1, 3])  # 3: a search that begins with a prompt
 def test_keys_and_values_at_hand_change_no_score(patched, options, first):
     encodings = torch.randn(9, 8, generator=torch.Generator().manual_seed(4)).expand(4, -1, -1)

@@ -34,13 +34,9 @@ _FLOOR = 1e-6  # of posteriors, before the logarithm
 class Aligner:
     """Finds the words of one transcript in the posteriors of its recording, which come in parts.
 
-    Args:
-        texts: the words of the transcript.
-        tokens: the ids of each word's tokens; a word may have none.
-        piece: frames that are aligned at once, if the recording can be cut there.
-        longest: frames after which a recording that cannot be cut is refused.
-        blank: id of the blank.
-        space: id of the token between words that begins the tokens of a word, if there is one.
+    ``tokens`` has the ids of each word's tokens, of which a word may have none. ``piece`` is how many frames are
+    aligned at once, if the recording can be cut there; one that cannot be cut is refused after ``longest``. ``blank``
+    is the id of the blank, and ``space`` that of the token, if any, between words that begins the tokens of a word.
     """
 
     texts: Sequence[str]
@@ -56,9 +52,7 @@ class Aligner:
 
     def step(self, posteriors: np.ndarray) -> list[Word]:
         """Take the next frames, (frames, vocabulary); return the words that are aligned, with times in frames.
-
-        Raises:
-            InputError: the recording does not agree with the transcript over ``longest`` frames.
+        InputError if the recording does not agree with the transcript over ``longest`` frames.
         """
         self._held.append(posteriors.astype(np.float32))
         frames = sum(map(len, self._held))
@@ -79,9 +73,8 @@ class Aligner:
     def finish(self) -> list[Word]:
         """Return the words that are left.
 
-        Raises:
-            InputError: less than half of what is heard is in the rest of the transcript, or less than half of that is
-                heard; or the frames are too few for it. The rest of a recording that was cut may be too short to tell.
+        InputError if less than half of what is heard is in the rest of the transcript, or less than half of that is
+        heard, unless the rest of a recording that was cut is too short to tell; or if the frames are too few for it.
         """
         held = np.concatenate(self._held) if self._held else np.zeros((0, 1), np.float32)
         self._held = []
@@ -158,14 +151,7 @@ class Aligner:
 
 @dataclass(frozen=True)
 class RecordingAligner:
-    """A model with CTC that gives words times.
-
-    Its windows are those of :class:`espnet_ext.longform.decoding.transcribe.Transcriber`.
-
-    Attributes:
-        transcriber: the model and its windows.
-        tokenizer: ESPnet's, which makes a word's tokens.
-    """
+    """A model with CTC that gives words times, with ESPnet's tokenizer, which makes a word's tokens."""
 
     transcriber: Transcriber
     tokenizer: Any
@@ -173,9 +159,8 @@ class RecordingAligner:
     def words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
         """Return the words of an audio file with their times in seconds; ``texts`` stay as they are written.
 
-        Raises:
-            InputError: audio that cannot be read, or that does not agree with the words; or words that the model has no
-                tokens for.
+        InputError for audio that cannot be read, or does not agree with the words, or words without tokens in the
+        model.
         """
         own, model, tokens = self.transcriber, self.transcriber.model, self.tokens(texts)
         known = sum(map(bool, tokens))
@@ -214,11 +199,7 @@ def _cased(text: str, names: Sequence[str]) -> str:
 
 
 def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAligner:
-    """Load a model with CTC as an aligner; one that this process has loaded last is taken again.
-
-    Raises:
-        InputError: the model has no CTC.
-    """
+    """Load a model with CTC as an aligner; one that this process has loaded last is taken again."""
     transcriber = load_transcriber(config, model, WindowSettings(stride=0.5), device=device)
     from espnet2.text.build_tokenizer import build_tokenizer
 
@@ -229,11 +210,7 @@ def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAli
 
 
 def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, int]]:
-    """Return where tokens are equal in the best alignment of ``heard`` with a beginning of ``expected``.
-
-    >>> matches([1, 2, 3, 4, 1, 2, 3, 4], [1, 2, 9, 4])
-    [(0, 0), (1, 1), (3, 3)]
-    """
+    """Return where tokens are equal in the best alignment of ``heard`` with a beginning of ``expected``."""
     import kaldialign
 
     end = _prefix(np.array(expected), np.array(heard))

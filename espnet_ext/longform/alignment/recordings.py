@@ -38,35 +38,18 @@ def align_recordings(
 ) -> Iterator[tuple[str, list[Word] | str]]:
     """Yield the words of each recording with times in seconds; or, in place of them, what is wrong with the recording.
 
-    Args:
-        texts: the words of each recording.
-        files: its audio file.
-        output: the folder of what is done: a recording whose audio, transcript and model are the same is not aligned
-            again.
-        config, model: of an ESPnet model with CTC, all paths in the config absolute.
-        nj: processes without a GPU.
-        ngpu: GPUs, each with a process of its own.
-
-    Raises:
-        InputError: the model cannot be used.
+    ``output`` is the folder of what is done: a recording whose audio, transcript and model are the same is not aligned
+    again. The model is an ESPnet model with CTC, all paths in its config absolute. ``nj`` processes share the work, or
+    one for each of ``ngpu`` GPUs.
     """
     aligner = work.fingerprint(work.file_hashes([config, model]))
-    planned = [
-        AlignmentShard(
-            name=name,
-            folder=str(output / "log" / f"recording.{name}"),
-            log=str(output / "log" / f"align.{name}.log"),
-            options=(),
-            tables={},
-            key=work.fingerprint(aligner, list(words), work.file_stamps({name: str(files[name])})),
-            audio=files[name],
-            words=tuple(words),
-            config=config,
-            model=model,
-            ngpu=min(ngpu, 1),
-        )
-        for name, words in texts.items()
-    ]
+    planned: list[AlignmentShard] = []
+    log, gpus = output / "log", min(ngpu, 1)
+    for name, words in texts.items():
+        key = work.fingerprint(aligner, list(words), work.file_stamps({name: str(files[name])}))
+        paths = str(log / f"recording.{name}"), str(log / f"align.{name}.log")
+        more = {"audio": files[name], "words": tuple(words), "config": config, "model": model, "ngpu": gpus}
+        planned.append(AlignmentShard(name, *paths, options=(), tables={}, key=key, **more))  # type: ignore[arg-type]
     work.run_shards([(output, planned)], align_recording, nj=ngpu or nj, describe="alignment")
     for shard in planned:
         found = json.loads((Path(shard.folder) / RESULT).read_text(encoding="utf-8"))

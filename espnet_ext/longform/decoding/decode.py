@@ -25,16 +25,10 @@ from espnet_ext.work.yaml_files import read_yaml
 
 @dataclass(frozen=True)
 class LongDecoding:
-    """What to decode, and how.
+    """What to decode, by which ESPnet model with CTC, and how.
 
-    Attributes:
-        model_config, model_file: ``config.yaml`` and checkpoint of an ESPnet model with CTC.
-        data: Data dir whose recordings are decoded; only ``wav.scp`` is read.
-        output: Folder for the results.
-        settings: Windows and noise.
-        zeroed: File of regions that are silenced.
-        musan: Folder of MUSAN; None: music is generated.
-        ngpu: 0 or 1.
+    Of ``data``, only ``wav.scp`` is read; ``output`` is the folder for the results, ``zeroed`` a file of regions that
+    are silenced, and ``musan`` the folder of MUSAN (None: music is generated). ``ngpu`` is 0 or 1.
     """
 
     model_config: Path
@@ -60,9 +54,6 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) 
     """Decode every recording of each job into its ``output/text``; return their number. Finished ones are skipped.
 
     ``decode.json`` holds the settings. The recordings of all jobs share the processes.
-
-    Raises:
-        InputError: a missing or bad file or option, or bad audio; the message names it.
     """
     _check_regions(jobs)
     planned = [plan(job) for job in jobs]
@@ -89,11 +80,7 @@ def _check_regions(jobs: Sequence[LongDecoding]) -> None:
 
 
 def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
-    """Return the job with the length of its windows, and one shard per recording, the longest files first.
-
-    Raises:
-        InputError: a missing file, or a window of unknown length.
-    """
+    """Return the job with the length of its windows, and one shard per recording, the longest files first."""
     files = [job.model_config, job.model_file, job.zeroed]
     for path in files:
         if path is not None and not path.is_file():
@@ -113,20 +100,10 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     shards = []
     for number, recording in enumerate(sorted(audio, key=lambda name: -Path(audio[name]).stat().st_size), 1):
         table = {"wav.scp": {recording: audio[recording]}}
-        cut = tuple(regions.get(recording, ()))
-        shards.append(
-            RecordingShard(
-                name=recording,
-                folder=str(job.output / "log" / f"recording.{number}"),
-                log=str(job.output / "log" / f"decode.{number}.log"),
-                options=(),
-                tables=table,
-                key=work.fingerprint(inputs, cut, work.file_stamps(table["wav.scp"])),
-                job=job,
-                regions=cut,
-                noise_files=noise_files,
-            )
-        )
+        cut, log = tuple(regions.get(recording, ())), job.output / "log"
+        key = work.fingerprint(inputs, cut, work.file_stamps(table["wav.scp"]))
+        base = (recording, str(log / f"recording.{number}"), str(log / f"decode.{number}.log"), (), table, key)
+        shards.append(RecordingShard(*base, job=job, regions=cut, noise_files=noise_files))
     return job, shards
 
 
@@ -152,12 +129,7 @@ def decode_recording(shard: RecordingShard) -> None:
 
 
 class ZeroedAudio:
-    """A recording in which some regions are silent, as those of TED-LIUM that nobody transcribed (P5, section 3.1).
-
-    Args:
-        audio: The recording.
-        regions: Starts and ends in seconds.
-    """
+    """A recording with silent regions (in seconds), as those of TED-LIUM that nobody transcribed (P5, section 3.1)."""
 
     def __init__(self, audio: Audio, regions: Sequence[tuple[float, float]]):
         self.name, self.rate, self.length = audio.name, audio.rate, audio.length

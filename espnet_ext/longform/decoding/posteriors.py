@@ -1,6 +1,5 @@
 """Posteriors of a recording of any length from any ESPnet model with CTC, window by window (P5, section 2.2)."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import batched
@@ -11,10 +10,8 @@ import torch
 
 from espnet_ext.audio.recordings import Audio
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.prompted import PromptedModel, padded_seconds, special_tokens, takes_prompt
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
 from espnet_ext.upstream.options import sampling_rate
-from espnet_ext.work.yaml_files import read_yaml
 
 # Length of the inputs that measure an encoder's frame rate: a multiple of every usual subsampling.
 _PROBE = 480
@@ -26,13 +23,10 @@ _SOFTMAX_FRAMES = 2048  # at a time: the logits of a long window never fill memo
 
 @dataclass(frozen=True)
 class MovingWindow:
-    """A window over a recording.
+    """A window over a recording: its first encoder frame, counted from the start of the recording, and how many it has.
 
-    Attributes:
-        frame: its first encoder frame, counted from the start of the recording.
-        frames: number of its encoder frames; None for the last window, which has as many as the encoder returns.
-        start: where its input starts, in input steps (samples or features).
-        end: where its input ends.
+    ``frames`` is None for the last window, which has as many as the encoder returns. ``start`` and ``end`` are those of
+    its input, in input steps (samples or features).
     """
 
     frame: int
@@ -44,24 +38,13 @@ class MovingWindow:
 def windows(length: int, unit: int, frames: int, stride: float = 0.125) -> Iterator[MovingWindow]:
     """Return windows from the start of a recording to its end; the last one ends with the recording.
 
-    A recording no longer than a window has one.
-
-    Args:
-        length: Length of the recording in input steps.
-        unit: Input steps per encoder frame.
-        frames: Encoder frames per window.
-        stride: Distance between the starts of two windows, as a share of a window, above 0 and at most 1.
-
-    Raises:
-        InputError: ``stride`` or ``frames`` is out of range.
+    ``length`` is that of the recording in input steps, ``unit`` the input steps per encoder frame, ``frames`` the
+    encoder frames per window, and ``stride`` the distance between the starts of two windows, as a share of a window,
+    above 0 and at most 1. A recording no longer than a window has one.
 
     >>> [(window.start, window.end) for window in windows(100, unit=10, frames=4, stride=0.5)]
     [(0, 40), (20, 60), (40, 80), (60, 100)]
     """
-    if not 0 < stride <= 1:
-        raise InputError(f"the stride must be above 0 and at most 1 (windows), not {stride:g}")
-    if frames < 1:
-        raise InputError("a window is shorter than an encoder frame: make it longer")
     step = max(1, round(frames * stride))
     frame = 0
     while (frame + frames) * unit < length:
@@ -113,24 +96,23 @@ class PosteriorMean:
 
 
 class ModelInput(Protocol):
-    """The input of the model, samples or features, read in parts: the recording's name, and its length in steps."""
+    """The input of the model, samples or features: the recording's name, its length in steps, and parts of it.
+
+    ``read`` returns steps ``start`` to ``start + count``, (count,) or (count, n_mels).
+    """
 
     name: str
     length: int
 
-    def read(self, start: int, count: int) -> np.ndarray:
-        """Return steps ``start`` to ``start + count``, (count,) or (count, n_mels)."""
-        ...
+    def read(self, start: int, count: int) -> np.ndarray: ...
 
 
 class FeatureSource:
-    """A recording's features, normalised by its own mean and deviation.
+    """A recording's features, normalised by its own mean and deviation; NoSpeech if it is shorter than a frame, or
+    silent.
 
     Windows overlap, so features are kept from the last requested start on, and half a minute is computed at a time.
     Each frame is computed once, as long as the starts do not go back.
-
-    Raises:
-        NoSpeech: The recording is shorter than a frame, or silent throughout.
     """
 
     def __init__(self, audio: Audio, features: RecordingFeatures):
@@ -157,19 +139,11 @@ class FeatureSource:
 
 @dataclass(frozen=True)
 class LongModel:
-    """A model with CTC and a description of its input.
+    """A model with CTC, in evaluation mode, and a description of its input.
 
-    Attributes:
-        model: ESPnet's model, in evaluation mode.
-        features: The features that it takes; None if it has a frontend and takes samples.
-        rate: Sampling rate in Hz.
-        unit: Input steps (samples or feature frames) per encoder frame.
-        tokens: Its tokens by id.
-        device: Its device.
-        precision: ``float32``, or ``bfloat16`` for half of the memory on GPUs.
-        shortest: Input steps to which shorter inputs are padded with silence.
-        silent: Ids of tokens that are no speech: their posteriors are added to those of the blank.
-        name: What messages call it.
+    ``features`` are those that it takes; None if it has a frontend and takes samples. ``rate`` is in Hz, and ``unit``
+    the input steps (samples or feature frames) per encoder frame. ``precision`` is ``float32``, or ``bfloat16`` for
+    half of the memory on GPUs. ``name`` is what messages call it.
     """
 
     model: Any
@@ -179,8 +153,6 @@ class LongModel:
     tokens: Sequence[str]
     device: str = "cpu"
     precision: str = "float32"
-    shortest: int = 0
-    silent: Sequence[int] = ()
     name: str = "the model"
 
     @property
@@ -200,16 +172,8 @@ class LongModel:
     ) -> Iterator[np.ndarray]:
         """Yield posteriors of a recording in parts, averaged over all windows that cover a frame, (frames, vocabulary).
 
-        Memory grows with the window and the batch, not with the recording.
-
-        Args:
-            source: The recording.
-            seconds: Length of a window.
-            stride: Share of a window by which the next one starts later.
-            batch: Number of windows that are encoded at once.
-
-        Raises:
-            InputError: Posteriors are NaN; names the recording. Or a window is shorter than a frame.
+        A window has ``seconds``, the next one starts ``stride`` of it later, and ``batch`` windows are encoded at once.
+        Memory grows with these, not with the recording. InputError if posteriors are NaN, or a window has no frame.
         """
         mean, frames = PosteriorMean(), round(seconds / self.frame_seconds)
         if frames < 1:
@@ -231,19 +195,14 @@ class LongModel:
 
     def _add(self, mean: PosteriorMean, source: ModelInput, part: Sequence[MovingWindow]) -> None:
         inputs = np.stack([source.read(window.start, window.end - window.start) for window in part])
-        encoded, lengths = self.encode(_padded(torch.from_numpy(inputs), self.shortest).to(self.device))
+        encoded, lengths = self.encode(torch.from_numpy(inputs).to(self.device))
         for window, output, length in zip(part, encoded, lengths.tolist(), strict=True):
             frames = length if window.frames is None else min(length, window.frames)
-            if inputs.shape[1] < self.shortest:
-                frames = min(frames, math.ceil(inputs.shape[1] / self.unit))
             for start in range(0, frames, _SOFTMAX_FRAMES):
                 with self._autocast():
                     logits = self.model.ctc.ctc_lo(output[start : min(start + _SOFTMAX_FRAMES, frames)])
                 posteriors = torch.softmax(logits.float(), dim=-1).cpu().numpy()
                 self._refuse_nan(posteriors, source, window.frame + start)
-                if self.silent:
-                    posteriors[:, 0] += posteriors[:, self.silent].sum(axis=1)
-                    posteriors[:, self.silent] = 0.0
                 mean.add(window.frame + start, posteriors)
 
     def _refuse_nan(self, posteriors: np.ndarray, source: ModelInput, frame: int) -> None:
@@ -292,26 +251,15 @@ def _encode(model: Any, inputs: torch.Tensor) -> tuple[Any, torch.Tensor]:
     return model.encode(inputs, lengths)
 
 
-def load(
-    config_file: str, model_file: str, device: str = "cpu", precision: str = "float32", language: str | None = None
-) -> LongModel:
-    """Load a model for decoding.
+def load(config_file: str, model_file: str, device: str = "cpu", precision: str = "float32") -> LongModel:
+    """Load a model for decoding; ``device`` and ``precision`` are as in :class:`LongModel`.
 
-    Args:
-        config_file, model_file: its files.
-        device, precision: as in :class:`LongModel`.
-        language: of a model that is told it (see :class:`~espnet_ext.longform.decoding.prompted.PromptedModel`).
-
-    Raises:
-        InputError: The checkpoint does not fit, the model has no CTC or does not know the language, or the duration of
-            its input steps is unknown: there is neither ``features_conf`` in its config nor a frontend with a hop.
+    Refused are a checkpoint that does not fit, a model without CTC, and one with neither ``features_conf`` in its
+    config nor a frontend with a hop: the duration of its input steps is unknown.
     """
-    config = read_yaml(config_file)
-    if takes_prompt(config):
-        from espnet2.tasks.s2t_ctc import S2TTask as Task
-    else:
-        from espnet2.tasks.asr import ASRTask as Task
-    model, args = Task.build_model_from_file(config_file, model_file, device)
+    from espnet2.tasks.asr import ASRTask
+
+    model, args = ASRTask.build_model_from_file(config_file, model_file, device)
     model.eval()
     if model.ctc is None:
         raise InputError(f"{config_file}: the model has no CTC (ctc_weight 0): it cannot be decoded by windows")
@@ -324,9 +272,6 @@ def load(
     hop, rate = getattr(model.frontend, "hop_length", None), sampling_rate(vars(args)) or _RATE
     if hop is None:
         raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
-    if takes_prompt(config):
-        model = PromptedModel(model, args.token_list, language)
-        known |= {"shortest": round(padded_seconds(config) * rate), "silent": special_tokens(args.token_list)}
     return LongModel(model, None, rate, frame_unit(model, hop, None, device), **known)
 
 

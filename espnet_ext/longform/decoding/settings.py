@@ -16,11 +16,9 @@ Decibels = Annotated[float, Field(strict=True, ge=-MOST_DB, le=MOST_DB)]
 class WindowSettings(StrictMapping):
     """How windows move over a recording (P5, section 2.2).
 
-    Attributes:
-        window: Seconds of a window; None: ``max_seconds`` of the model's ``chunk_conf``.
-        stride: Distance between the starts of two windows, as a share of a window.
-        batch_seconds: Audio that is encoded at once, at least one window.
-        precision: ``float32``, or ``bfloat16`` for half of the memory on GPUs.
+    ``window`` is in seconds (None: ``max_seconds`` of the model's ``chunk_conf``), ``stride`` the distance between the
+    starts of two windows as a share of one, ``batch_seconds`` the audio that is encoded at once, at least one window,
+    and ``precision`` ``float32``, or ``bfloat16`` for half of the memory on GPUs.
     """
 
     window: Positive | None = None
@@ -30,13 +28,7 @@ class WindowSettings(StrictMapping):
 
 
 class DecodeSettings(WindowSettings):
-    """Windows, and noise that is added to the recordings.
-
-    Attributes:
-        noise: Its kind; None: no noise.
-        snr: Signal-to-noise ratio in dB.
-        seed: Seed of the noise.
-    """
+    """Windows, and noise of a kind that is added to recordings: its signal-to-noise ratio in dB, and its seed."""
 
     noise: Literal["music", "noise", "speech"] | None = None
     snr: Decibels | None = None

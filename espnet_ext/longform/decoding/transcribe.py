@@ -26,13 +26,9 @@ WINDOW = 30.0  # seconds, for models that were not trained on long recordings
 class Transcriber:
     """A model and how it decodes.
 
-    Attributes:
-        model: the model.
-        token_type: ``bpe``, ``char`` or ``word``: how tokens make words.
-        join: makes the text of a word from its tokens.
-        window: seconds of a window.
-        stride: distance between the starts of two windows, as a share of a window.
-        batch_seconds: audio that is encoded at once, at least one window.
+    ``token_type`` (``bpe``, ``char`` or ``word``) is how tokens make words, and ``join`` makes the text of a word from
+    its tokens. ``window`` is in seconds, ``stride`` the distance between the starts of two windows as a share of one,
+    and ``batch_seconds`` the audio that is encoded at once, at least one window.
     """
 
     model: LongModel
@@ -43,17 +39,14 @@ class Transcriber:
     batch_seconds: float = 60.0
 
     def words(self, audio: Audio) -> Iterator[Word]:
-        """Yield the words of a recording, each as soon as it is final.
-
-        Raises:
-            NoSpeech: the recording is shorter than a frame, or silent throughout.
-        """
+        """Yield words, each as soon as it is final; NoSpeech if the recording is shorter than a frame, or silent."""
         decoder = GreedyDecoder()
         batch = max(1, int(self.batch_seconds // self.window))
         source = self.model.source(audio)
         parts = self.model.posteriors(source, self.window, self.stride, batch)
         ended = (token for posteriors in parts for token in decoder.step(posteriors))
-        yield from self._joined(chain(ended, _last(decoder)))
+        last = (token for _ in range(1) for token in decoder.finish())  # which is called after the last step
+        yield from self._joined(chain(ended, last))
 
     def _joined(self, tokens: Iterable[Token]) -> Iterator[Word]:
         own: list[Token] = []
@@ -74,42 +67,25 @@ class Transcriber:
             yield Word(text, spoken[0].start * unit, spoken[-1].end * unit, confidence)
 
 
-def _last(decoder: GreedyDecoder) -> Iterator[Token]:
-    yield from decoder.finish()  # called after the last step, and not before the first
-
-
 def load_transcriber(
-    model_config: str | Path,
-    model_file: str | Path,
-    settings: WindowSettings = DEFAULT,
-    *,
-    device: str = "cpu",
-    language: str | None = None,
+    model_config: str | Path, model_file: str | Path, settings: WindowSettings = DEFAULT, *, device: str = "cpu"
 ) -> Transcriber:
-    """Load a model; one that this process has loaded last is taken again.
+    """Load a model by its ``config.yaml`` and checkpoint; one that this process has loaded last is taken again.
 
-    Args:
-        model_config: its ``config.yaml``, with ``token_list`` and ``token_type``.
-        model_file: its checkpoint.
-        settings: windows; without a length, it is ``max_seconds`` of the config's ``chunk_conf``, otherwise half a
-            minute.
-        device: ``cpu`` or ``cuda:0`` ...
-        language: of a model that is told it, as OWSM-CTC; None: it finds it out.
-
-    Raises:
-        InputError: files that do not fit each other, a sentencepiece model that is not there, or a model without CTC.
+    Windows without a length have ``max_seconds`` of the config's ``chunk_conf``, otherwise half a minute. Refused are
+    files that do not fit each other, a sentencepiece model that is not there, and a model without CTC.
     """
     config = read_yaml(model_config)
     window = settings.window or (config.get("chunk_conf") or {}).get("max_seconds", WINDOW)
     if not Path(model_file).is_file():
         raise InputError(f"{model_file}: no such file: check the path")
-    model, join = _load(str(model_config), str(model_file), device, settings.precision, language)
+    model, join = _load(str(model_config), str(model_file), device, settings.precision)
     return Transcriber(model, config["token_type"], join, float(window), settings.stride, settings.batch_seconds)
 
 
 @keep_last
 def _load(
-    model_config: str, model_file: str, device: str, precision: str, language: str | None
+    model_config: str, model_file: str, device: str, precision: str
 ) -> tuple[LongModel, Callable[[Sequence[str]], str]]:
     """Load a model; return it with the function that makes text of its tokens."""
     import espnet_ext
@@ -119,7 +95,7 @@ def _load(
 
     config = read_yaml(model_config)
     tokenizer = build_tokenizer(config["token_type"], bpemodel=bpemodel_of(Path(model_config), config))
-    return load(model_config, model_file, device, precision, language), tokenizer.tokens2text
+    return load(model_config, model_file, device, precision), tokenizer.tokens2text
 
 
 def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
@@ -129,10 +105,6 @@ def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
-    """Yield the lines of an audio file, each as soon as it is done; a recording without speech has none.
-
-    Raises:
-        InputError: no such file, or audio that cannot be read.
-    """
+    """Yield the lines of an audio file, each as soon as it is done; a recording without speech has none."""
     with opened(Path(path), transcriber.model.rate) as recording, contextlib.suppress(NoSpeech):
         yield from lines_of(transcriber.words(recording))

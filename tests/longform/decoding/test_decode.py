@@ -249,17 +249,9 @@ def test_a_config_of_the_command(features_folder, data, tmp_path):
     decode(features_folder, data, tmp_path / "out", "--window", WINDOW / 2, noise="music", snr=0.0, window=9)
     settings = json.loads((tmp_path / "out" / "decode.json").read_text())["settings"]
     assert (settings["noise"], settings["snr"], settings["window"]) == ("music", 0.0, WINDOW / 2)
-    for text, fault in (
-        ("colour: red\n", "bad.yaml: unknown key 'colour'"),
-        ("window: ten\n", "bad.yaml: window"),
-        ("stride:\n", "bad.yaml: stride"),
-        ("seed: true\n", "bad.yaml: seed"),
-        ("batch_seconds: .nan\n", "bad.yaml: batch_seconds"),
-        ("noise: rain\n", "bad.yaml: noise"),
-    ):
-        (tmp_path / "bad.yaml").write_text(text)
-        with pytest.raises(InputError, match=fault):
-            decode(features_folder, data, tmp_path / "x", "--config", tmp_path / "bad.yaml")
+    (tmp_path / "bad.yaml").write_text("colour: red\n")
+    with pytest.raises(InputError, match="bad.yaml: unknown key 'colour'"):
+        decode(features_folder, data, tmp_path / "x", "--config", tmp_path / "bad.yaml")
 
 
 def test_noise_and_regions_are_in_what_the_model_hears(model, data, tmp_path, monkeypatch):
@@ -318,7 +310,13 @@ def test_bad_input(model, features_folder, data, tmp_path):
     assert read_table(tmp_path / "silent" / "text") == {"r": ""}
     decode(features_folder, bad, tmp_path / "silent_noisy", noise="music", snr=5)
     assert read_table(tmp_path / "silent_noisy" / "text") == {"r": ""}
-    wrong = {"window": (math.nan, math.inf, 0), "batch_seconds": (-1,), "stride": (0, 2), "snr": (math.nan, -9999)}
+    wrong = {
+        "window": (math.nan, math.inf, 0, "ten"),
+        "batch_seconds": (-1,),
+        "stride": (0, 2),
+        "snr": (math.nan, -9999),
+    }
+    wrong |= {"seed": (True,), "noise": ("rain",)}
     for name, values in wrong.items():
         for value in values:
             refused(f"settings.yaml: {name}: ", **{name: value})

@@ -94,14 +94,7 @@ def test_the_command(model, data, tmp_path, capsys):
     ("options", "fault"),
     [
         (["--window", "nan"], "--window must be a number of seconds, at least 1, not nan"),
-        (["--window", "0.01"], "--window must be a number of seconds, at least 1, not 0.01"),
-        (
-            ["--window-overlap", "1"],
-            "--window-overlap must be a share of a window from 0 to below 1, such as 0.5, not 1",
-        ),
-        (["--window-overlap", "nan"], "--window-overlap must be a share .* not nan"),
-        (["--window-overlap", "-0.5"], "--window-overlap must be a share .* not -0.5"),
-        (["--stitcher", "s"], "--stitcher is for a speaker-attributed model, and this is a recogniser"),
+        (["--window-overlap", "-0.5"], "--window-overlap must be a share of a window from 0 to below 1, .* not -0.5"),
         (["--language", "de"], "--language is for Whisper"),
         (["--enrolment", "VOICES"], "does not tell speakers"),
     ],
