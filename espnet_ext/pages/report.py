@@ -19,17 +19,16 @@ from espnet_ext.pages.clips import write_clips
 from espnet_ext.pages.page import write_page
 from espnet_ext.scoring.alignment_file import read_alignment
 from espnet_ext.scoring.alignments import Aligned, Row
-from espnet_ext.scoring.formatting import format_p
 from espnet_ext.tables.publish import TABLES, kept_folders, read_results
 from espnet_ext.tables.render import (
     EFFECT,
     Grid,
+    claims_grid,
     counts_text,
     curve_grid,
     grid_of,
     legend,
     run_text,
-    test_cells,
 )
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.schema import DEFAULT_DECODING
@@ -151,11 +150,10 @@ def _write_recipe(
         notes=notes,
         picture_of=partial(_picture, home, site),
         effect=EFFECT,
-        format_p=format_p,
+        claims_grid=claims_grid,
         grids=_grids,
         legend=legend,
         run_text=run_text,
-        test_cells=test_cells,
     )
     return notes
 

@@ -20,9 +20,9 @@ def collect(tables: Tables, names: Iterable[str], scores: Scores, meta: Meta) ->
         tables = tables.without_paper()
     wanted = set(names)
     design = tables.design_of(meta.scale, meta.corpus)
-    claims = judge_claims(tables, design, scores) if design else {}
+    claims = judge_claims(tables, design, scores) if design else []
     return [
-        _collect(tables, table, scores, meta, [claim for claim in claims.values() if claim.claim.table == name])
+        _collect(tables, table, scores, meta, [claim for claim in claims if claim.claim.table == name])
         for name, table in tables.tables.items()
         if name in wanted
     ]

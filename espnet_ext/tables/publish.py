@@ -19,7 +19,6 @@ from espnet_ext.tables.render import (
     design_text,
     markdown_meta,
     markdown_table,
-    markdown_tests,
     plain_table,
 )
 from espnet_ext.tables.result import TableResult
@@ -205,12 +204,13 @@ def verify_pages(recipe_dir: str | Path) -> list[Path]:
 
 
 def folder_page(results: Sequence[TableResult]) -> str:
-    """Return the page of one folder of results: all its tables and figures, and all tests of their claims."""
+    """Return the page of one folder of results: all its tables and figures, with their claims."""
     meta = results[0].meta
     lines = [f"# {meta.recipe}: {meta.corpus}, scale {meta.scale}", "", f"{OURS}. {EFFECT}", ""]
     for result in results:
         if result.has_run:
-            lines += [*markdown_table(result, "##"), *markdown_tests(result)]
+            lines += markdown_table(result, "##")
+            lines += [*claims_grid(result.claims).text("pipe").splitlines(), ""] if result.claims else []
     if missing := [result.table.title for result in results if not result.has_run]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
     return "\n".join([*lines, *markdown_meta(meta)]).rstrip("\n") + "\n"

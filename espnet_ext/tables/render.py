@@ -1,5 +1,6 @@
 """A table's results as text: plain for the terminal, Markdown for files, and the parts that pages share."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,13 +12,10 @@ from espnet_ext.tables.reading import Column
 from espnet_ext.tables.result import (
     VERDICTS,
     ClaimResult,
-    ClaimTest,
     Effect,
-    Failures,
     Result,
     ResultRow,
     TableResult,
-    count_verdicts,
 )
 from espnet_ext.tables.score_table import Hardware, Meta, RunRecord
 
@@ -156,41 +154,18 @@ def effect_interval(effect: Effect) -> str:
     return format_interval((-effect.interval[1], -effect.interval[0]), "+")
 
 
-def test_cells(test: ClaimTest) -> tuple[str, str, str, str, str, str]:
-    """Write a test: test set, effect, interval, seeds, units and p-value."""
-    if test.here is None:
-        return (test.column.name, "not run", NOTHING, NOTHING, NOTHING, NOTHING)
-    units = count_of(test.here.units, test.here.unit)
-    interval = effect_interval(test.here) or NOTHING
-    p_value = format_p(test.here.p_value)
-    return test.column.name, effect_text(test.here.points), interval, _seeds(test.here.seeds), units, p_value
-
-
 def claims_grid(claims: Iterable[ClaimResult]) -> Grid:
-    """Lay out claims, a line each: the paper's effect, ours with its interval, the verdict and seeds."""
+    """Lay out claims, a line each: the paper's effect, ours with its interval, verdict, p-value, seeds and units."""
     rows = []
     for claim in claims:
         paper = [f"{test.column.name} {effect_text(test.paper)}" for test in claim.tests if test.paper is not None]
-        ours = [
-            f"{test.column.name} {effect_text(test.here.points)} {effect_interval(test.here)}".rstrip()
-            for test in claim.tests
-            if test.here
-        ]
-        verdict = f"**{claim.verdict_text}**{failures_text(claim.failures)}"
-        rows.append((claim.claim.text, "; ".join(paper) or NOTHING, "; ".join(ours), verdict, _seeds(claim.seeds)))
-    return Grid(("claim", "paper's effect", "ours", "verdict", "seeds"), tuple(rows))
-
-
-def failures_text(failures: Failures | None) -> str:
-    """Say how many trainings have failed; nothing if none have.
-
-    >>> failures_text(Failures((0, 6), (2, 6), 0.4545))
-    '; trainings that failed: 0 of 6 and 2 of 6 (Fisher p = 0.45)'
-    """
-    if failures is None or not failures.better[0] + failures.worse[0]:
-        return ""
-    shares = " and ".join(f"{failed} of {trained}" for failed, trained in (failures.better, failures.worse))
-    return f"; trainings that failed: {shares} (Fisher p = {format_p(failures.p_value)})"
+        ours = [(test.column.name, test.here) for test in claim.tests if test.here]
+        effects = [f"{name} {effect_text(here.points)} {effect_interval(here)}".rstrip() for name, here in ours]
+        units = dict.fromkeys(count_of(here.units, here.unit) for _, here in ours)
+        first = claim.claim.text, "; ".join(paper) or NOTHING, "; ".join(effects) or NOTHING
+        verdict = claim.verdict_text, format_p(claim.p_corrected), _seeds(claim.seeds), ", ".join(units) or NOTHING
+        rows.append((*first, *verdict))
+    return Grid(("claim", "paper's effect", "ours", "verdict", "p", "seeds", "units"), tuple(rows))
 
 
 def design_text(design: Design) -> str:
@@ -213,7 +188,7 @@ def counts_text(claims: Sequence[ClaimResult]) -> str:
     >>> counts_text([])
     '0 claims'
     """
-    counts = count_verdicts(claims)
+    counts = Counter(claim.verdict for claim in claims)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
     total = count_of(len(claims), "claim")
     return f"{total}: {', '.join(parts)}" if parts else total
@@ -226,15 +201,8 @@ def plain_table(result: TableResult, row_names: Sequence[str] | None = None) -> 
     else:
         body = "\n\n".join(grid_of(result, columns, row_names).text("simple") for columns in result.groups)
     lines = [f"{result.title}, {result.meta.corpus}, scale {result.meta.scale}", "", body, "", legend(result)]
-    if tested := [claim for claim in result.claims if claim.has_run]:
-        lines += ["", "Claims, tested on these results:", *map(_claim_line, tested)]
+    lines += [f"{claim.claim.text}: {claim.verdict_text}, p = {format_p(claim.p_corrected)}" for claim in result.claims]
     return "\n".join(lines) + "\n"
-
-
-def _claim_line(claim: ClaimResult) -> str:
-    cells = [test_cells(test) for test in claim.tests if test.here]
-    effects = "; ".join(f"{column} {effect}, p = {p_value}" for column, effect, _, _, _, p_value in cells)
-    return f"  {claim.claim.text}: {claim.verdict_text} ({effects}; corrected p = {format_p(claim.p_corrected)})"
 
 
 def markdown_table(result: TableResult, heading: str, pictures: str = "") -> list[str]:
@@ -242,19 +210,6 @@ def markdown_table(result: TableResult, heading: str, pictures: str = "") -> lis
     grid = curve_grid(result) if result.table.figure else grid_of(result, result.table.columns)
     picture = [f"![{result.table.title}]({pictures}{result.table.id}.png)", ""] if result.table.figure else []
     return [f"{heading} {result.title}", "", *picture, *grid.text("pipe").splitlines(), ""]
-
-
-def markdown_tests(result: TableResult) -> list[str]:
-    """Write all tests of a table's claims as lines of Markdown, one for each test set."""
-    rows = []
-    for claim in (claim for claim in result.claims if claim.has_run):
-        for number, test in enumerate(claim.tests):
-            first = number == 0
-            verdict = f"**{claim.verdict_text}**" if first else ""
-            corrected = format_p(claim.p_corrected) if first else ""
-            rows.append((claim.claim.text if first else "", verdict, *test_cells(test), corrected))
-    head = ("claim", "verdict", "test set", "effect", "95% interval", "seeds", "units", "p", "corrected p")
-    return [*Grid(head, tuple(rows)).text("pipe").splitlines(), ""] if rows else []
 
 
 def run_text(run: RunRecord) -> str:

@@ -3,7 +3,7 @@
 :func:`espnet_ext.tables.collect.collect` makes them of ``tables.yaml`` and a run's scores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -71,8 +71,7 @@ class Effect:
 
     Attributes:
         interval, p_value: None where there are too few seeds or units.
-        largest: the least and the largest effect that the data allow, as the verdict reads them: at a level that counts
-            the claims and the looks; None as ``interval``.
+        limits: a wider interval, at a level that counts the claims and the looks of the design.
         base: the error rate of ``worse``, in percent.
         seeds: that all systems have, without failed trainings.
         different_seeds: how many of them gave different output.
@@ -82,7 +81,7 @@ class Effect:
     points: float
     interval: tuple[float, float] | None
     p_value: float | None
-    largest: tuple[float, float] | None
+    limits: tuple[float, float] | None
     base: float
     seeds: tuple[int, ...]
     different_seeds: int
@@ -100,16 +99,7 @@ class ClaimTest:
     column: Column
     paper: float | None
     here: Effect | None
-    paper_base: float | None = None
-
-
-@dataclass(frozen=True)
-class Failures:
-    """How many trainings of each side of a claim have failed, of how many, and Fisher's exact p-value (two-sided)."""
-
-    better: tuple[int, int]
-    worse: tuple[int, int]
-    p_value: float
+    paper_base: float | None
 
 
 @dataclass(frozen=True)
@@ -120,8 +110,8 @@ class ClaimResult:
         name: of the claim, and the design by which it is decided.
         reason: why it could not be decided, or what the verdict is about.
         p_value: of the whole claim; None if it cannot be tested.
-        p_corrected: for the number of claims that are tested on this corpus and scale.
-        failures: of trainings; None if the design has no rule.
+        p_corrected: as the design says.
+        failed: how many trainings of ``better`` and of ``worse`` have failed, in words; nothing if none has.
     """
 
     name: str
@@ -132,18 +122,13 @@ class ClaimResult:
     p_value: float | None
     p_corrected: float | None
     tests: tuple[ClaimTest, ...]
-    failures: Failures | None = None
-
-    @property
-    def has_run(self) -> bool:
-        """Whether it was tested on any column."""
-        return any(test.here for test in self.tests)
+    failed: str
 
     @property
     def verdict_text(self) -> str:
-        """The verdict, and the reason why it could not be decided, or what it is about."""
+        """The verdict, the reason why it could not be decided or what it is about, and trainings that failed."""
         margin = f" above {self.design.margin:g} points" if self.verdict == NO_DIFFERENCE else ""
-        return f"{self.verdict}{margin}" + (f" ({self.reason})" if self.reason else "")
+        return f"{self.verdict}{margin}" + (f" ({self.reason})" if self.reason else "") + self.failed
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -216,8 +201,3 @@ def reduction(value: float | None, reference: float | None) -> float | None:
     11.2
     """
     return None if value is None or not reference else 100 * (reference - value) / reference
-
-
-def count_verdicts(claims: Sequence[ClaimResult]) -> dict[str, int]:
-    """Return the number of claims with each verdict."""
-    return {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS}

@@ -8,6 +8,7 @@ from itertools import accumulate
 import numpy as np
 from scipy.stats import fisher_exact
 
+from espnet_ext.scoring.formatting import format_p
 from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm, outputs_test
 from espnet_ext.tables.design import Design
 from espnet_ext.tables.reading import Column, Row, Tables
@@ -21,7 +22,6 @@ from espnet_ext.tables.result import (
     ClaimResult,
     ClaimTest,
     Effect,
-    Failures,
 )
 from espnet_ext.tables.schema import MERGE
 from espnet_ext.tables.score_table import Scores, errors_and_words
@@ -30,23 +30,17 @@ SIGNIFICANCE = 0.05
 THIS_RECOGNISER = "for this recogniser"  # without a training of their own, systems are tested over units alone
 
 
-def judge_claims(tables: Tables, design: Design, scores: Scores) -> dict[str, ClaimResult]:
-    """Test the claims of a design, and decide them; by name, in the order of the design.
+def judge_claims(tables: Tables, design: Design, scores: Scores) -> list[ClaimResult]:
+    """Test the claims of a design, and decide them, in the order of the design.
 
     A claim holds if it points the right way on each of its columns, and is contradicted if it points the wrong way on
     one, in both cases with a corrected p-value below 0.05. Otherwise there may be no difference above the margin of the
     design, or an effect of the paper's size may be excluded.
     """
-    claims = {name: _judged(tables, name, design, scores) for name in design.claims}
-    p_values = [1.0 if claim.p_value is None else min(1.0, design.looks * claim.p_value) for claim in claims.values()]
-    if design.order:
-        corrected = list(accumulate(p_values, max))
-    else:
-        tested = [p for p, claim in zip(p_values, claims.values(), strict=True) if claim.p_value is not None]
-        found = iter(holm(tested, max(design.family, len(tested))))
-        corrected = [1.0 if claim.p_value is None else next(found) for claim in claims.values()]
-    pairs = zip(claims.items(), corrected, strict=True)
-    return {name: claim if claim.p_value is None else _decided(claim, p) for (name, claim), p in pairs}
+    claims = [_judged(tables, name, design, scores) for name in design.claims]
+    p_values = [1.0 if claim.p_value is None else min(1.0, design.looks * claim.p_value) for claim in claims]
+    corrected = accumulate(p_values, max) if design.order else holm(p_values, max(design.family, len(claims)))
+    return [claim if claim.p_value is None else _decided(claim, p) for claim, p in zip(claims, corrected, strict=True)]
 
 
 def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> ClaimResult:
@@ -77,7 +71,7 @@ def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> ClaimR
 
 def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
     design, effects = claim.design, [test.here for test in claim.tests if test.here]
-    ranges = [effect.largest for effect in effects if effect.largest]
+    ranges = [effect.limits for effect in effects if effect.limits]
     verdict = OPEN
     if p_value < SIGNIFICANCE:
         verdict = CONTRADICTED if any(effect.points < 0 for effect in effects) else HOLDS
@@ -92,10 +86,10 @@ def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
 
 def _excludes(test: ClaimTest) -> bool:
     """Return whether an effect of the paper's size is excluded, in points and relative to the error rate of worse."""
-    if test.here is None or test.here.largest is None or not test.paper or test.paper < 0:
+    if test.here is None or test.here.limits is None or not test.paper or test.paper < 0:
         return False
     relative = test.paper * test.here.base / test.paper_base if test.paper_base else math.inf
-    return test.here.largest[1] < min(test.paper, relative)
+    return test.here.limits[1] < min(test.paper, relative)
 
 
 def _paper_effect(papers: Sequence[float], rows: int) -> tuple[float | None, float | None]:
@@ -114,7 +108,7 @@ def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
 def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column, merged: bool) -> Effect | None:
     [test_set] = column.sets
     by_row = [scores.of(row.system, row.decoding, test_set, column.measure) for row in rows]
-    failed = {seed for row in rows for seed in _failed(row.system, design, scores)}
+    failed = {seed for row in rows for seed, own in _failed(row.system, design, scores).items() if own}
     seeds = [s for s in design.seeds if s not in failed and all(s in by_seed for by_seed in by_row)]
     if not seeds:
         return None
@@ -137,7 +131,7 @@ def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column,
         points=round(100 * test.difference, 4),
         interval=interval(SIGNIFICANCE),
         p_value=round(test.p_value, 6) if test.p_value is not None and enough else None,
-        largest=interval(level),
+        limits=interval(level),
         base=100 * float(sides[half].mean(axis=0).sum() / words.sum()),
         seeds=tuple(seeds),
         different_seeds=test.seeds,
@@ -146,23 +140,23 @@ def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column,
     )
 
 
-def _failed(system: str, design: Design, scores: Scores) -> set[int]:
-    """Return the seeds with which a system has not learned; one whose loss is not a number has not."""
+def _failed(system: str, design: Design, scores: Scores) -> dict[int, bool]:
+    """Return for each seed whether the training has failed; one whose loss is not a number has."""
     losses = {} if design.failed is None else scores.dev_losses.get(system, {})
-    return {seed for seed, loss in losses.items() if seed in design.seeds and not loss <= (design.failed or 0)}
+    return {seed: not losses[seed] <= (design.failed or 0) for seed in design.seeds if seed in losses}
 
 
-def _failures(rows: Sequence[Row], design: Design, scores: Scores) -> Failures | None:
-    if design.failed is None:
-        return None
+def _failures(rows: Sequence[Row], design: Design, scores: Scores) -> str:
     half = len(rows) // 2
-    counts = []
-    for side in (rows[:half], rows[half:]):
-        systems = {row.system for row in side}
-        trained = sum(seed in design.seeds for system in systems for seed in scores.dev_losses.get(system, {}))
-        counts.append((sum(len(_failed(system, design, scores)) for system in systems), trained))
-    table = [(failed, trained - failed) for failed, trained in counts]
-    return Failures(counts[0], counts[1], float(fisher_exact(table).pvalue)) if all(n for _, n in counts) else None
+    sides = [
+        [each for system in {row.system for row in side} for each in _failed(system, design, scores).values()]
+        for side in (rows[:half], rows[half:])
+    ]
+    if not any(map(any, sides)):
+        return ""
+    p_value = fisher_exact([[sum(side), len(side) - sum(side)] for side in sides]).pvalue
+    shares = " and ".join(f"{sum(side)} of {len(side)}" for side in sides)
+    return f"; trainings that failed: {shares} (Fisher p = {format_p(float(p_value))})"
 
 
 def _obstacle(effects: Sequence[Effect], design: Design, merged: bool) -> str | None:

@@ -35,7 +35,7 @@ def test_a_recipe(toy_recipe, tmp_path):
     score = json.loads((recipe / "exp/mini/new/seed1/decode_default/clean/score.json").read_text())
     assert cells["new <b>"][1] == "15.00" and cells["new <b>"][2].startswith(f"{score['value']:.2f} [")
     assert " ± " in cells["base"][2], "of two seeds"
-    assert cells["new is better"][1].startswith("open"), "a verdict needs three seeds"
+    assert cells["new is better"][3].startswith("open"), "a verdict needs three seeds"
     for address in page.addresses:
         assert address.startswith(("data:", "#")) or (tmp_path / "report" / address).is_file(), address
     (data,) = page.data

@@ -15,6 +15,6 @@ def test_claims_of_the_paper_hold_for_its_numbers(recipe_tables: Callable, recip
     tables = recipe_tables(recipe)
     assert tables.claims
     for design in tables.designs:
-        claims = judge_claims(tables, design, Scores({}, {}, {}, None)).values()
+        claims = judge_claims(tables, design, Scores({}, {}, {}, None))
         papers = [test.paper for claim in claims for test in claim.tests if test.paper is not None]
         assert papers and all(paper > 0 for paper in papers), papers
