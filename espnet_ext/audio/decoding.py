@@ -22,10 +22,8 @@ def decode_to_wav(path: Path, target: Path) -> None:
     """Decode the first audio track of a file into a WAV file of floats at :data:`RATE`, with the channels that it has.
 
     Silence takes the place of what is before the track's first time stamp, of gaps, and of packets that cannot be
-    decoded, with a warning. If the audio is shorter than the file says, the file is refused.
-
-    Raises:
-        InputError: the file cannot be read, has no audio, or breaks off.
+    decoded, with a warning. Raises InputError: the file cannot be read, has no audio, or breaks off before what it
+    says.
     """
     try:
         import av

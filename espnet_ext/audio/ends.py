@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
 import soundfile
 
@@ -30,53 +29,42 @@ _PROMISED = re.compile(r"^ *(?:data|SSND|Data Size|Riff size|riff)\s*: (\d+) \(s
 _MORE = re.compile(r"^\*\*\* Unknown chunk marker \(\w+\) at position (\d+)", re.MULTILINE)
 
 
-class _Format(NamedTuple):
-    """How a file of a format begins, and whether PyAV reads on into a second one."""
-
-    begins: re.Pattern[bytes]
-    joins: bool = False
-
-
-_FORMATS = [
-    _Format(re.compile(rb"fLaC[\x00\x80]\x00\x00\x22"), True),
-    _Format(re.compile(rb"OggS\x00\x02"), True),
-    _Format(re.compile(rb"\xff[\xe0-\xff][\x00-\xff]{11,34}(?:Xing|Info)"), True),  # MP3's frame with Xing's header
-    _Format(re.compile(rb"\x1aE\xdf\xa3[\x00-\xff]{1,60}?(?:matroska|webm)"), True),
-    _Format(re.compile(rb"RIFF[\x00-\xff]{4}WAVE[ -~]{4}")),
-    _Format(re.compile(rb"RIFF[\x00-\xff]{4}AVI LIST"), True),
-    _Format(re.compile(rb"RF64\xff\xff\xff\xffWAVEds64")),
-    _Format(re.compile(rb"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00")),  # Sony's W64
-    _Format(re.compile(rb"FORM[\x00-\xff]{4}AIF[FC]")),
-    _Format(re.compile(rb"\.snd\x00\x00[\x00-\xff]{6}\x00\x00\x00[\x01-\x1b]")),
-    _Format(re.compile(rb"caff\x00\x01\x00\x00desc")),
-    _Format(re.compile(rb"NIST_1A\n")),
-    _Format(re.compile(rb"\x00\x00\x00[\x10-\x40]ftyp[ -~]{4}")),  # MP4, M4A, MOV, 3GP
-    _Format(re.compile(rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\x00\xaa\x00\x62\xce\x6c")),  # WMA
-    _Format(re.compile(rb"FLV\x01[\x01\x04\x05]\x00\x00\x00\x09\x00\x00\x00\x00")),
-]
+# How a file of a format begins.
+_FORMATS = (
+    rb"fLaC[\x00\x80]\x00\x00\x22",
+    rb"OggS\x00\x02",
+    rb"\xff[\xe0-\xff][\x00-\xff]{11,34}(?:Xing|Info)",  # MP3's frame with Xing's header
+    rb"\x1aE\xdf\xa3[\x00-\xff]{1,60}?(?:matroska|webm)",
+    rb"RIFF[\x00-\xff]{4}WAVE[ -~]{4}",
+    rb"RIFF[\x00-\xff]{4}AVI LIST",
+    rb"RF64\xff\xff\xff\xffWAVEds64",
+    rb"riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00",  # Sony's W64
+    rb"FORM[\x00-\xff]{4}AIF[FC]",
+    rb"\.snd\x00\x00[\x00-\xff]{6}\x00\x00\x00[\x01-\x1b]",
+    rb"caff\x00\x01\x00\x00desc",
+    rb"NIST_1A\n",
+    rb"\x00\x00\x00[\x10-\x40]ftyp[ -~]{4}",  # MP4, M4A, MOV, 3GP
+    rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\x00\xaa\x00\x62\xce\x6c",  # WMA
+    rb"FLV\x01[\x01\x04\x05]\x00\x00\x00\x09\x00\x00\x00\x00",
+)
+_JOINED = re.compile(rb"fLaC|OggS|\xff|\x1aE|RIFF[\x00-\xff]{4}AVI")  # of these PyAV reads on into a second file
 
 
 def second_file(path: str | Path) -> tuple[int, bool] | None:
     """Return the byte at which a second file of the same format begins, and whether PyAV reads it too; None: nowhere.
 
-    Files that were put together by ``cat`` are such.
+    Files that were put together by ``cat`` are such. Memory does not depend on the file's size.
     """
     with Path(path).open("rb") as file:
         head = file.read(_HEAD)  # tags may stand before it
-        for form in _FORMATS:
-            if found := form.begins.search(head):
-                second = _next(file, form.begins, found.end())
-                return None if second is None else (second, form.joins)
-    return None
-
-
-def _next(file: BinaryIO, begins: re.Pattern[bytes], start: int) -> int | None:
-    """Return the byte from ``start`` on at which a pattern is found; memory does not depend on the file's size."""
-    content, end = b"", file.seek(start)
-    while block := file.read(_BLOCK):
-        content, end = content[-_LONGEST_START:] + block, end + len(block)
-        if found := begins.search(content):
-            return end - len(content) + found.start()
+        begins, first = next(((form, found) for form in _FORMATS if (found := re.search(form, head))), (b"", None))
+        if first is None:
+            return None
+        content, end = b"", file.seek(first.end())
+        while block := file.read(_BLOCK):
+            content, end = content[-_LONGEST_START:] + block, end + len(block)
+            if found := re.search(begins, content):
+                return end - len(content) + found.start(), _JOINED.match(first[0]) is not None
     return None
 
 
@@ -135,9 +123,8 @@ def is_estimated(file: soundfile.SoundFile) -> bool:
 
 
 def goes_on(file: soundfile.SoundFile) -> str:
-    """Return what follows the end that soundfile finds in an open file, in words; nothing if nothing does.
-
-    Recorders that are killed leave such files.
+    """Return what follows the end that soundfile finds in an open file, such as of a killed recorder, in words, or
+    nothing.
     """
     if file.format in ("WAV", "WAVEX") and (more := _MORE.search(file.extra_info)):
         size = Path(file.name).stat().st_size - int(more[1])

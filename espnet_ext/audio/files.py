@@ -30,15 +30,10 @@ _LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may ha
 
 
 def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any) -> None:
-    """Write samples by ``soundfile.write`` in blocks, with its options. One that cannot be written whole is removed.
+    """Write samples, (T,) or (T, channels), by ``soundfile.write`` in blocks, with its options; remove what is not
+    whole.
 
-    Args:
-        samples: (T,) or (T, channels).
-        rate: in Hz.
-
-    Raises:
-        OSError: the disk is full, which libsndfile calls a system error.
-        soundfile.LibsndfileError: another reason.
+    Raises OSError if the disk is full, which libsndfile calls a system error, and soundfile.LibsndfileError else.
     """
     try:
         with soundfile.SoundFile(path, "w", rate, 1 if samples.ndim == 1 else samples.shape[1], **options) as file:
@@ -58,11 +53,7 @@ def is_audio(path: Path) -> bool:
 
 
 def decodes(check: str, files: int) -> bool:
-    """Return whether a check (``auto``, ``header`` or ``full``) of this many files decodes them.
-
-    >>> decodes("auto", 120), decodes("auto", 281_241), decodes("full", 281_241)
-    (True, False, True)
-    """
+    """Return whether a check (``auto``, ``header`` or ``full``) of this many files decodes them."""
     if check not in CHECKS:
         raise ValueError(f"unknown check {check!r}")
     return check == "full" or (check == "auto" and files < FULL_CHECK_FILES)
@@ -71,7 +62,7 @@ def decodes(check: str, files: int) -> bool:
 class Inspected(NamedTuple):
     """What is known of an audio file after it was opened once: rate in Hz, length in samples, and its fault.
 
-    Rate, length and channels are 0 if the file cannot be opened. The fault is in words that the file's name follows.
+    All are 0 if the file cannot be opened. The fault is in words that the file's name follows.
     """
 
     rate: int = 0
@@ -88,38 +79,31 @@ class Inspected(NamedTuple):
 def inspect_files(
     files: Sequence[tuple[str, Path]], rate: int | None = None, *, decode: bool, num_jobs: int = 1
 ) -> dict[str, Inspected]:
-    """Open each audio file once, ``num_jobs`` at a time; see :func:`inspect_audio`. Returns id -> what was found.
+    """Open each audio file once, in ``num_jobs`` threads; see :func:`inspect_audio`. Returns id -> what was found.
 
-    Args:
-        files: Ids with their audio files.
-        rate: In Hz; every file must have it, and one channel. None: any rate and number of channels will do.
-        decode: Also decode each file to its end.
-        num_jobs: Threads.
+    If a ``rate`` in Hz is given, every file must have it, and one channel.
     """
+
+    def inspect(part: Sequence[tuple[str, Path]]) -> list[tuple[str, Inspected]]:
+        return [(key, inspect_audio(path, decode=decode, rate=rate, mono=rate is not None)) for key, path in part]
+
     shown = tqdm(desc="audio check", total=len(files), unit=" files", mininterval=5, maxinterval=5, smoothing=0)
     found: dict[str, Inspected] = {}
     with ThreadPoolExecutor(num_jobs) as pool, shown:
         # batches, since a call of its own for each header costs more than the header; small, so that the bar moves
-        for batch in pool.map(lambda part: _inspect(part, rate, decode), batched(files, 8 if decode else 256)):
+        for batch in pool.map(inspect, batched(files, 8 if decode else 256)):
             found.update(batch)
             shown.update(len(batch))
     return found
 
 
-def _inspect(files: Sequence[tuple[str, Path]], rate: int | None, decode: bool) -> list[tuple[str, Inspected]]:
-    return [(key, inspect_audio(path, decode=decode, rate=rate, mono=rate is not None)) for key, path in files]
-
-
 def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = None, mono: bool = True) -> Inspected:
     """Open an audio file once: what is in it, and its fault. Raises nothing for bad audio.
 
-    Args:
-        path: The file.
-        decode: Decode it to its end, which finds compressed files that are cut off, corrupt ones, and NaN or infinite
-            samples. WAV and SPHERE files that are cut off are found by their headers, and Ogg files that end within
-            a page by that page; one that ends between pages cannot be told from one that is shorter.
-        rate: The sampling rate in Hz that it must have (None: any).
-        mono: Must it have one channel?
+    ``decode`` reads it to its end, which finds compressed files that are cut off, corrupt ones, and NaN or infinite
+    samples. WAV and SPHERE files that are cut off are found by their headers, and Ogg files that end within a page by
+    that page; one that ends between pages cannot be told from one that is shorter. ``rate`` is the sampling rate in Hz
+    that it must have, ``mono`` whether it must have one channel.
     """
     try:
         with soundfile.SoundFile(path) as file:

@@ -22,9 +22,7 @@ _CANCELLED = 0.2  # energy of the mean of all channels against what it is if the
 class Level:
     """What is done to the samples of a recording: ``(samples - offset) * gain``, and clipped unless the gain is 1.
 
-    Attributes:
-        channel: the only one that is read; None: the mean of all.
-        offset, gain: see above.
+    ``channel`` is the only one that is read; None: the mean of all.
     """
 
     channel: int | None = None
@@ -54,25 +52,23 @@ AS_IT_IS = Level()
 
 
 def measure(blocks: Iterable[np.ndarray], rate: int) -> Level:
-    """Return the level of a recording.
-
-    Args:
-        blocks: all samples, (T, channels) each; all but the last of whole seconds.
-        rate: in Hz.
-    """
+    """Return the level of a recording at ``rate`` Hz; ``blocks``, (T, channels), are of whole seconds but the last."""
     size = max(1, round(_FRAME * rate))
-    loudness, sums, energies, count = _Loudness(), np.zeros(1), np.zeros(1), 0
+    frames: list[np.ndarray] = []  # the root mean square of each, without its own mean
+    sums, energies, count = np.zeros(1), np.zeros(1), 0
     for block in blocks:
         columns = np.column_stack((block, block.mean(axis=1)))  # the last is the mean of the channels
         count += len(block)
         sums = sums + columns.sum(axis=0, dtype=np.float64)
         energies = energies + np.square(columns, dtype=np.float64).sum(axis=0)
-        loudness.add(columns, size)
+        number = len(columns) // size
+        parts = columns[: number * size] if number else columns
+        frames.append(parts.reshape(max(number, 1), -1, columns.shape[1]).std(axis=1))
     own = energies[:-1]
     cancelled = len(own) > 1 and energies[-1] < _CANCELLED * own.mean() / len(own)
     channel = int(own.argmax()) if cancelled else None
     column = -1 if channel is None else channel
-    loud = loudness.loudest(column)
+    loud = _loudest(np.concatenate(frames)[:, column]) if frames else 0.0
     if not loud > _SILENCE:
         return Level(channel)
     offset = float(sums[column]) / count
@@ -83,22 +79,7 @@ def measure(blocks: Iterable[np.ndarray], rate: int) -> Level:
     )
 
 
-class _Loudness:
-    """The root mean square of frames, without their own mean."""
-
-    def __init__(self) -> None:
-        self._frames: list[np.ndarray] = []
-
-    def add(self, block: np.ndarray, size: int) -> None:
-        """Add (T, channels); all blocks but the last have whole frames."""
-        count = len(block) // size
-        parts = block[: count * size] if count else block
-        self._frames.append(parts.reshape(max(count, 1), -1, block.shape[1]).std(axis=1))
-
-    def loudest(self, channel: int) -> float:
-        """Return the largest median of some frames, 0 without any."""
-        if not self._frames:
-            return 0.0
-        frames = np.concatenate(self._frames)[:, channel]
-        width = min(_FRAMES, len(frames))
-        return float(np.median(np.lib.stride_tricks.sliding_window_view(frames, width), axis=1).max())
+def _loudest(frames: np.ndarray) -> float:
+    """Return the largest median of some frames that follow each other."""
+    width = min(_FRAMES, len(frames))
+    return float(np.median(np.lib.stride_tricks.sliding_window_view(frames, width), axis=1).max())

@@ -51,39 +51,37 @@ class RecordingAudio:
     """An audio file, read in parts. Channels are averaged, and other rates are resampled on the fly.
 
     A part is the same as that part of the whole: exactly at the file's own rate, to about 1e-4 if it is resampled.
+    Raises InputError: the file is missing or corrupt, has no samples, or is a WAV or SPHERE file that breaks off, or an
+    Ogg file that ends within a page. ``read`` raises it for other audio that breaks off and for NaN or infinite
+    samples.
 
     Args:
         name: The recording's id, for the messages.
-        path: The audio file.
         rate: The rate to resample to, in Hz.
         level: What makes one channel of the usual level of the file's channels.
-
-    Raises:
-        InputError: The file is missing or corrupt, has no samples, or is a WAV or SPHERE file that breaks off, or an
-            Ogg file that ends within a page. ``read`` raises it for other audio that breaks off and for NaN or infinite
-            samples.
     """
 
     def __init__(self, name: str, path: str | Path, rate: int = 16000, level: Level = AS_IT_IS):
         self.name, self.path, self.rate, self.level = name, str(path), rate, level
+        self._where, advice = f"{path}: recording {name}", "replace the file, or drop the recording"
         try:
             self._file = soundfile.SoundFile(self.path)
         except (soundfile.SoundFileError, OSError):
             if Path(path).is_dir():
                 raise InputError(f"{path}: is a folder: give its files, as in {path}/*") from None
             what = "corrupt audio" if Path(path).is_file() else "no such audio file"
-            raise InputError(f"{path}: recording {name}: {what}: replace the file, or drop the recording") from None
+            raise InputError(f"{self._where}: {what}: {advice}") from None
         if not self._file.frames:
-            raise InputError(f"{path}: recording {name}: no samples: replace the file, or drop the recording")
+            raise InputError(f"{self._where}: no samples: {advice}")
         if is_cut(self._file):
             raise InputError(
-                f"{path}: recording {name}: the audio breaks off after {self.seconds:.1f} s, before the end that its "
-                "headers promise: replace the file, or drop the recording"
+                f"{self._where}: the audio breaks off after {self.seconds:.1f} s, before the end that its headers "
+                f"promise: {advice}"
             )
         if more := goes_on(self._file) if self._file.format in ("WAV", "WAVEX") else "":
             raise InputError(
-                f"{path}: recording {name}: the audio goes on after {self.seconds:.1f} s, where its headers end it: "
-                f"{more}: correct its headers, or replace the file"
+                f"{self._where}: the audio goes on after {self.seconds:.1f} s, where its headers end it: {more}: "
+                "correct its headers, or replace the file"
             )
         common = gcd(rate, self._file.samplerate)
         # ``up`` samples of ours last as long as ``down`` of the file.
@@ -92,17 +90,17 @@ class RecordingAudio:
 
     @property
     def seconds(self) -> float:
-        """Return the recording's length."""
+        """The recording's length."""
         return self._file.frames / self._file.samplerate
 
     @property
     def channels(self) -> int:
-        """Return how many channels the file has."""
+        """How many channels the file has."""
         return self._file.channels
 
     @property
     def source_rate(self) -> int:
-        """Return the file's own sampling rate, in Hz."""
+        """The file's own sampling rate, in Hz."""
         return self._file.samplerate
 
     def close(self) -> None:
@@ -159,17 +157,18 @@ class RecordingAudio:
         if self._file.format == "MP3" and end == self._file.frames and 0 < end - start - len(samples) <= MP3_SLACK:
             samples = np.pad(samples, ((0, end - start - len(samples)), (0, 0)))
         if len(samples) < end - start:
+            where = f"{self._intact() / self._file.samplerate:.1f} s"
             raise InputError(
-                f"{self.path}: recording {self.name}: the audio breaks off or is corrupt near "
-                f"{self._intact() / self._file.samplerate:.1f} s: replace the file, or drop the recording"
+                f"{self._where}: the audio breaks off or is corrupt near {where}: replace the file, or drop the "
+                "recording"
             )
         if not np.isfinite(samples).all():
-            raise InputError(f"{self.path}: recording {self.name}: NaN or infinite samples: replace the file")
+            raise InputError(f"{self._where}: NaN or infinite samples: replace the file")
         loudest = np.abs(samples).max(initial=0.0)
         if loudest > _LOUDEST:
             raise InputError(
-                f"{self.path}: recording {self.name}: samples as large as {loudest:.1g}, whose features are infinite: "
-                "scale them to -1 .. 1, or replace the file"
+                f"{self._where}: samples as large as {loudest:.1g}, whose features are infinite: scale them to -1 .. 1"
+                ", or replace the file"
             )
         return samples
 
@@ -187,17 +186,12 @@ class RecordingAudio:
 
 @contextmanager
 def opened(path: Path, rate: int, name: str | None = None) -> Iterator[RecordingAudio]:
-    """Open an audio file of any format, at the usual level; PyAV reads those that libsndfile cannot.
+    """Open an audio file of any format, at the usual level, resampled to ``rate`` in Hz; PyAV reads what libsndfile
+    cannot.
 
-    The file is read once to its end before anything is made from it.
-
-    Args:
-        path: the file.
-        rate: the rate to resample to, in Hz.
-        name: the recording's id; None: that of the file.
-
-    Raises:
-        InputError: as :class:`RecordingAudio`; PyAV is needed but not installed, or cannot read the file either.
+    The file is read once to its end before anything is made from it. The recording's id is ``name`` or that of the
+    file. Raises InputError: as :class:`RecordingAudio`; PyAV is needed but not installed, or cannot read the file
+    either.
     """
     name = name or "_".join(path.stem.split())
     with readable(path) as audio, RecordingAudio(name, audio, rate) as recording:
@@ -219,8 +213,7 @@ def _level(name: str, path: str, changed: int) -> Level:
 def readable(path: Path) -> Iterator[Path]:
     """Give the file, or if soundfile cannot read all of it, what PyAV makes of it, in a temporary file.
 
-    Raises:
-        InputError: PyAV is needed but not installed, cannot read the file either, or the file breaks off.
+    Raises InputError: PyAV is needed but not installed, cannot read the file either, or the file breaks off.
     """
     if reason := no_file(path) or fault(path):
         raise InputError(f"{path}: {reason}")
@@ -247,8 +240,7 @@ def named(path: Path, copy: Path) -> Iterator[None]:
 def split_channels(path: Path, folder: Path) -> dict[str, Path]:
     """Write each channel of a file that soundfile reads into a file of its own: ``channel1`` -> file.
 
-    Raises:
-        InputError: the file has one channel, or all have the same samples.
+    Raises InputError: the file has one channel, or all have the same samples.
     """
     with RecordingAudio(path.stem, path) as audio, ExitStack() as files:
         channels, rate = audio.channels, audio.source_rate

@@ -182,7 +182,7 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
 @common.choice("--ref-format", FORMATS, "Format of the reference.", "reference_form")
 @common.path("--utt2spk", "Speakers of utterances or recordings: the units of the test.")
 @_normaliser
-@common.output("Write compare.json, .html, .md and .tex into this folder.", required=False)
+@common.output("Write compare.json and compare.html into this folder.", required=False)
 def compare(
     ref: Path,
     systems: tuple[str, ...],

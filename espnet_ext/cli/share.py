@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 
 @click.command()
 @click.argument("system", type=common.PATH)
-@common.output("Archive or new folder.  [default: SYSTEM.zip, here]", metavar="FILE", required=False)
+@common.output("Zip archive or new folder.  [default: SYSTEM.zip, here]", metavar="FILE", required=False)
 @click.option("--decoding", default="default", show_default=True, help="The recipe's decoding whose search is packed.")
 @common.path("--model", "Checkpoint.  [default: the average in the folder]")
 @common.config("Options of espnet2.bin.asr_inference, instead of the recipe's.")

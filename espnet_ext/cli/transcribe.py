@@ -10,7 +10,6 @@ from espnet_ext.cli import options as common
 from espnet_ext.errors import InputError
 
 KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
-METHODS = ("no", "block", "overlapping", "time_aware")
 
 
 @click.command()
@@ -46,10 +45,11 @@ METHODS = ("no", "block", "overlapping", "time_aware")
     says="  [default: the model's, else 0.5; 0.875 for models of long recordings]",
 )
 @common.config("Options of the beam search, over the model's own.")
-@common.choice(
-    "--method", METHODS, "How a speaker-attributed model's windows are merged; no: do not cut.", default=None
+@common.path(
+    "--stitcher",
+    "Trained stitcher that merges a speaker-attributed model's windows.  [default: by time]",
+    metavar="DIR",
 )
-@common.path("--stitcher", "Folder of a trained stitcher that merges them.", metavar="DIR")
 @common.path("--speaker-model", "Checkpoint of an ESPnet speaker model for the profiles.  [default: Resemblyzer]")
 @common.path("--work", "Keep intermediate files here, and resume from them.", metavar="DIR")
 @click.option("--overwrite", is_flag=True, help="Make transcripts again, and replace what is there.")

@@ -22,7 +22,7 @@ from espnet_ext.corpora.long_recordings import listed, long_enough, write_timed
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.text.formats import is_number
-from espnet_ext.text.words import Segment, Word, word_spans
+from espnet_ext.text.words import Word, divided
 from espnet_ext.work.files import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
@@ -123,7 +123,7 @@ def _entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _words(entry: Mapping[str, str]) -> Iterator[Word]:
     """Yield the word of an entry; where it holds blanks, its words, which share its time by their letters."""
     words, span = tuple(entry["word"].split()), (_seconds(entry["startTime"]), _seconds(entry["endTime"]))
-    spans = [span] if len(words) == 1 else word_spans(Segment("", "", words, *span))
+    spans = [span] if len(words) == 1 else divided(words, span)
     for word, (start, end) in zip(words, spans, strict=True):
         yield Word(word, start, end)
 

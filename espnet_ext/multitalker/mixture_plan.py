@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from espnet_ext.errors import InputError
-from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, overlap_ratio, place
-from espnet_ext.text.words import Segment, by_recording
+from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, place
+from espnet_ext.text.words import Segment, by_recording, overlap_ratio
 from espnet_ext.work.settings import Count, Positive, Share, StrictMapping, Weight, Whole
 
 ON_THE_FLY = "on_the_fly"

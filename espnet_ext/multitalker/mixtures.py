@@ -29,7 +29,7 @@ from espnet_ext.multitalker.mixture_plan import (
 )
 from espnet_ext.synthetic.overlap import SourceUtterance
 from espnet_ext.text.transcripts import read_segments
-from espnet_ext.text.words import Segment, by_recording, serialise, word_spans
+from espnet_ext.text.words import Segment, by_recording, serialise
 from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
@@ -206,7 +206,7 @@ def cut_turns(turns: Sequence[Segment], start: float, end: float) -> list[Segmen
     """Return what is said between two times: the words whose middle is there. Turns without any are left out."""
     inside = []
     for turn in turns:
-        middles = [(first + last) / 2 for first, last in word_spans(turn)]
+        middles = [(first + last) / 2 for first, last in turn.word_spans]
         words = tuple(word for word, middle in zip(turn.words, middles, strict=True) if start <= middle < end)
         if words:
             inside.append(replace(turn, words=words))

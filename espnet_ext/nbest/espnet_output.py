@@ -1,19 +1,14 @@
 """N-best lists from the output of ESPnet's inference.
 
 ``espnet2.bin.asr_inference --nbest n`` writes ``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to
-n, with the k-th hypothesis of every utterance that has one; a beam may end with fewer than n. ``asr.sh`` runs several
-jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses; our own decoding merges all.
+n, with the k-th hypothesis of every utterance that has one. ``asr.sh`` runs several jobs, each in
+``logdir/output.<job>``, and merges only their best hypotheses; our own decoding merges all.
 
-A score is a printed tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``: four decimals, a weighted
-sum of the log-probabilities of the search's parts (attention, CTC, language model, length bonus). ESPnet does not write
-the parts. If a file ``scores`` with ``str(hyp.scores)`` is beside it, or JSON of the printed tensors as published lists
-have it, ``{"ctc": "tensor(-0.0041)"}``, they are read as well.
-
-OWSM and other models of ESPnet's task s2t write marks such as ``<eng><asr>`` into ``text``, and the same without them
-into ``text_nospecial``, which is read if it is there.
-
-For an utterance that is too short for the encoder, ESPnet writes the text ``" "`` with the score 0.0 n times: n empty
-hypotheses here.
+A score is a printed tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``, a weighted sum of the
+log-probabilities of the search's parts. ESPnet does not write the parts; a file ``scores`` beside it, with
+``str(hyp.scores)`` or JSON as published lists have it, ``{"ctc": "tensor(-0.0041)"}``, is read as well. OWSM and other
+models of the task s2t write marks such as ``<eng><asr>`` into ``text``, and not into ``text_nospecial``, which is read
+if it is there.
 """
 
 import re
@@ -37,8 +32,8 @@ _PART = re.compile(rf"""\s*["']([^"']+)["']\s*:\s*(["']?)({_VALUE.pattern})\2\s*
 def read_espnet_output(folder: str | Path) -> list[NBest]:
     """Read the N-best lists of one decoding, sorted by utterance, without references.
 
-    Args:
-        folder: holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or ``log`` with ``output.*``.
+    ``folder`` holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or ``log`` with ``output.*``. An
+    utterance that is too short for the encoder has the text ``" "`` with the score 0.0 n times: n empty hypotheses.
     """
     ranked: dict[str, dict[int, Hypothesis]] = {}
     for job in _jobs(Path(folder)):
@@ -54,11 +49,7 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
 
 
 def parse_score(text: str) -> float:
-    """Return the number in a score as ESPnet prints it.
-
-    >>> parse_score("tensor(-12.3)"), parse_score("tensor(-0.5, device='cuda:0')"), parse_score("0.0")
-    (-12.3, -0.5, 0.0)
-    """
+    """Return the number in a score as ESPnet prints it."""
     match = _VALUE.fullmatch(text.strip())
     if not match:
         raise InputError(f"{text!r} is not a score as ESPnet prints it, such as tensor(-12.3456)")

@@ -13,11 +13,7 @@ from espnet_ext.work.files import write_json
 
 
 def oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
-    """Return the hypothesis with the fewest word errors among the first ``depth``; of equals, the first.
-
-    >>> oracle(NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("THE CAT", -2.0)), ref="THE CAT")).score
-    -2.0
-    """
+    """Return the hypothesis with the fewest word errors among the first ``depth``; of equals, the first."""
     errors = word_errors(nbest)[:depth]
     return nbest.hyps[errors.index(min(errors))]
 

@@ -14,7 +14,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, text_lines
 from espnet_ext.text import formats
-from espnet_ext.text.nbest import Hypothesis, NBest, hypothesis_of, make_list, one_line, ranked_lists
+from espnet_ext.text.nbest import Hypothesis, NBest, make_list, one_line, ranked_lists
 from espnet_ext.work.files import parse_json, refuse_twins
 
 # Kaldi's lattices have acoustic log-likelihoods ten times as large as they should be beside a language model.
@@ -25,18 +25,14 @@ _RANKED = re.compile(r"(.+)-([1-9][0-9]*)")
 _WIDTH = re.compile(r"preds_out_width([0-9]+)")
 _RECOGS = re.compile(r"(\S+?):\t(ref|hyp)=(\[.*\])")
 _TIMESTAMPS = re.compile(r"\S+:\ttimestamp_(ref|hyp)=")  # below the texts, if icefall was asked for times
-_MLM_RANK = re.compile(r"hyp_([1-9][0-9]{0,8})")
 
 
 def read_kaldi(path: Path) -> list[NBest]:
     """Read Kaldi's n-best lists, as ``steps/rnnlmrescore.sh`` and its like leave them, sorted by utterance.
 
-    ``archives.<job>/{words_text,acwt,lmwt.withlm}`` have ids ``<utterance>-<rank>``. Costs are negative
-    log-probabilities; the acoustic one is unscaled. ``score`` is the language model's log-probability plus 0.1 times
-    the acoustic one; both are also ``scores``.
-
-    Args:
-        path: the folder with ``archives.*``, or one of these.
+    ``path`` is the folder with ``archives.<job>/{words_text,acwt,lmwt.withlm}``, or one of these, with ids
+    ``<utterance>-<rank>``. Costs are negative log-probabilities; the acoustic one is unscaled. ``score`` is the
+    language model's log-probability plus 0.1 times the acoustic one; both are also ``scores``.
     """
     found: dict[str, dict[int, Hypothesis]] = {}
     for folder in [path] if (path / "words_text").exists() else sorted(path.glob("archives.*")):
@@ -118,11 +114,9 @@ def _inside(words: Iterable[str]) -> str:
 def read_nemo(path: Path) -> list[NBest]:
     """Read NeMo's beams, in the manifest's order, with its references; the id is the name of the audio file.
 
-    ``eval_beamsearch_ngram*.py`` writes n lines ``text<TAB>score`` per utterance of the manifest.
-
-    Args:
-        path: ``preds_out_width<n>_....tsv``, or the folder with it. One manifest (``.json``, one object per line with
-            ``audio_filepath`` and ``text``) lies beside it.
+    ``eval_beamsearch_ngram*.py`` writes ``preds_out_width<n>_....tsv`` (``path``, or its folder), n lines
+    ``text<TAB>score`` per utterance of the one manifest (``.json``, with ``audio_filepath`` and ``text``) that lies
+    beside it.
     """
     beams = path if path.is_file() else _only(path, "preds_out_width*.tsv", "beams, one file per folder")
     manifest = _only(beams.parent, "*.json", "manifest beside the beams")
@@ -181,10 +175,8 @@ def read_wenet(path: Path) -> list[NBest]:
 def read_icefall(path: Path) -> list[NBest]:
     """Read icefall's ``recogs-*.txt``, sorted by cut, with references. They have no scores: all are 0.
 
-    Lines are ``<cut>:<TAB>ref=[...]`` and ``hyp=[...]``.
-
-    Args:
-        path: a file, or a folder with one for each way of decoding; a text that several have is one hypothesis.
+    Lines are ``<cut>:<TAB>ref=[...]`` and ``hyp=[...]``. Of a folder, with a file for each way of decoding, a text that
+    several have is one hypothesis.
     """
     references: dict[str, str] = {}
     found: dict[str, dict[str, Hypothesis]] = {}
@@ -226,39 +218,13 @@ def _recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
         yield number, match[1], match[2], " ".join(words)
 
 
-def read_mlm_scoring(path: Path) -> list[NBest]:
-    """Read the JSON of a masked-LM-scoring tool (Salazar et al. 2020, P3's [4]), sorted by utterance.
-
-    It has one object: ``{"1-2-3": {"ref": "the cat", "hyp_1": {"score": -1.5, "text": "the cat"}, ...}, ...}``.
-    """
-    records = _read_json(path)
-    if not isinstance(records, dict) or not records:
-        raise InputError(
-            f"{path}: no object of utterances, as masked-LM-scoring tools write: name a file with one N-best list per "
-            "line .jsonl"
-        )
-    found: dict[str, dict[int, Hypothesis]] = {}
-    references = {}
-    for utterance, record in records.items():
-        if not isinstance(record, dict) or not isinstance(record.get("ref"), str | None):
-            raise InputError(f"{path}: {utterance}: not an object with ref, a text or null, and hyp_1, hyp_2 ...")
-        references[utterance] = record.pop("ref", None)
-        found[utterance] = {}
-        for key, value in record.items():
-            if not (match := _MLM_RANK.fullmatch(key)):
-                raise InputError(f"{path}: {utterance}: {key!r} is neither ref nor hyp_<number>")
-            found[utterance][int(match[1])] = hypothesis_of(f"{path}: {utterance}", int(match[1]), value)
-    return ranked_lists(path, found, references)
-
-
 def is_whisper(path: Path) -> bool:
     """Tell whether a file, or a file of a folder or of its folders, is such as Whisper writes.
 
     ``[]``, of a silent recording, may be other JSON, too: it counts if there is nothing else.
     """
-    files = [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*/*.json")])
     records = []
-    for file in files:
+    for file in [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*/*.json")]):
         if file.suffix == ".json":
             try:
                 records.append(_read_json(file))
@@ -272,13 +238,11 @@ def is_whisper(path: Path) -> bool:
 def read_whisper(path: Path) -> list[NBest]:
     """Read the JSON of ``whisper --output_format json`` or of faster-whisper, sorted by recording.
 
-    A recording's id is the name of its file, with ``_`` for blanks. ``avg_logprob`` is that of a window of 30 s, whose
-    segments have the same ``seek``: the sum over its tokens and the end token, divided by their number. It is
-    multiplied by that number again, so that the score is a log-probability.
-
-    Args:
-        path: a file; a folder with a file per recording; or a folder of such folders, one for each decoding, whose
-            texts of a recording are its hypotheses, best first.
+    ``path`` is a file, a folder with a file per recording, or a folder of such folders, one for each decoding, whose
+    texts of a recording are its hypotheses, best first. A recording's id is the name of its file, with ``_`` for
+    blanks. ``avg_logprob`` is that of a window of 30 s, whose segments have the same ``seek``: the sum over its tokens
+    and the end token, divided by their number. It is multiplied by that number again, so that the score is a
+    log-probability.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder: give what whisper --output_format json has written")

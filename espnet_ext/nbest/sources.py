@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest import readers
@@ -21,15 +22,8 @@ _MARKS = re.compile(r"<[a-z]+><(?:asr|st_[a-z]+)>")  # of language and task
 _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format of N-best lists.
-
-    Attributes:
-        what: the format in words.
-        read: reads a file or folder.
-        fits: whether a path looks like this format, without reading all of it.
-    """
+class Format(NamedTuple):
+    """A format of N-best lists: what it is, its reader, and whether a path looks like it, without reading all of it."""
 
     what: str
     read: Callable[[Path], list[NBest]]
@@ -67,23 +61,15 @@ FORMATS: Mapping[str, Format] = {
     ),
     "wenet": Format("decoder_main --output_nbest", readers.read_wenet, lambda path: _begins(path, "wav ")),
     "whisper": Format("JSON of whisper and faster-whisper", readers.read_whisper, readers.is_whisper),
-    "mlm": Format(
-        "JSON of masked-LM-scoring tools",
-        readers.read_mlm_scoring,
-        lambda path: path.name.endswith((".json", ".json.gz")),
-    ),
     "srilm": Format("folder with a file per utterance", readers.read_srilm, readers.is_srilm),
     "jsonl": Format("one list per line, plain or .gz", read_nbest, lambda path: not path.is_dir()),
 }
 
 
 def read_lists(path: str | Path, reference: str | Path | None = None, form: str = AUTO) -> list[NBest]:
-    """Read N-best lists.
+    """Read N-best lists in a format, a key of ``FORMATS``; "auto" takes the first that fits.
 
-    Args:
-        path: the lists.
-        reference: any transcripts with their references, which replace those in the lists.
-        form: a key of ``FORMATS``; "auto" takes the first that fits.
+    ``reference`` is any transcripts with their references, which replace those in the lists.
     """
     path = Path(path)
     if form == AUTO:
@@ -110,16 +96,9 @@ def convert_lists(
     form: str = AUTO,
     rules: Callable[[str], str] | None = None,
 ) -> list[NBest]:
-    """Read lists as :func:`read_lists` and write them as JSONL.
+    """Read lists as :func:`read_lists`, write them as JSONL, and return them as written.
 
-    Args:
-        path, reference, form: see :func:`read_lists`.
-        output: the JSONL file.
-        only_distinct: drop a text that came before in its list.
-        rules: normalises hypotheses and references; see :func:`espnet_ext.scoring.normalise.normaliser_called`.
-
-    Returns:
-        The lists as written.
+    ``only_distinct`` drops a text that came before in its list; ``rules`` normalise hypotheses and references.
     """
     refuse_input(output, (path, reference))
     lists = read_lists(path, reference, form)
@@ -147,12 +126,7 @@ def lists_in(folder: Path, part: str) -> Path | None:
 
 
 def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
-    """Return a list with hypotheses and reference normalised alike.
-
-    >>> from espnet_ext.text.nbest import Hypothesis
-    >>> normalised(NBest("u", (Hypothesis("The cat", -1.0),), "THE CAT"), str.upper).hyps[0].text
-    'THE CAT'
-    """
+    """Return a list with hypotheses and reference normalised alike."""
     hyps = tuple(replace(hyp, text=rules(hyp.text)) for hyp in nbest.hyps)
     return replace(nbest, hyps=hyps, ref=None if nbest.ref is None else rules(nbest.ref))
 
@@ -185,11 +159,7 @@ def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[
     """Return what must be wrong with lists, as lines to print: marks of OWSM in texts, and references that do not fit.
 
     Errors are counted on the texts as they are. So hypotheses in another case than the references are all wrong, and
-    nothing else says so.
-
-    Args:
-        lists: the lists.
-        path: named in the lines, if there are lists from several files.
+    nothing else says so. The lines name ``path``, if there are lists from several files.
     """
     begin = "warning:" if path is None else f"warning: {path}:"
     found = []

@@ -16,16 +16,11 @@ def aligned_data(
 ) -> dict[str, Any]:
     """Return a test set as the script reads it: of its rows, the ``most`` with most errors of all systems together.
 
-    Args:
-        name: of the test set.
-        rows: of the reference.
-        systems: by name, and in each by what a training is called (such as its seed), the tokens aligned by row.
-
-    Returns:
-        ``systems``: names, each with those of its trainings. ``rows``: lists of key, speaker, tokens of the reference
-        joined by blanks, place among the rows, what was recognised, and address of the audio, which may be put there.
-        What was recognised is, by system and training, the marks of the alignment and the tokens that differ from the
-        reference.
+    ``systems`` has, by name and by what a training is called (such as its seed), the tokens aligned by row. In the
+    result, ``systems`` are names, each with those of its trainings, and ``rows`` lists of key, speaker, tokens of the
+    reference joined by blanks, place among the rows, what was recognised, and address of the audio, which may be put
+    there. What was recognised is, by system and training, the marks of the alignment and the tokens that differ from
+    the reference.
     """
     every = [list(files.values()) for files in systems.values()]
 

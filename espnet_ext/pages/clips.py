@@ -19,8 +19,7 @@ def write_clips(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Write the audio of utterances into a folder, numbered. Of several channels the first is taken.
 
-    Returns:
-        The name of each utterance's file; and of those whose audio cannot be read, why not, in one line.
+    Returned are the name of each utterance's file; and of those whose audio cannot be read, why not, in one line.
     """
     names: dict[str, str] = {}
     failed: dict[str, str] = {}

@@ -12,13 +12,7 @@ from espnet_ext.work.files import atomic_write
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Write a page.
-
-    Args:
-        path: the file, ``.html``.
-        template: its name in ``templates``.
-        values: what the template names.
-    """
+    """Write a page from a template of the folder ``templates``, and the values that it names."""
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = _environment().get_template(template).render(version=__version__, date=date, **values)
     with atomic_write(path) as file:

@@ -13,7 +13,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.kaldi.utterance_audio import AudioSpan, read_spans
+from espnet_ext.kaldi.utterance_audio import read_spans
 from espnet_ext.pages.aligned import aligned_data
 from espnet_ext.pages.clips import write_clips
 from espnet_ext.pages.page import write_page
@@ -62,15 +62,9 @@ class Section:
 def write_report(folders: Sequence[Path], output: Path) -> list[str]:
     """Write a page for each recipe and an index into the folder ``output``, completely or not at all.
 
-    Args:
-        folders: recipes, their ``exp``, or runs in that.
-
-    Returns:
-        Notes on audio that is missing, a line each.
-
-    Raises:
-        InputError: ``output`` holds something other than a report, a folder belongs to no recipe, there is nothing to
-            show, or a file of a run cannot be read.
+    ``folders`` are recipes, their ``exp``, or runs in that. Returned are notes on audio that is missing, a line each.
+    Raises InputError: ``output`` holds something other than a report, a folder belongs to no recipe, there is nothing
+    to show, or a file of a run cannot be read.
     """
     _check_output(output)
     recipes = find_runs(folders)
@@ -98,11 +92,7 @@ def _check_output(output: Path) -> None:
 
 
 def find_runs(folders: Sequence[Path]) -> dict[Path, list[Path]]:
-    """Find the runs of each recipe that folders belong to; a recipe without runs may have results that it keeps.
-
-    Raises:
-        InputError: no such folder, one that belongs to no recipe, two recipes of the same name, or nothing to show.
-    """
+    """Find the runs of each recipe that folders belong to; a recipe without runs may have results that it keeps."""
     recipes: dict[Path, list[Path]] = {}
     for folder in (each.absolute() for each in folders):
         home = next((path for path in (folder, *folder.parents[:2]) if (path / TABLES).is_file()), None)
@@ -187,9 +177,7 @@ def _errors(run: Path, home: Path, site: Path, several: bool, notes: list[str]) 
 
 
 def _data_dir(folder: Path) -> Path:
-    """Return the data dir of a test set: its folder, or one below it if the corpus is prepared in steps, as LibriCSS
-    is.
-    """
+    """Return the data dir of a test set: its folder, or one below it, as of LibriCSS, which is prepared in steps."""
     if (folder / "wav.scp").is_file():
         return folder
     return next((path.parent for path in sorted(folder.rglob("wav.scp"))), folder)
@@ -204,7 +192,11 @@ def _test_set(
     data = aligned_data(name, rows, systems, ROWS)
     wholes = [rows[row[3]].whole for row in data["rows"]]
     try:
-        names, failed = write_clips(list(dict.fromkeys(wholes))[:CLIPS], _spans(data_dir, home), clips)
+        if not (data_dir / "wav.scp").is_file():
+            raise InputError(f"{data_dir} has no wav.scp")
+        # relative paths are relative to the recipe's folder, where commands run
+        spans = {key: span._replace(path=str(home / span.path)) for key, span in read_spans(data_dir).items()}
+        names, failed = write_clips(list(dict.fromkeys(wholes))[:CLIPS], spans, clips)
     except InputError as error:
         notes.append(f"No audio of {name}: {error}")
         return data
@@ -218,17 +210,10 @@ def _test_set(
 
 
 def read_aligned(files: Sequence[Path], speakers: dict[str, str]) -> tuple[list[Row], dict[str, dict[str, Aligned]]]:
-    """Read the ``alignment.txt`` of all decodings of a test set.
+    """Read the rows of the reference, and the aligned tokens by system and seed, of all decodings of a test set.
 
-    Args:
-        files: ``<system>/seed<N>/decode_<decoding>/<test set>/alignment.txt``.
-        speakers: by utterance, for files that name none; may be incomplete.
-
-    Returns:
-        The rows of the reference, and the aligned tokens by system and seed.
-
-    Raises:
-        InputError: as :func:`espnet_ext.scoring.alignment_file.read_alignment`.
+    ``files`` are ``<system>/seed<N>/decode_<decoding>/<test set>/alignment.txt``; ``speakers``, by utterance, are for
+    files that name none, and may be incomplete.
     """
     rows: dict[str, Row] = {}
     systems: dict[str, dict[str, Aligned]] = {}
@@ -242,12 +227,3 @@ def read_aligned(files: Sequence[Path], speakers: dict[str, str]) -> tuple[list[
             rows.setdefault(key, Row(key, block.key, block.speaker or speakers.get(block.key, ""), tokens))
             aligned[key] = block.pairs
     return list(rows.values()), systems
-
-
-def _spans(folder: Path, home: Path) -> dict[str, AudioSpan]:
-    """Return where the audio of a data dir is; its relative paths are relative to the recipe's folder, where commands
-    run.
-    """
-    if not (folder / "wav.scp").is_file():
-        raise InputError(f"{folder} has no wav.scp")
-    return {key: span._replace(path=str(home / span.path)) for key, span in read_spans(folder).items()}

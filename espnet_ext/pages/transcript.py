@@ -19,14 +19,7 @@ BLOCK = 60  # seconds that are encoded at a time
 
 
 def write_transcript_page(path: Path, name: str, lines: Sequence[Segment], audio: RecordingAudio) -> None:
-    """Write the page.
-
-    Args:
-        path: the file, ``.html``.
-        name: the title.
-        lines: the transcript.
-        audio: the recording, at :data:`RATE`.
-    """
+    """Write the page ``path`` of a transcript, called ``name``; ``audio`` is the recording, at :data:`RATE`."""
     encoded = base64.b64encode(as_mp3(audio)).decode()
     write_page(path, "transcript.html.j2", title=name, lines=lines, audio=encoded, unsure=UNSURE, clock=clock)
 

@@ -1,7 +1,6 @@
 """``alignment.txt``: a block of aligned text for each utterance, or for what each speaker of a recording said.
 
-It is like sclite's ``pra`` report, but words stay as they are (sclite prints errors in capitals, which hides
-differences of case).
+It is like sclite's ``pra`` report, but words stay as they are: capitals for errors would hide differences of case.
 """
 
 import re
@@ -55,42 +54,27 @@ def format_alignment(pairs: Iterable[Pair]) -> str:
 
 
 @lru_cache(maxsize=100_000)  # the same pairs of words come often
-def _column(reference: str | None, hypothesis: str | None) -> tuple[str, str, str]:
+def _column(reference: str | None, hypothesis: str | None) -> tuple[str, ...]:
     """Write one pair as three cells of equal width: reference, hypothesis, mark."""
     widest = max(display_width(word) for word in (reference, hypothesis) if word is not None)
-    letter = mark((reference, hypothesis)).replace("C", "")
-    return _cell(reference, widest), _cell(hypothesis, widest), _cell(letter, widest)
-
-
-def _cell(word: str | None, width: int) -> str:
-    """Fill up a word, or a gap of asterisks, with blanks."""
-    if word is None:
-        return "*" * width
-    shown = "\u2423" if word == " " else word
-    return shown + " " * (width - display_width(shown))
+    cells = []
+    for word in (reference, hypothesis, mark((reference, hypothesis)).replace("C", "")):
+        shown = "*" * widest if word is None else "\u2423" if word == " " else word
+        cells.append(shown + " " * (widest - display_width(shown)))
+    return tuple(cells)
 
 
 def display_width(word: str) -> int:
     """Measure columns of a terminal: Han and other wide characters take two, combining marks none; at least one."""
     if word.isascii():
         return len(word)
-    columns = 0
-    for character in word:
-        if not unicodedata.combining(character):
-            columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-    return max(columns, 1)
+    shown = (char for char in word if not unicodedata.combining(char))
+    return max(1, sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in shown))
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """One block of the file: an utterance, or what one speaker of a recording said.
-
-    Attributes:
-        key: the utterance's id, or the recording's.
-        speaker: None in a block of an utterance.
-        counts: of the block.
-        pairs: tokens of reference and hypothesis, None for a gap.
-    """
+    """One block of the file: an utterance (without a speaker), or what one speaker of a recording said."""
 
     key: str
     speaker: str | None
@@ -101,8 +85,7 @@ class Aligned:
 def read_alignment(path: str | Path) -> Iterator[Aligned]:
     """Read the blocks of an ``alignment.txt``, in order. A space that was counted stays U+2423, as it is shown.
 
-    Raises:
-        InputError: a block that scoring would not write, or whose counts do not fit its words; names the line.
+    Raises InputError: a block that scoring would not write, or whose counts do not fit its words; names the line.
     """
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
@@ -112,12 +95,7 @@ def read_alignment(path: str | Path) -> Iterator[Aligned]:
 
 
 def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Aligned]:
-    """Parse the lines of a text as :func:`read_alignment` does; ``name`` is what messages call it.
-
-    >>> text = "id: (u)\\nScores: (#C #S #D #I) 1 0 0 1\\n" + format_alignment([("a", "a"), (None, "b")]) + "\\n"
-    >>> next(parse_alignment(text.splitlines(keepends=True))).pairs
-    (('a', 'a'), (None, 'b'))
-    """
+    """Parse the lines of a text as :func:`read_alignment` does; ``name`` is what messages call it."""
     block, start = "", 1
     for number, line in enumerate(text, start=1):
         if line != "\n":

@@ -1,12 +1,11 @@
 """A hypothesis file aligned to the reference, in rows: one for each utterance, or for each turn of a recording.
 
-Errors are counted over whole utterances and recordings. The alignment of a recording is then cut at the turns of the
-reference, so that people can read it. An inserted word belongs to the turn of the word before it.
+Errors are counted over whole utterances and recordings, whose alignment is then cut at the turns of the reference, so
+that people can read it. An inserted word belongs to the turn of the word before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Pairs, cp_pairs, streams, tcp_pairs
@@ -24,13 +23,7 @@ RATES = (*UNITS, *BY_SPEAKER)
 
 @dataclass(frozen=True)
 class Measure:
-    """What is counted, and how.
-
-    Attributes:
-        rate: one of ``RATES``.
-        normaliser: its name; applied to both texts.
-        collar: of tcpWER, in seconds.
-    """
+    """What is counted, by one of ``RATES``; the normaliser of both texts; the collar of tcpWER, in seconds."""
 
     rate: str = "wer"
     normaliser: str = NONE
@@ -39,13 +32,9 @@ class Measure:
 
 @dataclass(frozen=True)
 class Row:
-    """A stretch of the reference.
+    """A stretch of the reference, which the page calls ``key``: a part of the utterance or recording ``whole``.
 
-    Attributes:
-        key: what the page calls it.
-        whole: the utterance or recording that it is part of.
-        speaker: "" if not known.
-        tokens: what was said; empty in a recording's last row, which is for words that were given to nobody.
+    ``speaker`` is "" if not known. A recording's last row, without tokens, is for words that were given to nobody.
     """
 
     key: str
@@ -60,8 +49,7 @@ Aligned = dict[str, tuple[Pair, ...]]  # by key of a row
 def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
     """Make the rows of a reference, in the order of utterances, or of recordings and time.
 
-    Raises:
-        InputError: nothing in it, or a rate that needs speakers where there are none.
+    Raises InputError: nothing in it, or a rate that needs speakers where there are none.
     """
     by_speaker, split = measure.rate in BY_SPEAKER, _splitter(measure)
     said = recorded_turns(reference, reference, measure.normaliser)[0] if by_speaker else reference.segments
@@ -89,16 +77,9 @@ def _splitter(measure: Measure) -> Callable[[str], list[str]]:
 
 
 def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcripts, measure: Measure) -> Aligned:
-    """Align one hypothesis file.
+    """Align one hypothesis file to the rows of the reference: tokens by row, together all tokens of both files.
 
-    Args:
-        rows: those of the reference.
-
-    Returns:
-        Aligned tokens by row; together they are all tokens of both files.
-
-    Raises:
-        InputError: ids that are only in one of the files, or what the readers refuse.
+    Raises InputError: ids that are only in one of the files, or what the readers refuse.
     """
     wholes: dict[str, list[Row]] = {}
     for row in rows:
@@ -121,18 +102,15 @@ def _by_speaker(
     real, heard = recorded_turns(reference, hypothesis, measure.normaliser)
     spoken, recognised = by_recording(in_order(real)), by_recording(in_order(heard))
     check_ids(spoken, recognised, (str(reference.path), str(hypothesis.path)), "recording")
-    if measure.rate == "tcpwer":
-        for path, turns in ((reference.path, real), (hypothesis.path, heard)):
-            timeless = next((turn for turn in turns if turn.words and not turn.has_span), None)
-            if timeless:
-                raise InputError(f"{path}: words of {timeless.recording} have no times, which tcpWER needs: use cpwer")
+    for path, turns in ((reference.path, real), (hypothesis.path, heard)) if measure.rate == "tcpwer" else ():
+        if timeless := next((turn for turn in turns if turn.words and not turn.has_span), None):
+            raise InputError(f"{path}: words of {timeless.recording} have no times, which tcpWER needs: use cpwer")
     found: Aligned = {}
     for whole, rows in wholes.items():
         found |= {row.key: () for row in rows}
         nobody: list[Pair] = []
         for (speaker, _), aligned in _speaker_pairs(spoken[whole], recognised[whole], measure).items():
-            own = [row for row in rows if row.speaker == speaker and row.tokens]
-            if own:
+            if own := [row for row in rows if row.speaker == speaker and row.tokens]:
                 found |= _cut(own, aligned)
             else:
                 nobody += aligned
@@ -141,8 +119,7 @@ def _by_speaker(
 
 
 def _nobody(whole: str) -> str:
-    """Return the key of the row for words that were given to nobody of the reference."""
-    return f"{whole} nobody"
+    return f"{whole} nobody"  # the key of the row for words that were given to nobody of the reference
 
 
 def _speaker_pairs(spoken: Sequence[Segment], recognised: Sequence[Segment], measure: Measure) -> Pairs:
@@ -172,31 +149,12 @@ def split_channels(files: Sequence[Transcripts]) -> list[Transcripts]:
 
     All files must know channels; otherwise they are returned as they are.
     """
-    channels: dict[str, set[str]] = {}
-    for turn in files[0].segments:
-        channels.setdefault(turn.recording, set()).add(turn.channel)
-    several = any(len(names) > 1 for names in channels.values())
+    channels = {(turn.recording, turn.channel) for turn in files[0].segments}
+    several = len(channels) > len({recording for recording, _ in channels})
     if not several or not all(each.segments and all(turn.channel for turn in each.segments) for each in files):
         return list(files)
-    return [
-        replace(each, segments=tuple(map(_by_channel, each.segments)), ignored=tuple(map(_by_channel, each.ignored)))
-        for each in files
-    ]
 
+    def split(turns: Sequence[Segment]) -> tuple[Segment, ...]:
+        return tuple(replace(turn, recording=f"{turn.recording}/{turn.channel}") for turn in turns)
 
-def _by_channel(turn: Segment) -> Segment:
-    return replace(turn, recording=f"{turn.recording}/{turn.channel}")
-
-
-def overlapped_share(turns: Sequence[Segment]) -> float:
-    """Return the share of speech that begins before another turn of the recording has ended, where times are known.
-
-    >>> overlapped_share([Segment("r", "a", ("x",), 0.0, 4.0), Segment("r", "b", ("y",), 3.0, 7.0)])
-    0.125
-    """
-    total = overlap = 0.0
-    for own in by_recording(in_order(turns)).values():
-        spans = [turn.span for turn in own if turn.words and turn.has_span]
-        total += sum(end - start for start, end in spans)
-        overlap += sum(max(0.0, min(end, other_end) - other) for (_, end), (other, other_end) in pairwise(spans))
-    return overlap / total if total else 0.0
+    return [replace(each, segments=split(each.segments), ignored=split(each.ignored)) for each in files]

@@ -2,11 +2,11 @@
 
 cpWER takes the one-to-one assignment of hypothesised to real speakers with the fewest errors (Watanabe et al., "CHiME-6
 challenge", 2020). tcpWER does so too, but a word can only be matched by one that was said at nearly the same time (von
-Neumann et al., "MeetEval", 2023). MeetEval aligns under that constraint; the assignment is found here, as MeetEval
-refuses more than 20 speakers. Its own command counts ORC-WER.
+Neumann et al., "MeetEval", 2023). MeetEval aligns; the assignment is found here, as MeetEval refuses more than 20
+speakers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,12 @@ from espnet_ext.text.words import Segment
 COLLAR = 5.0  # seconds, as in the CHiME-7 and -8 challenges
 
 Said = Mapping[str, tuple[str, ...]]  # speaker -> words
-Assignment = list[tuple[str | None, str | None]]  # speakers of reference and hypothesis; None: nobody
 Pairs = dict[tuple[str | None, str | None], list[Pair]]  # aligned words by speakers of reference and hypothesis
 
 
 def assign[Stream](
     real: Mapping[str, Stream], heard: Mapping[str, Stream], nothing: Stream, errors: Callable[[Stream, Stream], int]
-) -> Assignment:
+) -> list[tuple[str | None, str | None]]:
     """Find the one-to-one assignment of speakers with the fewest errors; ``nothing`` is what nobody says.
 
     >>> said = {"a": ["one"], "b": ["two"]}
@@ -41,24 +40,20 @@ def assign[Stream](
     return [(rows[place], columns[other]) for place, other in zip(*linear_sum_assignment(costs), strict=True)]
 
 
-def cp_assignment(real: Said, heard: Said) -> Assignment:
-    """Find the assignment of cpWER."""
-    return assign(real, heard, (), lambda one, other: count_errors(one, other).errors)
+def _cp_assigned(real: Said, heard: Said) -> Iterator[tuple]:
+    """Yield the speakers of the assignment of cpWER, and their words."""
+    for a, b in assign(real, heard, (), lambda one, other: count_errors(one, other).errors):
+        yield (a, b), (real.get(a or "", ()), heard.get(b or "", ()))
 
 
 def cp_errors(real: Said, heard: Said) -> ErrorRate:
-    """Count the errors of one recording under the assignment of cpWER, in little memory.
-
-    >>> cp_errors({"a": ("ONE",), "b": ("TWO",)}, {"b": ("ONE",), "a": ("TWO",)}).errors
-    0
-    """
-    pairs = ((real.get(a or "", ()), heard.get(b or "", ())) for a, b in cp_assignment(real, heard))
-    return sum((count_errors(*pair) for pair in pairs), start=ZERO)
+    """Count the errors of one recording under the assignment of cpWER, in little memory."""
+    return sum((count_errors(*words) for _, words in _cp_assigned(real, heard)), start=ZERO)
 
 
 def cp_pairs(real: Said, heard: Said) -> Pairs:
     """Align one recording under the assignment of cpWER."""
-    return {(a, b): align(real.get(a or "", ()), heard.get(b or "", ())) for a, b in cp_assignment(real, heard)}
+    return {speakers: align(*words) for speakers, words in _cp_assigned(real, heard)}
 
 
 def streams(turns: Iterable[Segment]) -> dict[str, list[Segment]]:
@@ -75,18 +70,11 @@ def tcp_pairs(
 ) -> Pairs:
     """Align one recording under the best assignment of speakers, with times (tcpWER).
 
-    Args:
-        real, heard: turns with words by speaker, see :func:`streams`.
-        collar: how far apart in seconds words may be that match.
-
-    Raises:
-        InputError: a turn has no times.
+    ``real`` and ``heard`` are turns with words by speaker, see :func:`streams`; words that match are at most ``collar``
+    seconds apart. Raises InputError: a turn has no times.
 
     >>> said = {"a": [Segment("r", "a", ("ONE",), 0.0, 1.0)]}
-    >>> late = {"b": [Segment("r", "b", ("ONE",), 9.0, 10.0)]}
-    >>> tcp_pairs(said, late, collar=10)
-    {('a', 'b'): [('ONE', 'ONE')]}
-    >>> tcp_pairs(said, late)
+    >>> tcp_pairs(said, {"b": [Segment("r", "b", ("ONE",), 9.0, 10.0)]})
     {('a', 'b'): [('ONE', None), (None, 'ONE')]}
     """
     assignment = assign(real, heard, [], lambda one, other: count_pairs(_timed_pairs(one, other, collar)).errors)
@@ -95,17 +83,14 @@ def tcp_pairs(
 
 def _timed_pairs(real: Sequence[Segment], heard: Sequence[Segment], collar: float) -> list[Pair]:
     if not real or not heard:
-        return [(word, None) for turn in real for word in turn.words] + [
-            (None, word) for turn in heard for word in turn.words
-        ]
+        deleted: list[Pair] = [(word, None) for turn in real for word in turn.words]
+        return deleted + [(None, word) for turn in heard for word in turn.words]
     from meeteval.io.seglst import SegLST
     from meeteval.wer.wer.time_constrained import align as align_with_times
 
     def segments(turns: Sequence[Segment]) -> Any:
-        spans = [(turn, *turn.span) for turn in turns]
-        return SegLST(
-            [{"words": " ".join(turn.words), "start_time": start, "end_time": end} for turn, start, end in spans]
-        )
+        spans = ((turn.text, *turn.span) for turn in turns)
+        return SegLST([{"words": text, "start_time": start, "end_time": end} for text, start, end in spans])
 
     aligned = align_with_times(segments(real), segments(heard), collar=collar, style="seglst")
     return [(a and a["words"], b and b["words"]) for a, b in aligned]

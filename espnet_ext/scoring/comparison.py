@@ -4,9 +4,8 @@ With three seeds or more a system the test is that of the project's claims (``do
 trainings and other units. With fewer it covers other units only, for the outputs at hand.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from statistics import fmean, stdev
@@ -23,12 +22,10 @@ from espnet_ext.scoring.alignments import (
     Measure,
     Row,
     align_to,
-    overlapped_share,
     reference_rows,
     split_channels,
 )
-from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, count_pairs
-from espnet_ext.scoring.mixed import count_by_language
+from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_pairs
 from espnet_ext.scoring.normalise import normaliser_called
 from espnet_ext.scoring.score import refuse
 from espnet_ext.scoring.score_files import percent
@@ -41,14 +38,14 @@ from espnet_ext.scoring.significance import (
     outputs_test,
 )
 from espnet_ext.text.transcripts import AUTO, Transcripts, read_transcripts
+from espnet_ext.text.words import by_recording, overlap_ratio
 
-VERSION = 1  # of compare.json
+VERSION = 2  # of compare.json
 LEVEL = 0.05
 MUCH_CASE = 0.05  # share of words that differ in case only, from which on a warning is due
 MUCH_OVERLAP = 0.01
 
 Errors = NDArray[np.int64]
-Count = Callable[[Sequence[Pair]], ErrorRate]
 
 
 @dataclass(frozen=True)
@@ -61,13 +58,7 @@ class System:
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison found.
-
-    Attributes:
-        result: the content of ``compare.json``.
-        rows: of the reference.
-        aligned: by system, and in each by file.
-    """
+    """What a comparison found: what ``compare.json`` holds, the rows of the reference, tokens by system and file."""
 
     result: dict[str, Any]
     rows: Sequence[Row]
@@ -75,19 +66,12 @@ class Compared:
 
 
 def parse_system(text: str) -> System:
-    """Parse a system as the command line has it.
-
-    >>> parse_system("base=a.txt,b.txt")
-    System(name='base', files=(PosixPath('a.txt'), PosixPath('b.txt')))
-
-    Raises:
-        InputError: no name, or no file.
-    """
+    """Parse a system as the command line has it; an InputError if it has no name, or no file."""
     name, _, files = text.partition("=")
-    paths = [Path(file) for file in files.split(",") if file]
+    paths = tuple(Path(file) for file in files.split(",") if file)
     if not name or not paths:
         raise InputError(f"--system {text}: write NAME=FILE, or NAME=FILE,FILE,... with one file per seed")
-    return System(name, tuple(paths))
+    return System(name, paths)
 
 
 def compare_systems(
@@ -101,13 +85,9 @@ def compare_systems(
 ) -> Compared:
     """Compare systems, each on one hypothesis file or on one for each of its trainings.
 
-    Args:
-        utt2spk: table of utterance (or recording) and speaker: speakers are then the units of the test.
-        form, reference_form: formats of the files.
-
-    Raises:
-        InputError: less than two systems, names that are not unique, numbers of files that do not fit, or what reading
-            and aligning refuse.
+    ``utt2spk`` is a table of utterance (or recording) and speaker: speakers are then the units of the test. Raises
+    InputError: fewer than two systems, names that are not unique, numbers of files that do not fit, or what reading and
+    aligning refuse.
     """
     _check_systems(systems)
     paths = [path for system in systems for path in system.files]
@@ -119,11 +99,18 @@ def compare_systems(
     rows = reference_rows(real, measure)
     aligned = {system.name: [align_to(real, rows, next(heard), measure) for _ in system.files] for system in systems}
     kind, unit_of = _units(rows, real, utt2spk)
-    judged = partial(_judged, systems, aligned, rows, kind, unit_of)
-    said = [token for row in rows for token in row.tokens]
-    languages = [
-        name for name, counts in count_by_language(_said(said)).items() if measure.rate == "mer" and counts.correct
-    ]
+    place = {name: number for number, name in enumerate(dict.fromkeys(unit_of.values()))}
+    units = np.array([place[unit_of[row.whole]] for row in rows])
+    words = _by_unit(units, [len(row.tokens) for row in rows])
+    counts = {
+        name: [[count_pairs(found[row.key]) for row in rows] for found in found_in_files]
+        for name, found_in_files in aligned.items()
+    }
+    errors = {
+        name: np.stack([_by_unit(units, [each.errors for each in own]) for own in several])
+        for name, several in counts.items()
+    }
+    empty = _empty(rows)
     result = {
         "version": VERSION,
         "rate": measure.rate,
@@ -134,28 +121,19 @@ def compare_systems(
             "format": real.format,
             "holds": f"{_whole(real)}s",
             "number": len(unit_of),
-            "empty": len(_empty(rows)),
-            "tokens": len(said),
+            "empty": len(empty),
+            "tokens": int(words.sum()),
         },
-        "unit": {"kind": kind, "names": list(dict.fromkeys(unit_of.values()))},
-        **judged(count_pairs),
-        "measures": {name: judged(partial(_of_language, name=name)) for name in languages},
+        "unit": {"kind": kind, "names": list(place)},
+        "words": words.tolist(),
+        "systems": [
+            _system(system, [sum(own, start=ZERO) for own in counts[system.name]], errors[system.name], words)
+            for system in systems
+        ],
+        "pairs": _corrected([_pair(a.name, b.name, errors, words, kind) for a, b in combinations(systems, 2)]),
+        "warnings": _warnings(real, files[1:], rows, aligned, measure),
     }
-    result["warnings"] = _warnings(real, files[1:], rows, aligned, measure)
     return Compared(result, rows, aligned)
-
-
-def _check_systems(systems: Sequence[System]) -> None:
-    names = [system.name for system in systems]
-    if len(systems) < 2:
-        raise InputError("give two systems or more: --system NAME=FILE --system NAME=FILE")
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"two systems are called {name}: give each its own name")
-    seeds = {len(system.files) for system in systems} - {1}
-    if len(seeds) > 1:
-        given = ", ".join(f"{system.name} has {len(system.files)}" for system in systems)
-        raise InputError(f"{given} files: give each system one file per seed, in the same order, or a single file")
 
 
 def _whole(transcripts: Transcripts) -> str:
@@ -170,8 +148,7 @@ def _empty(rows: Sequence[Row]) -> list[str]:
 
 
 def _units(rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None) -> tuple[str, dict[str, str]]:
-    """Return what the units of the test are (speakers, recordings or utterances), and that of each utterance or
-    recording.
+    """Return what the units of the test are, and that of each utterance or recording.
 
     It is the speaker if that is known: if a table names them, or there is one in each recording and one has several.
     """
@@ -189,46 +166,6 @@ def _units(rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None) ->
         if len(set(unit_of.values())) < len(wholes):
             return "speaker", unit_of
     return _whole(reference), dict(zip(wholes, wholes, strict=True))
-
-
-def _said(tokens: Sequence[str]) -> list[Pair]:
-    """Align tokens to themselves."""
-    return [(token, token) for token in tokens]
-
-
-def _of_language(pairs: Sequence[Pair], name: str) -> ErrorRate:
-    """Count the tokens of one language; an insertion counts for that of the inserted token."""
-    return count_by_language(pairs)[name]
-
-
-def _judged(
-    systems: Sequence[System],
-    aligned: Mapping[str, Sequence[Aligned]],
-    rows: Sequence[Row],
-    kind: str,
-    unit_of: Mapping[str, str],
-    count: Count,
-) -> dict[str, Any]:
-    """Compute rates and tests of what ``count`` counts of aligned tokens."""
-    place = {name: number for number, name in enumerate(dict.fromkeys(unit_of.values()))}
-    units = np.array([place[unit_of[row.whole]] for row in rows])
-    words = _by_unit(units, [count(_said(row.tokens)).correct for row in rows])
-    errors: dict[str, Errors] = {}
-    totals: dict[str, list[ErrorRate]] = {}
-    for name, files in aligned.items():
-        counts = [[count(found[row.key]) for row in rows] for found in files]
-        errors[name] = np.stack([_by_unit(units, [each.errors for each in own]) for own in counts])
-        totals[name] = [sum(own, start=ZERO) for own in counts]
-    tests = [_pair(a.name, b.name, errors, words, kind) for a, b in combinations(systems, 2)]
-    tested = [pair for pair in tests if pair["p_value"] is not None]
-    for pair, corrected in zip(tested, holm([pair["p_value"] for pair in tested]), strict=True):
-        better = pair["b"] if pair["difference"] > 0 else pair["a"]
-        pair |= {"p_corrected": round(corrected, 6), "better": better if corrected < LEVEL else None}
-    return {
-        "words": words.tolist(),
-        "systems": [_system(system, totals[system.name], errors[system.name], words) for system in systems],
-        "pairs": tests,
-    }
 
 
 def _by_unit(units: NDArray[np.int64], numbers: Sequence[int]) -> Errors:
@@ -278,6 +215,15 @@ def _pair(a: str, b: str, errors: Mapping[str, Errors], words: Errors, unit: str
     }
 
 
+def _corrected(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tests with p-values that are corrected for their number, and which system is better."""
+    tested = [pair for pair in pairs if pair["p_value"] is not None]
+    for pair, corrected in zip(tested, holm([pair["p_value"] for pair in tested]), strict=True):
+        better = pair["b"] if pair["difference"] > 0 else pair["a"]
+        pair |= {"p_corrected": round(corrected, 6), "better": better if corrected < LEVEL else None}
+    return pairs
+
+
 def _warnings(
     reference: Transcripts,
     hypotheses: Sequence[Transcripts],
@@ -301,10 +247,24 @@ def _warnings(
         cased = sum(a != b and a is not None and b is not None and a.lower() == b.lower() for a, b in pairs)
         if cased >= MUCH_CASE * max(1, sum(a is not None for a, _ in pairs)):
             warnings.append(f"{each.path}: {cased} substitutions differ only in case: try --normaliser lower")
-    overlap = overlapped_share(reference.segments)
+    spoken = by_recording(turn for turn in reference.segments if turn.words and turn.has_span)
+    overlap = fmean([overlap_ratio(turn.span for turn in own) for own in spoken.values()] or [0.0])
     if measure.rate not in BY_SPEAKER and overlap > MUCH_OVERLAP:
         warnings.append(
             f"{reference.path}: {100 * overlap:.0f} % of its speech is overlapped, so the order of words is unclear: "
             "tcpwer or cpwer count each speaker"
         )
     return warnings
+
+
+def _check_systems(systems: Sequence[System]) -> None:
+    names = [system.name for system in systems]
+    if len(systems) < 2:
+        raise InputError("give two systems or more: --system NAME=FILE --system NAME=FILE")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two systems are called {name}: give each its own name")
+    seeds = {len(system.files) for system in systems} - {1}
+    if len(seeds) > 1:
+        given = ", ".join(f"{system.name} has {len(system.files)}" for system in systems)
+        raise InputError(f"{given} files: give each system one file per seed, in the same order, or a single file")

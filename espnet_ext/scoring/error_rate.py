@@ -1,9 +1,8 @@
 """Errors of a hypothesis against its reference, which add up over utterances and speakers, and intervals of their rate.
 
 Intervals are those of Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance evaluation",
-ICASSP 2004: draw as many utterances as the test set has, with replacement, take the error rate of the draw, repeat; the
-interval lies between the percentiles of these rates. Intervals from a handful of utterances are too narrow, and so are
-those from utterances that share speakers.
+ICASSP 2004: of draws of as many utterances as the test set has, with replacement. Intervals from a handful of
+utterances are too narrow, and so are those from utterances that share speakers.
 """
 
 from collections import Counter
@@ -28,19 +27,11 @@ _CHUNK_CELLS = 4_000_000  # draws held at once, 32 MB
 
 @dataclass(frozen=True, slots=True)
 class ErrorRate:
-    """Counts of one alignment, in words or characters, or the sum of such counts.
+    """Counts of one alignment, in words or characters, or the sum of such counts; a ValueError if one is negative.
 
-    >>> first = ErrorRate(correct=8, substitutions=1, deletions=1, insertions=0)
-    >>> second = ErrorRate(correct=9, substitutions=0, deletions=1, insertions=2)
-    >>> first + second
-    ErrorRate(correct=17, substitutions=1, deletions=2, insertions=2)
-    >>> (first + second).errors, (first + second).reference_length, (first + second).hypothesis_length
-    (5, 20, 20)
-    >>> (first + second).rate
-    0.25
-
-    Raises:
-        ValueError: a count is negative.
+    >>> total = ErrorRate(correct=8, substitutions=1, deletions=1, insertions=0) + ErrorRate(9, 0, 1, 2)
+    >>> total.counts, total.errors, total.reference_length, total.rate
+    ((17, 1, 2, 2), 5, 20, 0.25)
     """
 
     correct: int
@@ -73,17 +64,8 @@ class ErrorRate:
         return self.correct + self.substitutions + self.deletions
 
     @property
-    def hypothesis_length(self) -> int:
-        """Words (or characters) in the hypothesis."""
-        return self.correct + self.substitutions + self.insertions
-
-    @property
     def rate(self) -> float:
-        """Errors divided by the reference length, as a fraction; above 1 if there are many insertions.
-
-        Raises:
-            InputError: the reference is empty, where the rate has no meaning.
-        """
+        """Errors divided by the reference length, as a fraction; an InputError if the reference is empty."""
         if self.reference_length == 0:
             raise InputError("the error rate of an empty reference is undefined: leave the utterance out")
         return self.errors / self.reference_length
@@ -96,19 +78,16 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRa
     """Count correct, substituted, deleted and inserted words in the alignment with the fewest errors.
 
     The number of errors is the Levenshtein distance, so every tool agrees on it. Several alignments may have that
-    number: "a b" against "b a" is two substitutions, or a deletion and an insertion with one word correct. The split
-    is then that of Kaldi's ``compute-wer``, which kaldialign computes: of equally cheap alignments, going backwards
-    from the end, an insertion is preferred to a deletion, and that to a match or substitution. Other tools
-    (jiwer, sclite) break such ties in their own way; wherever there is only one cheapest split, all are equal.
-    Texts of more than 20,000 tokens have rapidfuzz's, which takes a second where kaldialign takes minutes.
+    number: "a b" against "b a" is two substitutions, or a deletion and an insertion with one word correct. The split is
+    then that of Kaldi's ``compute-wer``, which kaldialign computes: of equally cheap alignments, going backwards from
+    the end, an insertion is preferred to a deletion, and that to a match or substitution. jiwer and sclite break such
+    ties in their own way. Texts of more than 20,000 tokens have rapidfuzz's split, which takes a second where
+    kaldialign takes minutes. Raises TypeError: a plain ``str``, which would be counted by characters.
 
     >>> count_errors("the cat sat on the mat".split(), "the hat sat on mat now".split())
     ErrorRate(correct=4, substitutions=1, deletions=1, insertions=1)
     >>> count_errors("a b".split(), "b a".split())
     ErrorRate(correct=1, substitutions=0, deletions=1, insertions=1)
-
-    Raises:
-        TypeError: a plain ``str``, which would be counted by characters: use ``.split()``, or ``list()`` if meant.
     """
     _refuse_plain_text(reference, hypothesis)
     reference, hypothesis = list(reference), list(hypothesis)
@@ -126,16 +105,10 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRa
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """Align word by word: pairs of reference and hypothesis; ``None`` is a gap.
-
-    It is the alignment that :func:`count_errors` counts.
+    """Return the aligned pairs of reference and hypothesis that :func:`count_errors` counts; ``None`` is a gap.
 
     >>> align("the cat sat".split(), "the hat sat down".split())
     [('the', 'the'), ('cat', 'hat'), ('sat', 'sat'), (None, 'down')]
-
-    Raises:
-        TypeError: a plain ``str`` (see :func:`count_errors`).
-        ValueError: an empty string among the words.
     """
     _refuse_plain_text(reference, hypothesis)
     reference, hypothesis = list(reference), list(hypothesis)
@@ -159,11 +132,7 @@ def _align_long(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pai
 
 
 def count_pairs(pairs: Iterable[Pair]) -> ErrorRate:
-    """Count what :func:`align` gave, or any part of it: the counts of parts add up to those of the whole.
-
-    >>> count_pairs([("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)])
-    ErrorRate(correct=1, substitutions=1, deletions=1, insertions=1)
-    """
+    """Count what :func:`align` gave, or any part of it: the counts of parts add up to those of the whole."""
     kinds = Counter(map(mark, pairs))
     return ErrorRate(*(kinds[each] for each in "CSDI"))
 
@@ -179,19 +148,12 @@ def mark(pair: Pair) -> str:
 
 
 def bootstrap_interval(counts: Sequence[ErrorRate], *, replicas: int = REPLICAS, seed: int = 0) -> tuple[float, float]:
-    """Estimate the interval of an error rate by drawing utterances; fractions.
+    """Estimate the interval of an error rate by drawing utterances; fractions. The same seed gives the same interval.
 
     Utterances with equal counts are interchangeable, so a draw needs only how often each *kind* of utterance occurs: a
     multinomial. That is exact, and cheap for large test sets too (281,241 utterances are of a few hundred kinds). A
     draw of utterances that all have none of the tokens that are counted (such as English words) has no rate, and is
-    left out.
-
-    Args:
-        counts: of each utterance.
-        seed: same seed, same interval.
-
-    Raises:
-        ValueError: no utterance, or none with a reference.
+    left out. Raises ValueError: no utterance, or none with a reference.
     """
     if not any(each.reference_length for each in counts):
         raise ValueError("there is no utterance with a reference to draw")

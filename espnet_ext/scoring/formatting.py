@@ -24,11 +24,7 @@ def format_interval(ends: Sequence[float] | None, sign: str = "") -> str:
 
 
 def format_p(p_value: float | None) -> str:
-    """Write a p-value in two digits.
-
-    >>> format_p(0.0312), format_p(0.0001), format_p(None)
-    ('0.031', '0.0001', '-')
-    """
+    """Write a p-value in two digits: 0.031, 0.0001."""
     return NOTHING if p_value is None else f"{p_value:.2g}"
 
 

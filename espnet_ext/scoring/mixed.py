@@ -4,23 +4,16 @@ P1, section 4.2: "We count word error for English and character error for Chines
 gives all three numbers of its tables: a substitution or deletion counts for the language of the reference's token, an
 insertion for that of the hypothesis's. So the errors of CH and EN add up to those of All, and All is the mean of both
 rates, weighted by their shares of the reference. The numbers of P1 keep to that: one share of English for each test set
-gives All from CH and EN in every row. A token that is not Han counts as English, digits too.
+gives All from CH and EN in every row. A token that is not Han counts as English, digits too. Of equally cheap
+alignments kaldialign takes one, on which the split into languages may depend; All does not.
 
 The other habit, here with the suffix ``-filtered``, removes the other language from both texts and aligns the rest. It
-counts a word heard as characters twice, as deleted in one language and inserted in the other; no mean of its two rates
-gives All.
+counts a word heard as characters twice; no mean of its two rates gives All.
 
-Of equally cheap alignments kaldialign takes one (:func:`espnet_ext.scoring.error_rate.count_errors`), and on that
-choice the split into languages may depend, as does the split into substitutions, deletions and insertions. All does
-not depend on it.
-
-Errors are also split into those near the points where the language changes, and the rest. A switch point lies between
-two tokens of a reference that are of different languages. A token of the reference is near one if the token before or
-after it is of another language. What a hypothesis inserts stands between two tokens of the reference, or at an end; it
-is near if it stands at the switch point itself. So every token and every insertion of an alignment falls into one of
-the two classes, and their counts add up to those of the whole. Read the two classes by language: next to a switch there
-is more of the language that comes in single words, and what is hard about that language would pass for what is hard
-about switching.
+Errors are also split into those near the points where the language changes, between two tokens of a reference, and the
+rest. A token of the reference is near one if the token before or after it is of another language; an insertion, if it
+stands at the switch point itself. Read the two classes by language: next to a switch there is more of the language that
+comes in single words, and what is hard about that language would pass for what is hard about switching.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,11 +65,7 @@ def count_switches(references: Iterable[Sequence[str]], language: Callable[[str]
 def count_filtered_errors(
     reference: Sequence[str], hypothesis: Sequence[str], languages: ScriptPair = MANDARIN_ENGLISH
 ) -> dict[str, ErrorRate]:
-    """Count errors by the other habit: of the tokens of each language alone, aligned without the rest.
-
-    >>> {name: counts.errors for name, counts in count_filtered_errors(["我", "想", "go"], ["我", "想", "够"]).items()}
-    {'CH-filtered': 1, 'EN-filtered': 1}
-    """
+    """Count errors by the other habit: of the tokens of each language alone, aligned without the rest."""
     return {
         name + FILTERED: count_errors(
             *([token for token in side if languages.is_first(token) == first] for side in (reference, hypothesis))
@@ -89,9 +78,8 @@ def count_by_language(pairs: Iterable[Pair], languages: ScriptPair = MANDARIN_EN
     """Count aligned pairs by the language of the reference token or of the inserted token.
 
     >>> counts = count_by_language([("我", "我"), ("go", "够"), (None, "吧")])
-    >>> counts["CH"], counts["EN"]
-    (ErrorRate(correct=1, substitutions=0, deletions=0, insertions=1), \
-ErrorRate(correct=0, substitutions=1, deletions=0, insertions=0))
+    >>> counts["CH"].counts, counts["EN"].counts
+    ((1, 0, 0, 1), (0, 1, 0, 0))
     """
     sides: dict[bool, list[Pair]] = {True: [], False: []}
     for pair in pairs:
@@ -107,20 +95,15 @@ def score_mixed_texts(
     names: tuple[str, str, str] = NAMES,
     languages: ScriptPair = MANDARIN_ENGLISH,
 ) -> Score:
-    """Score mixed transcripts by utterance id: the mixed error rate, and in ``parts`` what it is made of.
+    """Score mixed transcripts as :func:`espnet_ext.scoring.score.score_texts`: the mixed error rate, and its ``parts``.
 
     The parts are ``CH`` and ``EN`` (or the names of other ``languages``); the same with the suffix ``-filtered`` (the
     other habit, see above); ``near-switch`` and ``elsewhere``; and these two by language, since near a switch there is
-    more English than elsewhere.
+    more English.
 
     >>> score = score_mixed_texts({"u1": "我想 go home"}, {"u1": "我想狗 home"})
-    >>> score.total.rate, score.parts["CH"].total.rate, score.parts["EN"].total.rate
-    (0.25, 0.0, 0.5)
-    >>> score.parts["near-switch-EN"].total.rate, score.parts["elsewhere-EN"].total.rate
-    (1.0, 0.0)
-
-    Raises:
-        InputError: as :func:`espnet_ext.scoring.score.score_texts`.
+    >>> score.total.rate, score.parts["CH"].total.rate, score.parts["near-switch-EN"].total.rate
+    (0.25, 0.0, 1.0)
     """
     if languages != MANDARIN_ENGLISH:  # so that all that splits the texts again finds the same tokens
         reference, hypothesis = (

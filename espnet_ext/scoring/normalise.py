@@ -22,13 +22,7 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     2023, appendix C), which P5 uses: lower case, no punctuation and fillers, numbers in digits, contractions spelt out,
     one spelling. ``librispeech`` writes English as LibriSpeech's transcripts are: upper case, no punctuation, numbers
     and titles as words. ``mandarin_english`` is for mixed text: half-width forms, no noise marks such as ``<v-noise>``,
-    upper case, no accents and no punctuation.
-
-    >>> normaliser_called("none")[0]("Twenty-one, please!"), normaliser_called("none")[1]
-    ('Twenty-one, please!', 'none')
-
-    Raises:
-        InputError: an unknown name, or the package whisper-normalizer is not installed.
+    upper case, no accents and no punctuation. Raises InputError: an unknown name, or a package is not installed.
     """
     if name == NONE:
         return (lambda text: text), NONE

@@ -6,10 +6,10 @@ from dataclasses import replace
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LOWER, NONE, normaliser_called
 from espnet_ext.text.transcripts import OF_WORDS, Transcripts
-from espnet_ext.text.words import Segment, by_recording, word_spans
+from espnet_ext.text.words import Segment, by_recording
 
 
-def normalised_turns(turns: Iterable[Segment], normaliser: Callable[[str], str]) -> list[Segment]:
+def _normalised(turns: Iterable[Segment], normaliser: Callable[[str], str]) -> list[Segment]:
     """Normalise the words of turns; a turn may lose all of them."""
     return [replace(turn, words=tuple(normaliser(turn.text).split()), times=None, confidences=None) for turn in turns]
 
@@ -18,10 +18,7 @@ def without_ignored(turns: Sequence[Segment], reference: Transcripts) -> tuple[S
     """Leave out the words whose middle lies in a stretch that the reference excludes from scoring.
 
     A stretch is of one channel, where both files name the same channels in a recording. A turn that loses words becomes
-    one turn per word.
-
-    Raises:
-        InputError: a turn of such a recording has no times.
+    one turn per word. Raises InputError: a turn of such a recording has no times.
     """
     spans = by_recording(reference.ignored)
     named = {turn.channel for turn in turns}
@@ -35,7 +32,7 @@ def without_ignored(turns: Sequence[Segment], reference: Transcripts) -> tuple[S
             continue
         words = [
             replace(turn, words=(word,), start=start, end=end, times=None, confidences=None)
-            for word, (start, end) in zip(turn.words, turn.times or word_spans(turn), strict=True)
+            for word, (start, end) in zip(turn.words, turn.word_spans, strict=True)
             if not any(low <= (start + end) / 2 <= high for low, high in own)
         ]
         scored += [turn] if len(words) == len(turn.words) else words
@@ -43,9 +40,8 @@ def without_ignored(turns: Sequence[Segment], reference: Transcripts) -> tuple[S
 
 
 def with_silence(transcripts: Transcripts, turns: Sequence[Segment], recordings: Iterable[str]) -> list[Segment]:
-    """Add a wordless turn for each recording that a CTM, or a file without any turn, does not name.
-
-    Such files cannot name a recording in which nothing was recognised.
+    """Add a wordless turn for each recording that a file does not name, if it is a CTM or has no turn: it cannot name
+    those in which nothing was recognised.
     """
     if transcripts.format not in OF_WORDS and transcripts.segments:
         return list(turns)
@@ -54,12 +50,7 @@ def with_silence(transcripts: Transcripts, turns: Sequence[Segment], recordings:
 
 
 def recognised_texts(reference: Transcripts, hypothesis: Transcripts, wholes: Iterable[str]) -> dict[str, str]:
-    """Return what was recognised, by utterance or recording, without what the reference excludes from scoring.
-
-    Args:
-        reference, hypothesis: the two files.
-        wholes: the utterances or recordings of the reference.
-    """
+    """Return what was recognised, by utterance or recording, without what the reference excludes from scoring."""
     if hypothesis.of_utterances:
         return hypothesis.texts
     turns = with_silence(hypothesis, without_ignored(hypothesis.segments, reference), wholes)
@@ -71,8 +62,8 @@ def recorded_turns(
 ) -> tuple[list[Segment], list[Segment]]:
     """Make the turns of two files of recordings ready to be scored: normalised, and without what is excluded.
 
-    Raises:
-        InputError: a file names utterances and no recordings, or has one word per line where the normaliser needs more.
+    Raises InputError: a file names utterances and no recordings, or has one word per line where the normaliser needs
+    more.
     """
     for each in (reference, hypothesis):
         if each.of_utterances:
@@ -80,7 +71,7 @@ def recorded_turns(
         if each.format in OF_WORDS and normaliser not in (NONE, LOWER):
             raise InputError(f"{each.path}: {normaliser} joins words, such as numbers, and a CTM has single words")
     apply, _ = normaliser_called(normaliser)
-    real = normalised_turns(reference.segments, apply)
+    real = _normalised(reference.segments, apply)
     recognised = without_ignored(hypothesis.segments, reference)
     silence = dict.fromkeys(turn.recording for turn in real)
-    return real, with_silence(hypothesis, normalised_turns(recognised, apply), silence)
+    return real, with_silence(hypothesis, _normalised(recognised, apply), silence)

@@ -18,28 +18,16 @@ NAMES = ("reference", "hypothesis", "utt2spk")  # of the tables, in messages
 
 @dataclass(frozen=True)
 class Score:
-    """The score of one test set.
+    """The score of one test set."""
 
-    Attributes:
-        unit: ``word``, ``char`` or ``mixed``.
-        reference, hypothesis: the texts that were compared, by utterance id, in the reference's order; none if the
-            words of each speaker were compared.
-        utterances: counts by utterance id, in the same order.
-        speakers: counts by speaker, sorted by name; empty if no ``utt2spk`` was given.
-        speaker_of: speaker by utterance id; empty likewise.
-        session_of: session by recording, of recordings that are parts of one; empty if each is its own.
-        parts: by name, scores of the same texts that count only some of the tokens (such as those of one language); an
-            utterance may then have none of them. Empty if the score has no parts.
-    """
-
-    unit: str
-    reference: Mapping[str, str]
+    unit: str  # word, char or mixed
+    reference: Mapping[str, str]  # texts by utterance id, in this order; none if speakers' were compared
     hypothesis: Mapping[str, str]
-    utterances: Mapping[str, ErrorRate]
-    speakers: Mapping[str, ErrorRate] = field(default_factory=dict)
-    speaker_of: Mapping[str, str] = field(default_factory=dict)
-    session_of: Mapping[str, str] = field(default_factory=dict)
-    parts: Mapping[str, "Score"] = field(default_factory=dict)
+    utterances: Mapping[str, ErrorRate]  # counts by utterance id, in the same order
+    speakers: Mapping[str, ErrorRate] = field(default_factory=dict)  # sorted; empty without utt2spk
+    speaker_of: Mapping[str, str] = field(default_factory=dict)  # by utterance; empty likewise
+    session_of: Mapping[str, str] = field(default_factory=dict)  # by recording; empty if each is its own session
+    parts: Mapping[str, "Score"] = field(default_factory=dict)  # counts of some tokens only, or of none
 
     @cached_property
     def total(self) -> ErrorRate:
@@ -82,19 +70,15 @@ def _plain(text: str, unit: str) -> list[str]:
 
 
 def split_units(text: str, unit: str) -> list[str]:
-    """Split a transcript into what is counted.
+    """Split a transcript into what is counted; nothing is normalised.
 
     ``word``: at white space, as ``str.split`` has it (ESPnet's habit; the ideographic space U+3000 separates too).
     ``char``: code points, with one space between words, which counts as a character, as in ESPnet's scoring stage and
-    in jiwer. Mandarin text must therefore be spaced alike, best not at all, in reference and hypothesis.
-    ``mixed``: Han characters and words of all else (:func:`mixed_tokens`), however they are spaced.
-    Nothing is normalised: case, punctuation and composed against decomposed accents (NFC, NFD) all count.
+    in jiwer, so that Mandarin text must be spaced alike in reference and hypothesis. ``mixed``: Han characters and
+    words of all else (:func:`mixed_tokens`), however they are spaced.
 
     >>> split_units("ab  c", "word"), split_units("ab  c", "char"), split_units("去 x吧", "mixed")
     (['ab', 'c'], ['a', 'b', ' ', 'c'], ['去', 'x', '吧'])
-
-    Raises:
-        InputError: an unknown unit.
     """
     if unit == "word":
         return text.split()
@@ -116,15 +100,12 @@ def score_texts(
     """Score transcripts by utterance id; ``names`` tell in messages where the three tables come from.
 
     ``utt2spk`` may hold more utterances than are scored. An empty hypothesis was recognised as silence: all words of
-    its reference are deletions. All words that are recognised where the reference is empty are insertions.
+    its reference are deletions. All words that are recognised where the reference is empty are insertions. Raises
+    InputError: there is no utterance; one is in only one of the two; all references are empty; one has no speaker.
 
     >>> score = score_texts({"u1": "one two", "u2": "three"}, {"u1": "one too", "u2": "three"})
     >>> score.total.rate, score.sentence_error_rate
     (0.3333333333333333, 0.5)
-
-    Raises:
-        InputError: there is no utterance; an utterance is missing from the hypothesis, or is only there; all
-            references are empty; an utterance has no speaker in ``utt2spk``; an unknown unit.
     """
     real, heard, speakers = names
     if not reference:
@@ -146,11 +127,7 @@ def score_texts(
 def check_ids(
     reference: Iterable[str], hypothesis: Iterable[str], names: tuple[str, str], what: str = "utterance"
 ) -> None:
-    """Refuse ids that are in one of two files only; ``names`` are those of the files.
-
-    Raises:
-        InputError: there are.
-    """
+    """Refuse ids that are in one of two files only, by an InputError; ``names`` are those of the files."""
     real, heard = dict.fromkeys(reference), dict.fromkeys(hypothesis)
     lost = [key for key in real if key not in heard]
     refuse([key for key in lost if spelt_otherwise(key, heard)], names[1], f"of {names[0]} {SPELT_OTHERWISE}", what)
@@ -172,29 +149,18 @@ def spelt_otherwise(key: str, others: Iterable[str]) -> bool:
 
 
 def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> None:
-    """Refuse ids with a fault, if there are any; the message names the first.
-
-    Raises:
-        InputError: there are.
-    """
+    """Refuse ids with a fault, if there are any, by an InputError that names the first."""
     if ids:
         more = f" ({len(ids)} such {what}s)" if len(ids) > 1 else ""
         raise InputError(f"{where}: {what} {ids[0]} {fault}{more}")
 
 
 def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -> Score:
-    """Give a score a part for each kind of word, such as names and other words.
+    """Give a score of words a part for each kind of word, such as names and other words.
 
-    A substitution or deletion counts for the kind of the reference's word. What a hypothesis inserts is of no kind: it
-    counts only for the whole.
-
-    Args:
-        score: of texts in words.
-        kinds: by utterance, the kind of each word of the reference, separated by spaces.
-        name: what the messages call ``kinds``.
-
-    Raises:
-        InputError: an utterance without kinds, or with more or fewer of them than words.
+    ``kinds`` has, by utterance, the kind of each word of the reference, separated by spaces; ``name`` is what messages
+    call it. A substitution or deletion counts for the kind of the reference's word, an insertion only for the whole.
+    Raises InputError: an utterance without kinds, or with more or fewer of them than words.
 
     >>> scored = score_by_kind(score_texts({"u": "ann met bob"}, {"u": "ann saw him bob"}), {"u": "name other name"})
     >>> {kind: part.total.rate for kind, part in scored.parts.items()}

@@ -34,19 +34,14 @@ def evaluate(
 ) -> tuple[Score, dict[str, Any]]:
     """Score texts of any format, by utterance or recording; with ``output``, write the reports into that folder.
 
+    Returned are the score and what ``score.json`` holds. Raises InputError: as the readers, the normaliser and the
+    functions of :mod:`espnet_ext.scoring.score`.
+
     Args:
         reference, hypothesis: need not be in the same order; an id alone in ``hypothesis`` was recognised as silence.
         unit: ``word``, ``char``, or ``mixed`` for the mixed error rate with its parts.
         normaliser: of both texts, by its name.
         kinds: table of utterance and the kind of each word of its normalised reference; each kind gets its own rate.
-        languages: of mixed text, by their scripts.
-
-    Returns:
-        The score, and what ``score.json`` holds.
-
-    Raises:
-        InputError: a file that cannot be read or has an id twice, or what the normaliser and the functions of
-            :mod:`espnet_ext.scoring.score` and :mod:`espnet_ext.scoring.mixed` refuse.
     """
     apply, name = normaliser_called(normaliser)
     spoken = read_transcripts(reference)
@@ -72,9 +67,8 @@ def evaluate(
 def summarise(score: Score, *, normaliser: str = NONE) -> dict[str, Any]:
     """Return the content of ``score.json``; rates are in percent, ``words`` is the reference length in ``unit``.
 
-    ``normaliser`` names what was done to both texts before; scoring itself changes nothing. If the score has parts,
-    ``measures`` holds the same numbers of each by name; ``value`` and ``ci95`` are null if the reference has no token
-    of a part.
+    ``normaliser`` names what was done to both texts before. ``measures`` holds the same numbers of each part by name;
+    ``value`` and ``ci95`` are null if the reference has no token of a part.
     """
     return {
         **_figures(score),
@@ -102,16 +96,7 @@ def _figures(score: Score) -> dict[str, Any]:
 
 
 def measures_table(summary: Mapping[str, Any]) -> str:
-    """Write the whole and its parts as a table, one line each: rate with its interval, reference tokens, and errors.
-
-    >>> figures = {"errors": 1, "words": 4, "substitutions": 1, "deletions": 0, "insertions": 0}
-    >>> english = {**figures, "value": None, "ci95": None, "words": 0}
-    >>> print(measures_table({**figures, "value": 25.0, "ci95": [0.0, 50.0], "measures": {"EN": english}}))
-      measure    rate %    95% interval    tokens    errors    sub    del    ins
-    ---------  --------  --------------  --------  --------  -----  -----  -----
-          All     25.00   0.00 to 50.00         4         1      1      0      0
-           EN         -               -         0         1      1      0      0
-    """
+    """Write the whole and its parts as a table, one line each: rate with its interval, reference tokens, and errors."""
     counts = ("words", "errors", "substitutions", "deletions", "insertions")
     rows = [
         [name, _shown(each["value"]), _shown(*(each["ci95"] or [None])), *(each[key] for key in counts)]
@@ -137,7 +122,7 @@ def write_reports(
 
     ``per_speaker.tsv`` is written if speakers are known. ``alignment`` is the text of ``alignment.txt``, by default a
     block for each utterance. If the score has parts, ``measures.txt`` lists them and ``parts/<name>/`` holds the counts
-    of each, in files of the same names. Files of an earlier call that are not written again are deleted.
+    of each. Files of an earlier call that are not written again are deleted.
     """
     folder = Path(folder)
     for name in ("score.json", "per_speaker.tsv", "measures.txt", "alignment.txt"):

@@ -1,9 +1,9 @@
 """Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER and speaker counting.
 
 SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each *identified* speaker with what that
-speaker said. Speakers are not permuted: the right words under the wrong name are deletions of one speaker and
-insertions of the other, and all words of somebody who is not in the reference are insertions. The other rates forgive
-names; :mod:`espnet_ext.scoring.assignments` has them.
+speaker said: the right words under the wrong name are deletions of one speaker and insertions of the other, and all
+words of somebody who is not in the reference are insertions. :mod:`espnet_ext.scoring.assignments` has the rates that
+forgive names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import speaker_blocks
-from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, streams, tcp_pairs
+from espnet_ext.scoring.assignments import COLLAR, cp_errors, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors, count_pairs
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import recorded_turns
@@ -29,18 +29,12 @@ Pairs = dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
 
 @dataclass(frozen=True)
 class SpeakerScore:
-    """The score of speaker-attributed transcripts.
+    """The score of speaker-attributed transcripts."""
 
-    Attributes:
-        score: SA-WER. Its utterances are whole recordings, its speakers the persons of the reference and hypothesis.
-        pairs: the words of reference and hypothesis by recording and speaker.
-        cp, tcp: counts of cpWER and tcpWER, summed; tcpWER is None where words have no times.
-    """
-
-    score: Score
-    pairs: Pairs
-    cp: ErrorRate
-    tcp: ErrorRate | None
+    score: Score  # SA-WER: of whole recordings, and of the persons of reference and hypothesis
+    pairs: Pairs  # the words of reference and hypothesis by recording and speaker
+    cp: ErrorRate  # of cpWER, summed
+    tcp: ErrorRate | None  # of tcpWER; None where words have no times
 
     @property
     def unknown(self) -> int:
@@ -68,17 +62,15 @@ def evaluate_speakers(
 ) -> tuple[SpeakerScore, dict[str, Any]]:
     """Score speaker-attributed transcripts; with ``output``, write the reports into that folder.
 
+    Returned are the score and what ``score.json`` holds. Raises InputError: as the readers, the normaliser and
+    :func:`score_speakers`.
+
     Args:
         reference, hypothesis: STM, CTM (whose channels are the speakers) or SegLST.
         groups: table of recording and condition; each condition gets its own score.
         sessions: table of recording and the session that it is a part of, over which tests go then.
         collar: of tcpWER, in seconds.
-
-    Returns:
-        The score, and what ``score.json`` holds.
-
-    Raises:
-        InputError: what the readers, the normaliser and :func:`score_speakers` refuse.
+        normaliser: of both texts, by its name.
     """
     real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis, recognised=True), normaliser)
     names = str(reference), str(hypothesis)
@@ -102,20 +94,20 @@ def score_speakers(
     collar: float = COLLAR,
     names: tuple[str, str] = ("reference", "hypothesis"),
 ) -> SpeakerScore:
-    """Score speaker-attributed transcripts.
+    """Score speaker-attributed transcripts; a speaker's utterances are joined in the order of their starts.
 
-    Args:
-        reference: the utterances. Those of a speaker are joined in the order of their starts.
-        hypothesis: the same, with or without times.
-        groups: condition of each recording (such as its overlap ratio); the score gets one part per condition.
-        collar: of tcpWER, in seconds.
-        names: of the two in messages.
-
-    Raises:
-        InputError: there is no recording, or none has words; a recording is in only one of the two, or has no group.
+    ``groups`` has the condition of each recording (such as its overlap ratio), of which each gets a part; ``names`` are
+    those of the two in messages. Raises InputError: there is no recording, or none has words; one is in only one of the
+    two, or has no group.
     """
     real, heard = words_by_speaker(reference), words_by_speaker(hypothesis)
-    _check_recordings(real, heard, groups, names)
+    if not real:
+        raise InputError(f"{names[0]}: there is no recording to score")
+    check_ids(real, heard, names, "recording")
+    if not any(real.values()):
+        raise InputError(f"{names[0]}: nothing is said in it, or the rules leave nothing: there is nothing to score")
+    if groups is not None:
+        refuse([key for key in real if key not in groups], names[0], "has no group: add it", "recording")
     pairs = {
         key: {name: (real[key].get(name, ()), heard[key].get(name, ())) for name in sorted({*real[key], *heard[key]})}
         for key in real
@@ -141,18 +133,6 @@ def _sum(counts: Iterable[ErrorRate]) -> ErrorRate:
     return sum(counts, start=ZERO)
 
 
-def _check_recordings(
-    real: Mapping[str, Said], heard: Mapping[str, Said], groups: Mapping[str, str] | None, names: tuple[str, str]
-) -> None:
-    if not real:
-        raise InputError(f"{names[0]}: there is no recording to score")
-    check_ids(real, heard, names, "recording")
-    if not any(real.values()):
-        raise InputError(f"{names[0]}: nothing is said in it, or the rules leave nothing: there is nothing to score")
-    if groups is not None:
-        refuse([key for key in real if key not in groups], names[0], "has no group: add it", "recording")
-
-
 def _score(counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[str]) -> Score:
     """Add up the counts of some recordings by recording and by speaker."""
     own = {key: counts[key] for key in recordings}
@@ -166,8 +146,8 @@ def _score(counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[s
 def count_speakers(real: int, heard: int) -> ErrorRate:
     """Compare the numbers of speakers of one recording, whoever they are.
 
-    >>> count_speakers(3, 2), count_speakers(1, 2).rate
-    (ErrorRate(correct=2, substitutions=0, deletions=1, insertions=0), 1.0)
+    >>> count_speakers(3, 2).counts
+    (2, 0, 1, 0)
     """
     return ErrorRate(min(real, heard), 0, max(0, real - heard), max(0, heard - real))
 

@@ -1,15 +1,14 @@
-"""Archives of packed models: written by us, and unpacked from anybody."""
+"""Archives of packed models: unpacked from anybody."""
 
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write
 from espnet_ext.work.once import digest, make_folder
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz")
@@ -17,28 +16,12 @@ LARGEST = 64 << 30  # bytes that the files of an archive may take
 RATIO = 200  # times the size of the archive; weights are hardly compressed
 
 
-def write_archive(folder: Path, output: Path) -> None:
-    """Write the files of a folder as an archive of one of the kinds in ``ARCHIVES``, completely or not at all."""
-    files = [(path, str(path.relative_to(folder))) for path in sorted(folder.rglob("*")) if path.is_file()]
-    with atomic_write(output, "wb") as packed:
-        if output.suffix == ".zip":
-            with zipfile.ZipFile(packed, "w") as archive:
-                for path, name in files:
-                    archive.write(path, name)
-        else:
-            with tarfile.open(fileobj=packed, mode="w" if output.suffix == ".tar" else "w:gz") as opened:
-                for path, name in files:
-                    opened.add(path, name)
-
-
 def unpack(archive: Path, models: Path) -> Path:
     """Unpack an archive into a folder of ``models``, named by its content. One that is there already is used.
 
     Only regular files are unpacked, and their names are checked here: the filters of Python's modules had holes
-    (CVE-2025-4517).
-
-    Raises:
-        InputError: a damaged archive, a file that would be written elsewhere, or more data than a model has.
+    (CVE-2025-4517). Raises InputError: a damaged archive, a file that would be written elsewhere, or more data than a
+    model has.
     """
     key = str(digest(archive))
     folder = models / key[:20]
@@ -58,8 +41,13 @@ def unpack(archive: Path, models: Path) -> Path:
 
 
 def _extract(archive: Path, target: Path) -> None:
-    with _members(archive) as found:
-        members = list(found)
+    members: list[tuple[str, int, Callable[[], Any]]]  # regular files: name, size in bytes, what opens it
+    with zipfile.ZipFile(archive) if archive.suffix == ".zip" else tarfile.open(archive) as opened:
+        if isinstance(opened, zipfile.ZipFile):
+            files = (info for info in opened.infolist() if not info.is_dir())
+            members = [(info.filename, info.file_size, partial(opened.open, info)) for info in files]
+        else:
+            members = [(info.name, info.size, partial(opened.extractfile, info)) for info in opened if info.isreg()]
         largest = min(LARGEST, RATIO * archive.stat().st_size)
         if sum(size for _, size, _ in members) > largest:
             raise InputError(
@@ -74,28 +62,3 @@ def _extract(archive: Path, target: Path) -> None:
                 shutil.copyfileobj(source, copy)
                 if copy.tell() != size:
                     raise InputError(f"{archive}: {name} is not of the size that is written in it: download it again")
-
-
-@contextmanager
-def _members(archive: Path) -> Iterator[Iterator[tuple]]:
-    """Open an archive: its regular files as (name, size in bytes, a function that opens it)."""
-    if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive) as opened:
-            yield (
-                (info.filename, info.file_size, lambda info=info: opened.open(info))
-                for info in opened.infolist()
-                if not info.is_dir()
-            )
-    else:
-        with tarfile.open(archive) as opened_tar:
-            yield (
-                (info.name, info.size, lambda info=info: _tar_file(opened_tar, info))
-                for info in opened_tar
-                if info.isreg()
-            )
-
-
-def _tar_file(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    file = archive.extractfile(info)
-    assert file is not None  # a regular file
-    return file

@@ -25,6 +25,7 @@ TASK_NAMES = {
     "long": "Speech recognition of long recordings",
     "mt": "Merging the hypotheses of overlapping windows into one",
 }
+ESPNET = 'S. Watanabe et al., "ESPnet: End-to-end speech processing toolkit", Interspeech 2018.'
 SLOTS = ("frontend", "specaug", "normalize", "preencoder", "encoder", "speaker_encoder", "decoder", "model")
 
 
@@ -32,13 +33,8 @@ SLOTS = ("frontend", "specaug", "normalize", "preencoder", "encoder", "speaker_e
 class Card:
     """What a card says that the model's files do not.
 
-    Attributes:
-        corpus: what the model was trained on.
-        paper: the citation of its recipe's paper.
-        how: recipe, system, seed and scale, in a sentence.
-        results: lines of a Markdown table with the model's rows of the tables.
-        licence: of the weights, as the hub names it; "" if its author did not say.
-        language: codes such as ``en``.
+    ``how`` is a sentence with recipe, system, seed and scale; ``results`` are lines of a Markdown table; ``licence`` is
+    that of the weights, as the hub names it, "" if its author did not say; ``language`` are codes such as ``en``.
     """
 
     corpus: str = ""
@@ -50,38 +46,31 @@ class Card:
 
 
 def write_card(card: Card, name: str, task: str, config: Mapping[str, Any], search: Mapping[str, Any]) -> str:
-    """Return the card as Markdown, with the header that hubs read.
-
-    Args:
-        task: one of :data:`espnet_ext.sharing.model_files.TASKS`.
-        config: of the training.
-        search: options of the search.
-    """
+    """Return the card as Markdown, with the header that hubs read, of a training's config and options of the search."""
     header: dict[str, Any] = {
         "library_name": "espnet",
         "tags": ["espnet", "audio", "automatic-speech-recognition", "espnet_ext"],
         **({"license": card.licence} if card.licence else {}),
         **({"language": list(card.language)} if card.language else {}),
     }
-    espnet = 'S. Watanabe et al., "ESPnet: End-to-end speech processing toolkit", Interspeech 2018.'
+    lists = {
+        "Model": {slot: config[slot] for slot in SLOTS if config.get(slot)},
+        "Search": search or {"options": "ESPnet's defaults"},
+        "Made with": {package: version(package) for package in ("espnet_ext", "espnet", "torch")},
+    }
     sections = {
         "Load it": LOAD.format(name=name),
         "Results": "\n".join(card.results) or "None were packed.",
-        "Model": _bullets({slot: config[slot] for slot in SLOTS if config.get(slot)}),
-        "Search": _bullets(search) or "Its defaults are those of ESPnet.",
-        "Made with": _bullets({package: version(package) for package in ("espnet_ext", "espnet", "torch")}),
+        **{title: "\n".join(f"- {key}: `{value}`" for key, value in each.items()) for title, each in lists.items()},
         "Licence": f"{card.licence or 'Not said by its author: ask before you use the weights'}. The corpus of its "
         "training has a licence of its own.",
-        "Citation": "\n\n".join(filter(None, [card.paper, espnet])),
+        "Citation": "\n\n".join(filter(None, [card.paper, ESPNET])),
     }
-    parts = [
-        f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n",
-        f"# {name}\n\n{TASK_NAMES[task]}. {card.how}\n",
-        f"Trained on: {card.corpus or 'not said'}.\n",
-        *(f"## {title}\n\n{text}\n" for title, text in sections.items()),
-    ]
-    return "\n".join(parts)
-
-
-def _bullets(values: Mapping[str, Any]) -> str:
-    return "\n".join(f"- {name}: `{value}`" for name, value in values.items())
+    return "\n".join(
+        [
+            f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n",
+            f"# {name}\n\n{TASK_NAMES[task]}. {card.how}\n",
+            f"Trained on: {card.corpus or 'not said'}.\n",
+            *(f"## {title}\n\n{text}\n" for title, text in sections.items()),
+        ]
+    )

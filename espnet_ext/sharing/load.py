@@ -27,15 +27,10 @@ OURS = ("prior_weight", "fast_decoder")
 def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
     """Return a ready ``Speech2Text`` of ESPnet for a model, with the plugins registered and its own search options.
 
-    A model that merges hypotheses (``task: mt``) gives ESPnet's ``Text2Text``.
-
-    Args:
-        name: what :func:`espnet_ext.sharing.model_files.find_model` takes.
-        device: ``cpu`` or ``cuda``.
-        options: of ``Speech2Text``, over the model's own; also ``prior_weight`` and ``fast_decoder``.
-
-    Raises:
-        InputError: there is no such model, it lacks a file, an option is unknown, or it needs another ESPnet.
+    ``name`` is what :func:`espnet_ext.sharing.model_files.find_model` takes; ``options`` of ``Speech2Text`` go over the
+    model's own, also ``prior_weight`` and ``fast_decoder``. A model that merges hypotheses (``task: mt``) gives
+    ESPnet's ``Text2Text``. Raises InputError: there is no such model, it lacks a file, an option is unknown, or it
+    needs another ESPnet.
     """
     files = find_model(name)
     if files.task == "long":
@@ -55,20 +50,24 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
     if package := missing_package(read_yaml(files.config)):
         raise InputError(f"{files.name}: {package}")
     with building(files):
-        return _text2text(files, device, options) if files.task == "mt" else _speech2text(files, device, options)
+        if files.task == "mt":
+            return _text2text(files, device, options)
+        from espnet2.bin.asr_inference import Speech2Text
+
+        from espnet_ext.upstream.inference import build_speech2text
+
+        chosen = search_options(files, options, Speech2Text)
+        paths: dict[str, Any] = {"asr_train_config": files.config, "asr_model_file": files.model}
+        if files.lm_config is not None and chosen.get("lm_weight", 1.0):
+            paths |= {"lm_train_config": files.lm_config, "lm_file": files.lm_file}
+        return build_speech2text(prior_file=str(files.prior_file or "") or None, device=device, **paths, **chosen)
 
 
 @contextmanager
 def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
-    """Turn what libraries raise while a model is built into one line: its config or files are bad, not the audio.
+    """Turn what libraries raise while a model is built into an InputError: its config or files are bad, not the audio.
 
-    Args:
-        files: the model.
-        options: the file of the user's options, if there is one, which may be what is bad.
-
-    Raises:
-        InputError: in place of any other error. ``options`` are named, too.
-        ModuleNotFoundError: a package is missing that an extra of this package brings.
+    It names ``options``, the file of the user's options. A missing package that an extra brings stays what it is.
     """
     source = f" (options are those of {options})" if options else ""
     try:
@@ -78,19 +77,10 @@ def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and how_to_install(error.name or ""):
             raise
-        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files, error)}{source}") from error
-
-
-def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
-    from espnet2.bin.asr_inference import Speech2Text
-
-    from espnet_ext.upstream.inference import build_speech2text
-
-    chosen = search_options(files, options, Speech2Text)
-    paths: dict[str, Any] = {"asr_train_config": files.config, "asr_model_file": files.model}
-    if files.lm_config is not None and chosen.get("lm_weight", 1.0):
-        paths |= {"lm_train_config": files.lm_config, "lm_file": files.lm_file}
-    return build_speech2text(prior_file=str(files.prior_file or "") or None, device=device, **paths, **chosen)
+        packed, this = files.espnet, version("espnet")
+        other = packed not in ("", this)
+        advice = f": it was packed with ESPnet {packed}, this is {this}: install that release" if other else ""
+        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{advice}{source}") from error
 
 
 def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
@@ -109,8 +99,7 @@ def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> An
 def search_options(files: ModelFiles, options: Mapping[str, Any], recogniser: type) -> dict[str, Any]:
     """Return the model's own search options, with those of the caller over them.
 
-    Raises:
-        InputError: the caller's options have an unknown name, or the model brings one that is not of the search.
+    Raises InputError: a name of the caller's is unknown, or the model brings one that is not of the search.
     """
     known = {*inspect.signature(recogniser).parameters, *OURS}
     for name in options:
@@ -127,9 +116,3 @@ def _reason(error: Exception) -> str:
         return f"{error} is missing"
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) < 300 else f"{lines[0][:140]} ... {lines[0][-140:]}"
-
-
-def _advice(files: ModelFiles, error: Exception) -> str:
-    if files.espnet and files.espnet != version("espnet"):
-        return f": it was packed with ESPnet {files.espnet}, this is {version('espnet')}: install that release"
-    return ""

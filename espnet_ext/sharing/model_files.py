@@ -1,13 +1,7 @@
 """The files of a model: in a training's folder, in a packed archive, or on the hub.
 
-A packed model is a folder, or an archive of it, in the layout of ESPnet's own packing::
-
-    meta.yaml          ESPnet's list of files, with the release that made it
-    espnet_ext.yaml    what is needed to decode as its authors did: task, search options
-    README.md          the model card
-    model/             config.yaml, model.pth, the files that the config names, and decoding.json, if it has one
-    lm/                the same of a language model, if the search uses one
-    search/prior.txt   the token prior, if the search uses one
+A packed model is a folder, or an archive of it, in the layout of ESPnet's own packing, see ``docs/sharing.md``:
+``meta.yaml`` lists the files, ``espnet_ext.yaml`` says how its authors decode it.
 """
 
 import os
@@ -45,39 +39,25 @@ TRAINING: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model that can be loaded.
+    """A model that can be loaded."""
 
-    Attributes:
-        name: what the user called it, for messages.
-        config, model: the training config, all paths in it absolute, and the checkpoint.
-        lm_config, lm_file: the same of a language model.
-        prior_file: the token prior.
-        task: one of ``TASKS``.
-        search: options of the search, by the names of ``espnet2.bin.asr_inference``.
-        espnet: the release of ESPnet that packed it; "" for a training's folder.
-    """
-
-    name: str
-    config: Path
+    name: str  # what the user called it, for messages
+    config: Path  # of the training, all paths in it absolute
     model: Path
     lm_config: Path | None = None
     lm_file: Path | None = None
     prior_file: Path | None = None
-    task: str = "asr"
-    search: Mapping[str, Any] = field(default=EMPTY)
-    espnet: str = ""
+    task: str = "asr"  # one of TASKS
+    search: Mapping[str, Any] = field(default=EMPTY)  # options by the names of espnet2.bin.asr_inference
+    espnet: str = ""  # the release that packed it; "" for a training's folder
 
 
 def find_model(name: str | Path) -> ModelFiles:
     """Find the files of a model.
 
-    Args:
-        name: a packed archive, which is unpacked into the cache; the folder of a packed model or of an ESPnet training,
-            or one of its checkpoints; or ``user/model``, with ``@revision`` if wanted, which is downloaded from the
-            hub.
-
-    Raises:
-        InputError: there is no such model, it lacks a file, or it cannot be downloaded.
+    ``name`` is a packed archive, which is unpacked into the cache; the folder of a packed model or of an ESPnet
+    training, or one of its checkpoints; or ``user/model``, with ``@revision`` if wanted, which is downloaded from the
+    hub. Raises InputError: there is no such model, it lacks a file, or it cannot be downloaded.
     """
     path = Path(name)
     if path.is_dir():
@@ -87,27 +67,23 @@ def find_model(name: str | Path) -> ModelFiles:
     if path.is_file():
         if not path.name.endswith(ARCHIVES):
             raise InputError(f"{path}: not a packed model ({', '.join(ARCHIVES)}): give an archive or a folder")
-        return read_folder(unpack(path, cache_folder() / "models"), name=str(path))
+        return read_folder(unpack(path, _cache_folder() / "models"), name=str(path))
     if HUB_NAME.fullmatch(str(name)):
         return read_folder(download(str(name), library_name="espnet"), name=str(name))
     raise InputError(f"{name}: no such file or folder, and not a name on the hub (user/model)")
 
 
-def cache_folder() -> Path:
-    """Return the folder of unpacked archives: ``$ESPNET_EXT_CACHE``, or ``espnet_ext`` in the user's cache folder."""
-    own = os.environ.get("ESPNET_EXT_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "espnet_ext"
+def _cache_folder() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "espnet_ext"
+    return Path(os.environ.get("ESPNET_EXT_CACHE") or cache)
 
 
 def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None) -> ModelFiles:
     """Read which files of a folder are a model: of one that was packed, or of a training.
 
-    Args:
-        name: what the user called it, if that is not the folder.
-        checkpoint: of a training; None: what :func:`find_checkpoint` finds.
-
-    Raises:
-        InputError: the folder holds no model, or a file that its ``meta.yaml`` or config names is not there.
+    ``name`` is what the user called it, if that is not the folder; ``checkpoint`` is of a training, None for what
+    :func:`find_checkpoint` finds. Raises InputError: the folder holds no model, or a file that its ``meta.yaml`` or
+    config names is not there.
     """
     name = name or str(folder)
     if (folder / META).is_file() and checkpoint is None:
@@ -132,10 +108,10 @@ def _packed(folder: Path, name: str) -> ModelFiles:
             raise InputError(f"{name}: its {META} names {file}, outside of the model: do not use it")
         if not (folder / file).is_file():
             raise InputError(f"{name}: lacks {file}, which its {META} names: copy, unpack or download it again")
-    config = next((named[key] for task in PACKED if (key := f"{task}_train_config") in named), None)
-    model = next((named[key] for task in PACKED if (key := f"{task}_model_file") in named), None)
-    if config is None or model is None:
+    kind = next((kind for kind in PACKED if named.keys() >= {f"{kind}_train_config", f"{kind}_model_file"}), None)
+    if kind is None:
         raise InputError(f"{name}: its {META} names no model for speech recognition or translation of hypotheses")
+    config, model = named[f"{kind}_train_config"], named[f"{kind}_model_file"]
     task, search = task_of(read_yaml(folder / config)), ours.get("search") or {}
     if "s2t_train_config" in named:
         raise InputError(f"{name}: is of ESPnet's task s2t: espnet2.bin.s2t_inference or s2t_inference_ctc decodes it")
@@ -157,9 +133,8 @@ def _packed(folder: Path, name: str) -> ModelFiles:
 
 def _own_paths(config: Path, folder: Path) -> Path:
     """Return the config of a packed model with absolute paths; it may name files of the model only."""
-    for name in named_files(without_training(read_yaml(config)), [folder], config):
-        if _leads_out(name):
-            raise InputError(f"{config}: names {name}, outside of the model: do not use it")
+    if out := next(filter(_leads_out, named_files(without_training(read_yaml(config)), [folder], config)), None):
+        raise InputError(f"{config}: names {out}, outside of the model: do not use it")
     return absolute_paths(config, [folder])
 
 
@@ -168,11 +143,7 @@ def _leads_out(name: str) -> bool:
 
 
 def task_of(config: Mapping[str, Any]) -> str:
-    """Return the task of a training config.
-
-    >>> task_of({"src_token_list": ["a"]}), task_of({"encoder": "long_fastconformer"}), task_of({"encoder": "rnn"})
-    ('mt', 'long', 'asr')
-    """
+    """Return the task of a training config."""
     if "src_token_list" in config:
         return "mt"
     if "promptencoder" in config:
@@ -185,10 +156,8 @@ def task_of(config: Mapping[str, Any]) -> str:
 def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     """Find the checkpoint in a training's folder that is meant for decoding: its average, or its best epoch.
 
-    Of a long-context model, task ``long``, it is the last epoch: that is what P5 decodes.
-
-    Raises:
-        InputError: there is no such folder, no checkpoint, or there are several averages to choose from.
+    Of a long-context model, task ``long``, it is the last epoch: that is what P5 decodes. Raises InputError: there is
+    none, or several averages to choose from.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: name that of a training")
@@ -209,7 +178,7 @@ def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
     paths = {name: str(path) for name, path in named_files(model_part, bases, config).items()}
     if all(name == path for name, path in paths.items()):
         return config
-    target = cache_folder() / "configs" / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
+    target = _cache_folder() / "configs" / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
     write_yaml(target, replace_paths(model_part, paths), f"{config}, with absolute paths")
     return target
 

@@ -3,6 +3,7 @@
 import json
 import platform
 import shutil
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError, warn
-from espnet_ext.sharing.archives import ARCHIVES, write_archive
+from espnet_ext.sharing.archives import ARCHIVES
 from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.load import SEARCH
 from espnet_ext.sharing.model_files import (
@@ -26,7 +27,7 @@ from espnet_ext.sharing.model_files import (
     without_training,
 )
 from espnet_ext.upstream.config_paths import named_files, replace_paths
-from espnet_ext.work.files import scratch_beside
+from espnet_ext.work.files import atomic_write, scratch_beside
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 WINDOWED = ("stride", "batch_seconds", "precision")  # options of decoding long recordings
@@ -35,39 +36,25 @@ DECODING = "decoding.json"  # of a speaker-attributed model, beside its config
 
 @dataclass(frozen=True)
 class Packing:
-    """What goes into the archive.
+    """What goes into the archive."""
 
-    Attributes:
-        folder: the folder of a training, with its ``config.yaml``.
-        model: its checkpoint; None to find it in ``folder``.
-        search: options of the search, as ``espnet2.bin.asr_inference`` names them.
-        lm: config and checkpoint of a language model.
-        prior: the token prior.
-        include: files outside of the training's folders that may go in, since the user has named them.
-        card: what the card says of where the model comes from, its licence and its results.
-    """
-
-    folder: Path
-    model: Path | None = None
-    search: Mapping[str, Any] = field(default=EMPTY)
-    lm: tuple[Path, Path] | None = None
-    prior: Path | None = None
-    include: Sequence[Path] = ()
+    folder: Path  # of a training, with its config.yaml
+    model: Path | None = None  # its checkpoint; None to find it in the folder
+    search: Mapping[str, Any] = field(default=EMPTY)  # options of espnet2.bin.asr_inference
+    lm: tuple[Path, Path] | None = None  # config and checkpoint
+    prior: Path | None = None  # of tokens
+    include: Sequence[Path] = ()  # files outside of the training's folders that the user has named
     card: Card = Card()
 
 
 def pack(packing: Packing, output: Path) -> list[Path]:
-    """Write an archive (.zip, .tar, .tgz or .tar.gz) or a new folder, completely or not at all. All paths are relative.
+    """Write a zip archive or a new folder, completely or not at all; return the files that went in.
 
-    Returns:
-        The files that went in, as they lie on this machine.
-
-    Raises:
-        InputError: a file that the model needs is not there or lies outside of the training's folders, or the
-            folder to write is there.
+    All paths in it are relative. Raises InputError: a file that the model needs is not there or lies outside of the
+    training's folders, or the folder to write is there.
     """
-    if output.exists() and not output.name.endswith(ARCHIVES):
-        raise InputError(f"{output}: is there: name a new folder, or an archive ({', '.join(ARCHIVES)})")
+    if output.suffix != ".zip" and (output.exists() or output.name.endswith(ARCHIVES)):
+        raise InputError(f"{output}: is there, or no zip: name a new folder, or an archive that ends with .zip")
     settings = packing.folder / CONFIG
     config = read_yaml(settings) if settings.is_file() else {}
     task = task_of(config)
@@ -95,10 +82,12 @@ def pack(packing: Packing, output: Path) -> list[Path]:
         write_yaml(folder / META, {"files": files, "yaml_files": yaml_files, **made}, "as ESPnet packs models")
         text = write_card(packing.card, output.name.partition(".")[0], task, config, search)
         (folder / CARD).write_text(text, encoding="utf-8")
-        if output.name.endswith(ARCHIVES):
-            write_archive(folder, output)
-        else:
+        if output.suffix != ".zip":
             shutil.copytree(folder, output)
+            return packed
+        with atomic_write(output, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+                archive.write(path, path.relative_to(folder))
     return packed
 
 
@@ -133,12 +122,8 @@ def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]
 def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     """Return what a recipe knows of one of its systems: search, language model, prior, results, paper.
 
-    Args:
-        folder: the folder of a training in a recipe, such as ``egs/librispeech_sem/exp/mini/baseline/seed1``.
-        decoding: one of the decodings in the recipe's ``conf/tables.yaml``.
-
-    Raises:
-        InputError: the recipe has no such system or decoding, or its language model is not trained.
+    ``folder`` is that of a training in a recipe, such as ``egs/librispeech_sem/exp/mini/baseline/seed1``, ``decoding``
+    one of those in its ``conf/tables.yaml``. Raises InputError: the recipe has no such system or decoding.
     """
     from espnet_ext.tables.plan import decode_config, load_scale
     from espnet_ext.tables.reading import load_tables

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import merge_by_time, monotonic
 from espnet_ext.text.window_hypotheses import is_timed
-from espnet_ext.text.words import Segment, Word, word_times
+from espnet_ext.text.words import Segment, Word
 
 Windows = tuple[Segment, ...]
 
@@ -116,7 +116,7 @@ def stitched_times(words: Sequence[str], windows: Sequence[Segment]) -> tuple[Wo
         words: that the stitcher has made of the windows.
         windows: what was heard of the speaker in each window.
     """
-    heard = sorted((span, word) for item in windows for span, word in zip(word_times(item), item.words, strict=True))
+    heard = sorted(((word.start, word.end), word.text) for item in windows for word in item.timed_words)
     spans: list[tuple[float, float] | None] = []
     place = 0
     for word, other in align(list(words), [word for _, word in heard]):

@@ -184,7 +184,7 @@ def simulate_windows(
             times = tuple(span for _, span in found) or None
             own = tuple(text for text, _ in found)
             hypotheses.append(
-                Segment(recording, speaker, own, window.start, window.end, times=times, window=window.index)
+                Segment(recording, speaker, own, window.start, window.end, times=times, window=window.window)
             )
     return hypotheses
 

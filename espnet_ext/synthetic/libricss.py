@@ -31,8 +31,9 @@ from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.synthetic.acoustics import CLEAN, draw_scene
 from espnet_ext.synthetic.librispeech import FORMAT as LIBRISPEECH_FORMAT
 from espnet_ext.synthetic.librispeech import write_corpus
-from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, overlap_ratio, place
+from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, place
 from espnet_ext.synthetic.parameters import LIBRICSS_SIZES, WHAT, LibriCssSize, generator, size_called
+from espnet_ext.text.words import overlap_ratio
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 

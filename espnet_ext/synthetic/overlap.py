@@ -1,9 +1,11 @@
 """Utterances that follow each other with a wanted share of overlapped speech. No audio is read here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from espnet_ext.text.words import overlap_ratio
 
 _BISECTIONS = 30
 
@@ -65,19 +67,3 @@ def place(
         middle = (low + high) / 2
         low, high = (middle, high) if ratio(middle) < overlap else (low, middle)
     return starts(high if overlap else 0.0)
-
-
-def overlap_ratio(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the time that two or more spans cover, divided by the time that any span covers.
-
-    >>> overlap_ratio([(0.0, 4.0), (3.0, 6.0), (10.0, 12.0)])
-    0.125
-    """
-    events = sorted((time, step) for start, end in spans for time, step in ((start, 1), (end, -1)))
-    speech = overlapped = last = 0.0
-    active = 0
-    for time, step in events:
-        speech += (time - last) * (active > 0)
-        overlapped += (time - last) * (active > 1)
-        active, last = active + step, time
-    return overlapped / speech if speech else 0.0

@@ -1,23 +1,14 @@
-"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, SRT, VTT, NeMo's, ours.
+"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, SRT, VTT, NeMo's manifests, our windows.
 
-A reader takes a file, and returns text by utterance (Kaldi text, trn, NeMo's manifest) or segments of recordings (all
-others). :func:`espnet_ext.text.transcripts.read_transcripts` detects the format; Whisper's JSON is read by
-:mod:`espnet_ext.text.whisper_json`.
-
-- STM: ``recording channel speaker start end [<label>] words``.
-- CTM: ``recording channel start duration word [confidence [type [speaker]]]``; what is not known is ``NA``. Without
-  speakers, channels take their place.
-- RTTM: ``LEXEME recording channel start duration word type speaker confidence``; other lines are left out.
-- SegLST: a list of objects with ``session_id``, ``speaker``, ``words``, ``start_time`` and ``end_time``.
-- NeMo's manifest: a JSON object per line with ``audio_filepath``, ``text`` and ``pred_text``.
-- Windows: ours, see :func:`espnet_ext.text.writing.write_hypotheses`.
-
-Times are in seconds.
+A reader takes a file, and returns text by utterance (trn, NeMo's manifest) or segments of recordings (all others), with
+times in seconds. :mod:`~espnet_ext.text.transcripts` detects the format; :mod:`~espnet_ext.text.whisper_json` reads
+Whisper's JSON.
 """
 
 import html
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -57,8 +48,7 @@ def is_number(text: str) -> bool:
 def nist_lines(path: Path) -> Iterator[tuple[str, str]]:
     """Read the lines of NIST's formats, without comments and empty ones, and where each is.
 
-    Raises:
-        InputError: the file is missing, empty or not UTF-8.
+    Raises InputError: the file is missing, empty or not UTF-8.
     """
     for number, line in enumerate(text_lines(path), start=1):
         if line.strip() and not line.startswith(";;"):
@@ -86,15 +76,16 @@ def is_stm(line: str) -> bool:
 
 
 def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
-    """Read STM; a stretch that scoring leaves out has the one word :data:`IGNORED`.
+    """Read STM, ``recording channel speaker start end [<label>] words``.
 
-    With ``alternatives`` braces are words; otherwise they are refused.
+    A stretch that scoring leaves out has the one word :data:`IGNORED`. With ``alternatives`` braces are words;
+    otherwise they are refused.
     """
     for where, line in nist_lines(path):
         if not is_stm(line):
             raise InputError(f"{where} is not `file channel speaker start end words`: fix it, or force another format")
         name, channel, speaker, start, end, *text = line.split(maxsplit=5)
-        span = checked_span(float(start), float(end), where)
+        span = _checked_span(float(start), float(end), where)
         words = _STM_LABEL.sub("", "".join(text).strip() + " ", count=1).strip()
         words = words if alternatives else _plain(words, where)
         if words.upper() == IGNORED:
@@ -116,17 +107,13 @@ def is_ctm(line: str) -> bool:
 
 
 def read_ctm(path: Path) -> Iterator[Segment]:
-    """Read CTM: a segment for each word, whose speaker is "" where it is not known."""
+    """Read CTM: a segment for each word, whose speaker is "" where it is not known. What is not known is ``NA``."""
     for where, line in nist_lines(path):
-        yield ctm_word(line.split(), where)
+        yield _ctm_word(line.split(), where)
 
 
-def ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Segment:
-    """Read the fields of a line of CTM; ``where`` and ``layout`` are for the message.
-
-    Raises:
-        InputError: there are too few or too many fields, or a start, duration or confidence is no number.
-    """
+def _ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Segment:
+    """Return the word in the fields of a line; the message names ``layout``."""
     recording, channel, start, seconds, text, score, _, speaker = [*fields[:_MOST], *["NA"] * (_MOST - len(fields))]
     known = None if score in NO_SPEAKER else score
     timed = _LEAST <= len(fields) <= _MOST and is_number(start) and is_number(seconds)
@@ -144,20 +131,16 @@ def ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Seg
 
 
 def read_rttm(path: Path) -> Iterator[Segment]:
-    """Read the words of RTTM, each as a segment."""
+    """Read the words of RTTM, its lines ``LEXEME``, each as a segment."""
     for where, line in nist_lines(path):
         if line.split()[0] == "LEXEME":
             timed, labels = line.split()[1:6], line.split()[6:]
             kind, who, score = [*labels, *["NA"] * 3][:3]
-            yield ctm_word([*timed, score, kind, who] if len(timed) == 5 else timed, where, RTTM_LAYOUT)
+            yield _ctm_word([*timed, score, kind, who] if len(timed) == 5 else timed, where, RTTM_LAYOUT)
 
 
 def load_json(path: Path) -> Any:
-    """Read a file of JSON, or of JSON objects, one per line, as a list.
-
-    Raises:
-        InputError: no such file, or not JSON.
-    """
+    """Read a file of JSON, or of JSON objects, one per line, as a list."""
     text = _whole(path)
     try:
         return parse_json(text)
@@ -177,12 +160,18 @@ def _json_line(line: str, where: str) -> Any:
 
 
 def read_seglst(path: Path) -> Iterator[Segment]:
-    """Read SegLST, the format of MeetEval and CHiME; a recording in which nobody speaks has one turn without words."""
+    """Read SegLST, a list of objects; a recording in which nobody speaks has one without words."""
     records = load_json(path)
     if not isinstance(records, list):
         raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
     for number, record in enumerate(records, start=1):
-        yield _turn(record, f"{path}: turn {number}")
+        where = f"{path}: turn {number}"
+        turn = _checked(_Turn, record, where, "write SegLST")
+        if not turn.speaker and turn.words.strip():
+            raise InputError(f"{where}: words of {turn.session_id} without a speaker: name the speaker")
+        times = turn.start_time, turn.end_time
+        span = (0.0, math.inf) if times == (None, None) else _checked_span(*times, where)
+        yield Segment(turn.session_id, turn.speaker, tuple(turn.words.split()), *span)
 
 
 class _Turn(BaseModel):  # of SegLST; other keys are ignored
@@ -202,21 +191,8 @@ def _checked[Schema: BaseModel](schema: type[Schema], record: Any, where: str, a
         raise InputError(f"{where}: {reason}: {advice}") from None
 
 
-def _turn(record: Any, where: str) -> Segment:
-    turn = _checked(_Turn, record, where, "write SegLST")
-    if not turn.speaker and turn.words.strip():
-        raise InputError(f"{where}: words of {turn.session_id} without a speaker: name the speaker")
-    times = turn.start_time, turn.end_time
-    span = (0.0, math.inf) if times == (None, None) else checked_span(*times, where)
-    return Segment(turn.session_id, turn.speaker, tuple(turn.words.split()), *span)
-
-
-def checked_span(start: float | None, end: float | None, where: str) -> Span:
-    """Return a time span; refuse one of which an end is missing or not finite, or that runs backwards.
-
-    Raises:
-        InputError: it is none.
-    """
+def _checked_span(start: float | None, end: float | None, where: str) -> Span:
+    """Return a time span; refuse one of which an end is missing or not finite, or that runs backwards."""
     if start is None or end is None or not 0 <= start <= end < math.inf:
         raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
     return start, end
@@ -225,19 +201,17 @@ def checked_span(start: float | None, end: float | None, where: str) -> Span:
 def read_subtitles(path: Path) -> Iterator[Segment]:
     """Read SRT or VTT. A speaker is VTT's voice, or, if each cue begins with ``name:``, that name."""
     lines = _whole(path).splitlines()
-    starts = [place for place, line in enumerate(lines) if _CUE.match(line.strip())]
+    starts = [(place, found) for place, line in enumerate(lines) if (found := _CUE.match(line.strip()))]
     if not starts:
         raise InputError(f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?")
     cues = []
-    for place, after in zip(starts, [*starts[1:], len(lines)], strict=True):
-        match = _CUE.match(lines[place].strip())
-        assert match is not None
+    for (place, match), after in zip(starts, [*(place for place, _ in starts[1:]), len(lines)], strict=True):
         numbered = after < len(lines) and lines[after - 1].strip().isdecimal()  # the next cue, without an empty line
         # A line of spaces ends no cue: YouTube begins cues with one.
         body = "\n".join(takewhile(bool, lines[place + 1 : after - numbered]))
         voice = _VOICE.search(body)
         text = html.unescape(_MARKUP.sub("", body))
-        span = checked_span(_clock_seconds(match[1]), _clock_seconds(match[2]), f"{path}: line {place + 1}")
+        span = _checked_span(_clock_seconds(match[1]), _clock_seconds(match[2]), f"{path}: line {place + 1}")
         cues.append((voice[1].strip() if voice else "", text, span))
     named = [_NAMED.fullmatch(text) for _, text, _ in cues]
     for (voice_name, text, span), name in zip(cues, named, strict=True):
@@ -278,12 +252,12 @@ def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
     texts: dict[str, str] = {}
     entries = load_json(path)
     for number, record in enumerate(entries if isinstance(entries, list) else [entries], start=1):
-        where = f"{path}: line {number}"
-        entry = _checked(_Entry, record, where, "write a manifest of NeMo")
+        where, advice = f"{path}: line {number}", "write a manifest of NeMo"
+        entry = _checked(_Entry, record, where, advice)
         name = Path(entry.audio_filepath).stem
         text = entry.pred_text if recognised and "pred_text" in entry.model_fields_set else entry.text
         if text is None:
-            raise InputError(f"{where}: no {'pred_text' if recognised else 'text'} of {name}: write a manifest of NeMo")
+            raise InputError(f"{where}: no {'pred_text' if recognised else 'text'} of {name}: {advice}")
         if name in texts:
             raise InputError(f"{where}: {name} comes twice: keep one of its lines")
         texts[name] = text
@@ -302,32 +276,25 @@ class _WindowRecord(BaseModel):
 
 
 def read_hypotheses(path: str | Path) -> list[Segment]:
-    """Read what was recognised in windows of recordings, see :func:`espnet_ext.text.writing.write_hypotheses`.
-
-    Raises:
-        InputError: no such file, nothing in it, or a line that does not fit; the message names file and line.
-    """
+    """Read what was recognised in windows, as :func:`espnet_ext.text.writing.write_hypotheses` writes it."""
     lines = _whole(path).split("\n")
     windows = [_window(line, f"{path}: line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not windows:
         raise InputError(f"{path}: it holds no hypothesis: decode again")
-    seen: set[tuple[str, int, str]] = set()
-    for item in windows:
-        key = (item.recording, item.window, item.speaker)
-        if key in seen:
-            raise InputError(
-                f"{path}: {item.recording}: speaker {item.speaker} appears twice in window {item.window}: "
-                "join the two lines, in the order of speech"
-            )
-        seen.add(key)
+    (key, times), *_ = Counter((item.recording, item.window, item.speaker) for item in windows).most_common(1)
+    if times > 1:
+        raise InputError(
+            f"{path}: {key[0]}: speaker {key[2]} appears twice in window {key[1]}: join the two lines, in the order of "
+            "speech"
+        )
     return windows
 
 
 def _window(line: str, where: str) -> Segment:
     record = _checked(_WindowRecord, _json_line(line, where), where, "fix it")
-    if record.words and not record.speaker:
-        raise InputError(f"{where}: words without a speaker: fix it")
     try:
+        if record.words and not record.speaker:
+            raise ValueError("words without a speaker")
         return Segment(**dict(record))
     except ValueError as error:
         raise InputError(f"{where}: {record.recording}: {error}: fix it") from None

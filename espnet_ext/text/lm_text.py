@@ -16,8 +16,7 @@ from espnet_ext.work.parallel import map_shards
 def read_lines(path: str | Path) -> Iterator[str]:
     """Return the lines of a text file, plain or gzipped, with single spaces between words; empty ones are left out.
 
-    Raises:
-        InputError: a missing file, or one that is not gzip or UTF-8 text.
+    Raises InputError: the file is missing, or is not gzip or UTF-8 text.
     """
     path = Path(path)
     try:
@@ -36,13 +35,7 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
 
     This is what ESPnet reads with ``--multiple_iterator true``: one split is in memory at a time. Each line gets an id,
     ``lm-<number>``. Neighbours in the text go to different splits, so each is like the whole. The folder appears when
-    it is complete.
-
-    Returns:
-        The number of lines.
-
-    Raises:
-        InputError: as :func:`read_lines`, or fewer lines than splits.
+    it is complete. Returned is the number of lines. Raises InputError: fewer lines than splits.
     """
     if not Path(text).is_file():
         raise InputError(f"{text}: no such file: check the path of the language model's text")
@@ -60,12 +53,9 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
 
 
 def write_lengths(text: Path, tokeniser: Sequence[str], output: Path) -> None:
-    """Write the length in tokens of each line of a table, as ESPnet's ``collect_stats`` does.
+    """Write the length in tokens of each line of a Kaldi table, as ESPnet's ``collect_stats`` does.
 
-    Args:
-        text: Kaldi table.
-        tokeniser: ESPnet's type of tokens, and the model of word pieces if there is one.
-        output: the table to write.
+    ``tokeniser`` is ESPnet's type of tokens, and the model of word pieces if there is one.
     """
     from espnet2.text.build_tokenizer import build_tokenizer
 
@@ -93,12 +83,7 @@ def _write_lengths(job: tuple[Path, Sequence[str], Path]) -> None:
 
 
 def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()) -> Iterator[str]:
-    """Return the sentences of text files, as :func:`read_lines` reads them, and of Kaldi tables; empty ones are left
-    out.
-
-    Raises:
-        InputError: a file is missing or not readable as what it should be.
-    """
+    """Return the sentences of text files, as :func:`read_lines` reads them, and of Kaldi tables, without empty ones."""
     for path in text:
         yield from read_lines(path)
     for path in transcripts:
@@ -106,14 +91,7 @@ def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path]
 
 
 def sample(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
-    """At most ``count`` lines, each equally likely, in one pass; only those are held in memory. None takes all.
-
-    >>> len(sample(map(str, range(1000)), 10)), sample(["A", "B"], 10)
-    (10, ['A', 'B'])
-
-    Raises:
-        InputError: ``count`` is neither None nor a whole number of at least 1.
-    """
+    """At most ``count`` lines, each equally likely, in one pass; only those are held in memory. None takes all."""
     if count is None:
         return list(lines)
     if not isinstance(count, int) or count < 1:

@@ -49,20 +49,16 @@ BY_CHARACTER = ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"
 
 @dataclass(frozen=True)
 class ScriptPair:
-    """Two languages that are told apart by their scripts.
+    """Two languages that are told apart by their scripts (Unicode's names), and what they are called in results.
 
-    A token with a letter of the first script is of the first language; all others are of the second: digits,
-    and letters of a third script, too. A language of several scripts names them all (``Han+Hiragana+Katakana``).
+    A token with a letter of the first script is of the first language; all others are of the second: digits, and
+    letters of a third script, too. A language of several scripts names them all (``Han+Hiragana+Katakana``).
 
     >>> pair = script_pair("Devanagari,Latin")
     >>> pair.tokens("मुझे phone चाहिए"), [pair.is_first(token) for token in pair.tokens("मुझे phone")], pair.names
     (['मुझे', 'phone', 'चाहिए'], [True, False], ('Devanagari', 'Latin'))
     >>> script_pair("Thai,Latin").tokens("ไปlibrary")
     ['ไ', 'ป', 'library']
-
-    Attributes:
-        scripts: their names in Unicode.
-        names: what the languages are called in results.
     """
 
     scripts: tuple[str, str] = ("Han", "Latin")
@@ -95,12 +91,11 @@ class ScriptPair:
 def script_pair(scripts: str) -> ScriptPair:
     """Return the languages of two scripts, as ``--scripts`` names them: ``Han,Latin``, ``Han+Hiragana,Latin``.
 
+    Raises InputError: not two different names of scripts in Unicode, or several with ``+`` between.
+
     >>> pair = script_pair("Han+Hiragana+Katakana,Latin")
     >>> [(token, pair.is_first(token)) for token in pair.tokens("ラーを order")]
     [('ラ', True), ('ー', True), ('を', True), ('order', False)]
-
-    Raises:
-        InputError: not two different names of scripts in Unicode, or several with ``+`` between.
     """
     names = tuple(name.strip() for name in scripts.split(","))
     if len({name.lower() for name in names}) != 2 or len(names) != 2:
@@ -137,11 +132,7 @@ def han_characters() -> list[str]:
 
 
 def language_of(text: str, otherwise: str) -> str:
-    """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, and ``otherwise`` for neither (digits alone).
-
-    >>> [language_of(text, "zh") for text in ("喜欢", "RED WINE", "喜欢WINE", "15")]
-    ['zh', 'en', 'cs', 'zh']
-    """
+    """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, ``otherwise`` for neither (digits alone)."""
     han, latin = has_han(text), _LATIN.search(text) is not None
     if han and latin:
         return "cs"

@@ -1,23 +1,16 @@
-"""N-best lists: what a first pass gives to a second one, as typed objects and as JSONL.
-
-Each line of the JSONL is one utterance::
+"""N-best lists: what a first pass gives to a second one, as typed objects and as JSONL, one utterance a line::
 
     {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.9}}, ...]}
 
-``ref`` is null or absent if the utterance has no transcript. What is refused, and what is not:
-
-- A list without hypotheses is refused, since nothing can be chosen from it. A first pass that heard nothing leaves one
-  hypothesis with empty text, which is a hypothesis like any other.
-- Scores that are not finite are refused: one NaN would decide a whole list.
-- The same text may come twice; see :func:`distinct`.
-- Only functions that count errors need a reference. They refuse an utterance without one, and name it. Against an empty
-  reference each word is an insertion.
+A list without hypotheses is refused: who heard nothing writes one hypothesis with empty text. So are scores that are
+not finite: one NaN would decide a whole list. ``ref`` is null or absent without a transcript, and only functions that
+count errors need it; against an empty reference each word is an insertion.
 """
 
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +24,16 @@ from espnet_ext.work.files import atomic_write_text, parse_json, refuse_twins
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One hypothesis of an utterance.
+    """One hypothesis of an utterance."""
 
-    Attributes:
-        text: words separated by blanks, in the casing that is scored; may be empty.
-        score: log-probability by the first pass (all its parts together), natural logarithm.
-        scores: named parts of ``score``, or scores added later ("ctc", "decoder", "gpt2" ...).
-    """
-
-    text: str
-    score: float
-    scores: Mapping[str, float] = field(default_factory=dict)
+    text: str  # words separated by blanks, in the casing that is scored; may be empty
+    score: float  # natural logarithm of the probability by the first pass, all its parts together
+    scores: Mapping[str, float] = field(default_factory=dict)  # named parts of it, or added later: ctc, gpt2
 
 
 @dataclass(frozen=True)
 class NBest:
-    """The hypotheses of one utterance, best first. The order is the ranking.
-
-    >>> NBest("1-2-3", (Hypothesis("THE CAT", -1.5), Hypothesis("A CAT", -2.5))).hyps[0].text
-    'THE CAT'
-    """
+    """The hypotheses of one utterance, best first. The order is the ranking."""
 
     utt_id: str
     hyps: tuple[Hypothesis, ...]
@@ -94,27 +77,20 @@ def read_nbest(path: str | Path) -> list[NBest]:
 
 
 def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
-    """Write lists as JSONL, gzipped if its name ends with .gz, in the order given.
-
-    ``path`` is written whole or left as it was.
-    """
+    """Write lists as JSONL, gzipped if its name ends with .gz, in the order given; the file is whole or as it was."""
     seen: set[str] = set()
     with atomic_write_text(path) as file:
         for nbest in lists:
             if nbest.utt_id in seen:
                 raise InputError(f"{path}: {nbest.utt_id} comes twice: keep one of its lists")
             seen.add(nbest.utt_id)
-            file.write(json.dumps(_to_record(nbest), ensure_ascii=False, allow_nan=False) + "\n")
+            file.write(json.dumps(asdict(nbest), ensure_ascii=False, allow_nan=False) + "\n")
         if not seen:
             raise InputError(f"{path}: there is nothing to write: no N-best lists")
 
 
 def word_errors(nbest: NBest) -> list[int]:
-    """Return the word errors of each hypothesis against the reference: P3's E(y_i, y*), on the texts as they are.
-
-    >>> word_errors(NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("", -2.0)), ref="THE CAT"))
-    [1, 2]
-    """
+    """Return the word errors of each hypothesis against the reference: P3's E(y_i, y*), on the texts as they are."""
     reference = words_of_reference(nbest)
     return [Levenshtein.distance(reference, hyp.text.split()) for hyp in nbest.hyps]
 
@@ -136,20 +112,14 @@ def words_of_reference(nbest: NBest) -> list[str]:
 
 
 def distinct(nbest: NBest) -> NBest:
-    """Return the list without hypotheses whose text came before: the best of each text stays.
-
-    >>> twice = NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("A CAT", -2.0), Hypothesis("CATS", -3.0)))
-    >>> [hyp.score for hyp in distinct(twice).hyps]
-    [-1.0, -3.0]
-    """
+    """Return the list without hypotheses whose text came before: the best of each text stays."""
     best: dict[str, Hypothesis] = {}
     for hyp in nbest.hyps:
         best.setdefault(hyp.text, hyp)
     return replace(nbest, hyps=tuple(best.values()))
 
 
-def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
-    """Return the hypothesis in a JSON object; messages name it by ``utt_id`` and ``number``."""
+def _hypothesis(utt_id: str, number: int, record: Any) -> Hypothesis:
     try:
         text, score, scores = record["text"], _score(record["score"]), record.get("scores") or {}
         if not isinstance(text, str):
@@ -175,11 +145,7 @@ def make_list(where: str | Path, utterance: str, hyps: Sequence[Hypothesis], ref
         raise InputError(f"{where}: {error}") from None
 
 
-def ranked_lists(
-    where: str | Path,
-    found: Mapping[str, Mapping[int, Hypothesis]],
-    references: Mapping[str, str | None] | None = None,
-) -> list[NBest]:
+def ranked_lists(where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]]) -> list[NBest]:
     """Return lists sorted by utterance, of hypotheses by rank, which must be 1, 2 ..."""
     for utterance, ranks in found.items():
         if ranks and sorted(ranks) != list(range(1, len(ranks) + 1)):
@@ -187,7 +153,7 @@ def ranked_lists(
                 f"{where}: {utterance}: its ranks are {sorted(ranks)}, not 1 to {len(ranks)}: decode again"
             )
     return [
-        make_list(where, utterance, [ranks[rank] for rank in sorted(ranks)], (references or {}).get(utterance))
+        make_list(where, utterance, [ranks[rank] for rank in sorted(ranks)])
         for utterance, ranks in sorted(found.items())
     ]
 
@@ -204,10 +170,5 @@ def _from_record(record: Any) -> NBest:
     utt_id, ref, hyps = record["utt_id"], record.get("ref"), record.get("hyps")
     if not isinstance(hyps, list) or not isinstance(ref, str | None):
         raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref a text or null")
-    hypotheses = tuple(hypothesis_of(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1))
+    hypotheses = tuple(_hypothesis(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1))
     return NBest(utt_id, hypotheses, None if ref is None else one_line(ref))
-
-
-def _to_record(nbest: NBest) -> dict[str, Any]:
-    hyps = [{"text": hyp.text, "score": hyp.score, "scores": dict(hyp.scores)} for hyp in nbest.hyps]
-    return {"utt_id": nbest.utt_id, "ref": nbest.ref, "hyps": hyps}

@@ -1,12 +1,7 @@
 """Rules that normalise transcripts of Mandarin and English: named pure functions, and compositions of them.
 
-The name of a composition and those of its rules are written beside results, so that a result says how its text was
-normalised.
-
 >>> MANDARIN_ENGLISH("［NOISE］ 那个 ｄoctor，don't like 红酒。")
 "那个DOCTOR DON'T LIKE红酒"
->>> MANDARIN_ENGLISH.name
-'mandarin_english'
 """
 
 import re
@@ -44,7 +39,7 @@ _ACCENTED = regex.compile(r"(\p{Latin})[\u0300-\u036f]+")
 
 @dataclass(frozen=True)
 class TextRules:
-    """Rules that are applied one after the other, with a name."""
+    """Rules that are applied one after the other, with a name, which is written beside results."""
 
     name: str
     rules: tuple[Rule, ...]
@@ -56,33 +51,25 @@ class TextRules:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Written beside results: the name of the composition and those of its rules in order."""
+        """The name of the composition and those of its rules in order."""
         return {"name": self.name, "rules": [rule.__name__ for rule in self.rules]}
 
 
 def full_width_to_half(text: str) -> str:
-    """Full-width letters, digits and punctuation (U+FF01 to U+FF5E) and the ideographic space become ASCII.
-
-    >>> full_width_to_half("ＡＰＰ２，　好")
-    'APP2, 好'
-    """
+    """Full-width letters, digits and punctuation (U+FF01 to U+FF5E) and the ideographic space become ASCII."""
     return text.translate(_FULL_WIDTH)
 
 
 def straight_apostrophes(text: str) -> str:
-    """Curly apostrophes, and accents used as apostrophes, become ``'``.
-
-    >>> straight_apostrophes("don’t, it`s")
-    "don't, it's"
-    """
+    """Curly apostrophes, and accents used as apostrophes, become ``'``."""
     return text.translate(_APOSTROPHES)
 
 
 def drop_noise_marks(text: str) -> str:
     """Replace marks of noise and the like in square, angle, curly or 【】 brackets by a space.
 
-    A mark has up to 30 characters of any script and does not begin with a space, as a comparison does. Words in round
-    brackets stay, but for SEAME's ``(ppb)``, ``(ppc)``, ``(ppl)`` and ``(ppo)``.
+    A mark has up to 30 characters and does not begin with a space, as a comparison does. Words in round brackets stay,
+    but for SEAME's ``(ppb)``, ``(ppc)``, ``(ppl)`` and ``(ppo)``.
 
     >>> drop_noise_marks("[NOISE] 好 <laugh>ok</laugh>{cough}")
     '  好  ok  '
@@ -100,28 +87,17 @@ def drop_invisible(text: str) -> str:
     >>> drop_invisible("\\ufeff喜\\u200b欢\\tTEA")
     '喜欢 TEA'
     """
-    text = _VARIATIONS.sub("", text)
-    return "".join(_INVISIBLE.get(unicodedata.category(char), char) for char in text)
-
-
-_INVISIBLE = {"Cf": "", "Cc": " "}
+    becomes = {"Cf": "", "Cc": " "}
+    return "".join(becomes.get(unicodedata.category(char), char) for char in _VARIATIONS.sub("", text))
 
 
 def upper_case_english(text: str) -> str:
-    """Write letters in upper case, as in LibriSpeech's transcripts.
-
-    >>> upper_case_english("喜欢 red Wine")
-    '喜欢 RED WINE'
-    """
+    """Write letters in upper case, as in LibriSpeech's transcripts."""
     return text.upper()
 
 
 def drop_accents(text: str) -> str:
-    """Latin letters lose their accents. Those of other scripts keep them: й and ё are letters of their own.
-
-    >>> drop_accents("CAFÉ ЁЙ")
-    'CAFE ЁЙ'
-    """
+    """Latin letters lose their accents. Those of other scripts keep them: й and ё are letters of their own."""
     return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text)))
 
 
@@ -170,7 +146,8 @@ def _number_in_words(number: str, suffix: str) -> str:
     engine = inflect.engine()
     digits = number.replace(",", "")
     if _YEAR.fullmatch(number):
-        words = f"{engine.number_to_words(number[:2])} {_later_half(number[2:], engine)}"
+        later = engine.number_to_words(int(number[2:])) if number[2:] != "00" else "hundred"
+        words = f"{engine.number_to_words(number[:2])} {'oh ' if '00' < number[2:] < '10' else ''}{later}"
     elif (digits[0] == "0" and digits[1:2].isdigit()) or len(digits) > _LONGEST_NUMBER:
         words = " ".join("point" if digit == "." else str(engine.number_to_words(digit)) for digit in digits)
     else:
@@ -180,27 +157,13 @@ def _number_in_words(number: str, suffix: str) -> str:
     return engine.plural(words) if suffix.endswith("s") else engine.ordinal(words)
 
 
-def _later_half(digits: str, engine: Any) -> str:
-    if digits == "00":
-        return "hundred"
-    return ("oh " if digits[0] == "0" else "") + engine.number_to_words(int(digits))
-
-
 def single_blanks(text: str) -> str:
-    """Return one space between words, and none at the ends.
-
-    >>> single_blanks("  THE   CAT ")
-    'THE CAT'
-    """
+    """Return one space between words, and none at the ends."""
     return " ".join(text.split())
 
 
 def no_blank_beside_han(text: str) -> str:
-    """Single spaces between words, and none beside a Han character.
-
-    >>> no_blank_beside_han(" 那 个  DOCTOR 喜欢 RED  WINE ")
-    '那个DOCTOR喜欢RED WINE'
-    """
+    """Single spaces between words, and none beside a Han character."""
     return _BESIDE_HAN.sub("", " ".join(text.split()))
 
 

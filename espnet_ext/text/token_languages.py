@@ -3,7 +3,7 @@
 The language is ``-`` for a token without one (``<unk>``, ``<sos/eos>``, a space, a noise mark, a number).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import regex
@@ -14,33 +14,27 @@ from espnet_ext.work.files import atomic_write
 
 NEITHER = "-"
 # language -> its script in Unicode: the modelling units of P1, section 4.2
-SCRIPTS = {"en": "Latin", "zh": "Han"}
+SCRIPTS = {"en": regex.compile(r"\p{Script=Latin}"), "zh": regex.compile(r"\p{Script=Han}")}
 WORD_START = "\u2581"  # sentencepiece's mark of a word's first piece
 SPECIAL = regex.compile(r"<.*>|\[.*\]|\(.+\)|\{.*\}")
 
 
-def token_languages(tokens: Iterable[str], scripts: Mapping[str, str] = SCRIPTS) -> list[str]:
-    """Return the languages of tokens, by the script of their letters.
+def token_languages(tokens: Iterable[str]) -> list[str]:
+    """Return the languages of tokens (characters, word pieces or words), by the script of their letters.
 
-    Args:
-        tokens: characters, word pieces or words.
-        scripts: language -> name of its script in Unicode.
-
-    Returns:
-        A language or ``-`` for each token: ``-`` for a symbol in brackets (``<unk>``, ``[NOISE]``), for a token without
-        a letter of these scripts, and for one with letters of several.
+    ``-`` stands for a symbol in brackets (``<unk>``, ``[NOISE]``), for a token without a letter of these scripts, and
+    for one with letters of several.
 
     >>> token_languages(["<unk>", "\u2581HELLO", "'S", "\u4f60", "7", "T\u6064", "<sos/eos>"])
     ['-', 'en', 'en', 'zh', '-', '-', '-']
     """
-    patterns = {language: regex.compile(rf"\p{{Script={script}}}") for language, script in scripts.items()}
-    return [_language(token.removeprefix(WORD_START), patterns) for token in tokens]
+    return [_language(token) for token in tokens]
 
 
-def _language(token: str, patterns: Mapping[str, "regex.Pattern"]) -> str:
+def _language(token: str) -> str:
     if SPECIAL.fullmatch(token):
         return NEITHER
-    found = [language for language, pattern in patterns.items() if pattern.search(token)]
+    found = [language for language, pattern in SCRIPTS.items() if pattern.search(token)]
     return found[0] if len(found) == 1 else NEITHER
 
 
@@ -53,19 +47,14 @@ def write_languages(path: str | Path, tokens: Sequence[str]) -> None:
 
 
 def read_languages(path: str | Path) -> dict[str, str]:
-    """Read a languages file: token -> language or ``-``, in the order of the token list.
-
-    Raises:
-        InputError: no such file or no text, a line that is not a token and a language, or a repeated token.
-    """
+    """Read a languages file: token -> language or ``-``, in the order of the token list."""
     return read_token_values(path, lambda text: text or None, "language")
 
 
 def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:
     """Return number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in ``names``.
 
-    Raises:
-        InputError: a language that is not in ``names``.
+    Raises InputError: a language that is not in ``names``.
     """
     codes = {NEITHER: 0, **{name: code for code, name in enumerate(names, start=1)}}
     try:

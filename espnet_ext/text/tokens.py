@@ -35,20 +35,11 @@ def train_pieces(
     user_symbols: Sequence[str] = (),
     **options: str,
 ) -> PieceModel:
-    """Train a sentencepiece model.
+    """Train a sentencepiece model, ``bpe`` or ``unigram``; ``user_symbols`` are never split.
 
-    A text with too few distinct strings for ``vocab_size`` gets the largest vocabulary that it can give. For ``bpe``,
-    whose pieces depend on how often each word comes and on nothing else, texts are read once and not kept.
-
-    Args:
-        texts: transcripts.
-        vocab_size: number of pieces, including the unknown symbol.
-        model_type: ``bpe`` or ``unigram``.
-        user_symbols: pieces that are never split.
-        options: further options of sentencepiece's trainer.
-
-    Raises:
-        InputError: no text, or a vocabulary smaller than the number of characters.
+    A text with too few distinct strings for ``vocab_size`` (with the unknown symbol) gets the largest vocabulary that
+    it can give. For ``bpe``, whose pieces depend on how often each word comes and on nothing else, texts are read once
+    and not kept. Raises InputError: no text, or a vocabulary smaller than the number of characters.
     """
     if model_type == "bpe":
         counts = Counter(word for text in texts for word in text.split())
@@ -77,7 +68,11 @@ def train_pieces(
     try:
         data = _train(lines, trainer_options)
     except RuntimeError as error:
-        data = _train(lines, trainer_options | {"vocab_size": _largest_size(error, vocab_size)})
+        largest = re.search(r"value <= (\d+)", str(error))  # it names the size when the one asked for is too large
+        if largest is None:
+            reason = " ".join(str(error).split())
+            raise InputError(f"no vocabulary of {vocab_size} word pieces can be learnt: {reason}") from error
+        data = _train(lines, trainer_options | {"vocab_size": int(largest[1])})
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     pieces = (processor.id_to_piece(index) for index in range(processor.get_piece_size()))
     return PieceModel(data, tuple(piece for piece in pieces if piece != UNKNOWN))
@@ -105,23 +100,10 @@ def _train(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
     return model.getvalue()
 
 
-def _largest_size(error: RuntimeError, vocab_size: int) -> int:
-    """Return the vocabulary size that sentencepiece names when the one asked for is too large for the text."""
-    limit = re.search(r"value <= (\d+)", str(error))
-    if limit is None:
-        raise InputError(f"no vocabulary of {vocab_size} word pieces can be learnt: {_one_line(error)}") from error
-    return int(limit.group(1))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def token_list(tokens: Iterable[str]) -> list[str]:
     """Return ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end.
 
-    Raises:
-        InputError: a token equals one of those symbols, and ESPnet could not distinguish the two.
+    Raises InputError: a token equals one of those symbols, and ESPnet could not distinguish the two.
     """
     tokens = list(tokens)
     for symbol in (BLANK, UNKNOWN, SOS_EOS):
@@ -142,13 +124,8 @@ def make_tokens(
     """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how many there are.
 
     Texts of hundreds of millions of words need not fit into memory, but for ``unigram``.
-
-    Raises:
-        InputError: the file cannot be read, or as :func:`write_tokens`.
     """
-    tokens = write_tokens(
-        TableTexts(Path(text)), Path(output), token_type, vocab_size, symbols=symbols, normalisation=normalisation
-    )
+    tokens = write_tokens(TableTexts(Path(text)), Path(output), token_type, vocab_size, symbols, normalisation)
     print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
     say_if_fewer(len(tokens) - 2, vocab_size)  # without blank, start and end; sentencepiece counts the unknown one
     return tokens
@@ -178,7 +155,9 @@ def write_tokens(
     symbols: Sequence[str] = (),
     normalisation: str | None = None,
 ) -> list[str]:
-    """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model`` to a folder.
+    """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model``; return the token list.
+
+    Raises InputError: as :func:`train_pieces`, or a text holds one of ESPnet's symbols.
 
     Args:
         texts: transcripts, which are gone through several times.
@@ -189,13 +168,6 @@ def write_tokens(
             boundary before it. For ``char``, ESPnet's training also needs them as ``--non_linguistic_symbols``.
         normalisation: sentencepiece's rule for word pieces, saved in the model (``nmt_nfkc_cf`` folds case, P5,
             section 3.1); None for its default, ``nmt_nfkc``.
-
-    Returns:
-        The token list.
-
-    Raises:
-        InputError: no text, a text that holds one of ESPnet's symbols, or a vocabulary smaller than the number of
-            characters.
     """
     if not any(text.strip() for text in texts):
         raise InputError("there is no text to learn tokens from")
@@ -252,11 +224,7 @@ def token_prior(sequences: Iterable[Sequence[str]], tokens: Sequence[str]) -> di
 
 
 def read_prior(path: str | Path) -> dict[str, float]:
-    """Read a ``prior.txt``: token -> natural log-probability, in the order of the token list.
-
-    Raises:
-        InputError: a missing file, not UTF-8, a line that is not a token and a finite number, or a token twice.
-    """
+    """Read a ``prior.txt``: token -> natural log-probability, in the order of the token list."""
     return read_token_values(path, _finite, "log-probability")
 
 
@@ -271,13 +239,8 @@ def _finite(text: str) -> float | None:
 def read_token_values[T](path: str | Path, parse: Callable[[str], T | None], what: str) -> dict[str, T]:
     """Read a file with a token, a space and a value in each line: token -> value, in the order of the file.
 
-    Args:
-        path: the file.
-        parse: makes a value from text; returns None if the text is no such value.
-        what: the value's name, for the messages.
-
-    Raises:
-        InputError: a missing file, not UTF-8, a line that is not a token and a value, or a token twice.
+    ``parse`` makes a value from text, or returns None if the text is none; ``what`` names the value in messages. Raises
+    InputError: a line is not a token and a value, or a token comes twice.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

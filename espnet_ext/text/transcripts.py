@@ -4,11 +4,10 @@ Kaldi text, trn and NeMo's manifests name utterances. The others say at what tim
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.errors import InputError
@@ -38,21 +37,13 @@ _SAMPLE = 50  # lines that decide on a format
 
 @dataclass(frozen=True)
 class Transcripts:
-    """What one file holds.
-
-    Attributes:
-        path: the file.
-        format: one of ``FORMATS``.
-        texts: text by utterance id, in the file's order; empty for recordings.
-        segments: what was said in recordings, in the file's order; empty for utterances.
-        ignored: stretches that an STM excludes from scoring, as segments without words.
-    """
+    """What one file holds."""
 
     path: Path
-    format: str
-    texts: dict[str, str]
-    segments: tuple[Segment, ...] = ()
-    ignored: tuple[Segment, ...] = ()
+    format: str  # one of FORMATS
+    texts: dict[str, str]  # by utterance id, in the file's order; empty for recordings
+    segments: tuple[Segment, ...] = ()  # said in recordings, in the file's order; empty for utterances
+    ignored: tuple[Segment, ...] = ()  # what an STM excludes from scoring, without words
 
     @property
     def of_utterances(self) -> bool:
@@ -68,43 +59,21 @@ class Transcripts:
         return {name: " ".join(word for segment in own for word in segment.words) for name, own in recordings.items()}
 
 
-def _windows_of_whisper(path: Path) -> list[Segment]:
+def _windows_of_whisper(path: Path) -> Iterator[Segment]:
     """Return the segments; a window, or a file, without a word is a recording in which nobody speaks."""
-    return [
-        segment
-        for window in whisper_json.read_whisper(path)
-        for segment in window.segments or (Segment(window.utterance, "", ()),)
-    ]
+    for window in whisper_json.read_whisper(path):
+        yield from window.segments or (Segment(window.utterance, "", ()),)
 
 
 def _refused_windows(path: Path) -> list[Segment]:
     raise InputError(f"{path}: hypotheses of windows overlap: join them first (espnet-ext stitch join)")
 
 
-_SEGMENTS: MappingProxyType[str, Callable[[Path], Iterable[Segment]]] = MappingProxyType(
-    {
-        STM: formats.read_stm,
-        CTM: lambda path: channels_as_speakers(formats.read_ctm(path)),
-        RTTM: lambda path: channels_as_speakers(formats.read_rttm(path)),
-        SEGLST: formats.read_seglst,
-        WHISPER: _windows_of_whisper,
-        SRT: formats.read_subtitles,
-        VTT: formats.read_subtitles,
-        WINDOWS: _refused_windows,
-    }
-)
-
-
 def read_transcripts(path: str | Path, form: str = AUTO, *, recognised: bool = False) -> Transcripts:
-    """Read transcripts.
+    """Read transcripts in a format, or in the one that is detected.
 
-    Args:
-        path: the file.
-        form: its format, or ``auto`` to detect it.
-        recognised: read hypotheses and not references, where a file holds both.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not of the format; the message says which.
+    ``recognised`` reads hypotheses and not references, where a file holds both. Raises InputError: the file cannot be
+    read, or a line is not of the format.
     """
     path = Path(path)
     form = detect_format(path) if form == AUTO else form
@@ -116,23 +85,37 @@ def read_transcripts(path: str | Path, form: str = AUTO, *, recognised: bool = F
         return Transcripts(path, form, formats.read_nemo(path, recognised=recognised))
     if form not in _SEGMENTS:
         raise InputError(f"unknown format {form!r}: choose one of {', '.join(FORMATS)}")
-    segments = list(_SEGMENTS[form](path))
-    ignored = [segment for segment in segments if segment.words == (formats.IGNORED,)]
-    rest = tuple(segment for segment in segments if segment.words != (formats.IGNORED,)) if ignored else segments
-    return Transcripts(path, form, {}, tuple(rest), tuple(replace(segment, words=()) for segment in ignored))
+    scored: list[Segment] = []
+    ignored: list[Segment] = []
+    for segment in _SEGMENTS[form](path):
+        if segment.words == (formats.IGNORED,):
+            ignored.append(replace(segment, words=()))
+        else:
+            scored.append(segment)
+    return Transcripts(path, form, {}, tuple(scored), tuple(ignored))
 
 
-def channels_as_speakers(words: Iterable[Segment]) -> list[Segment]:
-    """Return words, and where one names no speaker, its channel takes the place."""
-    return [word if word.speaker else replace(word, speaker=word.channel) for word in words]
+def _words(read: Callable[[Path], Iterable[Segment]]) -> Callable[[Path], Iterator[Segment]]:
+    """Return a reader of words; where one names no speaker, its channel takes the place."""
+    return lambda path: (word if word.speaker else replace(word, speaker=word.channel) for word in read(path))
+
+
+_SEGMENTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
+    STM: formats.read_stm,
+    CTM: _words(formats.read_ctm),
+    RTTM: _words(formats.read_rttm),
+    SEGLST: formats.read_seglst,
+    WHISPER: _windows_of_whisper,
+    SRT: formats.read_subtitles,
+    VTT: formats.read_subtitles,
+    WINDOWS: _refused_windows,
+}
 
 
 def read_segments(path: str | Path, *, may_be_empty: bool = False) -> list[Segment]:
     """Read what was said in recordings, in any format that names speakers.
 
-    Raises:
-        InputError: as :func:`read_transcripts`; the file names utterances; or it holds nothing (which
-            ``may_be_empty`` allows).
+    Raises InputError: as :func:`read_transcripts`; the file names utterances; or it holds nothing and may not be empty.
     """
     found = read_transcripts(path)
     if found.of_utterances:
@@ -145,13 +128,12 @@ def read_segments(path: str | Path, *, may_be_empty: bool = False) -> list[Segme
 def detect_format(path: Path) -> str:
     """Return the format of a file: by its name, else by its first lines; otherwise Kaldi text.
 
-    Raises:
-        InputError: no such file, it is empty, JSON of another kind, or known not to be a transcript.
+    Raises InputError: the file is empty, JSON of another kind, or known not to be a transcript.
     """
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    if suffix in _JSON or _begins_like_json(path):
+    if suffix in _JSON or _JSON_BEGIN.match(next((line for line in text_lines(path) if line.strip()), "")):
         return _json_format(path)
     lines = [line for _, line in islice(formats.nist_lines(path), _SAMPLE)]
     if lines and lines[0].startswith("WEBVTT"):
@@ -176,10 +158,6 @@ def _are_times(lines: list[str], places: slice) -> bool:
     return len(set(names)) < len(names) or all(any("." in field for field in line.split()[places]) for line in lines)
 
 
-def _begins_like_json(path: Path) -> bool:
-    return _JSON_BEGIN.match(next((line for line in text_lines(path) if line.strip()), "")) is not None
-
-
 def _json_format(path: Path) -> str:
     content: Any = formats.load_json(path)
     if content == []:
@@ -187,13 +165,9 @@ def _json_format(path: Path) -> str:
     first = content[0] if isinstance(content, list) else content
     if not isinstance(first, dict):
         raise InputError(f"{path}: entry 1: not an object: write Whisper's JSON or SegLST")
-    for key, form in (
-        ("session_id", SEGLST),
-        *((part, WHISPER) for part in whisper_json.PARTS),
-        ("audio_filepath", NEMO),
-    ):
-        if key in first:
-            return form
+    keys = {"session_id": SEGLST, **dict.fromkeys(whisper_json.PARTS, WHISPER), "audio_filepath": NEMO}
+    if form := next((form for key, form in keys.items() if key in first), None):
+        return form
     if whisper_json.is_segment_list(content):
         return WHISPER
     if "utts" in first:

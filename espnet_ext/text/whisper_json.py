@@ -1,20 +1,17 @@
-"""Read Whisper's JSON, which many tools write, each in its way.
+"""Read Whisper's JSON, which many tools write: Whisper's and WhisperX's (``segments``), faster-whisper's list of
+segments, whisper.cpp's (``transcription``), that of transformers (``chunks``), or a list of such objects, one per
+window.
 
-Whisper's and WhisperX's JSON (``segments``, with ``words`` or without, with ``speaker`` or without), the list of
-segments alone (faster-whisper), that of whisper.cpp (``transcription``), that of the pipelines of transformers
-(``chunks``), or a list of such objects, one per window. A window says ``start`` and ``end`` in seconds of the
-recording, or ``offset`` and ``duration`` if the times in it begin with it; and, where it is not the file's name,
-``recording``.
-
-Times are in seconds.
+A window says ``start`` and ``end`` in seconds of the recording, or ``offset`` and ``duration`` if its times begin with
+it; and, where it is not the file's name, ``recording``.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.formats import load_json
@@ -23,8 +20,7 @@ from espnet_ext.text.words import Segment, Span, divided
 PARTS = ("segments", "chunks", "transcription")  # keys of the segments of Whisper, transformers and whisper.cpp
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """The segments of an utterance or window of a recording, and its span in seconds, where the file says it."""
 
     utterance: str
@@ -33,7 +29,7 @@ class Window:
 
 
 def read_whisper(path: Path) -> Iterator[Window]:
-    """Read the JSON of Whisper, WhisperX or transformers: a window for each object."""
+    """Read the JSON: a window for each object."""
     content = load_json(path)
     if is_segment_list(content):
         content = {"segments": content}
@@ -84,41 +80,34 @@ def _whisper_part(part: Mapping[str, Any], recording: str) -> Iterator[Segment]:
     span = _span(start, end)
     begin, until = span or (0.0, math.inf)
     if not part.get("words"):
-        words = tuple(part["text"].split())
-        yield Segment(recording, who, words, begin, until, tuple(divided(words, span)) if span else None)
+        yield Segment(recording, who, tuple(part["text"].split()), begin, until)
         return
-    timed = [
-        (str(word.get("speaker") or who), text, time, _confidence(word))
-        for word in part["words"]
-        for text, time in _shared(word["word" if "word" in word else "text"], _span(word.get("start"), word.get("end")))
-    ]
+    timed: list[tuple[str, str, Span | None, float | None]] = []
+    for word in part["words"]:
+        texts, time = word["word" if "word" in word else "text"].split(), _span(word.get("start"), word.get("end"))
+        score = _time(next((word[name] for name in ("probability", "score", "confidence") if name in word), None))
+        times = divided(texts, time) if time else [None] * len(texts)
+        timed += [(str(word.get("speaker") or who), text, own, score) for text, own in zip(texts, times, strict=True)]
     filled: Sequence[Span | None] = filled_times([time for _, _, time, _ in timed], span) or [None] * len(timed)
     for speaker, group in groupby(zip(timed, filled, strict=True), key=lambda pair: pair[0][0]):
         own = list(group)
-        times = tuple(time for _, time in own if time)
+        known = tuple(time for _, time in own if time)
         scores = tuple(score for (*_, score), _ in own if score is not None)
         yield Segment(
             recording,
             speaker,
             tuple(text for (_, text, *_), _ in own),
-            times[0][0] if times else begin,
-            times[-1][1] if times else until,
-            times or None,
+            known[0][0] if known else begin,
+            known[-1][1] if known else until,
+            known or None,
             scores if len(scores) == len(own) else None,
         )
-
-
-def _shared(text: str, span: Span | None) -> Iterator[tuple[str, Span | None]]:
-    """Return the words of a text, which share its time by their letters."""
-    words = text.split()
-    yield from zip(words, divided(words, span) if span else [None] * len(words), strict=True)
 
 
 def filled_times(times: Sequence[Span | None], span: Span | None) -> list[Span] | None:
     """Fill in times that are missing: such words share the time between their neighbours, or from the span's ends.
 
-    Returns:
-        None if no time is known at all.
+    None if no time is known at all.
     """
     if not any(times) and (span is None or not times):
         return None
@@ -133,10 +122,6 @@ def filled_times(times: Sequence[Span | None], span: Span | None) -> list[Span] 
         until = following[0] if following else span[1] if span else begin
         filled.append((begin, begin + max(0.0, until - begin) / (after - place)))
     return filled
-
-
-def _confidence(word: Mapping[str, Any]) -> float | None:
-    return _time(next((word[name] for name in ("probability", "score", "confidence") if name in word), None))
 
 
 def _time(value: Any) -> float | None:

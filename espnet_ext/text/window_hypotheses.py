@@ -1,14 +1,11 @@
 """What recognisers write of the windows of long recordings, grouped by recording and speaker.
 
-Files are in our format (:func:`espnet_ext.text.writing.write_hypotheses`), Whisper's JSON, SegLST, CTM or RTTM
-(:mod:`espnet_ext.text.formats`). Windows are told by their times. With a Kaldi ``segments`` file the utterances of the
-other files (a session of SegLST, the name of a JSON file without its ending) are windows, and times in them count from
-the window's start, as Kaldi's and NeMo's tools write them. Without it, an utterance is a recording: of one window, or,
-in SegLST, of one for each turn.
+Windows are told by their times. With a Kaldi ``segments`` file, utterances are windows (a session of SegLST, the name
+of a JSON file), and times count from the window's start; without it, an utterance is a recording: of one window, or, in
+SegLST, of one for each turn.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -19,26 +16,14 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.formats import read_ctm, read_hypotheses, read_rttm
 from espnet_ext.text.transcripts import CTM, RTTM, SEGLST, WHISPER, WINDOWS, detect_format, read_segments
 from espnet_ext.text.whisper_json import Window, filled_times, later, read_whisper
-from espnet_ext.text.words import SPEAKER, Segment, Span, by_recording, divided
+from espnet_ext.text.words import SPEAKER, Segment, Span, by_recording
 
 NOBODY = ""  # the speaker of a window in which nobody speaks
 GAP = 1.0  # seconds between windows that otherwise touch or overlap
 LONGEST_WORD = 10.0  # seconds
-LONG_WINDOW, EARLY = 600.0, 0.05  # a window of so many seconds whose words all lie in so small a part of it
-MOST_OVERLAP = 0.9
 
 # recording -> speaker -> what was recognised in each of the recording's windows, in their order
 Grouped = dict[str, dict[str, tuple[Segment, ...]]]
-
-
-@dataclass(frozen=True)
-class PlacedWindow:
-    """A window in its recording, with times of the recording in seconds, and the file that it is from."""
-
-    path: Path
-    recording: str
-    span: Span
-    segments: tuple[Segment, ...]
 
 
 def is_timed(windows: Iterable[Segment]) -> bool:
@@ -47,17 +32,11 @@ def is_timed(windows: Iterable[Segment]) -> bool:
 
 
 def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
-    """Group windows by recording and speaker, with an empty one wherever a speaker is silent (P4, 3.1).
+    """Group windows by recording and speaker, window 0 first, with an empty one wherever a speaker is silent (P4, 3.1).
 
-    A window that is missing between others is filled in at their distance: nobody speaks in it.
-
-    Returns:
-        recording -> speaker -> one segment per window, window 0 first. A recording in which nobody speaks has no
-        speakers.
-
-    Raises:
-        InputError: two segments disagree about a window's times, windows are not in the order of their times, two are
-            at the same time, or they are not counted from 0.
+    A window that is missing between others is filled in at their distance: nobody speaks in it. A recording in which
+    nobody speaks has no speakers. Raises InputError: two segments disagree about a window's times, or windows are not
+    in the order of their times, two are at the same time, or they are not counted from 0.
     """
     spoken: dict[str, dict[str, dict[int, Segment]]] = {}
     spans: dict[str, dict[int, Span]] = {}
@@ -109,58 +88,45 @@ def _every_window(recording: str, spans: Mapping[int, Span]) -> list[Span]:
 
 
 def read_grouped(paths: Path | Sequence[Path], segments: Path | None = None) -> Grouped:
-    """Read windows, grouped by recording and speaker.
+    """Read windows from our format, Whisper's JSON, SegLST, CTM or RTTM, grouped by recording and speaker.
 
-    Args:
-        paths: files of one or several of the formats above.
-        segments: Kaldi's, of the windows.
-
-    Windows that are missing, and times that can hardly be right, are warned of on stderr.
-
-    Raises:
-        InputError: a file that is missing or does not fit; a window that is given twice; windows that do not, see
-            :func:`group_by_speaker`.
+    ``segments`` is Kaldi's, of the windows. Windows that are missing, and times that can hardly be right, are warned of
+    on stderr. Raises InputError: as :func:`group_by_speaker`; a file that does not fit; a window that is given twice.
     """
-    every = {path: _format(path) for path in ([paths] if isinstance(paths, Path) else paths)}
+    every = {path: detect_format(path) for path in ([paths] if isinstance(paths, Path) else paths)}
+    for path, form in every.items():
+        if form not in (WINDOWS, WHISPER, SEGLST, CTM, RTTM):
+            raise InputError(f"{path}: {form} has no windows: give ours, Whisper's JSON, SegLST, CTM or RTTM")
     known = _segments(segments) if segments else None
     ours = _ours([path for path, form in every.items() if form == WINDOWS])
     others = {path: form for path, form in every.items() if form != WINDOWS}
     read = list(_read_all(others, known))
     if segments and known is not None:
         read += _silent(segments, known, read)
-    placed = [_placed(path, window, known) for path, window in read]
+    placed = [(path, _placed(path, window, known)) for path, window in read]
     if known is None and SEGLST in others.values():
-        return _own_windows(placed)
+        return _own_windows(window for _, window in placed)
     grouped = group_by_speaker([*ours, *_numbered(placed)])
     if known is None and len(grouped) == len(read) > 1 and all(window.span is None for _, window in read):
         warn(
             f"{len(read)} utterances are taken as {len(read)} recordings: if they are windows of one, give "
             "--segments, or in JSON `recording`, `offset` and `duration` of each"
         )
-    for text in suspicions(grouped):
-        warn(text)
+    for recording, speakers in grouped.items():
+        _doubt(recording, speakers)
     return grouped
-
-
-def _format(path: Path) -> str:
-    """Return the format of a file; recognisers write an empty CTM for a window in which nobody speaks."""
-    form = detect_format(path)
-    if form not in (WINDOWS, WHISPER, SEGLST, CTM, RTTM):
-        raise InputError(f"{path}: {form} has no windows: give ours, Whisper's JSON, SegLST, CTM or RTTM")
-    return form
 
 
 def _ours(paths: Sequence[Path]) -> list[Segment]:
     """Return the windows of all files of ours; one that two of them have is refused, one that none has warned of."""
     found: dict[tuple[str, int, str], tuple[Path, Segment]] = {}
-    for path in paths:
-        for item in read_hypotheses(path):
-            other, _ = found.setdefault((item.recording, item.window, item.speaker), (path, item))
-            if other != path:
-                raise InputError(
-                    f"{path}: {item.recording}: window {item.window} of speaker {item.speaker or 'nobody'} is also in "
-                    f"{other}: give each window once"
-                )
+    for path, item in ((each, item) for each in paths for item in read_hypotheses(each)):
+        other, _ = found.setdefault((item.recording, item.window, item.speaker), (path, item))
+        if other != path:
+            raise InputError(
+                f"{path}: {item.recording}: window {item.window} of speaker {item.speaker or 'nobody'} is also in "
+                f"{other}: give each window once"
+            )
     for recording, own in by_recording(item for _, item in found.values()).items():
         present = {item.window for item in own}
         if missing := sorted(set(range(max(present))) - present):
@@ -182,6 +148,7 @@ def _read_all(files: Mapping[Path, str], segments: Mapping[str, KaldiSegment] | 
 
 
 def _read(path: Path, form: str) -> list[Window]:
+    """Return the windows of a file; of a recording of several channels each is a speaker."""
     if form == WHISPER:
         return [window for window in read_whisper(path) if window.segments or window.span]
     if form == SEGLST:
@@ -190,22 +157,17 @@ def _read(path: Path, form: str) -> list[Window]:
     if path.is_file() and not path.read_bytes().strip():
         return []
     words = by_recording(read_ctm(path) if form == CTM else read_rttm(path))
-    return [Window(name, tuple(_in_time(name, own, path))) for name, own in words.items()]
-
-
-def _in_time(name: str, words: Sequence[Segment], path: Path) -> list[Segment]:
-    """Sort words by time; of a recording of several channels each is a speaker."""
-    last: dict[str, float] = {}
-    for word in words:
-        latest = last.get(word.speaker, 0.0)
-        if word.start < latest - 1.0:
-            warn(
-                f"{path}: {name}: times go back from {latest:.2f} to {word.start:.2f} s, and words are put in "
-                "the order of time: windows that overlap need an utterance each, and --segments"
-            )
-            break
-        last[word.speaker] = word.start
-    return sorted(words, key=lambda word: word.start)
+    for name, own in words.items():
+        latest: dict[str, float] = {}
+        for word in own:
+            if word.start < latest.get(word.speaker, 0.0) - 1.0:
+                warn(
+                    f"{path}: {name}: times go back from {latest[word.speaker]:.2f} to {word.start:.2f} s, and words "
+                    "are put in the order of time: windows that overlap need an utterance each, and --segments"
+                )
+                break
+            latest[word.speaker] = word.start
+    return [Window(name, tuple(sorted(own, key=lambda word: word.start))) for name, own in words.items()]
 
 
 def _silent(
@@ -221,14 +183,8 @@ def _silent(
 
 
 def _some(what: str, names: Sequence[str]) -> str:
-    """Return the first few of some names.
-
-    >>> _some("window", ["a", "b", "c", "d", "e"])
-    '5 windows (a, b, c ...)'
-    """
-    if len(names) == 1:
-        return f"{what} {names[0]}"
-    return f"{len(names)} {what}s ({', '.join(names[:3])}{' ...' if len(names) > 3 else ''})"
+    more = " ..." if len(names) > 3 else ""
+    return f"{what} {names[0]}" if len(names) == 1 else f"{len(names)} {what}s ({', '.join(names[:3])}{more})"
 
 
 def _segments(path: Path) -> dict[str, KaldiSegment]:
@@ -243,38 +199,33 @@ def _segments(path: Path) -> dict[str, KaldiSegment]:
     return found
 
 
-def _placed(path: Path, window: Window, segments: Mapping[str, KaldiSegment] | None) -> PlacedWindow:
-    """Return a window in its recording."""
+def _placed(path: Path, window: Window, segments: Mapping[str, KaldiSegment] | None) -> Window:
+    """Return a window as one of its recording, whose times its own are."""
     if segments is not None:
         place = segments.get(window.utterance)
         if place is None:
             raise InputError(f"{path}: {window.utterance} is not in --segments: give the segments of its windows")
         moved = tuple(later(segment, place.start) for segment in window.segments)
-        return PlacedWindow(path, place.recording, (place.start, place.end), moved)
-    span = window.span
-    if span is None:
-        ends = [segment.end for segment in window.segments if segment.has_span]
-        if not ends or max(ends) <= 0:
-            raise InputError(f"{path}: {window.utterance}: no times: give --segments, or times of words or segments")
-        span = (0.0, max(ends))
-    return PlacedWindow(path, window.utterance, span, window.segments)
+        return Window(place.recording, moved, (place.start, place.end))
+    end = max((segment.end for segment in window.segments if segment.has_span), default=0.0)
+    if window.span is None and end <= 0:
+        raise InputError(f"{path}: {window.utterance}: no times: give --segments, or times of words or segments")
+    return window._replace(span=window.span or (0.0, end))
 
 
-def _numbered(placed: Iterable[PlacedWindow]) -> Iterator[Segment]:
-    """Number the windows of all recordings in the order of their times.
-
-    Several files may hold one window, each with its own speakers.
-    """
+def _numbered(placed: Iterable[tuple[Path, Window]]) -> Iterator[Segment]:
+    """Number the windows of recordings by time; several files may hold one window, each with its own speakers."""
     recordings: dict[str, dict[Span, dict[str, tuple[Path, list[Segment]]]]] = {}
-    for window in placed:
-        speakers = recordings.setdefault(window.recording, {}).setdefault(window.span, {})
+    for path, window in placed:
+        span = window.span or (0.0, 0.0)
+        speakers = recordings.setdefault(window.utterance, {}).setdefault(span, {})
         for name, own in _speakers(window.segments).items():
-            other, _ = speakers.setdefault(name, (window.path, own))
-            if speakers[name][1] is not own:
+            if name in speakers:
                 raise InputError(
-                    f"{window.path}: {window.recording}: the window from {window.span[0]:g} to {window.span[1]:g} s of "
-                    f"{name} is given twice, also in {other}: give each window once"
+                    f"{path}: {window.utterance}: the window from {span[0]:g} to {span[1]:g} s of {name} is given "
+                    f"twice, also in {speakers[name][0]}: give each window once"
                 )
+            speakers[name] = path, own
     for recording, windows in recordings.items():
         for index, span in enumerate(sorted(windows)):
             for name, (_, own) in (windows[span] or {NOBODY: (Path(), [])}).items():
@@ -292,30 +243,33 @@ def _speakers(segments: Sequence[Segment]) -> dict[str, list[Segment]]:
     return speakers
 
 
-def _own_windows(placed: Iterable[PlacedWindow]) -> Grouped:
+def _own_windows(placed: Iterable[Window]) -> Grouped:
     """Return each speaker's turns as windows of that speaker alone: of the others a turn says nothing."""
     grouped: dict[str, dict[str, list[Segment]]] = {}
-    for turn in sorted(placed, key=lambda turn: (turn.recording, turn.span)):
-        speakers = grouped.setdefault(turn.recording, {})
+    for turn in sorted(placed, key=lambda turn: (turn.utterance, turn.span)):
+        speakers = grouped.setdefault(turn.utterance, {})
         for name, own in _speakers(turn.segments).items():
             windows = speakers.setdefault(name, [])
-            windows.append(_window(turn.recording, len(windows), name, turn.span, own))
+            windows.append(_window(turn.utterance, len(windows), name, turn.span or (0.0, 0.0), own))
     return {name: {who: tuple(windows) for who, windows in sorted(own.items())} for name, own in grouped.items()}
 
 
 def _window(recording: str, index: int, speaker: str, span: Span, segments: Sequence[Segment]) -> Segment:
     """Return what one speaker says in a window; times that are missing are filled in, if some are known."""
-    words = [word for segment in segments for word in segment.words]
-    times = [time for segment in segments for time in _times(segment)]
-    scores = [score for segment in segments for score in segment.confidences or ()]
+    words = tuple(word for segment in segments for word in segment.words)
+    times: list[Span | None] = []
+    for segment in segments:
+        known = segment.times is not None or segment.has_span
+        times += segment.word_spans if known else [None] * len(segment.words)
+    scores = tuple(score for segment in segments for score in segment.confidences or ())
     try:
         return Segment(
             recording,
             speaker,
-            tuple(words),
+            words,
             *span,
             times=tuple(filled_times(times, span) or ()) if any(times) else None,
-            confidences=tuple(scores) if words and len(scores) == len(words) else None,
+            confidences=scores if words and len(scores) == len(words) else None,
             window=index,
         )
     except ValueError as error:
@@ -325,52 +279,19 @@ def _window(recording: str, index: int, speaker: str, span: Span, segments: Sequ
         ) from None
 
 
-def _times(segment: Segment) -> Sequence[Span | None]:
-    if segment.times is None and segment.has_span:
-        return divided(segment.words, segment.span)
-    return segment.times or [None] * len(segment.words)
-
-
-def suspicions(grouped: Grouped) -> Iterator[str]:
-    """Yield what is probably wrong in windows, though it could be right: a line for each recording and kind."""
-    for recording, speakers in grouped.items():
-        if windows := next(iter(speakers.values()), None):
-            spans = [(item.start, item.end) for item in windows]
-            yield from (f"{recording}: {text}" for text in (*_gaps(spans), *_overlaps(spans), *_units(speakers)))
-
-
-def _gaps(spans: Sequence[Span]) -> Iterator[str]:
-    """Find time that no window covers; where most windows lie apart, they were cut at pauses."""
+def _doubt(recording: str, speakers: Mapping[str, Sequence[Segment]]) -> None:
+    """Warn of time that no window covers, unless most lie apart, cut at pauses; and of milliseconds for seconds."""
     gaps, end, apart = [], 0.0, 0
+    spans = [item.span for item in next(iter(speakers.values()), ())]
     for start, stop in spans:
         if start - end > GAP:
             gaps.append((end, start))
         apart += start > end
         end = max(end, stop)
     if gaps and (2 * apart <= len(spans) or len(spans) < 3):
-        first, total = gaps[0], sum(stop - start for start, stop in gaps)
-        more = f", and {total - first[1] + first[0]:.1f} s elsewhere" if len(gaps) > 1 else ""
-        yield f"no window covers {first[0]:.1f} to {first[1]:.1f} s{more}"
-
-
-def _overlaps(spans: Sequence[Span]) -> Iterator[str]:
-    for number, (one, other) in enumerate(pairwise(spans)):
-        if number == len(spans) - 2 and other[1] - other[0] < one[1] - one[0]:
-            return  # the last window of a cut recording is what is left
-        share = (one[1] - other[0]) / min(one[1] - one[0], other[1] - other[0])
-        if share > MOST_OVERLAP:
-            yield f"windows {number} and {number + 1} share {min(share, 1):.0%} of their time: are their times right?"
-            return
-
-
-def _units(speakers: Mapping[str, Sequence[Segment]]) -> Iterator[str]:
-    """Suspect milliseconds in place of seconds."""
-    timed = [(item, times) for items in speakers.values() for item in items if (times := item.times)]
-    lengths = [end - start for _, times in timed for start, end in times]
-    if lengths and median(lengths) > LONGEST_WORD:
-        yield f"half of the words last over {median(lengths):.0f} s: are their times in milliseconds?"
-        return
-    parts = [(times[-1][1] - item.start) / (item.end - item.start) for item, times in timed]
-    longest = max((item.end - item.start for item, _ in timed), default=0.0)
-    if longest > LONG_WINDOW and max(parts) < EARLY:
-        yield f"windows of {longest:.0f} s hold words in their first {max(parts):.1%} only: are they in milliseconds?"
+        more = sum(stop - start for start, stop in gaps[1:])
+        elsewhere = f", and {more:.1f} s elsewhere" if more else ""
+        warn(f"{recording}: no window covers {gaps[0][0]:.1f} to {gaps[0][1]:.1f} s{elsewhere}")
+    times = [time for items in speakers.values() for item in items for time in item.times or ()]
+    if times and (half := median(end - start for start, end in times)) > LONGEST_WORD:
+        warn(f"{recording}: half of the words last over {half:.0f} s: are their times in milliseconds?")

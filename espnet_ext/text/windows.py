@@ -6,6 +6,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_data_dir
+from espnet_ext.text.words import Segment, Span
 
 WINDOW_SECONDS = 16.0  # P4, 4.1.1
 MOST_OVERLAP = 0.5  # above it a window also overlaps with the next but one, and odd windows overlap each other
@@ -13,24 +14,13 @@ _WINDOW_ID = re.compile(r"(.+)-w(\d{5,})")
 
 
 @dataclass(frozen=True)
-class RecordingWindow:
-    """A window of a recording: its index from 0, and start and end in seconds."""
-
-    recording: str
-    index: int
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
 class Windowing:
     """How recordings are cut: the windows' length in seconds, and the share of it that two neighbours have in common.
 
+    Raises InputError: no length, or an overlap below 0 or above one half.
+
     >>> [(window.start, window.end) for window in Windowing(16.0, 0.5).cut("r", 30.0)]
     [(0.0, 16.0), (8.0, 24.0), (16.0, 30.0)]
-
-    Raises:
-        InputError: no length, or an overlap below 0 or above one half.
     """
 
     length: float = WINDOW_SECONDS
@@ -50,32 +40,27 @@ class Windowing:
         """Seconds from the start of a window to that of the next."""
         return self.length * (1 - self.overlap)
 
-    def span(self, index: int) -> tuple[float, float]:
+    def span(self, index: int) -> Span:
         """Return start and end in seconds of the window with an index, of a recording that is longer."""
         start = round(index * self.shift, 8)
         return start, round(start + self.length, 8)
 
-    def cut(self, recording: str, seconds: float) -> list[RecordingWindow]:
+    def cut(self, recording: str, seconds: float) -> list[Segment]:
         """Cut a recording of this length into windows; the last ends with the recording, and may be shorter.
 
-        Raises:
-            InputError: the recording has no length.
+        Raises InputError: the recording has no length.
         """
         if not 0 < seconds < float("inf"):
             raise InputError(f"recording {recording} of {seconds} s: there is nothing to cut into windows")
-        windows: list[RecordingWindow] = []
+        windows: list[Segment] = []
         while not windows or windows[-1].end < seconds:
             start, end = self.span(len(windows))
-            windows.append(RecordingWindow(recording, len(windows), start, min(end, seconds)))
+            windows.append(Segment(recording, "", (), start, min(end, seconds), window=len(windows)))
         return windows
 
 
 def window_id(recording: str, index: int) -> str:
-    """Return the utterance id of a window in a data dir; ids sort as the windows follow each other.
-
-    >>> window_id("mix-0001", 3)
-    'mix-0001-w00003'
-    """
+    """Return the utterance id of a window in a data dir; ids sort as the windows follow each other."""
     return f"{recording}-w{index:05d}"
 
 
@@ -90,28 +75,24 @@ def window_of(utterance: str) -> tuple[str, int]:
 
 
 def window_data_dir(data: DataDir, windowing: Windowing) -> DataDir:
-    """Cut every recording of a data dir into windows.
+    """Cut every recording of a data dir into windows, the utterances of another (``segments``), without text.
 
-    Args:
-        data: its ``wav_scp`` and ``reco2dur`` (or, where recordings are the utterances, ``utt2dur``) are used.
-
-    Returns:
-        A data dir whose utterances are the windows (``segments``; the speaker is the recording), without text.
-
-    Raises:
-        InputError: a recording of unknown duration.
+    The speaker of a window is its recording. Lengths are those of ``reco2dur``, or of ``utt2dur`` where recordings are
+    the utterances. Raises InputError: a recording of unknown duration.
     """
     durations = data.reco2dur or (data.utt2dur if data.segments is None else None) or {}
     unknown = next((recording for recording in data.wav_scp if recording not in durations), None)
     if unknown is not None:
         raise InputError(f"recording {unknown} has no duration: write reco2dur (or utt2dur)")
     cut = [windowing.cut(recording, float(durations[recording])) for recording in sorted(data.wav_scp)]
-    named = {window_id(item.recording, item.index): item for windows in cut for item in windows}
-    spans = {key: (format_seconds(item.start), format_seconds(item.end)) for key, item in named.items()}
+    named = {window_id(item.recording, item.window): item for windows in cut for item in windows}
     return DataDir(
         wav_scp=data.wav_scp,
         utt2spk={key: item.recording for key, item in named.items()},
-        segments={key: f"{named[key].recording} {start} {end}" for key, (start, end) in spans.items()},
+        segments={
+            key: f"{item.recording} {format_seconds(item.start)} {format_seconds(item.end)}"
+            for key, item in named.items()
+        },
         utt2dur={key: format_seconds(item.end - item.start) for key, item in named.items()},
         reco2dur={recording: durations[recording] for recording in data.wav_scp},
     )

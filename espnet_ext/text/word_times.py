@@ -14,7 +14,7 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.kaldi.tables import text_lines, write_table
-from espnet_ext.text.words import Word
+from espnet_ext.text.words import Span, Word
 from espnet_ext.work.files import atomic_write, parse_json
 
 SHORTEST = 0.5  # seconds: what is shorter, a recording or the rest of one, is not trained on: it holds no word
@@ -29,9 +29,6 @@ def word_faults(words: Sequence[Word], seconds: float) -> str | None:
 
     Wrong are times that are not finite, negative, or more than a second beyond the end of the recording; words that end
     before they begin; and words that begin before the previous one, or overlap it by more than 0.1 s.
-
-    >>> word_faults([Word("a", 0.0, 0.5), Word("b", 0.2, 0.9)], seconds=2.0)
-    "word 2, 'b' at 0.2 s, overlaps the previous word, which ends at 0.5 s"
     """
     before = Word("", 0.0, 0.0)
     for number, word in enumerate(words, 1):
@@ -51,11 +48,7 @@ def word_faults(words: Sequence[Word], seconds: float) -> str | None:
 
 
 def drop_overlaps(words: Sequence[Word]) -> list[Word]:
-    """Join each word that goes back in time, and those that it overlaps, to a region called ``<dropped>``.
-
-    >>> drop_overlaps([Word("a", 0, 1), Word("b", 1, 3), Word("c", 2, 4), Word("d", 4, 5)])[1:]
-    [Word(text='<dropped>', start=1, end=4, confidence=1.0), Word(text='d', start=4, end=5, confidence=1.0)]
-    """
+    """Join each word that goes back in time, and those that it overlaps, to a region called ``<dropped>``."""
     kept: list[Word] = []
     for word in words:
         before = kept[-1] if kept else Word("", 0.0, 0.0)
@@ -92,12 +85,7 @@ class RecordingWords:
         return range(max(0, first), int(np.searchsorted(self._starts, end + _ROUNDING, side="right")))
 
     def text(self, start: float, end: float) -> str:
-        """Return the words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
-
-        >>> words = RecordingWords([Word("a", 0, 1), Word("b", 1, 2), Word("c", 2, 3)])
-        >>> words.text(0.0, 2.5), words.text(0.5, 3.0)
-        ('a b', 'b c')
-        """
+        """Return the words that lie wholly between two times, joined by spaces; a word across an edge is dropped."""
         inside = (
             index
             for index in self._around(start, end)
@@ -105,7 +93,7 @@ class RecordingWords:
         )
         return " ".join(self._words[index].text for index in inside if self._words[index].text != DROPPED)
 
-    def dropped(self, start: float, end: float) -> list[tuple[float, float]]:
+    def dropped(self, start: float, end: float) -> list[Span]:
         """Return the dropped regions between two times: starts and ends in seconds."""
         return [
             (max(float(self._starts[index]), start), min(float(self._ends[index]), end))
@@ -115,11 +103,8 @@ class RecordingWords:
 
 
 def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[Word]]]) -> None:
-    """Write ``<path>.words`` and its table ``<path>.scp``; one recording is in memory at a time.
-
-    Args:
-        path: Path without ending; the table holds the absolute path of the words.
-        recordings: Ids, each once, and their words.
+    """Write ``<path>.words`` and its table ``<path>.scp``, which holds absolute paths; one recording is in memory at a
+    time.
     """
     packed = Path(path).absolute().with_suffix(".words")
     offsets: dict[str, str] = {}
@@ -134,9 +119,7 @@ def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[
 def read_word_times(recording: str, entry: str) -> RecordingWords:
     """Read the words of one recording; ``entry`` is its line of the table. Nothing else of the file is read.
 
-    Raises:
-        InputError: no such file, or the words at the offset are not this recording's, as in a table that is
-            older than the file.
+    Raises InputError: no such file, or another recording's words, as of a table that is older than the file.
     """
     path, _, place = entry.rpartition(":")
     try:
@@ -155,21 +138,16 @@ def read_word_times(recording: str, entry: str) -> RecordingWords:
     return RecordingWords(words)
 
 
-def write_regions(path: str | Path, regions: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+def write_regions(path: str | Path, regions: Mapping[str, Sequence[Span]]) -> None:
     """Write regions of recordings in seconds, ``recording start end`` in a line, sorted by recording."""
     with atomic_write(path) as file:
-        for recording in sorted(regions):
-            for start, end in regions[recording]:
-                file.write(f"{recording} {format_seconds(start)} {format_seconds(end)}\n")
+        for recording, own in sorted(regions.items()):
+            file.writelines(f"{recording} {format_seconds(start)} {format_seconds(end)}\n" for start, end in own)
 
 
-def read_regions(path: Path) -> dict[str, list[tuple[float, float]]]:
-    """Read regions of recordings; a file may hold none.
-
-    Raises:
-        InputError: no such file, not UTF-8, or a line that is not ``recording start end`` with times in order.
-    """
-    regions: dict[str, list[tuple[float, float]]] = {}
+def read_regions(path: Path) -> dict[str, list[Span]]:
+    """Read regions of recordings; a file may hold none. Raises InputError: a line is not ``recording start end``."""
+    regions: dict[str, list[Span]] = {}
     empty = path.is_file() and not path.stat().st_size
     for number, line in enumerate(() if empty else text_lines(path), start=1):
         try:

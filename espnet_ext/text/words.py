@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 
 from espnet_ext.errors import InputError
 
@@ -38,31 +38,20 @@ class Word:
 class Segment:
     """What one speaker says in a part of a recording: a turn, a line of a transcript, or the words of a window.
 
-    Attributes:
-        recording: its name; "" where there is one recording only.
-        speaker: "" where nobody is named, or nobody speaks.
-        words: empty where the speaker is silent.
-        start, end: seconds from the recording's start; 0 and infinity where they are not known.
-        times: start and end of each word in seconds from the recording's start, or None.
-        confidences: of each word, or None.
-        window: index from 0 if the segment is a window of the recording, else -1.
-        channel: of the recording; "" where the format has none.
-
-    Raises:
-        ValueError: another number of times or confidences than of words; of a window, an index below 0 or far too
-            large, no time span, a time or confidence that is not finite, a word that ends before it starts or lies
-            outside the window.
+    Raises ValueError: another number of times or confidences than of words; of a window, an index below 0 or far too
+    large, no time span, a time or confidence that is not finite, a word that ends before it starts or lies outside the
+    window.
     """
 
-    recording: str
-    speaker: str
-    words: tuple[str, ...]
-    start: float = 0.0
-    end: float = math.inf
-    times: tuple[Span, ...] | None = None
-    confidences: tuple[float, ...] | None = None
-    window: int = NO_WINDOW
-    channel: str = ""
+    recording: str  # its name; "" where there is one recording only
+    speaker: str  # "" where nobody is named, or nobody speaks
+    words: tuple[str, ...]  # none where the speaker is silent
+    start: float = 0.0  # seconds from the recording's start
+    end: float = math.inf  # infinity, and start 0, where they are not known
+    times: tuple[Span, ...] | None = None  # start and end of each word, from the recording's start
+    confidences: tuple[float, ...] | None = None  # of each word
+    window: int = NO_WINDOW  # index from 0 if the segment is a window of the recording
+    channel: str = ""  # of the recording; "" where the format has none
 
     def __post_init__(self) -> None:
         for name, values in (("times", self.times), ("confidences", self.confidences)):
@@ -108,62 +97,38 @@ class Segment:
 
     @property
     def span(self) -> Span:
-        """Start and end in seconds.
-
-        Raises:
-            InputError: they are not known.
-        """
+        """Start and end in seconds; an InputError if they are not known."""
         if not self.has_span:
             raise InputError(f"{self.recording}: a turn of {self.speaker} has no times: give start_time and end_time")
         return self.start, self.end
 
     @property
     def timed_words(self) -> tuple[Word, ...]:
-        """The words with their times, see :func:`word_times`, and confidences, 1 where there are none."""
+        """The words with confidences, 1 where there are none, and times, by their number where there are none (P4)."""
         scores = self.confidences or (1.0,) * len(self.words)
-        return tuple(
-            Word(text, *span, score) for text, span, score in zip(self.words, word_times(self), scores, strict=True)
-        )
+        spans = divided(self.words, self.span, evenly=True) if self.times is None else self.times
+        each = zip(self.words, spans, scores, strict=True)
+        return tuple(Word(text, *span, score) for text, span, score in each)
+
+    @property
+    def word_spans(self) -> tuple[Span, ...]:
+        """Start and end of each word in seconds: those that are known, otherwise the segment :func:`divided`."""
+        return tuple(divided(self.words, self.span)) if self.times is None else self.times
 
 
-def word_times(segment: Segment) -> tuple[Span, ...]:
-    """Return start and end of each word in seconds: those that are known, otherwise the segment divided evenly."""
-    if segment.times is not None:
-        return segment.times
-    begin, end = segment.span
-    step = (end - begin) / max(len(segment.words), 1)
-    return tuple((begin + step * place, begin + step * (place + 1)) for place in range(len(segment.words)))
+def divided(words: Sequence[str], span: Span, *, evenly: bool = False) -> list[Span]:
+    """Divide a time span among words by their numbers of letters, one more for the blank after each, or evenly.
 
-
-def word_spans(segment: Segment) -> list[Span]:
-    """Return start and end of each word: the segment's time is divided among its words by their numbers of letters.
-
-    Raises:
-        InputError: the segment has no times.
+    >>> divided(["a", "the"], (1.0, 4.0)), divided(["a", "the"], (1.0, 4.0), evenly=True)
+    ([(1.0, 2.0), (2.0, 4.0)], [(1.0, 2.5), (2.5, 4.0)])
     """
-    return divided(segment.words, segment.span, 1)
-
-
-def divided(words: Sequence[str], span: Span, gap: int = 0) -> list[Span]:
-    """Divide a time span among words by their numbers of letters, to each of which ``gap`` is added.
-
-    >>> divided(["a", "the"], (1.0, 3.0))
-    [(1.0, 1.5), (1.5, 3.0)]
-    """
-    begin, end = span
-    letters = [len(word) + gap for word in words]
-    step = (end - begin) / max(1, sum(letters))
-    starts = [begin + step * sum(letters[:place]) for place in range(len(letters))]
-    return [(start, start + step * count) for start, count in zip(starts, letters, strict=True)]
+    sizes = [1 if evenly else len(word) + 1 for word in words]
+    step = (span[1] - span[0]) / max(1, sum(sizes))
+    return list(pairwise(span[0] + step * before for before in accumulate(sizes, initial=0)))
 
 
 def by_recording(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
-    """Group segments by recording, in the order given.
-
-    >>> recordings = by_recording([Segment("r", "b", ()), Segment("s", "a", ()), Segment("r", "a", ())])
-    >>> {name: [segment.speaker for segment in own] for name, own in recordings.items()}
-    {'r': ['b', 'a'], 's': ['a']}
-    """
+    """Group segments by recording, in the order given."""
     recordings: dict[str, list[Segment]] = {}
     for segment in segments:
         recordings.setdefault(segment.recording, []).append(segment)
@@ -171,11 +136,7 @@ def by_recording(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
 
 
 def in_order(segments: Iterable[Segment]) -> list[Segment]:
-    """Sort segments by recording, and in each by start; if one with words has no time, its recording keeps its order.
-
-    >>> [turn.text for turn in in_order([Segment("r", "a", ("B",)), Segment("r", "a", ("A",), 0.0, 1.0)])]
-    ['B', 'A']
-    """
+    """Sort segments by recording, and in each by start; a recording in which words have no time keeps its order."""
     ordered: list[Segment] = []
     for _, own in sorted(by_recording(segments).items()):
         timed = all(segment.has_span for segment in own if segment.words)
@@ -187,10 +148,6 @@ def words_by_speaker(segments: Iterable[Segment]) -> dict[str, dict[str, tuple[s
     """Join all that each speaker says in each recording, in the order of time: recording -> speaker -> words.
 
     Speakers without a word are left out, recordings are not.
-
-    >>> two, one = Segment("r", "a", ("TWO",), 3.0, 4.0), Segment("r", "a", ("ONE",), 1.0, 2.0)
-    >>> words_by_speaker([two, one, Segment("s", "a", ())])
-    {'r': {'a': ('ONE', 'TWO')}, 's': {}}
     """
     said: dict[str, dict[str, tuple[str, ...]]] = {}
     for recording, own in by_recording(in_order(segments)).items():
@@ -204,8 +161,7 @@ def words_by_speaker(segments: Iterable[Segment]) -> dict[str, dict[str, tuple[s
 def serialise(segments: Iterable[Segment]) -> tuple[str, list[str]]:
     """Make the target of serialised output training: segments by their starts, ``<sc>`` where the speaker changes.
 
-    Returns:
-        The text, and the speaker of each part between two ``<sc>``.
+    The list has the speaker of each part between two ``<sc>``.
 
     >>> two, six = Segment("m", "b", ("TWO",), 2.0, 3.0), Segment("m", "b", ("SIX",), 4.0, 5.0)
     >>> serialise([two, Segment("m", "a", ("ONE",), 0.0, 2.5), six])
@@ -221,15 +177,24 @@ def serialise(segments: Iterable[Segment]) -> tuple[str, list[str]]:
     return f" {SPEAKER_CHANGE} ".join(" ".join(words) for words in parts), speakers
 
 
-def lines_of(words: Iterable[Word]) -> Iterator[Segment]:
-    """Make lines of words, each as soon as it is full.
+def overlap_ratio(spans: Iterable[Span]) -> float:
+    """Return the time that two or more spans cover, divided by the time that any span covers.
 
-    A line ends at a pause, or where it would be too long or too wide.
-
-    >>> words = [Word("one", 0.0, 0.3), Word("two", 0.4, 0.7), Word("three", 2.0, 2.4)]
-    >>> [line.text for line in lines_of(words)]
-    ['one two', 'three']
+    >>> overlap_ratio([(0.0, 4.0), (3.0, 6.0), (10.0, 12.0)])
+    0.125
     """
+    events = sorted((time, step) for start, end in spans for time, step in ((start, 1), (end, -1)))
+    speech = overlapped = last = 0.0
+    active = 0
+    for time, step in events:
+        speech += (time - last) * (active > 0)
+        overlapped += (time - last) * (active > 1)
+        active, last = active + step, time
+    return overlapped / speech if speech else 0.0
+
+
+def lines_of(words: Iterable[Word]) -> Iterator[Segment]:
+    """Make lines of words, each as soon as it is full: it ends at a pause, or before it is too long or too wide."""
     own: list[Word] = []
     for word in words:
         width = sum(len(other.text) + 1 for other in own) + len(word.text)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.words import SPEAKER, Segment, Word, in_order
+from espnet_ext.text.words import SPEAKER, Segment, in_order
 from espnet_ext.work.files import atomic_write, write_json
 
 SCREEN = 42  # characters of a line on a screen
@@ -18,11 +18,7 @@ Recordings = Mapping[str, Sequence[Segment]]
 
 
 def clock(seconds: float, mark: str = ".") -> str:
-    """Return a time as subtitles have it.
-
-    >>> clock(3723.0456), clock(0.9999, ",")
-    ('01:02:03.046', '00:00:01,000')
-    """
+    """Return a time as subtitles have it."""
     milliseconds = round(seconds * 1000)
     minutes, rest = divmod(milliseconds, 60_000)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{mark}{rest % 1000:03d}"
@@ -49,31 +45,33 @@ def _json(recordings: Recordings) -> str:
             "end": round(line.end, 3),
             "text": line.text,
             **({"speaker": line.speaker} if line.speaker else {}),
-            "words": [_rounded(word) for word in line.timed_words],
+            "words": [
+                {
+                    "text": word.text,
+                    "start": round(word.start, 3),
+                    "end": round(word.end, 3),
+                    "confidence": round(word.confidence, 3),
+                }
+                for word in line.timed_words
+            ],
         }
         for line in lines
     ]
     return _dumped({"text": " ".join(line.text for line in lines), "segments": segments})
 
 
-def _rounded(word: Word) -> dict[str, str | float]:
-    times = {"start": word.start, "end": word.end, "confidence": word.confidence}
-    return {"text": word.text, **{key: round(value, 3) for key, value in times.items()}}
-
-
 def _dumped(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
-def seglst_entry(segment: Segment) -> dict[str, Any]:
-    """Return a segment as SegLST has it."""
+def _seglst_entry(segment: Segment) -> dict[str, Any]:
     times = {"start_time": segment.start, "end_time": segment.end} if segment.has_span else {}
     return {"session_id": segment.recording, "speaker": segment.speaker, **times, "words": segment.text}
 
 
 def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
     """Write segments as SegLST, sorted by recording and start."""
-    write_json(path, [seglst_entry(segment) for segment in in_order(segments)])
+    write_json(path, [_seglst_entry(segment) for segment in in_order(segments)])
 
 
 def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
@@ -84,23 +82,20 @@ def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
     from the recording's start) and ``confidences``. A window in which nobody speaks has one line with an empty speaker
     and no words, so that all windows are known.
     """
+    names = ("recording", "window", "start", "end", "speaker", "words", "times", "confidences")
     with atomic_write(path) as file:
         for item in sorted(windows, key=lambda item: (item.recording, item.window, item.speaker)):
-            names = ("recording", "window", "start", "end", "speaker", "words")
-            optional = {"times": item.times, "confidences": item.confidences}
-            record = {name: getattr(item, name) for name in names}
-            record |= {name: values for name, values in optional.items() if values is not None}
+            record = {name: value for name in names if (value := getattr(item, name)) is not None}
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _seglst(recordings: Recordings) -> str:
-    return _dumped(
-        [
-            seglst_entry(Segment(name, line.speaker or SPEAKER, line.words, round(line.start, 3), round(line.end, 3)))
-            for name, lines in recordings.items()
-            for line in lines
-        ]
+    turns = (
+        Segment(name, line.speaker or SPEAKER, line.words, round(line.start, 3), round(line.end, 3))
+        for name, lines in recordings.items()
+        for line in lines
     )
+    return _dumped(list(map(_seglst_entry, turns)))
 
 
 def _ctm(recordings: Recordings) -> str:
@@ -114,7 +109,7 @@ def _ctm(recordings: Recordings) -> str:
 
 
 def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
-    """Yield start and end of each subtitle in seconds, and its text on at most two lines.
+    """Yield start and end of each subtitle in seconds, and its text on at most two lines, broken near its middle.
 
     The words of a model with CTC last as long as what it has heard last of them, too short for reading; so a subtitle
     stays until the next one.
@@ -124,16 +119,12 @@ def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
         end = max(line.end + AFTER, line.start + SHOWN)
         if place + 1 < len(lines):
             end = max(line.end, min(end, lines[place + 1].start))
-        yield line.start, end, _broken(_said(line))
-
-
-def _broken(text: str) -> str:
-    """Return a long text on two lines, broken at the space that is nearest to its middle."""
-    spaces = [place for place, letter in enumerate(text) if letter == " "]
-    if len(text) <= SCREEN or not spaces:
-        return text
-    middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
-    return f"{text[:middle]}\n{text[middle + 1 :]}"
+        text = _said(line)
+        spaces = [place for place, letter in enumerate(text) if letter == " "]
+        if len(text) > SCREEN and spaces:
+            middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
+            text = f"{text[:middle]}\n{text[middle + 1 :]}"
+        yield line.start, end, text
 
 
 def _srt(recordings: Recordings) -> str:
@@ -157,19 +148,12 @@ OF_SEVERAL = ("txt", "seglst", "ctm")  # formats that may hold more than one rec
 
 
 def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> None:
-    """Write transcripts of recordings.
+    """Write the lines of recordings, by their names, to a file of a format, one of ``FORMATS``.
 
     ``txt``: a line per line. ``json``: the text, and segments with their words, like Whisper's. ``seglst``: MeetEval's,
     for scoring. ``ctm``: NIST's, with confidences and, in the eighth column, the speaker. ``srt`` and ``vtt``:
-    subtitles, shown a little longer than their words, so that they can be read.
-
-    Args:
-        path: of the file.
-        recordings: the lines of each recording, by its name; in ``seglst`` and ``ctm`` names have no blanks.
-        kind: one of ``FORMATS``.
-
-    Raises:
-        InputError: an unknown format, or one for a single recording, and there are several.
+    subtitles, shown a little longer than their words, so that they can be read. In ``seglst`` and ``ctm`` names have no
+    blanks. Raises InputError: an unknown format, or several recordings in one that holds a single one.
     """
     if kind not in FORMATS:
         raise InputError(f"there is no format {kind!r}: choose some of {', '.join(FORMATS)}")

@@ -37,14 +37,9 @@ SEVERAL_TEXTS = ("multi_asr", "enh_s2t_task")  # options of the search with whic
 def engine_for(model: str | Path | None, request: Request) -> Engine:
     """Return the engine that suits a model.
 
-    Args:
-        model: what :func:`espnet_ext.sharing.model_files.find_model` takes, the folder of a Whisper that
-            CTranslate2 has converted, or None, for the Whisper that comes in a package.
-        request: how files are transcribed.
-
-    Raises:
-        InputError: a package is not installed, there is no such model, it is not for recognition, or an option does
-            not suit it.
+    ``model`` is what :func:`espnet_ext.sharing.model_files.find_model` takes, the folder of a Whisper that CTranslate2
+    has converted, or None, for the Whisper that comes in a package. Raises InputError: a package is not installed,
+    there is no such model, it is not for recognition, or an option does not suit it.
     """
     if model is None or is_converted(model):
         check_options("Whisper", request)
@@ -72,21 +67,17 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         if request.config:
             raise InputError(f"--config is for beam search by a decoder, and {files.name} has none: leave it out")
         return long
-    short, limit = beam_search(request, files), request.window or trained_seconds(files) or SHORT
+    short, limit = beam_search(request, files), request.window or _trained_seconds(files) or SHORT
     return lambda path: (short if seconds_of(path) <= limit else long)(path)
 
 
 def seconds_of(path: Path) -> float:
-    """Return the length of an audio file.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Return the length of an audio file."""
     with opened(path, RATE) as recording:
         return recording.seconds
 
 
-def trained_seconds(model: ModelFiles) -> float | None:
+def _trained_seconds(model: ModelFiles) -> float | None:
     """Return the longest sequences that a model was trained on, if its config says so."""
     return (read_yaml(model.config).get("chunk_conf") or {}).get("max_seconds")
 
@@ -97,7 +88,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     from espnet_ext.work.settings import checked
 
     own = {
-        "window": trained_seconds(model) or SHORT,
+        "window": _trained_seconds(model) or SHORT,
         "stride": model.search.get("stride", LONG_STRIDE if model.task == LONG else STRIDE),
     }
     given = {
@@ -121,6 +112,8 @@ def windows(request: Request, model: ModelFiles) -> Engine:
 
 def beam_search(request: Request, model: ModelFiles) -> Engine:
     """Return the model's own search, with the times of words from an alignment with its CTC."""
+    from espnet_ext.upstream.options import sampling_rate as rate_of
+
     loaded: list[Any] = []
 
     def lines(path: Path) -> Iterator[Segment]:
@@ -136,7 +129,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
                 with building(model, request.config):
                     loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
-        with opened(path, sampling_rate(recogniser)) as recording:
+        with opened(path, rate_of(vars(recogniser.asr_train_args)) or RATE) as recording:
             samples = recording.read(0, max(recording.length, round(SHORTEST * recording.rate)))
         found = recogniser(samples)
         hypotheses = found[0] if isinstance(found, tuple) else found  # with what a model's intermediate CTCs hear
@@ -150,24 +143,12 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
     return lines
 
 
-def sampling_rate(recogniser: Any) -> int:
-    """Return the rate that a model was trained on, in Hz."""
-    from espnet_ext.upstream.options import sampling_rate as rate_of
-
-    return rate_of(vars(recogniser.asr_train_args)) or RATE
-
-
 def times_of_words(recogniser: Any, samples: np.ndarray, tokens: Sequence[int], seconds: float) -> list[Word]:
     """Return words of a hypothesis with times and confidences, from the best path of the CTC through its tokens.
 
     A confidence is the mean of the CTC's posteriors of the word's tokens, each at its best frame. Without a CTC, or if
-    it has fewer frames than the hypothesis needs, all words have the times of the whole.
-
-    Args:
-        recogniser: ESPnet's ``Speech2Text``.
-        samples: the audio, (samples,).
-        tokens: ids of the hypothesis.
-        seconds: length of the audio.
+    it has fewer frames than the hypothesis needs, all words have the times of the whole. ``recogniser`` is ESPnet's
+    ``Speech2Text``, ``samples`` the audio, (samples,), of so many ``seconds``, ``tokens`` the ids of the hypothesis.
     """
     import torch
     import torchaudio

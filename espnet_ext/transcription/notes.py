@@ -5,7 +5,8 @@ Each recording has a note in the folder ``.transcripts`` of the output.
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,7 @@ _NOT_IN_KEY = {"work"}
 
 
 def key_of(model: Path | None, request: Request) -> str:
-    """Return what all transcripts of a run depend on: model, options, and the files that these name.
-
-    Raises:
-        InputError: there is no such model.
-    """
+    """Return what all transcripts of a run depend on: model, options, and the files that these name."""
     options = {name: getattr(request, name) for name in sorted(request.given() - _NOT_IN_KEY)}
     paths = [value for value in options.values() if isinstance(value, Path)]
     if request.speaker_model:
@@ -37,7 +34,7 @@ def key_of(model: Path | None, request: Request) -> str:
     made: list[Any] = [str(model and (os.path.realpath(model) if model.exists() else model))]
     if model is None or is_converted(model):
         paths += [model] if model else []
-        made.append(_version_of_whisper())
+        made.append(version("faster-whisper") if find_spec("faster_whisper") else None)
     else:
         files = find_model(model)
         paths += [path for path in (files.model, files.lm_config, files.lm_file, files.prior_file) if path]
@@ -46,17 +43,8 @@ def key_of(model: Path | None, request: Request) -> str:
     return fingerprint(made, {name: str(value) for name, value in options.items()}, _stamps(paths))
 
 
-def _version_of_whisper() -> str | None:
-    try:
-        return version("faster-whisper")
-    except PackageNotFoundError:
-        return None
-
-
 def _stamps(paths: Iterable[Path]) -> list[Any]:
-    """Return the name, size and time of files, and a hash of these of all files below folders; those that are missing
-    too.
-    """
+    """Return the size and time of files, those that are missing too, and a hash of these of all below folders."""
     found: list[Any] = []
     for path in paths:
         status = path.stat() if path.is_file() else None
@@ -87,12 +75,7 @@ def unfinished(
 
 
 class Note:
-    """What is known of a recording's transcripts.
-
-    Args:
-        output: the folder of all transcripts.
-        recording: the recording.
-    """
+    """What is known of a recording's transcripts below the folder ``output``."""
 
     def __init__(self, output: Path, recording: Recording):
         self._output, self._path = output, output / NOTES / f"{recording.name}.json"
@@ -140,10 +123,9 @@ class Note:
 
     def _is_as_written(self, target: Path, files: Mapping[str, Any]) -> bool:
         entry, status = files.get(self._name(target), {}), target.stat()
-        same = (entry.get("size"), entry.get("time")) == (status.st_size, status.st_mtime_ns)
-        return (
-            "begun" in entry or same or (entry.get("size") == status.st_size and entry.get("sha256") == digest(target))
-        )
+        if "begun" in entry or entry.get("size") != status.st_size:
+            return "begun" in entry
+        return bool(entry.get("time") == status.st_mtime_ns or entry.get("sha256") == digest(target))
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -21,13 +21,7 @@ Failed = Callable[[Path, str], None]
 
 
 class Recording(NamedTuple):
-    """An audio file.
-
-    Attributes:
-        path: the file.
-        name: that of its transcripts below the folder of the output, without ending: ``talk``, or ``monday/talk`` of a
-            file in a folder that was given.
-    """
+    """An audio file; ``name`` is that of its transcripts, without ending: ``monday/talk`` of a file in a folder."""
 
     path: Path
     name: str
@@ -39,17 +33,11 @@ def targets_of(output: Path, name: str, kinds: Sequence[str]) -> list[Path]:
 
 
 def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] = KINDS) -> tuple[list[Recording], int]:
-    """Return the audio files among ``files`` and below the folders among these, and how many of them cannot be
-    transcribed.
+    """Return the audio files among ``files`` and below the folders among these, and how many cannot be transcribed.
 
-    Args:
-        files: files and folders; one that comes twice counts once.
-        failed: called with each file that cannot be transcribed, and why: it does not exist, its name is not UTF-8 or
-            too long, or another file's transcripts would have the same name.
-        kinds: the formats of the transcripts.
-
-    Raises:
-        InputError: nothing is left. Then ``failed`` is not called.
+    A file that comes twice counts once. ``failed`` is called with each file that cannot be transcribed into these
+    ``kinds``, and why: it does not exist, its name is not UTF-8 or too long, or another file's transcripts would have
+    the same name. Raises InputError: nothing is left. Then ``failed`` is not called.
     """
     faults: list[tuple[Path, str]] = []
     found = list(dict.fromkeys(recording for path in files for recording in _expanded(path, faults)))

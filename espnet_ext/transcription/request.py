@@ -16,37 +16,21 @@ RATE = 16000  # Hz, of models that do not say theirs
 
 @dataclass(frozen=True)
 class Request:
-    """How files are transcribed. None: the model's own choice, which its engine describes.
+    """How files are transcribed. None: the model's own choice, which its engine describes."""
 
-    Attributes:
-        speakers: tell who speaks.
-        num_speakers: how many speak, at most.
-        enrolment: folder with a folder of audio files for each speaker.
-        channels: ``separate``: recognise each channel by itself, as a speaker of its own; None: all together.
-        language: for multilingual models of Whisper (``en``).
-        window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
-        config: YAML with options of the search.
-        method, stitcher: how windows of a speaker-attributed model are merged.
-        speaker_model: checkpoint of an ESPnet speaker model, whose config.yaml lies beside it; None: Resemblyzer.
-        device: ``cpu`` or ``cuda``.
-        work: folder for what is not finished, which a later run goes on with; None: ``temporary``.
-        temporary: folder that lasts as long as the run.
-    """
-
-    speakers: bool | None = None
-    num_speakers: int | None = None
-    enrolment: Path | None = None
-    channels: str | None = None
-    language: str | None = None
-    window: float | None = None
-    window_overlap: float | None = None
-    config: Path | None = None
-    method: str | None = None
-    stitcher: Path | None = None
-    speaker_model: Path | None = None
+    speakers: bool | None = None  # tell who speaks
+    num_speakers: int | None = None  # how many do, at most
+    enrolment: Path | None = None  # folder with a folder of audio files for each speaker
+    channels: str | None = None  # separate: recognise each by itself, as a speaker of its own; None: all together
+    language: str | None = None  # for multilingual models of Whisper (en)
+    window: float | None = None  # seconds
+    window_overlap: float | None = None  # the share of it that two neighbours have in common
+    config: Path | None = None  # YAML with options of the search
+    stitcher: Path | None = None  # folder; it merges windows of a speaker-attributed model; None: by time
+    speaker_model: Path | None = None  # checkpoint of ESPnet, beside its config.yaml; None: Resemblyzer
     device: str = "cpu"
-    work: Path | None = None
-    temporary: Path = Path("work")
+    work: Path | None = None  # folder for what is not finished, which a later run goes on with
+    temporary: Path = Path("work")  # the same, as long as the run lasts
 
     @property
     def folder(self) -> Path:
@@ -60,7 +44,7 @@ class Request:
 
 
 class UnusableModel(InputError):
-    """A model that cannot be loaded: no file can be transcribed, and there is no use in trying the next one."""
+    """A model that cannot be loaded: there is no use in trying the next file."""
 
 
 @contextmanager
@@ -76,13 +60,12 @@ COMMON = frozenset({"window", "window_overlap", "channels"})
 READ = {  # the options that each kind of engine reads
     "Whisper": COMMON | {"speakers", "num_speakers", "enrolment", "language", "work"},
     "a recogniser": COMMON | {"config"},
-    "a speaker-attributed model": COMMON
-    | {"speakers", "enrolment", "config", "method", "stitcher", "speaker_model", "work"},
+    "a speaker-attributed model": COMMON | {"speakers", "enrolment", "config", "stitcher", "speaker_model", "work"},
 }
 
 
 def check_options(kind: str, request: Request) -> None:
-    """Raise an InputError for a given option that this kind of engine, a key of ``READ``, does not read."""
+    """Refuse a given option that this kind of engine, a key of ``READ``, does not read."""
     if request.channels and request.given() & {"speakers", "num_speakers", "enrolment"}:
         raise InputError(
             "--channels tells speakers by their channels: leave out --speakers, --num-speakers and --enrolment, or it"
@@ -94,7 +77,7 @@ def check_options(kind: str, request: Request) -> None:
 
 
 def listed(folder: Path) -> list[Path]:
-    """Return what is in a folder, sorted; an InputError says why it cannot be read."""
+    """Return what is in a folder, sorted."""
     try:
         return sorted(folder.iterdir())
     except OSError as error:
@@ -104,8 +87,7 @@ def listed(folder: Path) -> list[Path]:
 def find_enrolment(folder: Path) -> dict[str, list[Path]]:
     """Speaker -> audio files, from a folder with a folder for each speaker.
 
-    Raises:
-        InputError: no such folder, no speaker in it, a speaker without audio files, or a name with a blank or ``=``.
+    Raises InputError: no speaker in it, a speaker without audio files, or a name with a blank or ``=``.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")

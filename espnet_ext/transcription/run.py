@@ -21,22 +21,14 @@ FAULTS_OF_A_FILE = (InputError, OSError, RuntimeError, ValueError, MemoryError)
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
-    """Refuse formats that do not exist.
-
-    Raises:
-        InputError: an unknown format, or none.
-    """
+    """Refuse formats that do not exist, or none."""
     wrong = next((kind for kind in kinds if kind not in KINDS), None if kinds else "")
     if wrong is not None:
         raise InputError(f"--formats: there is no {wrong!r}: choose some of {', '.join(KINDS)}")
 
 
 def check_output(output: Path) -> None:
-    """Make the folder of the results, and see whether files can be written there.
-
-    Raises:
-        InputError: they cannot.
-    """
+    """Make the folder of the results; refuse one where files cannot be written."""
     try:
         (output / NOTES).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=output):
@@ -61,27 +53,16 @@ def transcribe_files(
     """Transcribe audio files into ``<output>/<name>.<kind>``, and replace what is there; return how many failed.
 
     Lines go to ``<output>/<name>.txt.part`` as they are done. It remains if the file fails or the process is killed;
-    the next try replaces it with its first line.
+    the next try replaces it with its first line. ``show`` is called with each line as it is done, and the share of its
+    file that is done, 0 to 1; ``failed`` with each file that fails, and why; ``silent`` with each in which no word is
+    heard.
 
     Args:
-        engine: what recognises.
-        recordings: audio files of any format that libsndfile or PyAV reads.
-        output: a folder.
         kinds: some of :data:`KINDS`.
         key: what transcripts depend on besides the audio, noted for :func:`espnet_ext.transcription.notes.unfinished`.
         separate: recognise each channel by itself, as a speaker of its own.
-        show: called with each line as it is done, and the share of its file that is done, 0 to 1.
-        failed: called with each file that fails, and why.
-        silent: called with each file in which no word is heard; its transcripts are empty.
-
-    Raises:
-        InputError: what :func:`check_kinds` and :func:`check_output` refuse, before any work; or the model cannot be
-            loaded.
     """
-    check_kinds(kinds)
-    check_output(output)
     failures = 0
-
     for recording in recordings:
         targets = dict(zip(kinds, targets_of(output, recording.name, kinds), strict=True))
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
@@ -98,7 +79,8 @@ def transcribe_files(
             raise
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", recording.path, exc_info=error)
-            reason = str(error) if isinstance(error, InputError) else f"{recording.path}: {_first_line(error)}"
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = first if isinstance(error, InputError) else f"{recording.path}: {first}"
             failures += 1
             failed(recording.path, f"{reason} (the lines until then: {partial})" if lines else reason)
             continue
@@ -133,10 +115,6 @@ def _lines_by_channel(engine: Engine, audio: Path) -> Iterator[Segment]:
         for speaker, channel in split_channels(audio, Path(folder)).items():
             with named(audio, channel):
                 yield from (replace(line, speaker=speaker) for line in engine(channel))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _write(target: Path, recording: Recording, audio: Path, lines: Sequence[Segment], kind: str) -> None:

@@ -3,7 +3,7 @@
 The recording is cut into windows, these are recognised, and the hypotheses are merged by a method or a stitcher.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -14,12 +14,12 @@ from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
 from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
 from espnet_ext.multitalker.search_settings import read_decoding_settings, with_options
 from espnet_ext.sharing.model_files import ModelFiles
+from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.pairs import read_trained_on, require_windows
-from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
 from espnet_ext.text.formats import read_hypotheses
-from espnet_ext.text.window_hypotheses import Grouped, group_by_speaker
+from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.request import Engine, Request, find_enrolment, loading
@@ -27,58 +27,48 @@ from espnet_ext.transcription.voices import copy_audio, enrolled
 from espnet_ext.work.once import digest
 from espnet_ext.work.yaml_files import read_yaml
 
-OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
-
 
 def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     """Return a speaker-attributed model, which chooses among enrolled speakers.
 
-    Windows are the stitcher's, otherwise the model's, otherwise 16 s long, and overlap by half (not at all if they are
-    joined block-wise). They are merged by time. With the method ``no`` the recording is not cut.
-
-    Raises:
-        InputError: nobody is enrolled, an unknown option of the search, a method and a stitcher, or windows that are
-            not the stitcher's.
+    Windows are the stitcher's, otherwise the model's, otherwise 16 s long, and overlap by half; they are merged by the
+    stitcher or by time. Raises InputError: nobody is enrolled, an unknown option of the search, or windows that are not
+    the stitcher's.
     """
     if request.enrolment is None:
         raise InputError(f"{model.name}: chooses among enrolled speakers: give --enrolment DIR, a folder per speaker")
-    if request.stitcher and request.method:
-        raise InputError("--stitcher is a method itself: leave out --method")
     find_enrolment(request.enrolment)
     windowing, search = windowing_of(request, model), read_decoding_settings(model.model).search
     if request.config:
         search = with_options(search, read_yaml(request.config), str(request.config))
-    merge = merge_of(request)
+    stitcher = None
+    if request.stitcher:
+        guard = read_guard(request.stitcher)
+        stitcher = Stitcher(StitcherOptions(request.stitcher, device=request.device, guard=guard))
     speaker_model = request.speaker_model
     embed = (
         espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model) if speaker_model else resemblyzer()
     )
     scp = write_profiles(request.folder / "profiles", enrolled(request.enrolment, embed, request.folder))
-    ngpu, usable = int(request.device != "cpu"), cache(partial(check_loads, model))
+    ngpu, usable = int(request.device != "cpu"), cache(partial(_check_loads, model))
 
     def lines(path: Path) -> Iterator[Segment]:
         usable()
         name = "_".join(path.stem.split())
         work = request.folder / f"{name}-{str(digest(path))[:8]}"  # others may have the same name
-        data, decoded = copy_audio({name: path}, work / "recording"), work / "recording" / "data"
-        if windowing is not None:
-            decoded = work / "windows"
-            write_data_dir(window_data_dir(data, windowing), decoded)
-        job = SpeakerDecoding(model.config, model.model, decoded, (scp,), work / "heard", search, ngpu)
+        cut = window_data_dir(copy_audio({name: path}, work / "recording"), windowing)
+        write_data_dir(cut, work / "windows")
+        job = SpeakerDecoding(model.config, model.model, work / "windows", (scp,), work / "heard", search, ngpu)
         decode_speakers([job])
         grouped = group_by_speaker(read_hypotheses(work / "heard" / "hypotheses.jsonl"))
-        merged = merge(grouped)
+        merged = stitcher.stitch(grouped) if stitcher else merge_by_time
         return iter(spoken_lines({who: merged(own) for who, own in grouped[name].items()}))
 
     return lines
 
 
-def check_loads(model: ModelFiles) -> None:
-    """Load a model once, so that one that cannot be used is refused before the first file and not with each.
-
-    Raises:
-        UnusableModel: it does not fit its config, or its parameters are NaN.
-    """
+def _check_loads(model: ModelFiles) -> None:
+    """Load a model once, so that one that cannot be used is refused before the first file and not with each."""
     import espnet_ext
 
     espnet_ext.register()
@@ -89,28 +79,12 @@ def check_loads(model: ModelFiles) -> None:
         SAASRTask.build_model_from_file(model.config, model.model)
 
 
-def windowing_of(request: Request, model: ModelFiles) -> Windowing | None:
-    """Return how recordings are cut; None: they are not.
-
-    Raises:
-        InputError: windows that are not the stitcher's.
-    """
-    if request.method == "no":
-        return None
-    chosen = read_trained_on(request.stitcher).windows if request.stitcher else None
-    if chosen is None:
-        length = read_decoding_settings(model.model).window or WINDOW_SECONDS
-        chosen = Windowing(length, OVERLAPS[request.method or BY_TIME])
+def windowing_of(request: Request, model: ModelFiles) -> Windowing:
+    """Return how recordings are cut; refuse windows that are not the stitcher's."""
+    trained = read_trained_on(request.stitcher).windows if request.stitcher else None
+    chosen = trained or Windowing(read_decoding_settings(model.model).window or WINDOW_SECONDS, 0.5)
     given = {"length": request.window, "overlap": request.window_overlap}
     windowing = replace(chosen, **{name: value for name, value in given.items() if value is not None})
     if request.stitcher:
-        require_windows(read_trained_on(request.stitcher).windows, windowing, request.stitcher)
+        require_windows(trained, windowing, request.stitcher)
     return windowing
-
-
-def merge_of(request: Request) -> Callable[[Grouped], Merge]:
-    """Return the function that merges windows from all hypotheses."""
-    if request.stitcher:
-        guard = read_guard(request.stitcher)
-        return Stitcher(StitcherOptions(request.stitcher, device=request.device, guard=guard)).stitch
-    return lambda _: MERGES[request.method or BY_TIME]

@@ -1,9 +1,8 @@
 """Who says which word: turns are found from d-vectors of all runs of words, not from pauses.
 
-A run is some words that follow each other. Its d-vector depends on how long it is, and short ones are much alike; so
-the mean d-vector of runs of about its length is subtracted. Voices are clusters of these. Turns are the most likely
-sequence of voices (Viterbi), and voices are estimated again from their turns, in turn. It begins with too many voices,
-and merges those that are alike.
+A d-vector depends on how long the run is; so the mean of those of about its length is subtracted. Voices are clusters
+of these. Turns are the most likely sequence of voices (Viterbi), and voices are estimated again from their turns, in
+turn. It begins with too many voices, and merges those that are alike.
 """
 
 from collections.abc import Mapping
@@ -30,19 +29,12 @@ LENGTHS = (0.3, 0.5, 0.8, 1.2, 1.6)  # seconds between which runs are about as l
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of a recording's words, by their first word, then by their length.
+    """The runs of a recording's words, by their first word, then by their length."""
 
-    Attributes:
-        vectors: of norm 1, (runs, E).
-        seconds: lengths without pauses, (runs,).
-        first: the first run that begins with each word, (words + 1,).
-        pauses: before each word, in seconds, (words,).
-    """
-
-    vectors: np.ndarray
-    seconds: np.ndarray
-    first: np.ndarray
-    pauses: np.ndarray
+    vectors: np.ndarray  # of norm 1, (runs, E)
+    seconds: np.ndarray  # lengths without pauses, (runs,)
+    first: np.ndarray  # the first run that begins with each word, (words + 1,)
+    pauses: np.ndarray  # before each word, in seconds, (words,)
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -60,27 +52,18 @@ class Runs:
 
 @dataclass(frozen=True)
 class Voices:
-    """Voices of a recording.
+    """Voices of a recording."""
 
-    Attributes:
-        centred: for comparisons within the recording, of norm 1, (K, E).
-        plain: for comparisons with other voices, of norm 1, (K, E).
-        seconds: of their words, (K,).
-    """
-
-    centred: np.ndarray
-    plain: np.ndarray
-    seconds: np.ndarray
+    centred: np.ndarray  # for comparisons within the recording, of norm 1, (K, E)
+    plain: np.ndarray  # for comparisons with other voices, of norm 1, (K, E)
+    seconds: np.ndarray  # of their words, (K,)
 
 
 def find_turns(runs: Runs, profiles: Mapping[str, np.ndarray] | None = None, number: int | None = None) -> list[str]:
-    """Return the speaker of each word.
+    """Return the speaker of each word: speaker1, speaker2 ... in the order in which they are first heard.
 
-    Args:
-        runs: of the words.
-        profiles: of enrolled speakers, (E,) each; others are ``unknown``. None: they are called speaker1, speaker2 ...
-            in the order in which they are first heard.
-        number: of speakers, if it is known.
+    With ``profiles`` of enrolled speakers, (E,) each, these have their names, and others are ``unknown``. ``number`` is
+    that of the speakers, if it is known.
     """
     if not len(runs):
         return []
@@ -125,14 +108,11 @@ def centre(runs: Runs) -> np.ndarray:
 
 
 def decode(runs: Runs, likeness: np.ndarray) -> np.ndarray:
-    """Return the best sequence of voices, one for each word, (words,).
+    """Return the best sequence of voices, one for each word, (words,), by the likeness of each run to each voice,
+    (runs, K).
 
     A stretch of words of one voice scores its seconds times the mean likeness of all runs within it, so that a word
     from another voice at its edge costs what that word alone is unlike.
-
-    Args:
-        runs: of the words.
-        likeness: of each run to each voice, (runs, K).
     """
     words, voices = len(runs), likeness.shape[1]
     sums = np.empty_like(likeness)
@@ -144,9 +124,7 @@ def decode(runs: Runs, likeness: np.ndarray) -> np.ndarray:
     scores = sums * (runs.seconds / (counts * (counts + 1) / 2))[:, None]
     best = np.full((words + 1, voices), -np.inf)
     best[0] = 0.0
-    before = np.zeros(
-        (words + 1, voices, 2), dtype=np.int64
-    )  # the word that a stretch begins with, the voice before it
+    before = np.zeros((words + 1, voices, 2), dtype=np.int64)  # the first word of a stretch, the voice before it
     for word in range(words):
         stay, other = best[word], int(best[word].argmax())
         changed = stay < stay[other] - CHANGE

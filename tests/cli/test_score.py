@@ -104,7 +104,7 @@ def test_systems_compared(files, tmp_path, capsys):
     line = next(line for line in printed.splitlines() if line.startswith("old - new"))
     assert line.split()[3:] == ["+25.00", "[+25.00,", "+25.00]", "1", "0.12", "0.12", "undecided"]
     assert "With so few speakers an exact sign-flip test must agree; p is at least 0.12." in printed
-    assert sorted(path.name for path in output.iterdir()) == [f"compare.{end}" for end in ("html", "json", "md", "tex")]
+    assert sorted(path.name for path in output.iterdir()) == [f"compare.{end}" for end in ("html", "json")]
     result = json.loads((output / "compare.json").read_text())
     assert [system["value"] for system in result["systems"]] == [50.0, 25.0]
 

@@ -18,7 +18,6 @@ from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores
-from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.scoring.alignment_file import alignment_blocks, read_alignment
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.text.formats import read_hypotheses
@@ -121,7 +120,6 @@ ENROLMENT = {"dataid": "overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1", "unu
 MEETING = "start_time\tend_time\tspeaker\tutterance_id\ttranscription\n"
 KINDS = {
     "nbest": Kind(json.dumps({"utt_id": "u", "ref": "$", "hyps": [HYP, HYP]}) + "\n", read_nbest, write_lists),
-    "mlm_scoring": Kind(json.dumps({"u": {"ref": "$", "hyp_1": HYP, "hyp_2": HYP}}), read_mlm_scoring, write_lists),
     "windows": Kind(json.dumps(WINDOW) + "\n", read_hypotheses, write_windows),
     "grouped.ctm": Kind("r 1 1.0 0.5 $ NA lex ann\n", read_grouped),
     "grouped.json": Kind(json.dumps({"segments": [{"speaker": "ann", "words": [SAID]}]}), read_grouped),
@@ -187,7 +185,6 @@ def test_a_file_is_read_or_refused(scratch, name, data, word):
         ("nbest", b"[" * 20_000),
         ("nbest", b'{"utt_id": "u", "hyps": [{"text": "\\ud800", "score": 0}]}'),
         ("nbest", b'{"utt_id": "u", "hyps": [{"text": "a", "score": 1' + b"0" * 400 + b"}]}"),
-        ("mlm_scoring", b'{"u": {"hyp_' + b"9" * 5000 + b'": {"text": "a", "score": 0}}}'),
         ("windows", b'{"recording": "r", "window": 999999999, "start": 0, "end": 1, "speaker": "a", "words": []}'),
         ("windows", b"9" * 5000),
         ("grouped.ctm", b"r 1 0 1 word nan"),

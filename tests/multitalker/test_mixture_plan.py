@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.mixture_plan import MixtureSettings, count_turns, plan_mixtures
-from espnet_ext.synthetic.overlap import SourceUtterance, overlap_ratio
+from espnet_ext.synthetic.overlap import SourceUtterance
+from espnet_ext.text.words import overlap_ratio
 from espnet_ext.work.settings import checked
 
 

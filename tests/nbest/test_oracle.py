@@ -35,11 +35,6 @@ def test_the_oracle_is_the_best_of_all_choices(lists, depth):
     assert oracle_errors(lists, depth) == counted[:depth]
 
 
-def test_of_equals_the_best_is_the_oracle():
-    hyps = (Hypothesis("A X", -1.0), Hypothesis("B A", -2.0), Hypothesis("A B C", -3.0))
-    assert oracle(NBest("u", hyps, "A B")) == hyps[0]
-
-
 def test_the_report():
     lists = [
         NBest("a", (Hypothesis("A X", -1.0), Hypothesis("A X", -1.0), Hypothesis("A B", -2.0)), "A B"),

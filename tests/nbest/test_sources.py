@@ -1,20 +1,18 @@
 """Lists from every kind of source are the same lists; references that do not fit are refused."""
 
 import gzip
-import json
 
 import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import text_lines
-from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references
 from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
 
 
-@pytest.fixture(params=["jsonl", "jsonl.gz", "json", "espnet"])
+@pytest.fixture(params=["jsonl", "jsonl.gz", "espnet"])
 def source(request, tmp_path):
     if request.param == "jsonl.gz":
         write_nbest(tmp_path / "lists.jsonl", LISTS)
@@ -23,15 +21,6 @@ def source(request, tmp_path):
     if request.param == "jsonl":
         write_nbest(tmp_path / "lists.jsonl", LISTS)
         return tmp_path / "lists.jsonl"
-    if request.param == "json":
-        records = {
-            nbest.utt_id: {
-                f"hyp_{rank}": {"text": hyp.text, "score": hyp.score} for rank, hyp in enumerate(nbest.hyps, start=1)
-            }
-            for nbest in LISTS
-        }
-        (tmp_path / "lists.json").write_text(json.dumps(records))
-        return tmp_path / "lists.json"
     for rank in (1, 2):
         folder = tmp_path / "decode" / f"{rank}best_recog"
         folder.mkdir(parents=True)
@@ -82,21 +71,10 @@ def test_a_missing_source(tmp_path):
             read_lists(tmp_path / name)
 
 
-def test_hypotheses_are_ranked_by_their_number(tmp_path):
-    hypotheses = {f"hyp_{rank}": {"score": -float(rank), "text": f" text {rank}"} for rank in range(12, 0, -1)}
-    lists = {"b": {"ref": "text 1", **hypotheses}, "a": {"hyp_1": {"score": 0, "text": ""}}}
-    (tmp_path / "am.json").write_text(json.dumps(lists, indent=2))
-    first, second = read_mlm_scoring(tmp_path / "am.json")
-    assert first == NBest("a", (Hypothesis("", 0.0),))
-    assert second == NBest("b", tuple(Hypothesis(f"text {rank}", -rank) for rank in range(1, 13)), "text 1")
-
-
-def test_references_have_single_blanks_in_every_format(tmp_path):
+def test_references_have_single_blanks(tmp_path):
     """A line break in one would end its line of a Kaldi table."""
     (tmp_path / "a.jsonl").write_text('{"utt_id": "u", "ref": "A\\n B ", "hyps": [{"text": "A  B", "score": 0}]}')
-    (tmp_path / "a.json").write_text('{"u": {"ref": "A\\n B ", "hyp_1": {"text": "A  B", "score": 0}}}')
-    for name in ("a.jsonl", "a.json"):
-        assert read_lists(tmp_path / name) == [NBest("u", (Hypothesis("A B", 0.0),), "A B")]
+    assert read_lists(tmp_path / "a.jsonl") == [NBest("u", (Hypothesis("A B", 0.0),), "A B")]
 
 
 def test_a_part_of_an_espnet_decoding_is_named(tmp_path):

@@ -50,7 +50,7 @@ def check_against_peers(reference: list[str], hypothesis: list[str]) -> None:
     assert counts.errors == errors
     assert fewest <= counts.substitutions <= most
     assert counts.reference_length == len(reference)
-    assert counts.hypothesis_length == len(hypothesis)
+    assert counts.reference_length - counts.deletions + counts.insertions == len(hypothesis)
 
     kaldi = kaldialign.edit_distance(reference, hypothesis)
     assert split_of(counts) == (kaldi["sub"], kaldi["del"], kaldi["ins"])
@@ -116,7 +116,7 @@ def test_plain_text_is_refused(function):
 def test_error_rates_add_up():
     total = sum([ErrorRate(1, 2, 3, 4), ErrorRate(10, 20, 30, 40)], start=ErrorRate(0, 0, 0, 0))
     assert total == ErrorRate(11, 22, 33, 44)
-    assert (total.errors, total.reference_length, total.hypothesis_length) == (99, 66, 77)
+    assert (total.errors, total.reference_length) == (99, 66)
     assert total.rate == 1.5
     with pytest.raises(TypeError):
         total + 1
@@ -127,8 +127,6 @@ def test_implausible_error_rates_are_refused():
         ErrorRate(1, 0, -1, 0)
     with pytest.raises(InputError, match="empty reference"):
         _ = ErrorRate(0, 0, 0, 3).rate
-    with pytest.raises(AttributeError):
-        ErrorRate(1, 0, 0, 0).correct = 2
 
 
 def made_up_set(seed: int, number: int = 400, with_none: bool = False) -> tuple[np.ndarray, np.ndarray]:

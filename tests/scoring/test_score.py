@@ -98,17 +98,18 @@ def test_bad_tables_are_refused_by_file_and_id(tmp_path, reference, hypothesis, 
     assert str(raised.value).startswith(str(tmp_path / file))
 
 
-@pytest.mark.parametrize("speakers", [{"al-1": "al"}, SPEAKERS | {"al-2": ""}])
-def test_an_utterance_without_a_speaker_is_refused(speakers):
-    with pytest.raises(InputError, match="utt2spk: utterance al-2 of reference has no speaker"):
-        score_texts(REFERENCE, HYPOTHESIS, utt2spk=speakers)
-
-
-def test_no_utterances_and_an_unknown_unit_are_refused():
-    with pytest.raises(InputError, match="no utterance"):
-        score_texts({}, {})
-    with pytest.raises(InputError, match="unknown unit 'phone'"):
-        score_texts(REFERENCE, HYPOTHESIS, unit="phone")
+@pytest.mark.parametrize(
+    ("reference", "options", "message"),
+    [
+        (REFERENCE, {"utt2spk": {"al-1": "al"}}, "utt2spk: utterance al-2 of reference has no speaker"),
+        (REFERENCE, {"utt2spk": SPEAKERS | {"al-2": ""}}, "utt2spk: utterance al-2 of reference has no speaker"),
+        ({}, {}, "no utterance"),
+        (REFERENCE, {"unit": "phone"}, "unknown unit 'phone'"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(reference, options, message):
+    with pytest.raises(InputError, match=message):
+        score_texts(reference, HYPOTHESIS if reference else {}, **options)
 
 
 def test_each_kind_of_word_has_its_rate(tmp_path):

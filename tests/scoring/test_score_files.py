@@ -142,8 +142,9 @@ def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
 
 
 # Asterisks are words here too, though a gap looks like them; so are wide, combining and zero-width characters.
-WORDS = st.sampled_from(["a", "b", "*", "**", "long-word", "我", "é", "e\u0301", "\u200d", "S", "REF:"])
-TEXT = st.lists(WORDS, max_size=8)
+TEXT = st.lists(
+    st.sampled_from(["a", "b", "*", "**", "long-word", "我", "é", "e\u0301", "\u200d", "S", "REF:"]), max_size=8
+)
 
 
 @given(TEXT.filter(bool), TEXT)

@@ -69,15 +69,6 @@ def test_names_count_in_sa_wer_alone():
     assert result.counting == {"r": ErrorRate(0, 0, 1, 0)}
 
 
-def test_utterances_of_a_speaker_are_joined_in_the_order_of_time():
-    reference = [
-        Segment("r", "a", ("two",), 5.0, 6.0),
-        Segment("r", "b", ("x",), 2.0, 3.0),
-        Segment("r", "a", ("one",), 1.0, 2),
-    ]
-    assert score_speakers(reference, turns({"a": "one two", "b": "x"})).score.total == ErrorRate(3, 0, 0, 0)
-
-
 def test_conditions_are_parts():
     reference = turns({"a": "one two"}, "r1") + turns({"a": "three"}, "r2") + turns({"a": "four"}, "r3")
     hypothesis = turns({"a": "one"}, "r1") + turns({"a": "three"}, "r2") + turns({"a": "x"}, "r3")

@@ -86,7 +86,7 @@ def test_parts_without_errors_are_merged_into_what_was_said(text, longest, overl
         for item in Windowing(16.0, overlap).cut("r", seconds):
             places = range(int(4 * item.start), int(4 * item.end))
             words, times = tuple(said[at] for at in places), tuple((at / 4, at / 4 + 0.25) for at in places)
-            some.append(Segment("r", "a", words, item.start, item.end, times if timed else None, window=item.index))
+            some.append(Segment("r", "a", words, item.start, item.end, times if timed else None, window=item.window))
         parts = cut_by_half(tuple(some), longest or Longest(2 * len(some) // 3, 10_000))
         assert len(parts) > 1
         merged = merge_parts([(part, tuple(said[int(4 * part[0].start) : int(4 * part[-1].end)])) for part in parts])
@@ -96,7 +96,9 @@ def test_parts_without_errors_are_merged_into_what_was_said(text, longest, overl
 def test_errors_at_the_ends_of_parts_are_corrected_by_the_parts_beside():
     text = [f"W{number}" for number in range(360)]
     some = tuple(
-        Segment("r", "a", tuple(text[int(4 * item.start) : int(4 * item.end)]), item.start, item.end, window=item.index)
+        Segment(
+            "r", "a", tuple(text[int(4 * item.start) : int(4 * item.end)]), item.start, item.end, window=item.window
+        )
         for item in Windowing(16.0, 0.5).cut("r", 90.0)
     )
     parts = []

@@ -24,8 +24,8 @@ from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.libricss import make_libricss
-from espnet_ext.synthetic.overlap import overlap_ratio
 from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import overlap_ratio
 
 
 @pytest.fixture(scope="module")

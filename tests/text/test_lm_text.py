@@ -10,7 +10,6 @@ from espnet_ext.text.lm_text import sample, sentences, write_lengths, write_spli
 
 
 def damaged(content: bytes) -> bytes:
-    """Gzipped, with a byte of its middle changed."""
     packed = bytearray(gzip.compress(content))
     packed[len(packed) // 2] ^= 0xFF
     return bytes(packed)

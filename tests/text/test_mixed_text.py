@@ -28,16 +28,12 @@ def walked(text: str) -> list[str]:
     return [token for token in tokens if token]
 
 
-@pytest.mark.parametrize("character", HAN)
-def test_han_characters_are_tokens_each(character):
-    assert has_han(character)
-    assert mixed_tokens(f"a{character}{character}b") == ["a", character, character, "b"]
-
-
-@pytest.mark.parametrize("character", OTHER)
-def test_other_characters_are_words(character):
-    assert not has_han(character)
-    assert mixed_tokens(f"我{character}{character}你") == ["我", character * 2, "你"]
+@pytest.mark.parametrize("character", HAN + OTHER)
+def test_han_characters_are_tokens_each_and_others_words(character):
+    is_han = character in HAN
+    assert has_han(character) == is_han
+    expected = [character] * 2 if is_han else [character * 2]
+    assert mixed_tokens(f"我{character}{character}你") == ["我", *expected, "你"]
 
 
 @pytest.mark.parametrize(

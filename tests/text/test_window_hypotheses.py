@@ -8,7 +8,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import NOBODY, group_by_speaker
 from espnet_ext.text.windows import Windowing
-from espnet_ext.text.words import Segment, word_times
+from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import write_hypotheses
 
 WINDOWING = Windowing(16.0, 0.5)
@@ -76,7 +76,7 @@ def test_files_that_are_refused(tmp_path, content):
 
 def test_grouping_fills_in_silence():
     windows = WINDOWING.cut("r", 30.0) + WINDOWING.cut("silent", 20.0)
-    silent = [Segment(w.recording, NOBODY, (), w.start, w.end, window=w.index) for w in windows[:1] + windows[2:]]
+    silent = [Segment(w.recording, NOBODY, (), w.start, w.end, window=w.window) for w in windows[:1] + windows[2:]]
     grouped = group_by_speaker([*silent, hypothesis(1, "b"), hypothesis(0, "a")])
     assert list(grouped) == ["r", "silent"]
     assert [[item.words for item in grouped["r"][speaker]] for speaker in ("a", "b")] == [
@@ -103,8 +103,3 @@ def test_windows_that_are_numbered_wrongly(starts):
 def test_windows_that_disagree():
     with pytest.raises(InputError, match="r: window 0 "):
         group_by_speaker([Segment("r", NOBODY, (), 0.0, 12.0, window=0), hypothesis(0)])
-
-
-def test_word_times_share_out_the_window():
-    assert word_times(hypothesis(1, words=["A", "B"])) == ((8.0, 16.0), (16.0, 24.0))
-    assert word_times(hypothesis(1, words=[])) == ()

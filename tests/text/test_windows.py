@@ -25,7 +25,7 @@ def test_windows_cover_the_recording(seconds, length, overlap):
     windows = Windowing(length, overlap).cut("r", seconds)
     assert windows[0].start == 0
     assert windows[-1].end == seconds
-    assert [window.index for window in windows] == list(range(len(windows)))
+    assert [window.window for window in windows] == list(range(len(windows)))
     for before, after in zip(windows, windows[1:], strict=False):
         assert before.end - before.start == pytest.approx(length)
         assert before.start < after.start <= before.end + 1e-6

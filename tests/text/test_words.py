@@ -1,5 +1,7 @@
 """Words and segments: their order, the times of words, lines, and the serialised target."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +16,6 @@ from espnet_ext.text.words import (
     in_order,
     lines_of,
     serialise,
-    word_spans,
-    word_times,
     words_by_speaker,
 )
 
@@ -41,10 +41,13 @@ def test_words_by_speaker_joins_in_the_order_of_time():
 
 
 def test_times_of_words_that_have_none():
-    assert word_spans(Segment("r", "a", ("A", "ABCD"), 1.0, 8.0)) == [(1.0, 3.0), (3.0, 8.0)]
-    assert word_times(Segment("r", "a", ("A", "ABCD"), 8.0, 24.0)) == ((8.0, 16.0), (16.0, 24.0))
+    """By their letters, but by their number for P4's merging."""
+    words = Segment("r", "a", ("A", "ABCD"), 1.0, 8.0)
+    assert words.word_spans == ((1.0, 3.0), (3.0, 8.0))
+    assert [(word.start, word.end) for word in words.timed_words] == [(1.0, 4.5), (4.5, 8.0)]
+    assert replace(words, words=()).word_spans == replace(words, words=()).timed_words == ()
     with pytest.raises(InputError, match="r: a turn of a has no times"):
-        word_spans(Segment("r", "a", ("A",)))
+        _ = Segment("r", "a", ("A",)).word_spans
 
 
 def test_serialised_in_the_order_of_starts():

@@ -99,16 +99,14 @@ def heard(folder: Path) -> list[Segment]:
 
 
 def test_a_recording_of_ones_own(enrolment, model):
-    lines = list(engine_for(model, request(enrolment, method="overlapping"))(enrolment / "a meeting.wav"))
+    lines = list(engine_for(model, request(enrolment))(enrolment / "a meeting.wav"))
     assert {line.speaker for line in lines} <= {"ann", "ben"} and lines
     assert all(line.start <= line.end <= 3.5 for line in lines)
     assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1), (0.5, 1.5), (1, 2), (1.5, 2.5), (2, 3)}
     shards = list((enrolment / "work").glob("a_meeting-*/heard/log/*/done.json"))
     times = [done.stat().st_mtime_ns for done in shards]
-    list(engine_for(model, request(enrolment, method="overlapping"))(enrolment / "a meeting.wav"))
+    list(engine_for(model, request(enrolment))(enrolment / "a meeting.wav"))
     assert shards and times == [done.stat().st_mtime_ns for done in shards], "a later run goes on"
-    list(engine_for(model, request(enrolment, method="no"))(enrolment / "a meeting.wav"))
-    assert {item.window for item in heard(enrolment)} == {0}, "uncut, the recording is one window"
 
 
 def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
@@ -118,7 +116,6 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
 
     refused("nobody: no such folder: give one with a folder of audio files for each", enrolment=enrolment / "nobody")
     refused("chooses among enrolled speakers: give --enrolment DIR", enrolment=None)
-    refused("--stitcher is a method itself: leave out --method", stitcher=enrolment, method="block")
     refused("--language is for Whisper, and this is a speaker-attributed model", language="en")
     monkeypatch.setattr(speakers, "resemblyzer", lambda: lambda samples: loudness(samples)[:3])
     refused("the profiles have 3 dimensions, but the model takes 4")
@@ -141,11 +138,11 @@ def test_a_model_of_nan_ends_the_run(enrolment, tmp_path, capsys):
     assert "error:" not in capsys.readouterr().err
 
 
-def test_by_a_speaker_model_in_blocks(enrolment, espnet_speaker_model, tmp_path):
+def test_by_a_speaker_model_in_windows_side_by_side(enrolment, espnet_speaker_model, tmp_path):
     model = random_model(tmp_path / "sa_asr", 6)
-    options = {"method": "block", "speaker_model": espnet_speaker_model}
+    options = {"window_overlap": 0.0, "speaker_model": espnet_speaker_model}
     list(engine_for(model, request(enrolment, **options))(enrolment / "a meeting.wav"))
-    assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1), (1, 2), (2, 3)}  # blocks do not overlap
+    assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1), (1, 2), (2, 3)}
 
 
 def test_a_packed_model_says_how_it_is_used(enrolment, tmp_path, capsys):
@@ -169,7 +166,7 @@ def test_windows_are_the_stitchers(model, tmp_path):
     """Those of another kind are refused before any work."""
     files = find_model(model)
     assert windowing_of(Request(), files) == Windowing(16.0, 0.5), "the defaults"
-    assert windowing_of(Request(method="block", window=8.0), files) == Windowing(8.0, 0.0)
+    assert windowing_of(Request(window=8.0), files) == Windowing(8.0, 0.5)
     trained_on = TrainedOn(style="wc", longest=Longest(4, 99), windows=Windowing(8.0, 0.25))
     write_json(tmp_path / TRAINED_ON, trained_on.model_dump())
     assert windowing_of(Request(stitcher=tmp_path), files) == Windowing(8.0, 0.25)

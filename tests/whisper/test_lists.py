@@ -138,7 +138,6 @@ def test_batches_hold_utterances_of_similar_length(first_pass, tmp_path, monkeyp
     seconds = {f"u{number:04}": 1.0 + number * 7 % 1000 / 100 for number in range(1000)}
     monkeypatch.setattr(module.audio_tables, "read_audio_table", lambda _data: dict.fromkeys(seconds, __file__))
     monkeypatch.setattr(module.audio_tables, "durations", lambda _data, _audio: seconds)
-    monkeypatch.setattr(module, "_references", lambda _data, _audio: {})
     batched = first_pass.model_copy(update={"batch": 16})
     shards = [list(shard.tables["wav.scp"]) for shard in plan(tmp_path, tmp_path, batched, "cuda", 1)]
     assert sorted(utterance for shard in shards for utterance in shard) == sorted(seconds)

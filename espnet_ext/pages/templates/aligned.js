@@ -195,11 +195,6 @@ searchInput.addEventListener("input", () => {
 });
 element("controls").addEventListener("submit", (event) => event.preventDefault());
 document.addEventListener("click", ({ target }) => {
-  if (target.matches("button.word")) {
-    searchInput.value = target.textContent;
-    refresh();
-    element("controls").scrollIntoView();
-  }
   const by = target.matches(".next") ? 1 : target.matches(".previous") ? -1 : 0;
   if (by) {
     turn(page + by);
