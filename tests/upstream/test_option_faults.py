@@ -47,7 +47,7 @@ def run(tmp_path, monkeypatch, changes: dict) -> None:
         ({"max_epohc": 3}, "max_epohc (from "),
         ({"max_epohc": 3}, "is max_epoch meant?"),
         ({"encoder": "long_fastconformr"}, "long_fastconformr"),
-        ({"encoder": "their_package:best"}, "the package their_package, which is not installed"),
+        ({"encoder": "their_package:best"}, "their_package:best is of a package that is not installed"),
         ({"decoder": "espnet_ext:newest"}, "espnet_ext has no decoder newest"),
         ({"decoder_conf": {"qqq": 3}}, "decoder_conf: batch_rnn: no option qqq: its options are vocab_size, "),
         ({"normalize": "sem_global_mvn", "normalize_conf": {"eta_min": "low"}}, "sem_global_mvn: eta_min is 'low'"),
