@@ -1,17 +1,10 @@
 """The Mandarin-English code-switching corpus of the ASRU 2019 challenge (arXiv:2007.05916), with LibriSpeech (P1, 4.1).
 
-The challenge's corpus cannot be downloaded. Its folder is read as its participants got it, or with a folder for each of
-``ALL_PARTS``; :mod:`espnet_ext.corpora.code_switching` says which corpora take its place. A part's folder, which can
-also be given by itself, is either
-
-- a Kaldi data dir: wav.scp, text, utt2spk, and segments if necessary. Recordings with segments are cut to a file for
-  each utterance, in the folder of the data dirs. Commands in wav.scp (sph2pipe) run with --allow-pipes only; or
-- audio files <utterance>.wav (or .flac, .mp3 ...) in folders of any depth, with lists of lines "<utterance> <text>"
-  in files called "text" or "*trans*.txt", or otherwise with one <utterance>.txt for each audio file. A file utt2spk in
-  the part's folder names the speakers; without one, they come from ids such as T0055G0013S0001 (task T0055, speaker
-  G0013), or else from the folder that the audio is in, if the utterance's id holds its name.
-
-Audio is 16 kHz with one channel. All text goes through the rules :data:`RULES`; its scripts decide its language.
+The corpus cannot be downloaded; :mod:`espnet_ext.corpora.code_switching` says what takes its place. A part's folder is
+a Kaldi data dir, or holds audio files in folders of any depth, with lists of lines "<utterance> <text>" (``text`` or
+``*trans*.txt``), or else with one <utterance>.txt for each audio file. A file utt2spk names the speakers; without one,
+they come from ids such as T0055G0013S0001 (task T0055, speaker G0013), or else from folders. Audio is 16 kHz with one
+channel.
 """
 
 import dataclasses
@@ -56,15 +49,16 @@ def prepare_asru2019(
 ) -> dict[str, DataDir]:
     """Check the corpus and its English part, and write a data dir of each part: of ``parts``, or of all that exist.
 
-    Utterances whose text holds only noise marks and punctuation are left out, and named on the terminal. The output
-    also gets ``text_rules.json`` and ``asru2019_audio/`` with the recordings that are cut.
+    All text goes through :data:`RULES`, and its scripts decide its language. Utterances whose text holds only noise
+    marks and punctuation are left out, and named on the terminal. Recordings with ``segments`` are cut to a file for
+    each utterance, in ``asru2019_audio/`` of the output.
 
     Args:
         layout: Whose layout ``corpus_dir`` has, one of :data:`espnet_ext.corpora.code_switching.LAYOUTS`.
         folders: Part -> its folder, for those of ``PARTS`` that do not lie where the layout has them.
         mandarin_dir: The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of ``train-zh``.
         librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
-        allow_pipes: Run the commands in the ``wav.scp`` of a Kaldi data dir, which may do anything.
+        allow_pipes: Run the commands in the ``wav.scp`` of a Kaldi data dir (sph2pipe), which may do anything.
         options: :class:`~espnet_ext.corpora.checks.Options`.
     """
     folders = {**({MANDARIN: mandarin_dir} if mandarin_dir else {}), **(folders or {})}

@@ -1,10 +1,8 @@
 """Any folder of recordings, with the times of their words or with transcripts that a model aligns.
 
-Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``), of any length, rate and number of
-channels, are in folders of any depth. Word times are a file in Kaldi's ctm format; where it has ``<unk>`` or another
-mark in brackets that is no silence or noise, nobody knows what is said: training leaves that region out, as it does
-where word times overlap. Transcripts are a file with lines ``recording transcript``, or a folder with
-``<recording>.txt`` or ``.stm``.
+Recordings are in folders of any depth, of any length, rate and number of channels. Where their ctm file has ``<unk>``
+or another mark in brackets that is no silence or noise, nobody knows what is said: training leaves that region out, as
+it does where word times overlap. Transcripts are a Kaldi text, or a folder with ``<recording>.txt`` or ``.stm``.
 """
 
 import heapq

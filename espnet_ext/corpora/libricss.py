@@ -1,12 +1,8 @@
 """LibriCSS (https://github.com/chenzhuo1011/libri_css): ten hours of LibriSpeech replayed in a meeting room.
 
-Two things are read. ``for_release/<condition>/<session>/`` holds ``record/raw_recording.wav`` (7 channels, of which P4
-uses the first) and ``transcription/meeting_info.txt``. The enrolment list ``libricss_speaker_info.jsonl`` of the
-project's repository names, by session and speaker, the LibriSpeech utterances that are not played in the session
-(``unused_uttid``).
-
-``meeting_info.txt`` says who speaks. The STM references of LibriCSS have a speaker column too, but its values (A, B, C)
-are tracks, on each of which no two utterances overlap. They are not persons.
+P4 uses the first of seven channels. ``meeting_info.txt`` says who speaks: the STM references have a speaker column too,
+but its values (A, B, C) are tracks, on each of which no two utterances overlap. The enrolment list of the project's
+repository names, by session and speaker, the LibriSpeech utterances that are not played (``unused_uttid``).
 """
 
 import math

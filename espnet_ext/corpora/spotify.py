@@ -1,14 +1,8 @@
 """Spotify podcasts (Clifton et al. 2020): some 100,000 episodes with automatic transcripts and word times.
 
-The layout, as the dataset was handed out until 2023::
-
-    podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json    <c>: the first two characters of the show's id
-    podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg           44.1 kHz, two channels
-    metadata.tsv                                             one line for each episode
-
-The transcripts are Google's: ``results``, each of which holds ``alternatives[0].words`` with times like ``"12.300s"``.
-The last result repeats all words, each with a speaker tag, and is left out. There may be several folders of each name,
-up to three folders down, as the archives unpack; an episode that is in several must be the same in all.
+The layout is ``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: the first two characters of the show's
+id), ``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and ``metadata.tsv``, with a line for each episode. There may be
+several folders of each name, up to three folders down, as the archives unpack.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +86,9 @@ def _read(transcript: Path) -> list[Word] | str:
 
 
 def read_transcript(path: Path) -> list[Word]:
-    """Read the words of a transcript with their times, in the order of the file; the last result is left out."""
+    """Read the words of a transcript of Google's with their times. Its last result, which repeats all words, is left
+    out.
+    """
     try:
         results = parse_json(path.read_text(encoding="utf-8-sig"))["results"]
         entries = _entries(results)

@@ -1,11 +1,8 @@
 """The training batches: consecutive chunks of recordings, with the sequence-length warm-up.
 
-P5, section 2.3: training starts with short sequences, whose length is doubled every n recordings until it reaches the
-maximum. The formula as printed, min(s_0 + s_0 * 2 ** floor(r / n), s_m), would start at twice s_0. The text is followed
-here: "a minimum sequence length s_0 that is used at the start of training, which is then doubled".
-
-Batches are a pure function of the recordings' durations, the schedule and the seed. So a training that was interrupted
-resumes exactly: it walks through the plan, without reading audio, to the next batch.
+The formula as P5 prints it (section 2.3), min(s_0 + s_0 * 2 ** floor(r / n), s_m), would start at twice s_0. The text
+is followed: "a minimum sequence length s_0 that is used at the start of training, which is then doubled". Batches are a
+pure function of durations, schedule and seed: an interrupted training walks through the plan to its next batch.
 """
 
 import math

@@ -1,20 +1,18 @@
 """Training on recordings of any length, cut into chunks on the fly, in ESPnet's own trainer (P5, section 3.3).
 
-:class:`RecordingsASRTask` is ESPnet's ASR task with its own iterator. It reads four tables, given as
+:class:`RecordingsASRTask` is ESPnet's ASR task with its own iterator. It reads tables, given as
 ``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type is not used), and for ``valid`` likewise:
 
     speech      wav.scp: recording and audio file, of any rate and number of channels
     duration    utt2dur: recording and seconds
     words       words.scp of :mod:`espnet_ext.text.word_times`
-    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`; recordings that
-                ``no_speech.txt`` beside it lists are left out
+    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`
     features    normalised features that were kept; with them speech and statistics are not read
 
 ``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and ``passes``; ``features_conf``
-those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. An epoch is ``num_iters_per_epoch`` batches.
-The number of epochs (``max_epoch``), ``total_steps`` of ``scheduler: warmup_cosine`` and ``input_seconds`` of ``model:
-ctc_per_second`` are set from the data and the features; see also :func:`espnet_ext.longform.chunking.with_counts`. A
-training that was interrupted resumes with the batch after its last checkpoint.
+those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. ``max_epoch``, ``total_steps`` of
+``warmup_cosine`` and ``input_seconds`` of ``ctc_per_second`` are set from the data, and shares of the training become
+counts.
 """
 
 import argparse

@@ -1,11 +1,9 @@
 """Recordings of minutes with word times, in which half of the words are names that only context can tell apart.
 
 Names come in pairs ("Senton", "Denton"), and a recording has one of each pair. Bursts of noise cover the onset of most
-mentions. Under a burst either of the pair is spoken, drawn anew for each mention, so that nothing of the mention tells
-the name: neither a rest of its onset nor how long it is. Who hears only the mention must guess; who has heard the name
-elsewhere in the recording knows it. So context helps in proportion to how much of the recording it holds (P5, section
-4.1, asks how much that is). For comparison are recordings without bursts, where context has nothing to add, and without
-recurrence, where every mention draws one of the pair anew and context does not tell.
+mentions, under which either of the pair is spoken, drawn anew for each mention. Who hears only the mention must guess;
+who has heard the name elsewhere in the recording knows it: context helps in proportion to how much of the recording it
+holds (P5, section 4.1). Without bursts, context has nothing to add; without recurrence, it does not tell.
 """
 
 import dataclasses

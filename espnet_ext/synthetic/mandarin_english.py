@@ -1,11 +1,10 @@
 """Mandarin-English sentences: a phrase grammar of both languages at once, and code-switching between them.
 
-A rule stands for weighted expansions: a line of rule names ``<name>`` and of word pairs ``Mandarin|English``, in the
-order of Mandarin, and of English unless the expansion gives another. A derivation (:class:`Phrase`) is thus a sentence
-in both languages. The Equivalence Constraint (P1, section 1, and its reference 16) lets a speaker change the language
-only where the order of both languages agrees. Here, a phrase may change its language unless it is part of a phrase that
-has another order in English: so a fragment of a mixed sentence (the words of one language between two changes) is a
-piece of that derivation's sentence in that language. The rules are in ``resources/mandarin_english.yaml``.
+A rule stands for weighted lines of rule names ``<name>`` and of word pairs ``Mandarin|English``, in the order of
+Mandarin, and of English unless another is given. The Equivalence Constraint (P1, section 1, and its reference 16) lets
+a speaker change the language only where the order of both languages agrees. Here, a phrase may change it unless it is
+part of a phrase that has another order in English: so each fragment of a mixed sentence is a piece of the same sentence
+in its language.
 """
 
 import random

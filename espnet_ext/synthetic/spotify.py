@@ -1,12 +1,8 @@
 """The synthetic corpora for P5: Spotify podcasts to train on, TED-LIUM, Earnings-22 and Rev16 to test on.
 
-The folder holds ``spotify``, ``spotify-dev`` and ``spotify-control`` (podcasts too), ``TEDLIUM_release-3``,
-``earnings22`` and ``rev16``. The modules of the same names in :mod:`espnet_ext.corpora` describe the layouts.
-
 In Earnings-22 and TED-LIUM, as in training, bursts of noise drown names that recur. In Rev16 there are none, so that
 context has nothing to add. In ``spotify-control`` there are, but names do not recur, so that context does not tell
-them. ``kinds/<set>.txt`` has the kind of each transcribed word, one recording per line; the kinds are those of
-:mod:`espnet_ext.synthetic.long_recordings`.
+them. ``kinds/<set>.txt`` has the kind of each transcribed word, one recording per line.
 """
 
 import csv

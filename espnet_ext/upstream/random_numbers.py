@@ -1,11 +1,8 @@
 """Each process of a training has its own random numbers.
 
-ESPnet 202611 seeds all processes, and their workers that read data, with the same numbers in each epoch. So all GPUs
-would draw the same thresholds, dropout masks and speeds for their shares of a batch. Here the rank is mixed into the
-seed. Rank 0, and a training with one process, draw what they draw in ESPnet.
-
-The order of the batches and the initial values must be the same in all processes. ESPnet draws the order from
-generators of its own and the initial values before the first epoch, which this leaves as they are.
+ESPnet 202611 seeds all processes, and their workers that read data, with the same numbers in each epoch: all GPUs would
+draw the same dropout masks. Here the rank is mixed into the seed; rank 0 draws what it draws in ESPnet. The order of
+batches and the initial values, which must be the same in all processes, come from elsewhere and stay as they are.
 """
 
 import torch

@@ -1,9 +1,9 @@
 """Checkpoints of ESPnet trainings are complete, even if the training is killed or the disk is full.
 
-ESPnet 202611 overwrites ``checkpoint.pth`` of the previous epoch: a training that is killed meanwhile cannot resume.
-Here a file is replaced only when the new one is complete. Also, ESPnet writes ``<n>epoch.pth`` after
-``checkpoint.pth``: a training that is killed between the two counts the epoch as done, but has no model of it. Here the
-model is written before the training resumes.
+ESPnet 202611 overwrites ``checkpoint.pth`` of the previous epoch, and a training that is killed meanwhile cannot
+resume; here a file is replaced only by a complete one. ESPnet writes ``<n>epoch.pth`` after it: a training that is
+killed between the two counts the epoch as done, but has no model of it. Here that is written before the training
+resumes.
 """
 
 import os

@@ -39,11 +39,8 @@ def windows(length: int, unit: int, frames: int, stride: float = 0.125) -> Itera
     """Return windows from the start of a recording to its end; the last one ends with the recording.
 
     ``length`` is that of the recording in input steps, ``unit`` the input steps per encoder frame, ``frames`` the
-    encoder frames per window, and ``stride`` the distance between the starts of two windows, as a share of a window,
-    above 0 and at most 1. A recording no longer than a window has one.
-
-    >>> [(window.start, window.end) for window in windows(100, unit=10, frames=4, stride=0.5)]
-    [(0, 40), (20, 60), (40, 80), (60, 100)]
+    encoder frames per window, and ``stride`` the share of a window by which the next one starts later, above 0 and at
+    most 1.
     """
     step = max(1, round(frames * stride))
     frame = 0
