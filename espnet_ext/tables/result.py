@@ -73,7 +73,7 @@ class Effect:
         interval, p_value: None where there are too few seeds or units.
         limits: a wider interval, at a level that counts the claims and the looks of the design.
         base: the error rate of ``worse``, in percent.
-        seeds: that all systems have, without failed trainings.
+        run: how many seeds of the design all systems have; ``seeds`` are those of them with no failed training.
         different_seeds: how many of them gave different output.
         units: how many speakers or recordings; ``unit`` says which.
     """
@@ -83,6 +83,7 @@ class Effect:
     p_value: float | None
     limits: tuple[float, float] | None
     base: float
+    run: int
     seeds: tuple[int, ...]
     different_seeds: int
     units: int

@@ -109,7 +109,8 @@ def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column,
     [test_set] = column.sets
     by_row = [scores.of(row.system, row.decoding, test_set, column.measure) for row in rows]
     failed = {seed for row in rows for seed, own in _failed(row.system, design, scores).items() if own}
-    seeds = [s for s in design.seeds if s not in failed and all(s in by_seed for by_seed in by_row)]
+    run = [seed for seed in design.seeds if all(seed in by_seed for by_seed in by_row)]
+    seeds = [seed for seed in run if seed not in failed]
     if not seeds:
         return None
     errors, words = errors_and_words([by_seed[seed] for by_seed in by_row for seed in seeds])
@@ -133,6 +134,7 @@ def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column,
         p_value=round(test.p_value, 6) if test.p_value is not None and enough else None,
         limits=interval(level),
         base=100 * float(sides[half].mean(axis=0).sum() / words.sum()),
+        run=len(run),
         seeds=tuple(seeds),
         different_seeds=test.seeds,
         units=test.units,
@@ -163,11 +165,11 @@ def _obstacle(effects: Sequence[Effect], design: Design, merged: bool) -> str | 
     """Return why tests cannot decide; None if they can."""
     fewest = min(effects, key=lambda effect: effect.units)
     if not merged:
-        given, different = min((len(e.seeds), e.different_seeds) for e in effects)
-        if given < LEAST_SEEDS or (design.failed is None and given < len(design.seeds)):
-            return f"{given} of {len(design.seeds)} seeds"
+        run, different = (min(getattr(each, name) for each in effects) for name in ("run", "different_seeds"))
+        if run < len(design.seeds):
+            return f"{run} of {len(design.seeds)} seeds"
         if different < LEAST_SEEDS:
-            return f"{given} seeds, {different} that differ{'s' if different == 1 else ''}"
+            return f"{run} seeds, {different} that differ{'s' if different == 1 else ''}"
     if fewest.units < EXACT_BELOW and 2.0 ** (1 - fewest.units) >= SIGNIFICANCE:
         return f"{fewest.units} {fewest.unit}{'' if fewest.units == 1 else 's'}"
     return None
