@@ -61,8 +61,7 @@ def crossed_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike, *, fewes
         better: errors, (seeds, units). A row is a seed, paired with that row of ``worse``.
         worse: the same of the other system. Both may also be changes of the number of errors, and negative.
         words: reference length of each unit, (units,); a unit may have none.
-        fewest: take the degrees of freedom of the direction that has fewer members, which is too strict: the rule of
-            designs before November 2026.
+        fewest: take the degrees of freedom of the direction that has fewer, which is too strict: an earlier rule.
 
     Raises:
         ValueError: shapes that differ, nothing to test, or no words.

@@ -78,7 +78,7 @@ class Design(StrictMapping):
         looks: how often the results are looked at before the last seed is there; p is multiplied by that.
         margin: in points; differences below it count as none.
         failed: a training with a higher loss on the dev sets has failed, and is no part of means.
-        freedom: ``fewest`` is the rule of designs before November 2026, whose verdicts are holds, contradicted or open.
+        freedom: ``fewest`` is the rule of earlier designs, whose verdicts are holds, contradicted or open.
     """
 
     corpus: Text
