@@ -5,6 +5,7 @@ keys, so that one matrix product serves them all.
 """
 
 from collections.abc import Sequence
+from copy import copy
 
 import torch
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
@@ -90,6 +91,13 @@ class EncoderMemory:
         )
         rows = (xs.size(0), xs.stride(0)) == (source.size(0), source.stride(0))
         return same and (rows or (_is_one(xs) and _is_one(source)))
+
+    def of_groups(self, groups: torch.Tensor, xs: torch.Tensor) -> "EncoderMemory":
+        """Return the memory of some of the groups, whose hypotheses have the encodings ``xs``."""
+        memory = copy(self)
+        memory._source, memory._version, memory.groups = xs, _version(xs), len(groups)
+        memory._blocks = [(keys[groups], values[groups]) for keys, values in self._blocks]
+        return memory
 
     def attend(
         self, block: int, attention: MultiHeadedAttention, x: torch.Tensor, visible: torch.Tensor | None

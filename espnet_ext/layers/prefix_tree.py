@@ -76,6 +76,13 @@ class PrefixTree:
         tree._take([(self, group, kept[group]) for group in range(self.groups)])
         return tree, (alive.cumsum(1) - 1).gather(1, paths).view_as(nodes)
 
+    def of_groups(self, groups: torch.Tensor) -> "PrefixTree":
+        """Return a tree of some of the groups, with the same nodes."""
+        tree = PrefixTree(self.slots, len(groups), self.capacity)
+        tree.size = self.size
+        tree._buffers = {slot: buffer[:, groups] for slot, buffer in self._buffers.items()}
+        return tree
+
     def _take(self, paths: Sequence[tuple["PrefixTree", int, torch.Tensor]]) -> None:
         """Copy nodes from groups of other trees, one source per group, equally many nodes each."""
         self.size = len(paths[0][2])

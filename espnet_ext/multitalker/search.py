@@ -16,7 +16,7 @@ from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecode
 from espnet_ext.layers.speaker_inventory import segment_indices, segment_posteriors
 from espnet_ext.model.sa_asr import SAASRModel
 from espnet_ext.multitalker.search_settings import SearchOptions
-from espnet_ext.upstream.ctc_prefix import ScanCTCPrefixScorer
+from espnet_ext.upstream.ctc_prefix import LazyCTCPrefixScorer
 
 DEFAULT = SearchOptions()
 
@@ -123,7 +123,7 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
     search = BatchBeamSearch(
         scorers={
             "decoder": scorer,
-            "ctc": ScanCTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
+            "ctc": LazyCTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
             "length_bonus": LengthBonus(model.vocab_size),
         },
         weights={

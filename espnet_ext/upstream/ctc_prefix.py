@@ -1,117 +1,198 @@
-"""CTC prefix scores (Watanabe et al. 2017, algorithm 2) of all frames at once; ESPnet computes frame by frame.
+"""CTC prefix scores (Watanabe et al. 2017, algorithm 2), of those prefixes alone that a search asks for.
 
-The forward probabilities of a prefix are linear recurrences: a sum over the frames where its last label may begin. Each
-term is the probability of the shorter prefix at that frame, times that of all labels since. With cumulated
-log-probabilities, the sums up to each frame are one ``logcumsumexp``.
+With p[t, c] the probability of label c in frame t, and f_n[t] and f_b[t] those of a prefix that frames 0 to t spell,
+the last of them being its last label or a blank, a prefix followed by c has the probability
+
+    psi(c) = sum over t of phi[t-1] p[t, c]        phi = f_n + f_b, or f_b alone if c repeats the last label
+
+which is one sum per label. Only the few that enter the beam need their own f_n and f_b. These are linear recurrences,
+
+    f_n'[t] = (f_n'[t-1] + phi[t-1]) p[t, c]       f_b'[t] = (f_n'[t-1] + f_b'[t-1]) p[t, blank]
+
+so that with cumulated log-probabilities all frames are one ``logcumsumexp``. ESPnet computes the recurrences of all
+labels, frame by frame, in Python.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
 from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
-State = tuple[torch.Tensor, torch.Tensor, int, int, torch.Tensor | None]
+BLANK = 0
+LOG_ZERO = -1e10  # ESPnet's, in place of -inf
 
 
-class ScanCTCPrefixScorer(CTCPrefixScorer):
-    """ESPnet's scorer of batched searches, with the same scores, by :class:`ScanCTCPrefixScore`.
+@dataclass(frozen=True, eq=False)
+class Prefixes:
+    """n prefixes.
+
+    Attributes:
+        forward: log f_n and log f_b, (n, 2, T). In double precision, as everything that is cumulated over frames.
+        score: log-probabilities of all that begins with the prefix, (n,).
+        last: last labels, (n,); -1 if there is none yet.
+        utterance: the utterance of each, (n,).
+    """
+
+    forward: torch.Tensor
+    score: torch.Tensor
+    last: torch.Tensor
+    utterance: torch.Tensor
+
+    def select(self, rows: torch.Tensor) -> "Prefixes":
+        """Return some of the prefixes."""
+        return Prefixes(self.forward[rows], self.score[rows], self.last[rows], self.utterance[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Extensions:
+    """Prefixes with the labels that may follow, (n, S), and the scores of both together, (n, S)."""
+
+    prefixes: Prefixes
+    ids: torch.Tensor
+    scores: torch.Tensor
+
+
+class LazyCTCPrefixScorer(CTCPrefixScorer):
+    """ESPnet's scorer of batched searches, with the same scores without a window (``ctc_window_margin: 0``).
 
     Args:
         ctc: ESPnet's CTC layer.
         eos: id of the end of a sentence.
     """
 
-    impl: CTCPrefixScoreTH
-
-    def __init__(self, ctc: torch.nn.Module, eos: int):
-        super().__init__(ctc=ctc, eos=eos)
-
     def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> None:
         """Set the utterances: encodings, (T, D) or (B, T, D), and for a padded batch the numbers of frames, (B,)."""
-        super().batch_init_state(x, xs_lengths)
-        log_probabilities = self.impl.x[0].transpose(0, 1)
-        self.impl = ScanCTCPrefixScore(log_probabilities, self.impl.end_frames + 1, 0, self.eos)
-
-
-class ScanCTCPrefixScore(CTCPrefixScoreTH):
-    """Prefix scores of labels that follow hypotheses, with the interface and states of ESPnet's class.
-
-    It computes in double precision: for long recordings, cumulated log-probabilities are much larger than their
-    differences.
-
-    Args:
-        x: log-probabilities of the labels in each frame, (B, T, labels).
-        xlens: numbers of frames, (B,).
-        blank: id of the blank.
-        eos: id of the end of a sentence.
-    """
-
-    def __init__(self, x: torch.Tensor, xlens: torch.Tensor, blank: int, eos: int):
-        super().__init__(x.double(), xlens, blank, eos)
+        x = x if x.dim() == 3 else x.unsqueeze(0)
         self.scored_in = x.dtype
-        self.log_probabilities = self.x[0]  # (T, B, labels)
-        self.cumulated = self.log_probabilities.cumsum(0)
+        # (B, labels, T): the frames of a label are together; float16 has no room for LOG_ZERO
+        labels = self.ctc.log_softmax(x).to(torch.promote_types(x.dtype, torch.float32)).transpose(1, 2).contiguous()
+        lengths = x.new_full((len(x),), x.size(1), dtype=torch.long) if xs_lengths is None else xs_lengths.to(x.device)
+        padding = torch.arange(x.size(1), device=x.device) >= lengths.unsqueeze(1)
+        labels.masked_fill_(padding.unsqueeze(1), LOG_ZERO)
+        labels[:, BLANK].masked_fill_(padding, 0.0)
+        self.labels, self.ends = labels, lengths - 1
 
-    def __call__(
-        self, y: Any, state: tuple | None, scoring_ids: torch.Tensor | None = None, att_w: None = None
-    ) -> tuple[torch.Tensor, State]:
-        """Score labels after prefixes.
+    def keep(self, utterances: torch.Tensor) -> None:
+        """Drop all utterances but these."""
+        self.labels, self.ends = self.labels[utterances], self.ends[utterances]
 
-        Args:
-            y: n prefixes that begin with sos, (n, L), the same number for each of the B utterances.
-            state: from :meth:`index_select_state`; None before the first label.
-            scoring_ids: the labels to be scored, (n, S); None for all.
-            att_w: not used.
+    def roots(self, count: int) -> Prefixes:
+        """Return ``count`` empty prefixes, equally many of each utterance."""
+        utterance = torch.arange(count, device=self.labels.device) // (count // len(self.labels))
+        blanks = self.labels[utterance, BLANK].double().cumsum(1)
+        forward = torch.stack((torch.full_like(blanks, LOG_ZERO), blanks), 1)
+        return Prefixes(forward, blanks.new_zeros(count), torch.full_like(utterance, -1), utterance)
 
-        Returns:
-            Log-probabilities of each label given the prefix, (n, labels), and the state.
-        """
-        last = y[:, -1] if torch.is_tensor(y) else torch.tensor([prefix[-1] for prefix in y], device=self.device)
-        count = len(last)
-        rows = torch.arange(count, device=self.device)
-        utterances = rows // (count // self.batch)
-        if scoring_ids is None:
-            ids, places = torch.arange(self.odim, device=self.device).expand(count, -1), None
-            self.scoring_num = 0
-        else:
-            ids, self.scoring_num = scoring_ids, scoring_ids.size(1)
-            places = torch.full((count, self.odim), -1, dtype=torch.long, device=self.device)
-            places.scatter_(1, ids, torch.arange(ids.size(1), device=self.device).expand_as(ids))
-        before, score = self._start(count, utterances) if state is None else state[:2]
-        labels = self.log_probabilities[:, utterances.unsqueeze(1), ids]  # (T, n, S)
-        sums = self.cumulated[:, utterances.unsqueeze(1), ids]
-        either = before.logsumexp(1)  # the prefix, ending with its last label or a blank
-        ending = either.unsqueeze(2).expand_as(labels)
-        # a repeated label needs a blank in between
-        ending = torch.where(ids == last.unsqueeze(1), before[:, 1].unsqueeze(2), ending)
-        first = labels[0] if len(y[0]) == 1 else torch.full_like(labels[0], self.logzero)
-        with_label = self._scan(torch.cat((first.unsqueeze(0), ending[:-1])), sums)
-        blanks = self.cumulated[:, utterances, self.blank].unsqueeze(2).expand_as(sums)
-        nothing = torch.full_like(first, self.logzero).unsqueeze(0)
-        with_blank = self._scan(torch.cat((nothing, with_label[:-1])), blanks)
+    def extend(self, prefixes: Prefixes, ids: torch.Tensor) -> tuple[torch.Tensor, Extensions]:
+        """Score labels after each of n prefixes: log-probabilities given the prefix, (n, S) as the ids."""
+        both, blank = prefixes.forward.logsumexp(1), prefixes.forward[:, 1]
+        repeated = prefixes.last.clamp(min=0).unsqueeze(1)
+        scores = self._sums(prefixes, both, ids)
+        scores = torch.where(ids == prefixes.last.unsqueeze(1), self._sums(prefixes, blank, repeated), scores)
+        ended = both.gather(1, self.ends[prefixes.utterance].unsqueeze(1))
+        scores = torch.where(ids == self.eos, ended, scores)
+        if self.eos != BLANK:
+            scores = scores.masked_fill(ids == BLANK, LOG_ZERO)
+        given = (scores - prefixes.score.unsqueeze(1)).to(self.scored_in)
+        return given, Extensions(prefixes, ids, scores)
 
-        starts = torch.cat((first.unsqueeze(0), ending[:-1] + labels[1:]))
-        prefix = torch.full((count, self.odim), self.logzero, dtype=self.dtype, device=self.device)
-        prefix.scatter_(1, ids, starts.logsumexp(0))
-        prefix[:, self.eos] = either[self.end_frames[utterances], rows]
-        if self.eos != self.blank:
-            prefix[:, self.blank] = self.logzero
-        new = torch.stack((with_label, with_blank), 1).clamp(min=self.logzero)
-        return (prefix - score).to(self.scored_in), (new, prefix, 0, 0, places)
+    def _sums(self, prefixes: Prefixes, before: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return log psi of each label, (n, S); ``before`` is log phi, (n, T)."""
+        before = torch.cat((self._begins(prefixes), before[:, :-1]), 1)
+        # only the differences between frames need the digits that single precision has
+        highest = before.amax(1, keepdim=True)
+        before = (before - highest).to(self.labels.dtype).unsqueeze(1)
+        rows = prefixes.utterance.unsqueeze(1) * self.labels.size(1) + ids
+        labels = self.labels.flatten(0, 1)
+        return highest + torch.cat(
+            [
+                labels[part.flatten()].view(*part.shape, -1).add_(shares).logsumexp(2)
+                for part, shares in zip(rows.split(self._at_once(ids)), before.split(self._at_once(ids)), strict=True)
+            ]
+        )
 
-    def _start(self, count: int, utterances: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """Return forward probabilities of no label yet, (T, 2, n), and its score."""
-        blanks = self.cumulated[:, utterances, self.blank]
-        return torch.stack((torch.full_like(blanks, self.logzero), blanks), 1), 0.0
+    def _at_once(self, ids: torch.Tensor) -> int:
+        """Return the number of prefixes whose labels are added up together, so that memory is bounded."""
+        return max(1, 2**24 // (ids.size(1) * self.labels.size(2)))
 
     @staticmethod
-    def _scan(entering: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
-        """Return the log-probability of being in a label at each frame, having entered it at some earlier frame.
+    def _begins(prefixes: Prefixes) -> torch.Tensor:
+        """Return how likely a prefix is before the first frame, (n, 1): certain if it is empty."""
+        return torch.where(prefixes.last < 0, 0.0, LOG_ZERO).to(prefixes.forward).unsqueeze(1)
+
+    def advance(self, extensions: Extensions, rows: torch.Tensor, columns: torch.Tensor) -> Prefixes:
+        """Return the prefixes that the search goes on with: row and column of each in the extensions, (m,)."""
+        parents = extensions.prefixes.select(rows)
+        label = extensions.ids[rows, columns]
+        both, blank = parents.forward.logsumexp(1), parents.forward[:, 1]
+        entering = torch.where((label == parents.last).unsqueeze(1), blank, both)
+        entering = torch.cat((self._begins(parents), entering[:, :-1]), 1)
+        with_label = _scan(entering, self.labels[parents.utterance, label])
+        entering = torch.cat((torch.full_like(entering[:, :1], LOG_ZERO), with_label[:, :-1]), 1)
+        with_blank = _scan(entering, self.labels[parents.utterance, BLANK])
+        forward = torch.stack((with_label, with_blank), 1).clamp(min=LOG_ZERO)
+        return Prefixes(forward, extensions.scores[rows, columns], label, parents.utterance)
+
+    def batch_score_partial(
+        self, y: torch.Tensor, ids: torch.Tensor | None, state: Any, x: torch.Tensor
+    ) -> tuple[torch.Tensor, Extensions]:
+        """Score labels after n prefixes, as ESPnet's search asks for it.
 
         Args:
-            entering: in frame 0, log-probability of being in it; later, of its predecessor in the previous frame.
-            sums: cumulated log-probabilities of the label.
+            y: the prefixes, (n, L).
+            ids: the labels to be scored, (n, S); None for all.
+            state: what :meth:`batch_select_state` gave, or a list of what :meth:`select_state` gave.
+            x: not used.
+
+        Returns:
+            Log-probabilities given the prefix, (n, labels), and what the selecting methods take.
         """
-        passed = torch.cat((sums[:1], sums[:-1]))
-        return (entering - passed).logcumsumexp(0) + sums
+        if isinstance(state, Sequence):
+            state = self.roots(len(y)) if state[0] is None else _join(state)
+        if ids is None:
+            ids = torch.arange(self.labels.size(1), device=self.labels.device).expand(len(y), -1)
+        elif not (ids == self.eos).any(1).all():
+            ids = torch.cat((ids, torch.full_like(ids[:, :1], self.eos)), 1)
+        given, extensions = self.extend(state, ids)
+        every = given.new_full((len(y), self.labels.size(1)), LOG_ZERO)
+        return every.scatter_(1, ids, given), extensions
+
+    def batch_select_state(self, state: Extensions, best_ids: torch.Tensor) -> Prefixes:
+        """Return the prefixes that the search goes on with; ``best_ids`` (B, K) count hypotheses times labels."""
+        each, count = len(state.ids) // len(best_ids), self.labels.size(1)
+        first = torch.arange(len(best_ids), device=best_ids.device).unsqueeze(1) * each
+        rows, labels = (best_ids // count + first).flatten(), (best_ids % count).flatten()
+        return self.advance(state, rows, _columns(state.ids[rows], labels))
+
+    def select_state(self, state: Any, i: int, new_id: int | None = None) -> Any:
+        """Return the state of one hypothesis, with a label added if ``new_id`` is one."""
+        if state is None or isinstance(state, Sequence):
+            return state if state is None else state[i]
+        row = torch.tensor([i], device=self.labels.device)
+        if isinstance(state, Prefixes):
+            return state.select(row)
+        return self.advance(state, row, _columns(state.ids[row], torch.full_like(row, new_id)))
+
+
+def _columns(ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return where each row of the ids, (m, S), has its label, (m,); the first where it has none."""
+    return (ids == labels.unsqueeze(1)).int().argmax(1)
+
+
+def _join(prefixes: Sequence[Prefixes]) -> Prefixes:
+    names = ("forward", "score", "last", "utterance")
+    return Prefixes(*(torch.cat([getattr(each, name) for each in prefixes]) for name in names))
+
+
+def _scan(entering: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the log-probability of being in a label at each frame, having entered it at some frame until then.
+
+    Args:
+        entering: log-probabilities of what was before that frame, (n, T).
+        labels: log-probabilities of the label, (n, T).
+    """
+    sums = labels.double().cumsum(1)
+    before = torch.cat((torch.zeros_like(sums[:, :1]), sums[:, :-1]), 1)
+    return (entering - before).logcumsumexp(1) + sums

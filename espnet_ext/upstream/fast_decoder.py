@@ -6,14 +6,14 @@ import torch
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.bin.asr_inference import Speech2Text
-from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch
-from espnet2.legacy.nets.scorer_interface import BatchPartialScorerInterface, BatchScorerInterface
 
 from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.decoder.weight_feedback_rnn import WeightFeedbackRNNDecoder
 from espnet_ext.errors import InputError
+from espnet_ext.upstream.fast_search import make_fast
+from espnet_ext.upstream.whole_sets import WholeSets
 
 # ESPnet's class -> function that makes a fast decoder with the same parameters. Subclasses may compute something else,
 # so the exact class is looked up. Our own decoders are fast already.
@@ -26,16 +26,15 @@ FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
 }
 
 
-def use_fast_decoder(speech2text: Speech2Text, batch_size: int = 1) -> None:
-    """Replace the decoder in the beam search that ESPnet has built; the model keeps its own.
+def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> None:
+    """Replace the decoder and the search that ESPnet has built by fast ones; the model keeps its own decoder.
 
-    If only the RNN decoder kept ESPnet from a batched search, the search becomes batched. With CTC, ESPnet's batched
-    search differs: it always scores the end of a hypothesis by CTC, where the other one does so only if the end is
-    among the likeliest tokens. Its CTC scores are exact with ``ctc_window_margin: 0``.
+    Hypotheses and scores are those of the search that ESPnet would use for single utterances, with exact CTC scores
+    (``ctc_window_margin: 0``). A search of another kind, as of streaming, stays, with the fast decoder.
 
     Args:
         speech2text: ESPnet's recogniser, built for single utterances.
-        batch_size: utterances to decode at once.
+        batch_size: utterances in one search; see :mod:`espnet_ext.upstream.whole_sets`.
 
     Raises:
         InputError: there is no fast decoder of this kind, or no search of batches.
@@ -57,11 +56,7 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int = 1) -> None:
         except InputError as error:
             raise InputError(f"fast_decoder: {error}: set it to false") from None
         search.scorers["decoder"] = search.full_scorers["decoder"] = search.nn_dict["decoder"] = fast
-    full, partial = search.full_scorers.values(), search.part_scorers.values()
-    batched = all(isinstance(scorer, BatchScorerInterface) for scorer in full)
-    batched = batched and all(isinstance(scorer, BatchPartialScorerInterface) for scorer in partial)
-    if type(search) is BeamSearch and batched:
-        search.__class__ = BatchBeamSearch  # as ESPnet does it
-    if batch_size > 1 and type(search) is not BatchBeamSearch:
+    if make_fast(search) and not (speech2text.enh_s2t_task or speech2text.multi_asr):
+        speech2text.__class__, speech2text.batch_size = WholeSets, batch_size
+    elif batch_size != 1:
         raise InputError(f"batch_size {batch_size}: a scorer of this search takes no batches: set it to 1")
-    speech2text.batch_size = batch_size

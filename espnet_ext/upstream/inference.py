@@ -1,9 +1,10 @@
 """ESPnet's ``asr_inference`` with more options."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
+from unittest.mock import patch
 
 from espnet2.bin import asr_inference
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
@@ -16,6 +17,7 @@ from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.fast_decoder import use_fast_decoder
 from espnet_ext.upstream.prior import add_prior
+from espnet_ext.upstream.whole_sets import AUTO, batch_size, windows
 from espnet_ext.work.model_cache import keep_last
 
 Builder = Callable[..., asr_inference.Speech2Text]
@@ -28,7 +30,9 @@ def get_parser() -> argparse.ArgumentParser:
     group.add_argument("--prior_weight", type=float, default=0.0, help="weight of the token prior, which is subtracted")
     group.add_argument("--prior_file", type=str_or_none, help="prior.txt of the token stage")
     group = parser.add_argument_group("Speed (espnet_ext)")
-    group.add_argument("--fast_decoder", type=str2bool, default=False, help="replace ESPnet's decoder by a fast one")
+    group.add_argument("--fast_decoder", type=str2bool, default=False, help="replace decoder and search by fast ones")
+    action = next(action for action in parser._actions if action.dest == "batch_size")
+    action.type, action.help = batch_size, f"utterances in one search, or with fast_decoder {AUTO}: by memory"
     return parser
 
 
@@ -39,12 +43,13 @@ def build_speech2text(
     check_arguments(argparse.Namespace(**options))
     if fast_decoder and options.get("quantize_asr_model"):
         raise InputError("fast_decoder and quantize_asr_model: the fast decoder has no quantised form: unset one")
+    _refuse_auto(fast_decoder, options)
     # ESPnet refuses batches where its own decoder has none; the fast one has
-    batch_size = options.pop("batch_size", 1) if fast_decoder else 1
+    utterances = options.pop("batch_size", 1) if fast_decoder else 1
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     fit_beam(speech2text.beam_search)
     if fast_decoder:
-        use_fast_decoder(speech2text, batch_size)
+        use_fast_decoder(speech2text, utterances)
     forget_ended(speech2text.beam_search)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
     return speech2text
@@ -59,6 +64,11 @@ def forget_ended(search: BeamSearch) -> None:
     if isinstance(search, BatchBeamSearch):
         release = search._release
         search._release = lambda ended: release(ended._replace(states=dict.fromkeys(ended.states)))
+
+
+def _refuse_auto(fast_decoder: bool, options: Mapping[str, Any]) -> None:
+    if not fast_decoder and options.get("batch_size") == AUTO:
+        raise InputError(f"batch_size {AUTO} is for fast_decoder: set that to true, or give a number")
 
 
 @keep_last
@@ -92,6 +102,14 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
     kwargs = {name: value for name, value in vars(options).items() if name != "config"}
     ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file", "fast_decoder")}
     original: Any = asr_inference.Speech2Text
+    _refuse_auto(ours["fast_decoder"], kwargs)
+    load = asr_inference.ASRTask.build_streaming_iterator
+    batched = ours["fast_decoder"] and kwargs["batch_size"] != 1
+    if batched:  # any number above 1 makes ESPnet call batch_decode
+        ours["batch_size"], kwargs["batch_size"] = kwargs["batch_size"], 2
+
+    def load_windows(*data: Any, **arguments: Any) -> Iterator:
+        return windows(load(*data, **arguments | {"batch_size": 1}))
 
     class OurSpeech2Text(original):
         """The class that ``inference()`` finds instead of its own. It calls only ``from_pretrained``."""
@@ -99,11 +117,12 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
         @staticmethod
         def from_pretrained(**arguments: Any) -> Any:
             asr_inference.Speech2Text = original
-            return build(**ours, **arguments)
+            return build(**arguments | ours)
 
     asr_inference.Speech2Text = OurSpeech2Text
     try:
-        asr_inference.inference(**kwargs)
+        with patch.object(asr_inference.ASRTask, "build_streaming_iterator", load_windows if batched else load):
+            asr_inference.inference(**kwargs)
     finally:
         asr_inference.Speech2Text = original
 

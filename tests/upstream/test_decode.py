@@ -102,6 +102,25 @@ def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
     ]
 
 
+def test_whole_sets_are_what_espnet_writes_and_resume(job, tmp_path, monkeypatch):
+    expected = espnet(job, tmp_path / "espnet") / "1best_recog"
+    job = replace(job, options=(*OPTIONS, "--fast_decoder", "true", "--batch_size=auto"))
+    (job.data / "utt2dur").write_text("".join(f"{name} {seconds}\n" for name, seconds in DURATIONS.items()))
+    try:
+        assert list(plan(job, 1)[0].tables["wav.scp"]) == ["s2-1"]  # the longest first
+        decode(job)
+        texts = [(job.output / name).read_text() for name in ("text", "token_int")]
+        assert texts == [(expected / name).read_text() for name in ("text", "token_int")]
+        shutil.rmtree(job.output / "log" / "output.2")
+        done = []
+        run = module.decode_shard
+        monkeypatch.setattr(module, "decode_shard", lambda shard: done.append(shard.name) or run(shard))
+        decode(job)
+    finally:
+        (job.data / "utt2dur").unlink()
+    assert done == ["2"]
+
+
 def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, monkeypatch):
     from espnet2.tasks.asr import ASRTask
     from espnet2.tasks.lm import LMTask

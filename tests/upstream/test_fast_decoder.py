@@ -9,9 +9,8 @@ import pytest
 import torch
 import yaml
 from espnet2.bin import asr_inference
-from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
-from espnet2.legacy.nets.beam_search import BeamSearch
 from espnet2.tasks.asr import ASRTask
+from espnet2.tasks.lm import LMTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
 import espnet_ext
@@ -81,7 +80,7 @@ def decode(model: Path | None, data: Path, output: Path, *options) -> dict[str, 
 
 
 def scores(lines: list[str]) -> list[float]:
-    return [float(line.split("tensor(")[1].rstrip(")")) for line in lines]
+    return [float(line.split()[1].removeprefix("tensor(").rstrip(")")) for line in lines]
 
 
 def check_same(fast: dict[str, list[str]], slow: dict[str, list[str]]) -> None:
@@ -122,21 +121,51 @@ def test_a_published_model(data, model, tmp_path, monkeypatch):
     assert len(built) == 1
 
 
-def test_an_rnn_decoder_scores_all_hypotheses_at_once(data, tmp_path):
-    conf = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
-    model = asr(tmp_path / "exp", data, "rnn", conf)
-    assert type(build(model).beam_search) is BatchBeamSearch
-    assert type(inference.build_speech2text(**files(model)).beam_search) is BeamSearch
-    options = ["--beam_size", 10]  # where CTC scores all tokens, ESPnet's two searches do the same
-    slow = decode(model, data, tmp_path / "slow", *options)
-    check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
+RNN = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
+LM = {"embed_unit": 8, "att_unit": 8, "head": 2, "unit": 16, "layer": 1}
 
 
-def test_an_rnn_decoder_takes_batches(data, tmp_path):
-    conf = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
-    model = asr(tmp_path / "exp", data, "rnn", conf)
-    options = ["--fast_decoder", "true", "--batch_size"]
-    check_same(decode(model, data, tmp_path / "four", *options, 4), decode(model, data, tmp_path / "one", *options, 1))
+@pytest.fixture(scope="module")
+def models(model, data, tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    config = LMTask.get_default_config() | {"lm": "transformer", "lm_conf": LM, "token_list": TOKENS}
+    torch.manual_seed(4)
+    lm = LMTask.build_model(Namespace(**config))
+    torch.save(lm.state_dict(), folder / "lm.pth")
+    with (folder / "lm.yaml").open("w") as file:
+        yaml_no_alias_safe_dump(config, file, sort_keys=False)
+    return {"transformer": model, "rnn": asr(folder / "rnn", data, "rnn", RNN), "lm": folder}
+
+
+@pytest.fixture(scope="module")
+def lengths(tmp_path_factory) -> Path:
+    """Features of utterances of very different lengths, odd ones, the shortest possible and one that is too short."""
+    folder = tmp_path_factory.mktemp("lengths")
+    random = np.random.default_rng(1)
+    for number, frames in enumerate((7, 95, 5, 301, 31, 8, 430, 33, 32)):
+        np.save(folder / f"u{number}.npy", random.normal(size=(frames, 8)).astype(np.float32))
+    # not in the order of their names, nor of their lengths
+    names = [f"u{number}" for number in (3, 1, 0, 4, 8, 7, 2, 5, 6)]
+    (folder / "feats.scp").write_text("".join(f"{name} {folder / name}.npy\n" for name in names))
+    return folder
+
+
+@pytest.mark.parametrize("decoder", ["transformer", "rnn"])
+@pytest.mark.parametrize(
+    ("ctc_weight", "lm", "ratios"),
+    [(0.0, False, (0.3, 0.05)), (0.3, False, (0.0, 0.0)), (0.3, True, (0.3, 0.05)), (1.0, True, (0.0, 0.0))],
+)
+def test_many_at_once_are_espnets_one_by_one(models, lengths, tmp_path, decoder, ctc_weight, lm, ratios):
+    options = ["--ctc_weight", ctc_weight, "--ctc_window_margin", 0, "--nbest", 3]
+    options += ["--maxlenratio", ratios[0], "--minlenratio", ratios[1]]
+    if lm:
+        options += ["--lm_train_config", models["lm"] / "lm.yaml", "--lm_file", models["lm"] / "lm.pth"]
+        options += ["--lm_weight", 0.4, "--penalty", 0.2]
+    slow = decode(models[decoder], lengths, tmp_path / "slow", *options)
+    for size in ("auto", 3):
+        options += ["--fast_decoder", "true", "--batch_size", size]
+        check_same(decode(models[decoder], lengths, tmp_path / str(size), *options), slow)
+    assert len(slow["3best_recog/text"]) == 9
 
 
 @pytest.mark.parametrize(
@@ -146,6 +175,7 @@ def test_an_rnn_decoder_takes_batches(data, tmp_path):
         ({"beam_size": -3}, "beam_size is -3"),
         ({"nbest": 0}, "nbest is 0"),
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"batch_size": "auto"}, "batch_size auto is for fast_decoder"),
         ({"asr_model_file": None}, "asr_train_config without asr_model_file: the model would have random parameters"),
         ({"lm_train_config": "lm.yaml"}, "lm_train_config without lm_file: the model would have random parameters"),
         ({"lm_file": "lm.pth"}, "lm_file without lm_train_config"),
