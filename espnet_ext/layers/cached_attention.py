@@ -77,7 +77,9 @@ class EncoderMemory:
         self._version = _version(xs)
         self.groups = count_groups(xs)
         utterances = xs[:: len(xs) // self.groups]
-        self._blocks = [project_keys_values(attention, utterances) for attention in attentions]
+        # contiguous: otherwise each product copies them
+        projected = (project_keys_values(attention, utterances) for attention in attentions)
+        self._blocks = [(keys.contiguous(), values.contiguous()) for keys, values in projected]
 
     def is_of(self, xs: torch.Tensor) -> bool:
         """Return whether ``xs`` are these encodings, unchanged; of one utterance there may be more or fewer copies."""
