@@ -1,40 +1,60 @@
-"""The demo's progress: what it makes of the lines of run.sh, without running it."""
+"""The demo: its corpus is made of the recordings in the repository, and its last screen has rates and commands."""
 
-import re
+import shutil
 
 import demo
+import pytest
+import soundfile
 from runs import EGS
 
-from espnet_ext.work.yaml_files import read_yaml
-
-RECIPE = EGS / "librispeech_sem"
+ROOT = EGS.parent
 
 
-def test_progress_of_a_whole_run():
-    """Never backwards, half-way in between, complete at the end."""
-    stages = re.findall(r"^run (\d) (\w+)", (RECIPE / "run.sh").read_text(), re.MULTILINE)
-    assert [name for _, name in stages] == list(demo.SHARES)
-    lines = []
-    for number, name in stages:
-        lines.append(f"== Stage {number}: {name}")
-        if name == "data":
-            lines.append("synthetic corpus: 10 s, synthetic corpus: 78/156 shards, 0:08 elapsed")
-        for system in demo.SYSTEMS if name == "training" else ():
-            training = f"   train {system}/seed1"
-            lines += [f"{training}: 10 s, epoch {epoch}, batch 40" for epoch in (1, 5, demo.EPOCHS)]
-            lines.append(f"{training}: done in 90 s")
-    progress, shares = demo.Progress(), []
-    for line in lines:
-        progress.read(line)
-        shares.append(progress.share())
-    assert shares == sorted(shares) and shares[1] == demo.SHARES["data"] / 2 and shares[-1] > 0.98
-    assert abs(sum(demo.SHARES.values()) - 1) < 1e-9
-    assert read_yaml(RECIPE / "conf" / "mini.yaml")["train"]["max_epoch"] == demo.EPOCHS
+@pytest.fixture
+def few(tmp_path, monkeypatch):
+    """Two speakers of the recordings, two utterances of each part."""
+    for part in ("train-clean-100", "dev-clean", "test-clean"):
+        for speaker in ("1001", "1002"):
+            source = next((demo.DIGITS / part / speaker).iterdir())
+            target = tmp_path / "digits" / source.relative_to(demo.DIGITS)
+            target.mkdir(parents=True)
+            for path in [*source.glob("*.txt"), *sorted(source.glob("*.flac"))[:2]]:
+                shutil.copy(path, target)
+    shutil.copy(demo.DIGITS / "SPEAKERS.TXT", tmp_path / "digits")
+    monkeypatch.setattr(demo, "DIGITS", tmp_path / "digits")
+    monkeypatch.setattr(demo, "SHARE", 0.5)
+    return tmp_path / "corpus"
 
 
-def test_the_last_screen_names_rates_words_and_no_winner():
+def test_the_corpus_has_quiet_and_noisy_parts_and_is_made_once(few):
+    demo.make_corpus(few)
+    names = {part.name: sorted(path.stem for path in part.rglob("*.flac")) for part in few.iterdir() if part.is_dir()}
+    assert {part: len(ids) for part, ids in names.items() if "train" not in part} == {
+        f"{kind}-{condition}": 4 for kind in ("dev", "test") for condition in ("clean", "other")
+    }
+    assert sum(len(ids) for part, ids in names.items() if "train" in part) == 4
+    quiet, noisy = (sorted((few / f"test-{part}").rglob("*.flac")) for part in ("clean", "other"))
+    assert soundfile.info(quiet[0]).samplerate == soundfile.info(noisy[0]).samplerate == 16000
+    texts = [
+        next(part.rglob("*.trans.txt")).read_text().split()[1:4] for part in (few / "test-clean", few / "test-other")
+    ]
+    assert texts[0] == texts[1]
+    before = noisy[0].stat().st_mtime_ns
+    demo.make_corpus(few)
+    assert noisy[0].stat().st_mtime_ns == before
+
+
+def test_the_recordings_are_small_and_name_their_licence():
+    files = [path for path in demo.DIGITS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 10_000_000
+    assert "CC BY-SA 4.0" in (demo.DIGITS / "README.md").read_text()
+    assert "Attribution-ShareAlike 4.0" in (demo.DIGITS / "LICENSE.txt").read_text()
+
+
+def test_the_last_screen_has_rates_and_three_commands():
     values = {"value": 12.34, "ci95": [10.0, 15.0], "words": 1234}
     scores = {system: dict.fromkeys(demo.SETS, values) for system in demo.SYSTEMS}
     shown = demo.result(scores, 300.0)
-    assert shown.count("12.3 [10.0, 15.0]") == 4 and "1,234 words of test-clean" in shown
-    assert "does not say which system is better" in shown
+    assert shown.count("12.3 [10.0, 15.0]") == 4 and "1234 words" in shown
+    assert shown.count("./run.sh ") == 2 and "espnet-ext score compare" in shown
+    assert len(demo.drawn(scores).axes[0].patches) == 4

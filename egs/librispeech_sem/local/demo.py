@@ -1,116 +1,107 @@
 #!/usr/bin/env python
-"""Train a baseline and Small Energy Masking (SEM) in minutes, on a synthetic corpus: ``make -C tools demo``.
+"""Train a baseline and Small Energy Masking (SEM) on real speech, and compare them: ``make -C tools demo``.
 
-Runs the stages of ``run.sh`` at scale ``demo`` with one seed, shows how far it is and how long it will take, and ends
-with the error rates of both systems and a picture of what SEM masks. Run again, it resumes or shows the result at once.
+The recordings of digits in examples/digits become a corpus in LibriSpeech's layout, in part noisy. ``run.sh`` trains
+both systems with one seed, and the error rates are shown and drawn. Run again, it resumes or shows the result at once.
 """
 
 import json
-import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from energy_figures import draw_masks
+from few_digits import draw_training_set, write
+from matplotlib.figure import Figure
 
-from espnet_ext.frontend.power_mel import PowerMelFrontend
-from espnet_ext.kaldi.utterance_audio import read_spans
-from espnet_ext.sem.energy_statistics import mask_example
-from espnet_ext.work.plot_style import save_png
+from espnet_ext.work.plot_style import BLUE, VERMILLION, save_png
 
 RECIPE = Path(__file__).resolve().parents[1]
-EXP, DATA = Path("exp/demo"), Path("data/demo")
-COMMAND = ["./run.sh", "--scale", "demo", "--table", "1", "--rows", "baseline,0dB", "--seed", "1", "--nj", "2"]
+DIGITS = RECIPE.parents[1] / "examples" / "digits"
+CORPUS, EXP, DATA = (RECIPE / folder for folder in ("data/demo/digits", "exp/demo", "data/demo"))
+ROWS = ["--scale", "mini_few", "--librispeech", f"{CORPUS}", "--table", "1", "--rows", "baseline,0dB"]
 SYSTEMS = {"baseline": "baseline", "sem_m80_0": "SEM (-80 to 0 dB)"}
-SETS = ("test-clean", "test-other")
-# Stage -> its share of the time, estimated from parts of a run on two cores.
-SHARES = {"data": 0.07, "tokens": 0.01, "statistics": 0.03, "language_model": 0.0, "training": 0.8, "decoding": 0.07}
-SHARES |= {"scoring": 0.01, "tables": 0.01}
-EXPECTED_SECONDS = 456.0  # measured: README, "Set-up"
-EPOCHS = 10  # of a system, conf/mini.yaml
-PICTURE = EXP / "demo.png"
-
-
-class Progress:
-    """How much of the work is done, by the lines that run.sh prints."""
-
-    def __init__(self) -> None:
-        self.stage, self.within = "data", 0.0
-        self.epochs: dict[str, float] = {}
-
-    def read(self, line: str) -> None:
-        """Take note of a line: a new stage, or an epoch of a training."""
-        if stage := re.match(r"== Stage \d+: (\w+)", line):
-            self.stage, self.within = stage[1], 0.0
-        elif shards := re.search(r"(\d+)/(\d+) shards", line):
-            self.within = int(shards[1]) / int(shards[2])
-        elif epoch := re.search(r"train (\S+?)/seed1: .*epoch (\d+), batch", line):
-            self.epochs[epoch[1]] = float(epoch[2]) - 1.0
-        elif over := re.search(r"train (\S+?)/seed1: done", line):
-            self.epochs[over[1]] = EPOCHS
-        if self.stage == "training":
-            self.within = sum(self.epochs.values()) / (EPOCHS * len(SYSTEMS))
-
-    def share(self) -> float:
-        """Return what is done, between 0 and 1."""
-        names = list(SHARES)
-        done = sum(SHARES[name] for name in names[: names.index(self.stage)])
-        return min(1.0, done + SHARES[self.stage] * min(1.0, self.within))
-
-    def left(self, seconds: float) -> str:
-        """Return the remaining time in words, after so many seconds."""
-        share = self.share()
-        # at first by the estimate above, then by what this machine takes
-        total = EXPECTED_SECONDS if share < 0.1 else seconds / share
-        return f"{share:4.0%} done, about {max(1, round((total - seconds) / 60))} min left"
+SETS = {"test-clean": "quiet", "test-other": "noise"}
+SHARE = 0.56  # of the recordings and their noisy copies: 344 utterances, 18 minutes, as in RESULTS.md
+SEED = 2  # of what is drawn
 
 
 def main() -> None:
-    start, progress = time.monotonic(), Progress()
-    with subprocess.Popen(COMMAND, cwd=RECIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        for line in process.stdout:
-            progress.read(line)
-            if line.strip() and progress.stage != "tables":  # this program prints a table of its own
-                print(f"{progress.left(time.monotonic() - start)} | {line.rstrip()}", flush=True)
-    if process.returncode:
-        sys.exit(process.returncode)
-    folders = {system: RECIPE / EXP / system / "seed1" / "decode_default" for system in SYSTEMS}
+    start = time.monotonic()
+    make_corpus(CORPUS)
+    folders = ["--expdir", str(EXP), "--datadir", str(DATA)]
+    done = subprocess.run(["./run.sh", *ROWS, "--seed", "1", "--nj", "2", *folders], cwd=RECIPE, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
     scores = {
-        system: {part: json.loads((folder / part / "score.json").read_text(encoding="utf-8")) for part in SETS}
-        for system, folder in folders.items()
+        system: {
+            part: json.loads((EXP / system / f"seed1/decode_default/{part}/score.json").read_text()) for part in SETS
+        }
+        for system in SYSTEMS
     }
-    print(result(scores, time.monotonic() - start), flush=True)
-    spans = read_spans(RECIPE / DATA / "train")
-    utterance = min(spans)
-    save_png(draw_masks(mask_example(utterance, spans[utterance], PowerMelFrontend())), RECIPE / PICTURE, 120)
-    print(
-        f"\nPicture: {RECIPE / PICTURE}\n"
-        "Next: ./run.sh --table 1 in egs/librispeech_sem trains each system with several seeds, as a comparison needs "
-        "(an hour or two);\n      README.md there says what to expect, RESULTS.md what came out."
-    )
+    save_png(drawn(scores), EXP / "demo.png", 120)
+    print(result(scores, time.monotonic() - start))
+
+
+def make_corpus(folder: Path) -> None:
+    """Write the recordings in LibriSpeech's layout: dev and test sets whole, as they are and in noise."""
+    if folder.is_dir():
+        return
+    new = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    draw_training_set(DIGITS, new, SHARE, SEED)
+    for kind in ("dev", "test"):
+        files = sorted((DIGITS / f"{kind}-clean").rglob("*.flac"))
+        for path in files:
+            for condition in ("clean", "other"):
+                write(path, files, new / f"{kind}-{condition}", SEED)
+    shutil.copy(DIGITS / "SPEAKERS.TXT", new)
+    new.rename(folder)
 
 
 def result(scores: dict[str, dict[str, dict]], seconds: float) -> str:
-    """Return the last screen: error rates with their intervals over speakers, and what they cannot say."""
-    rows = [f"{'':20}" + "".join(f"{part:>26}" for part in SETS)]
+    """Return the last screen: error rates with their intervals over speakers, and what to type next."""
+    lines = [
+        f"\nDone in {seconds / 60:.1f} min. Word error rate in % on real speech, with its 95% interval over speakers:\n"
+    ]
+    lines += [f"{'':20}" + "".join(f"{SETS[part]:>22}" for part in SETS)]
     for system, name in SYSTEMS.items():
-        rows.append(f"{name:20}" + "".join(f"{cell(scores[system][part]):>26}" for part in SETS))
-    words = ", ".join(f"{scores['baseline'][part]['words']:,} words of {part}" for part in SETS)
+        cells = [
+            f"{score['value']:.1f} [{score['ci95'][0]:.1f}, {score['ci95'][1]:.1f}]"
+            for score in scores[system].values()
+        ]
+        lines.append(f"{name:20}" + "".join(f"{cell:>22}" for cell in cells))
+    words = scores["baseline"]["test-other"]["words"]
+    sides = " ".join(f"--system {system}={EXP}/{system}/seed1/decode_default/test-other/text" for system in SYSTEMS)
     return "\n".join(
         [
-            f"\nDone in {seconds / 60:.1f} min. Word error rate in %, with its 95% interval over speakers:\n",
-            *rows,
-            f"\n{words}; one training of each system. Another training may differ by more than these two do:",
-            "the table shows that everything works here, and does not say which system is better.",
+            *lines,
+            f"\n{words} words a set, one training of each system. egs/librispeech_sem/RESULTS.md has six, tested.",
+            f"Picture: {EXP / 'demo.png'}\n\nNext, in egs/librispeech_sem after `. path.sh`:",
+            f"  ./run.sh {' '.join(ROWS)} --seed 2,3,4,5   # more trainings, and the test of the claim",
+            f"  espnet-ext score compare --ref {DATA}/test-other/text --utt2spk {DATA}/test-other/utt2spk \\",
+            f"    {sides} --output {EXP}/compare   # the errors of both, side by side",
+            "  ./run.sh --scale full --librispeech /data/LibriSpeech --rehearse   # what the paper's models would take",
         ]
     )
 
 
-def cell(values: dict) -> str:
-    low, high = values["ci95"]
-    return f"{values['value']:.1f} [{low:.1f}, {high:.1f}]"
+def drawn(scores: dict[str, dict[str, dict]]) -> Figure:
+    """Draw the error rates as bars with their intervals."""
+    figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+    axes = figure.subplots()
+    for place, (system, colour) in enumerate(zip(SYSTEMS, (BLUE, VERMILLION), strict=True)):
+        values = [(score["value"], *score["ci95"]) for score in scores[system].values()]
+        ends = [[value - low for value, low, _ in values], [high - value for value, _, high in values]]
+        where = [number + 0.4 * (place - 0.5) for number in range(len(SETS))]
+        axes.bar(
+            where, [value for value, *_ in values], 0.36, yerr=ends, capsize=4, color=colour, label=SYSTEMS[system]
+        )
+    axes.set_xticks(range(len(SETS)), list(SETS.values()))
+    axes.set_ylabel("word error rate (%)")
+    axes.legend(frameon=False)
+    return figure
 
 
 if __name__ == "__main__":

@@ -28,36 +28,49 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the new corpus, which must not exist")
     parser.add_argument("--seed", type=int, default=2)
     args = parser.parse_args()
-    files = sorted((args.corpus / CLEAN).rglob("*.flac"))
     args.output.mkdir(parents=True)
     for path in args.corpus.resolve().iterdir():
         if path.name not in (CLEAN, NOISY):
             (args.output / path.name).symlink_to(path)
-    for number in sorted(generator(args.seed, "few").choice(2 * len(files), round(0.4 * len(files)), replace=False)):
-        path, is_noisy = files[number % len(files)], number >= len(files)
-        speaker, chapter, utterance = path.stem.split("-")
-        text = dict(line.split(" ", 1) for line in (path.parent / f"{speaker}-{chapter}.trans.txt").open())[path.stem]
-        chapter = f"9{chapter}" if is_noisy else chapter  # no other chapter's, since ids are unique in a corpus
-        folder = args.output / (NOISY if is_noisy else CLEAN) / speaker / chapter
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / f"{speaker}-{chapter}-{utterance}.flac"
-        if is_noisy:
-            soundfile.write(target, noisy(path, files, args.seed), SAMPLE_RATE, subtype="PCM_16")
-        else:
-            target.write_bytes(path.read_bytes())
-        with (folder / f"{speaker}-{chapter}.trans.txt").open("a") as file:
-            file.write(f"{target.stem} {text}")
+    draw_training_set(args.corpus, args.output, 0.2, args.seed)
+
+
+def draw_training_set(corpus: Path, output: Path, share: float, seed: int) -> None:
+    """Write a share of the clean training set and of its noisy copy."""
+    files = sorted((corpus / CLEAN).rglob("*.flac"))
+    drawn = generator(seed, "few").choice(2 * len(files), round(2 * len(files) * share), replace=False)
+    for number in sorted(drawn):
+        write(files[number % len(files)], files, output / (CLEAN, NOISY)[number // len(files)], seed)
+
+
+def write(path: Path, files: list[Path], part: Path, seed: int) -> None:
+    """Write an utterance into a part, at 16 kHz, with its transcript; ids of noisy parts have chapters of their own."""
+    speaker, chapter, utterance = path.stem.split("-")
+    text = dict(line.split(" ", 1) for line in (path.parent / f"{speaker}-{chapter}.trans.txt").open())[path.stem]
+    chapter = f"9{chapter}" if "other" in part.name else chapter
+    folder = part / speaker / chapter
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{speaker}-{chapter}-{utterance}.flac"
+    if "other" in part.name:
+        soundfile.write(target, noisy(path, files, seed), SAMPLE_RATE, subtype="PCM_16")
+    elif soundfile.info(path).samplerate == SAMPLE_RATE:
+        target.write_bytes(path.read_bytes())
+    else:
+        soundfile.write(target, speech(path, SAMPLE_RATE), SAMPLE_RATE, subtype="PCM_16")
+    with (folder / f"{speaker}-{chapter}.trans.txt").open("a") as file:
+        file.write(f"{target.stem} {text}")
 
 
 def noisy(path: Path, files: list[Path], seed: int) -> np.ndarray:
     rng = generator(seed, "noisy", path.name)
     others = [other for other in files if other.parent.parent != path.parent.parent]
     talkers = rng.choice(len(others), 3) if rng.uniform() < CONDITION.babble else ()
-    speech = [
-        soxr.resample(soundfile.read(each, dtype="float32")[0], SAMPLE_RATE, VOICE_RATE)
-        for each in (path, *(others[i] for i in talkers))
-    ]
-    return record(speech[0], draw_scene(CONDITION, speech[1:], rng), CONDITION, rng)
+    return record(speech(path), draw_scene(CONDITION, [speech(others[i]) for i in talkers], rng), CONDITION, rng)
+
+
+def speech(path: Path, rate: int = VOICE_RATE) -> np.ndarray:
+    samples, given = soundfile.read(path, dtype="float32")
+    return soxr.resample(samples, given, rate)
 
 
 if __name__ == "__main__":
