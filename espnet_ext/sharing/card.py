@@ -1,7 +1,7 @@
 """The model card, README.md of a packed model: what the model is, its rows of the tables, and how to load it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -26,6 +26,7 @@ TASK_NAMES = {
     "mt": "Merging the hypotheses of overlapping windows into one",
 }
 ESPNET = 'S. Watanabe et al., "ESPnet: End-to-end speech processing toolkit", Interspeech 2018.'
+RATES = {"word": "wer", "char": "cer", "mixed": "mer"}  # unit of a score -> metric
 SLOTS = ("frontend", "specaug", "normalize", "preencoder", "encoder", "speaker_encoder", "decoder", "model")
 
 
@@ -33,14 +34,14 @@ SLOTS = ("frontend", "specaug", "normalize", "preencoder", "encoder", "speaker_e
 class Card:
     """What a card says that the model's files do not.
 
-    ``how`` is a sentence with recipe, system, seed and scale; ``results`` are lines of a Markdown table; ``licence`` is
-    that of the weights, as the hub names it, "" if its author did not say; ``language`` are codes such as ``en``.
+    ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the ``score.json`` of each test set;
+    ``licence`` is that of the weights, as the hub names it, "" if its author did not say; ``language`` are codes such as ``en``.
     """
 
     corpus: str = ""
     paper: str = ""
     how: str = ""
-    results: Sequence[str] = ()
+    results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     licence: str = ""
     language: Sequence[str] = ()
 
@@ -52,6 +53,7 @@ def write_card(card: Card, name: str, task: str, config: Mapping[str, Any], sear
         "tags": ["espnet", "audio", "automatic-speech-recognition", "espnet_ext"],
         **({"license": card.licence} if card.licence else {}),
         **({"language": list(card.language)} if card.language else {}),
+        **({"model-index": [{"name": name, "results": measured(card)}]} if card.results else {}),
     }
     lists = {
         "Model": {slot: config[slot] for slot in SLOTS if config.get(slot)},
@@ -60,7 +62,7 @@ def write_card(card: Card, name: str, task: str, config: Mapping[str, Any], sear
     }
     sections = {
         "Load it": LOAD.format(name=name),
-        "Results": "\n".join(card.results) or "None were packed.",
+        "Results": table_of(card.results) or "None were packed.",
         **{title: "\n".join(f"- {key}: `{value}`" for key, value in each.items()) for title, each in lists.items()},
         "Licence": f"{card.licence or 'Not said by its author: ask before you use the weights'}. The corpus of its "
         "training has a licence of its own.",
@@ -74,3 +76,24 @@ def write_card(card: Card, name: str, task: str, config: Mapping[str, Any], sear
             *(f"## {title}\n\n{text}\n" for title, text in sections.items()),
         ]
     )
+
+
+def measured(card: Card) -> list[dict[str, Any]]:
+    """Return the error rates as a hub reads them (``model-index``)."""
+    return [
+        {
+            "task": {"type": "automatic-speech-recognition"},
+            "dataset": {"name": f"{card.corpus}, {part}", "type": part},
+            "metrics": [{"type": RATES[score["unit"]], "value": score["value"]}],
+        }
+        for part, score in card.results.items()
+    ]
+
+
+def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the error rates as a Markdown table."""
+    lines = [
+        f"| {part} | {score['value']:.2f} | {score['ci95'][0]:.2f} to {score['ci95'][1]:.2f} |"
+        for part, score in results.items()
+    ]
+    return "\n".join(["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines]) if lines else ""

@@ -157,11 +157,8 @@ def recipe_of(folder: Path) -> Path | None:
     return next((path for path in folder.resolve().parents if (path / "recipe.py").is_file()), None)
 
 
-def results_of(folder: Path) -> list[str]:
-    """Return the error rates of a model's decodings as lines of a Markdown table; none if nothing was scored."""
-    lines = []
-    for path in sorted(folder.glob("*/score.json")):
-        score = json.loads(path.read_text(encoding="utf-8"))
-        low, high = score["ci95"]
-        lines.append(f"| {path.parent.name} | {score['value']:.2f} | {low:.2f} to {high:.2f} |")
-    return ["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines] if lines else []
+def results_of(folder: Path) -> dict[str, Any]:
+    """Return the ``score.json`` of each test set of a model's decoding."""
+    return {
+        path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/score.json"))
+    }

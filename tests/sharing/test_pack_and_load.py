@@ -11,6 +11,7 @@ import yaml
 
 import espnet_ext
 from espnet_ext.errors import InputError
+from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.model_files import find_checkpoint, find_model, read_folder
 from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.upstream.config_paths import named_files
@@ -86,6 +87,16 @@ def test_the_archive_holds_relative_paths_and_nothing_of_the_training(training):
     header = yaml.safe_load(texts["README.md"].split("---")[1])
     assert header["library_name"] == "espnet" and "automatic-speech-recognition" in header["tags"]
     assert 'espnet_ext.load("shared")' in texts["README.md"] and "- beam_size: `3`" in texts["README.md"]
+
+
+def test_a_hub_reads_the_error_rates_from_the_card():
+    from huggingface_hub import ModelCard
+
+    score = {"unit": "word", "value": 3.21, "ci95": [2.0, 4.5]}
+    card = ModelCard(write_card(Card(corpus="digits", results={"test-other": score}), "model", "asr", {}, {}))
+    (result,) = card.data.eval_results
+    assert (result.metric_type, result.metric_value, result.dataset_name) == ("wer", 3.21, "digits, test-other")
+    assert "| test-other | 3.21 | 2.00 to 4.50 |" in card.text
 
 
 def test_espnet_without_this_package_names_it(training, tmp_path):
