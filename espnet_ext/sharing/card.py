@@ -35,7 +35,8 @@ class Card:
     """What a card says that the model's files do not.
 
     ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the ``score.json`` of each test set;
-    ``licence`` is that of the weights, as the hub names it, "" if its author did not say; ``language`` are codes such as ``en``.
+    ``licence`` is that of the weights, as the hub names it, "" if its author did not say; ``language`` are codes such
+    as ``en``.
     """
 
     corpus: str = ""
