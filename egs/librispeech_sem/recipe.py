@@ -113,7 +113,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         shapes=shapes_of(run, Selection(run.sections["settings"]["max_tokens"])),
     )
     whole = 1 + sum(stage.epochs for stage, _ in stages)  # from there on the whole network is trained, and averaged
-    yield average_step(run, folder, run.setting("average"), first_epoch=whole if stages else None)
+    yield average_step(run, folder, run.setting("average"), first_epoch=whole if stages else 1)
 
 
 def seen(run: Run, selection: Selection) -> tuple[str, float]:

@@ -27,16 +27,11 @@ def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: st
     return Step(
         name="synthetic corpus",
         log=run.datadir / "log" / "corpus.log",
-        function=_function("synthetic", corpus, "make"),
+        function=getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}"),
         arguments={"output": str(output), "size": size},
         free={"nj": run.nj},
         outputs=[output],
     )
-
-
-def _function(kind: str, corpus: str, do: str) -> Callable[..., object]:
-    """Return a function of a corpus's module, imported only if a run has this corpus."""
-    return getattr(import_module(f"espnet_ext.{kind}.{corpus}"), f"{do}_{corpus}")
 
 
 def data_step(
@@ -50,7 +45,7 @@ def data_step(
     return Step(
         name=f"data dirs of {title or run.corpus_name}",
         log=run.datadir / "log" / f"data{'_' + title.replace(', ', '_') if title else ''}.log",
-        function=_function("corpora", corpus, "prepare"),
+        function=getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"),
         arguments={
             "output_dir": str(run.datadir),
             "names": dict(names),
@@ -193,12 +188,8 @@ def decode_steps(
     """Decode test sets with one system and one or several decodings. The models are loaded once.
 
     Results go to ``folder/decode_<decoding>/<test set>``; ``<decoding>`` ends with the tag of the run's decodings.
-
-    Args:
-        data: the folder of the test sets (default: that of the data dirs). What has ``feats.scp`` and no ``wav.scp`` is
-            decoded from these features.
-        lm: folder of a language model, if the decodings use one.
-        configs: the configs of the decodings (default: those in tables.yaml, by name).
+    ``data`` is a folder of test sets that have ``feats.scp`` in place of ``wav.scp`` (default: the data dirs), ``lm``
+    that of a language model, ``configs`` are those of the decodings (default: by their names in tables.yaml).
     """
     source = data or run.datadir
     lm_config, lm_file = (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)

@@ -14,6 +14,7 @@ from espnet_ext.recipe.options import check_average
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.step_logs import tail
 from espnet_ext.recipe.steps import Step
+from espnet_ext.upstream.averaging import write_average
 
 EPOCH = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
 VALUE = re.compile(r"(?<![a-z_])(?:loss|acc)=[-+.0-9e]+")
@@ -85,11 +86,8 @@ def train_step(
 
 def train_progress(log: Path) -> str:
     """Return epoch, batch, loss and accuracy from a training's log, in one short line."""
-    found = [
-        ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])
-        for epoch, batch, rest in EPOCH.findall(tail(log, 20_000))[-1:]
-    ]
-    return "".join(found)
+    last = EPOCH.findall(tail(log, 20_000))[-1:]
+    return "".join(", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)]) for epoch, batch, rest in last)
 
 
 def averaged(which: str) -> str:
@@ -102,31 +100,22 @@ def averaged(which: str) -> str:
     return f"{which.replace(':', '')}.ave.pth"
 
 
-def average_step(
-    run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max", first_epoch: int | None = None
-) -> Step:
+def average_step(run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max", first_epoch: int = 1) -> Step:
     """Average the parameters of several epochs of a training; the best are those by ``criterion``, from an epoch on."""
     output = folder / averaged(which)
     if run.rehearsed:  # there is one epoch of the whole network
-        which, first_epoch = "best:1", None
-    arguments = {"folder": str(folder), "which": which, "output": str(output), "criterion": criterion}
+        which, first_epoch = "best:1", 1
+    kind, _, count = which.partition(":")
+    of = {"which": kind, "count": int(count), "criterion": criterion, "first": first_epoch}
     return Step(
         name=f"average {folder.relative_to(run.expdir)} ({which})",
         log=folder / "log" / f"average_{which.replace(':', '')}.log",
-        function=average_epochs,
-        arguments=arguments | ({"first_epoch": first_epoch} if first_epoch else {}),
+        function=write_average,
+        arguments={"folder": folder, "output": output, **of},
         inputs=[folder / "checkpoint.pth"],
         outputs=[output],
         preload=["torch"],
     )
-
-
-def average_epochs(folder: str, which: str, output: str, criterion: str, first_epoch: int = 1) -> None:
-    """Write the mean of the epochs ``best:N`` or ``last:N`` of a training."""
-    from espnet_ext.upstream.averaging import write_average
-
-    kind, _, count = which.partition(":")
-    write_average(Path(folder), Path(output), kind, int(count), criterion, first_epoch)
 
 
 def token_options(tokens: Path, token_type: str) -> list[str]:
