@@ -70,10 +70,7 @@ def _rate(by_seed: Mapping[int, Score]) -> Result | None:
 
 
 def _average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
-    """Return the mean of the test sets' error rates, over the seeds that have run on all of them; None if none has.
-
-    It is not the error rate of the pooled test sets, so it has no counts and no interval.
-    """
+    """Return the mean of the error rates of test sets, not pooled, over the seeds that have run on all of them."""
     seeds = [seed for seed in per_test_set[0] if all(seed in scores for scores in per_test_set)]
     if not seeds:
         return None
@@ -89,8 +86,7 @@ def _mean(by_seed: Mapping[int, float]) -> Result:
 def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
     """Return the relative reduction of the mean rate from a baseline, in percent, over the seeds that both have.
 
-    The spread is the standard deviation of the reductions of single seeds, each from the baseline of the same seed, so
-    that a seed that is better everywhere adds no spread. None without a rate, a baseline or a seed in common.
+    The spread is the standard deviation of the reductions of single seeds, each from the baseline of the same seed.
 
     >>> base = Result(10.0, {1: 8.0, 2: 12.0})
     >>> reduced = reduced_result(Result(9.0, {1: 8.0, 2: 9.0, 3: 10.0}), base)

@@ -23,15 +23,7 @@ from espnet_ext.tables.render import (
 )
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.run_scores import gather
-from espnet_ext.tables.score_table import (
-    META,
-    SCORES,
-    Meta,
-    RunRecord,
-    read_meta,
-    read_scores,
-    write_scores,
-)
+from espnet_ext.tables.score_table import META, SCORES, Meta, RunRecord, read_meta, read_scores, write_scores
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.provenance import collect_meta
 
@@ -62,22 +54,8 @@ def write_tables(
 
     The files hold every row, so that a run of two rows does not hide what earlier runs have filled in. Tables that an
     earlier run has written are brought up to date too, since claims are corrected for their number over all of them.
-
-    Args:
-        tables: the recipe's.
-        selected: those to write.
-        rows: those to print (None: all).
-        tags: ends of the names of systems' and of decodings' folders.
-        expdir: holds ``<system>/seed<N>/...``.
-        scale: and ``corpus``, ``command``: said beside the numbers.
-        paper: whether the paper's numbers stand beside ours.
-        lm_perplexity: a file with the perplexity of a token under the language model.
-
-    Returns:
-        The folder.
-
-    Raises:
-        InputError: no such folder, or scores that cannot be compared.
+    ``rows`` are those to print (None: all), ``tags`` end the names of systems' and of decodings' folders,
+    ``lm_perplexity`` is a file with that of a token; with ``paper`` its numbers stand beside ours.
     """
     if not Path(expdir).is_dir():
         raise InputError(f"{expdir}: no such folder, so nothing has run there; give the run's --expdir")
@@ -115,11 +93,7 @@ def write_tables(
 
 
 def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult]:
-    """Compute the results in a folder with ``scores.csv.gz``, of a run or kept.
-
-    Raises:
-        InputError: files that are missing or damaged, or a table that ``tables.yaml`` has not.
-    """
+    """Compute the results in a folder with ``scores.csv.gz``, of a run or kept."""
     scores, meta = read_scores(folder)
     tables = load_tables(Path(recipe_dir) / TABLES, meta.scale)
     for name in meta.tables:
@@ -137,11 +111,7 @@ def kept_folders(recipe_dir: str | Path) -> list[Path]:
 
 
 def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
-    """Keep a run's scores in ``results/<scale>-<corpus>`` of its recipe, in place of earlier ones, and draw figures.
-
-    Raises:
-        InputError: as :func:`read_results`.
-    """
+    """Keep a run's scores in ``results/<scale>-<corpus>`` of its recipe, in place of earlier ones, and draw figures."""
     results = read_results(folder, recipe_dir)
     meta = results[0].meta
     target = Path(recipe_dir) / "results" / f"{meta.scale}-{meta.corpus}"
@@ -154,11 +124,7 @@ def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
 
 
 def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
-    """Return the pages that show what a recipe keeps: ``RESULTS.md``, and ``tables.md`` of each folder of results.
-
-    Raises:
-        InputError: nothing is kept, or as :func:`read_results`.
-    """
+    """Return the pages that show what a recipe keeps: ``RESULTS.md``, and ``tables.md`` of each folder of results."""
     recipe_dir = Path(recipe_dir)
     folders = kept_folders(recipe_dir)
     if not folders:
@@ -186,11 +152,7 @@ def write_pages(recipe_dir: str | Path) -> list[Path]:
 
 
 def verify_pages(recipe_dir: str | Path) -> list[Path]:
-    """Render the pages of a recipe again from its scores, and compare; return the pages.
-
-    Raises:
-        InputError: a page is another than the scores give; names the first line that differs.
-    """
+    """Render the pages of a recipe again from its scores, and return them; InputError names a line that differs."""
     pages = recipe_pages(recipe_dir)
     for path, text in pages.items():
         there = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
@@ -256,11 +218,7 @@ def _claims_section(design: Design, results: Sequence[TableResult]) -> list[str]
 
 
 def recipes_with_results() -> list[Path]:
-    """Return the recipes with kept results in the ``egs`` of the current folder, or of the nearest one above it.
-
-    Raises:
-        InputError: there are none.
-    """
+    """Return the recipes with kept results in the ``egs`` of the current folder, or of the nearest one above it."""
     here = Path.cwd()
     for root in (here, *here.parents):
         if found := sorted({path.parents[2] for path in root.glob(f"egs/*/results/*/{META}")}):

@@ -35,12 +35,9 @@ from espnet_ext.work.yaml_files import read_yaml
 
 @dataclass(frozen=True)
 class Column:
-    """A column: an error rate, or a quantity of the system itself, such as its latency in ms.
+    """A column: an error rate under a measure (None: there is only one), or a quantity, such as the latency in ms.
 
-    Attributes:
-        sets: the test set of a rate, or all of them for their average; none for a quantity.
-        measure: of the test set (None: there is only one).
-        unit: of a quantity.
+    ``sets`` are the test set of a rate, or all of them for their average; none for a quantity.
     """
 
     name: str
@@ -61,14 +58,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row.
-
-    Attributes:
-        system, decoding: by name.
-        paper: the paper's numbers by column, in the order of the columns (None: the paper has none).
-        curve: of a figure, whose rows have one column each.
-        x: its value on the axis.
-    """
+    """A row, with the paper's numbers (None: it has none) by column; in a figure, of a ``curve`` at ``x``."""
 
     name: str
     system: str
@@ -80,14 +70,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """What makes a table a figure.
+    """What makes a table a figure: the x axis, and what the y axis shows.
 
-    Attributes:
-        axis: the label of the x axis, with its unit.
-        unit: of the x axis.
-        y: what the y axis shows: the error ``rate``, or its relative ``reduction``.
-        start: the x value from which reductions are computed.
-        largest: by curve, the largest reduction that the paper names, in percent.
+    ``start`` is the x from which reductions are computed, ``largest`` by curve the paper's largest one in percent.
     """
 
     axis: str
@@ -101,9 +86,7 @@ class Figure:
 class Table:
     """A table, or a figure as a table, with a row for each point of a curve.
 
-    Attributes:
-        baseline: the row from which reductions are computed, as "table/row".
-        reductions: the columns in which they are shown.
+    ``reductions`` are the columns that show reductions from ``baseline``, a row as "table/row".
     """
 
     id: str
@@ -127,17 +110,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Tables:
-    """A ``tables.yaml`` at a scale.
+    """A ``tables.yaml`` at a scale: as it is written, and by name all that rows name, with what sweeps make of it.
 
-    Attributes:
-        path: the file.
-        file: as it is written.
-        systems: all systems that rows name, by name; those of sweeps are made.
-        decodings: overrides of the section ``decode`` by name; ``default`` has none.
-        tables: tables, and figures as tables.
-        columns: by name.
-        claims: by name, those whose rows are all there at the scale.
-        designs: of claims.
+    ``decodings`` are overrides of the section ``decode``, ``default`` has none; ``tables`` has figures, too; ``claims``
+    are those whose rows are all there at the scale.
     """
 
     path: Path
@@ -170,37 +146,26 @@ class Tables:
 
     def without_paper(self) -> "Tables":
         """Return the tables without the paper's numbers, for results on a corpus of which it has none."""
-        blank = {
-            name: replace(table, rows=tuple(replace(row, paper=dict.fromkeys(row.paper)) for row in table.rows))
-            for name, table in self.tables.items()
-        }
-        return replace(self, tables=blank)
+
+        def blank(table: Table) -> Table:
+            return replace(table, rows=tuple(replace(row, paper=dict.fromkeys(row.paper)) for row in table.rows))
+
+        return replace(self, tables={name: blank(table) for name, table in self.tables.items()})
 
     def seeds_of(self, system: str, scale: str) -> list[int]:
-        """Return the seeds that a system is trained with where a run names none.
-
-        A scale that says nothing of a system has the seeds of the scale that it is ``over``.
-        """
-        while True:
-            design = self.file.seeds.get(scale, {})
-            if count := design.get(system, design.get(DEFAULT_SEEDS)):
-                return list(range(1, count + 1))
-            path = self.path.with_name(f"{scale}.yaml")
-            below = read_yaml(path).get(OVER) if path.is_file() else None
-            if below is None:
-                return [1]
-            scale = below
+        """Return the seeds of a system where a run names none: of the scale, or of that which it is ``over``; or 1."""
+        design = self.file.seeds.get(scale, {})
+        if count := design.get(system, design.get(DEFAULT_SEEDS)):
+            return list(range(1, count + 1))
+        path = self.path.with_name(f"{scale}.yaml")
+        below = read_yaml(path).get(OVER) if path.is_file() else None
+        return [1] if below is None else self.seeds_of(system, below)
 
 
 def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     """Read and check a ``tables.yaml``, and the ``design.yaml`` beside it if there is one.
 
-    Args:
-        path: The file.
-        scale: Whose values figures have on their axis (None: those of all scales).
-
-    Raises:
-        InputError: anything missing, unknown, misspelt or doubled; the message names the place in the file.
+    Figures have the values of the scale on their axis (None: those of all scales).
     """
     path = Path(path)
     design = path.with_name(DESIGN)
@@ -294,13 +259,8 @@ class _Reader:
                 row = self.row(f"{where} ({name})", name, system, curve.decoding, {curve.column: paper})
                 rows[f"{table}/{name}"] = replace(row, curve=curve.name, x=x)
         largest = {curve.name: curve.largest for curve in entry.curves if curve.largest is not None}
-        return Table(
-            table,
-            entry.caption,
-            columns,
-            tuple(rows.values()),
-            figure=Figure(f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest),
-        )
+        figure = Figure(f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest)
+        return Table(table, entry.caption, columns, tuple(rows.values()), figure=figure)
 
     def row(self, place: str, name: str, system: Choice, decoding: Choice, paper: Mapping[str, float | None]) -> Row:
         """Make a row, and the system and decoding that it names."""
@@ -318,8 +278,7 @@ class _Reader:
         what = "system" if entries is self.file.systems else "decoding"
         entry = self.one_of(choice.name, entries, place, what)
         if choice.values and choice.id in entries:
-            text = f"{choice.id!r} is also the name of a {what} without this sweep; rename one of them"
-            raise self.error(place, text)
+            raise self.error(place, f"{choice.id!r} is also a {what} without this sweep; rename one of them")
         if choice.id not in made:
             try:
                 made[choice.id] = entry.at(choice)

@@ -17,7 +17,7 @@ from espnet_ext.tables.result import (
     ResultRow,
     TableResult,
 )
-from espnet_ext.tables.score_table import Hardware, Meta, RunRecord
+from espnet_ext.tables.score_table import Meta, RunRecord
 
 OURS = (
     "ours: mean over seeds ± standard deviation between trainings, [95% interval of the mean with other speakers or "
@@ -96,9 +96,9 @@ def shown_result(here: Result | None) -> str:
     >>> shown_result(Result(6.1, {1: 6.0, 2: 6.2}, 0.2, (5.8, 6.4)))
     '6.10 ± 0.20 [5.80, 6.40]'
     """
-    return (
-        NOTHING if here is None else f"{format_value(here.value, here.spread)} {format_interval(here.interval)}".strip()
-    )
+    if here is None:
+        return NOTHING
+    return f"{format_value(here.value, here.spread)} {format_interval(here.interval)}".strip()
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -213,19 +213,14 @@ def markdown_table(result: TableResult, heading: str, pictures: str = "") -> lis
 
 
 def run_text(run: RunRecord) -> str:
-    """Say how results were made: command, commit, date, machine and versions."""
+    """Return how results were made: command, commit, date, machine and versions."""
     git, machine = run.git, run.hardware
     commit = "not in git" if git is None else git.commit[:12] + (" with uncommitted changes" if git.dirty else "")
-    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items() if version)
-    parts = [f"`{run.command}`", f"commit {commit}", run.date, machine_text(machine), *([versions] if versions else [])]
-    return "; ".join(parts)
-
-
-def machine_text(machine: Hardware) -> str:
-    """Name a machine: processor, cores, graphics processors and memory."""
     gpus = [f"{machine.gpu.count(name)} x {name}" for name in dict.fromkeys(machine.gpu)]
     cores = [] if machine.cores is None else [count_of(machine.cores, "core")]
-    return ", ".join([machine.cpu, *cores, *gpus, f"{machine.memory_gib} GiB"])
+    on = ", ".join([machine.cpu, *cores, *gpus, f"{machine.memory_gib} GiB"])
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items() if version)
+    return "; ".join([f"`{run.command}`", f"commit {commit}", run.date, on, *([versions] if versions else [])])
 
 
 def markdown_meta(meta: Meta) -> list[str]:

@@ -22,12 +22,9 @@ class Result:
     """A number of ours: an error rate in percent, a relative reduction in percent, or a quantity in its unit.
 
     Attributes:
-        value: with several seeds, the mean of theirs.
-        by_seed: the values of single seeds, also of one; empty for a quantity.
-        spread: their standard deviation, if there are several.
-        interval: 95% interval over units (speakers or recordings), for these trainings. It means the same with one seed
-            as with several. So it says how much the value would change with other speakers, and ``spread`` how much one
-            training would change with another seed.
+        value, by_seed, spread: the mean over seeds, their values (none of a quantity) and their standard deviation: how
+            much one training would change with another seed.
+        interval: 95% interval over units, for these trainings: how much the value would change with other speakers.
         errors, words: over all seeds; None where they are not counted.
     """
 
@@ -49,11 +46,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultRow(Row):
-    """A row with its cells by column, and all seeds that have run.
-
-    Attributes:
-        reduction: of a figure, from the rate of the same curve at the start of the axis.
-    """
+    """A row with its cells and all seeds that have run; of a figure, the reduction from the start of its curve."""
 
     seeds: tuple[int, ...]
     cells: Mapping[Column, Cell]
@@ -139,16 +132,7 @@ class ClaimResult:
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table, or a figure, with all that is known of it.
-
-    Attributes:
-        table: as ``tables.yaml`` has it.
-        paper: the paper whose table it is.
-        rows: in their order.
-        reference: the row from which reductions are computed, with its name as it is shown; None if there is none.
-        claims: tested, and corrected for each other.
-        meta: how the results were made.
-    """
+    """A table, or a figure, with all that is known of it; reductions are computed from the row ``reference``."""
 
     table: Table
     paper: Paper

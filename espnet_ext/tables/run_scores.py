@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import WHOLE
 from espnet_ext.scoring.score_files import PARTS
 from espnet_ext.tables.reading import Column, Tables
 from espnet_ext.tables.score_table import Key, Score, Scores, Unit, check_same_units
+from espnet_ext.work.settings import read_settings
 
+AGAIN = "delete it and run its step again"
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 _LOSS = re.compile(r"epoch results: .*\[valid\] .*?\bloss=([-+.0-9a-z]+)")
 
@@ -42,11 +44,8 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path, tags: tuple
     """Gather the scores that some tables and their claims need from a run's folder.
 
     Scores are in ``<system>/seed<N>/decode_<decoding>/<test set>``, quantities in ``<system>/<quantity>.json``. What is
-    not there, or lacks a measure, has not run. ``tags`` end the names of systems' and of decodings' folders.
-
-    Raises:
-        InputError: a file that is no score, or scores that cannot be compared: they differ in normalisation or unit, or
-            were made on different utterances, references or speakers.
+    not there, or lacks a measure, has not run. ``tags`` end the names of systems' and of decodings' folders. InputError
+    for scores that cannot be compared: they differ in normalisation or unit, or in utterances, references or speakers.
     """
     expdir = Path(expdir)
     rates: dict[Key, dict[int, Score]] = {}
@@ -57,7 +56,7 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path, tags: tuple
         if not column.sets:
             path = expdir / f"{system}{tags[0]}" / f"{column.name}.json"
             if path.is_file():
-                quantity = _read(path, _Quantity)
+                quantity = read_settings(_Quantity, path, AGAIN)
                 if quantity.unit != column.unit:
                     raise InputError(f"{path}: in {quantity.unit}, but the table has {column.unit}; measure again")
                 quantities.setdefault(system, {})[column.heading] = quantity.value
@@ -120,34 +119,18 @@ def _of_seeds(expdir: Path, key: Key, tags: tuple[str, str]) -> dict[int, _Score
 
 def _read_scored(path: Path, measure: str | None) -> _Scored | None:
     """Read a score, or one of its measures; None if it lacks that, or the reference has no token of it."""
-    summary: _Summary = _read(path, _Summary)
-    whole = measure in (None, WHOLE)
-    if measure and summary.measures is None:
-        return None
+    summary, whole = read_settings(_Summary, path, AGAIN), measure in (None, WHOLE)
     counts = summary if whole else (summary.measures or {}).get(measure or "")
-    if counts is None or (measure and not counts.words):
+    if counts is None or (measure and not (summary.measures and counts.words)):
         return None
-    utterances = (
-        path.with_name("per_utterance.tsv") if whole else path.parent / PARTS / str(measure) / "per_utterance.tsv"
-    )
+    utterances = (path.parent if whole else path.parent / PARTS / str(measure)) / "per_utterance.tsv"
     unit, sums = _sum_units(utterances)
     errors, words = zip(*sums.values(), strict=True) if sums else ((), ())
     if not counts.words or (sum(errors), sum(words)) != (counts.errors, counts.words):
-        raise InputError(
-            f"{utterances}: {sum(errors)} errors in {sum(words)} words, but {path} has {counts.errors} in "
-            f"{counts.words}; score again"
-        )
+        text = f"{sum(errors)} errors in {sum(words)} words, but {path} has {counts.errors} in {counts.words}"
+        raise InputError(f"{utterances}: {text}; score again")
     score = Score(str(utterances), errors, words, tuple(sums))
     return _Scored(score, counts.unit, summary.normaliser, unit)
-
-
-def _read[Content: BaseModel](path: Path, content: type[Content]) -> Content:
-    try:
-        return content.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        fault = error.errors()[0]
-        text = f"not what this file should hold ({'.'.join(map(str, fault['loc']))}: {fault['msg']})"
-        raise InputError(f"{path}: {text}; delete it and run its step again") from error
 
 
 def _sum_units(path: Path) -> tuple[Unit, dict[str, tuple[int, int]]]:

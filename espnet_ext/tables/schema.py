@@ -5,14 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    StrictInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, ValidationError, model_validator
 
 from espnet_ext.work.settings import Count, StrictMapping, Text, Weight, fault, known, one_line
 from espnet_ext.work.yaml_files import deep_merge
@@ -121,13 +114,10 @@ class System(StrictMapping):
     """A system: what a row of a table shows.
 
     Attributes:
-        kind: ``train`` makes a model, ``merge`` makes transcripts without one, ``measure`` measures a model or data
-            without decodings.
-        config: the section of ``conf/<scale>.yaml`` that holds its training config.
-        overrides: merged into that last.
+        kind: ``train`` makes a model, ``merge`` transcripts without one, ``measure`` measures a model or data.
+        config, size, overrides: the section of ``conf/<scale>.yaml`` with its training config, a name in its section
+            ``sizes`` that is merged into that, and what is merged last.
         data: parts of the corpus that it is trained on, or that are measured.
-        method: by which method it is made.
-        size: the name in the section ``sizes`` that is merged into its config before ``overrides``.
         windows: how recordings are cut.
         sweep: settings whose values rows choose: each a key of the config, such as ``normalize_conf.eta_min``, or one
             of :data:`SWEPT_KEYS`. A setting may have labels, ``{data: {cs: [train-cs]}}``; the row then names a label.
@@ -156,10 +146,9 @@ class System(StrictMapping):
     def at(self, choice: Choice) -> "System":
         """Make the system at the values of its sweep; raises ValueError for values that do not fit."""
         settings = _settings("system", choice, self.sweep)
-        own = {key: value for key, value in settings.items() if key in SWEPT_KEYS}
-        overrides = _merged(self.overrides, {key: value for key, value in settings.items() if key not in SWEPT_KEYS})
+        own = {key: settings.pop(key) for key in SWEPT_KEYS if key in settings}
         content = self.model_dump(exclude={"sweep"}, exclude_unset=True)
-        content |= own | {"overrides": overrides, "name": choice.id}
+        content |= own | {"overrides": _merged(self.overrides, settings), "name": choice.id}
         try:
             return System.model_validate(content)
         except ValidationError as error:
@@ -229,10 +218,8 @@ class TableEntry(StrictMapping):
             if row.name in names[:number]:
                 raise ValueError(f"rows[{number}]: the row {row.name!r} stands twice in this table")
             if len(row.paper) != len(self.columns):
-                place = f"rows[{number}] ({row.name}).paper"
-                raise ValueError(
-                    f"{place}: must hold a number for each column ({', '.join(self.columns)}), holds {len(row.paper)}"
-                )
+                text = f"must hold a number for each column ({', '.join(self.columns)}), holds {len(row.paper)}"
+                raise ValueError(f"rows[{number}] ({row.name}).paper: {text}")
         return self
 
 

@@ -1,14 +1,12 @@
-"""Scores of a run, as its tables need them: one long table, ``scores.csv.gz``, and how it was made, ``meta.json``.
+"""Scores of a run, as its tables need them: ``scores.csv.gz``, and ``meta.json``, with how they were made.
 
-``scores.csv.gz`` has a line for each unit (speaker or recording) of each test set that a system has decoded:
-``system,decoding,set,measure,seed,unit,errors,words``. Quantities of systems, such as their latency, are in
-``meta.json``. All else that tables show is computed from these.
+``scores.csv.gz`` has a line for each unit (speaker or recording) of each test set that a system has decoded. Quantities
+of systems, such as their latency, are in ``meta.json``. All else that tables show is computed from these.
 """
 
 import csv
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +20,7 @@ from pydantic import Field, NonNegativeInt, StrictBool, StrictInt, StrictStr, Ty
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, write_json
-from espnet_ext.work.settings import StrictMapping, Weight, fault
+from espnet_ext.work.settings import StrictMapping, Weight, read_settings
 
 SCORES, META = "scores.csv.gz", "meta.json"
 _ADVICE = "write the tables again (the last stage of the recipe)"
@@ -57,7 +55,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """The errors of one training's decoding, by unit. ``source`` says in messages where they are from."""
+    """The errors of one training's decoding, by unit; ``source`` is where they are from."""
 
     source: str
     errors: tuple[int, ...]
@@ -162,10 +160,8 @@ def check_same_units(rates: Mapping[Key, Mapping[int, Score]]) -> None:
             ours, theirs = (dict(zip(each.units, each.words, strict=True)) for each in (score, same))
             differing = [unit for unit in (*ours, *theirs) if ours.get(unit) != theirs.get(unit)]
             what = f"other words of {differing[0]}" if differing else "another order of utterances"
-            raise InputError(
-                f"{score.source}: {what} than in {same.source}: other utterances, references or speakers; "
-                "score both again on the same test set"
-            )
+            why = "other utterances, references or speakers; score both again on the same test set"
+            raise InputError(f"{score.source}: {what} than in {same.source}: {why}")
 
 
 def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
@@ -183,11 +179,7 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
 
 
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
-    """Read what :func:`write_scores` has written.
-
-    Raises:
-        InputError: no such files, one that is damaged, or scores that do not fit each other; names the line.
-    """
+    """Read what :func:`write_scores` has written; InputError for a file that is missing or damaged."""
     folder = Path(folder)
     meta, path = read_meta(folder), folder / SCORES
     rates: dict[Key, dict[int, dict[str, tuple[int, int]]]] = {}
@@ -225,14 +217,5 @@ def _score(folder: Path, key: Key, seed: int, counts: Mapping[str, tuple[int, in
 
 
 def read_meta(folder: str | Path) -> Meta:
-    """Read ``meta.json``; see :func:`read_scores`."""
-    path = Path(folder) / META
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return Meta.model_validate(content)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: no results of tables are there; {_ADVICE}") from None
-    except ValidationError as error:
-        raise InputError(f"{path}: not about scores: {fault(content, error)}; {_ADVICE}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not about scores ({error}); {_ADVICE}") from error
+    """Read ``meta.json``."""
+    return read_settings(Meta, Path(folder) / META, _ADVICE)

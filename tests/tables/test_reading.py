@@ -170,7 +170,7 @@ MISTAKES = [
     ("swept", "{more: a_b}", "{more: b}", r"\(a\+b\)\.system: unknown label of data 'b'; known are a, a_b"),
     ("swept", "{cut: windows25}", "{cut: windows30}", r"\(cut\)\.system: windows: .*'windows30'"),
     ("swept", "{lm: 0.40}", "lm", r"\(low with lm\)\.decoding: .*lm_weight; got \[\]"),
-    ("swept", "  cut: {kind", "  more_a_b: {kind: measure}\n  cut: {kind", "'more_a_b' is also the name of a system"),
+    ("swept", "  cut: {kind", "  more_a_b: {kind: measure}\n  cut: {kind", "'more_a_b' is also a system"),
 ]
 
 
