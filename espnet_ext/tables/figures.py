@@ -51,20 +51,12 @@ def draw(result: TableResult) -> Picture:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlabel(figure.axis)
-        axes.set_ylabel(y_label(figure, result.metric))
-        handles, labels = axes.get_legend_handles_labels()
-        order = sorted(range(len(labels)), key=lambda place: "paper's" in labels[place])  # the curves first
-        ordered = ([each[place] for place in order] for each in (handles, labels))
-        picture.legend(*ordered, loc="outside lower center", ncols=2, frameon=False)
-        picture.suptitle(f"{result.title}\n{_made_on(result)}", parse_math=False)
+        of = f"{result.metric.partition(' ')[0]} from that at {figure.start:g} {figure.unit} (%)"
+        axes.set_ylabel(result.metric if figure.y == RATE else f"Reduction of the {of}")
+        picture.legend(loc="outside lower center", ncols=2, frameon=False)
+        made_on = f"{result.meta.corpus} corpus, scale {result.meta.scale}; bars: standard deviation over seeds"
+        picture.suptitle(f"{result.title}\n{made_on}", parse_math=False)
         return picture
-
-
-def y_label(figure: Figure, metric: str) -> str:
-    """Return the label of the y axis, with its unit: the metric, or ``Reduction of the WER from that at 10 s (%)``."""
-    if figure.y == RATE:
-        return metric
-    return f"Reduction of the {metric.partition(' ')[0]} from that at {figure.start:g} {figure.unit} (%)"
 
 
 def _label(figure: Figure, curve: str, points: Sequence[ResultRow]) -> str:
@@ -84,12 +76,3 @@ def _draw_paper(axes: Any, figure: Figure, curve: str, points: Sequence[ResultRo
     rates = [(point.x, point.cell.paper) for point in points if point.cell.paper is not None]
     if figure.y == RATE and rates:
         axes.plot(*zip(*rates, strict=True), "x", color=colour, label=f"{curve}, the paper's")
-
-
-def _made_on(result: TableResult) -> str:
-    counts = sorted({len(row.seeds) for row in result.rows if row.seeds}) or [0]
-    repeats = f"{counts[0]} seed" if counts == [1] else f"{counts[-1]} seeds"
-    if len(counts) > 1:
-        repeats = f"{counts[0]} to {repeats}"
-    bars = "; bars: standard deviation" if counts[-1] > 1 else ""
-    return f"{result.meta.corpus} corpus, scale {result.meta.scale}, {repeats}{bars}"
