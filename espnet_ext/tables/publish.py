@@ -138,7 +138,7 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
 
 
 def check_registered(tables: Tables) -> None:
-    """Refuse designs that do not name the commit which has them; raises InputError."""
+    """Refuse designs that do not name the commit which has them."""
     if missing := [design.scale for design in tables.designs if not design.commit]:
         text = f"the design of {missing[0]} names no commit: commit it before test sets are decoded, and name that"
         raise InputError(f"{tables.path.with_name(DESIGN)}: {text}")

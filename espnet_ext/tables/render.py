@@ -49,10 +49,7 @@ class Grid:
 
 
 def grid_of(result: TableResult, columns: Sequence[Column], row_names: Sequence[str] | None = None) -> Grid:
-    """Lay out columns of a table: for each the paper's number and ours, then relative reductions, then seeds.
-
-    The paper's column is left out where the paper has no number. ``row_names`` are the rows (None: all).
-    """
+    """Lay out columns of a table: the paper's number, if it has one, and ours; then relative reductions, then seeds."""
     rows = [row for row in result.rows if row_names is None or row.name in row_names]
     head, body = ["row"], [[row.name] for row in rows]
     for column in columns:
@@ -107,9 +104,8 @@ def _seeds(seeds: Sequence[int]) -> str:
     >>> _seeds((1, 2, 3, 4)), _seeds((1, 2, 11)), _seeds(())
     ('1-4', '1 2 11', '-')
     """
-    if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:
-        return f"{seeds[0]}-{seeds[-1]}"
-    return " ".join(map(str, seeds)) or NOTHING
+    whole = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
+    return f"{seeds[0]}-{seeds[-1]}" if whole else " ".join(map(str, seeds)) or NOTHING
 
 
 def percent_text(value: float | None) -> str:
@@ -118,24 +114,20 @@ def percent_text(value: float | None) -> str:
 
 
 def legend(result: TableResult) -> str:
-    """Say what the signs in the cells mean."""
-    if result.table.figure:
-        note = _unequal_seeds(result)
-        return (
-            f"{result.metric}, in brackets the reduction from the value at {result.table.figure.start:g} on the same "
-            f"curve, over the seeds that both have; ± standard deviation over seeds; {NOTHING}: not run.{note}"
-        )
-    return f"{OURS}."
-
-
-def _unequal_seeds(result: TableResult) -> str:
+    """Return what the signs in the cells mean, and which points of a figure have other seeds than most."""
+    if not result.table.figure:
+        return f"{OURS}."
+    text = (
+        f"{result.metric}, in brackets the reduction from the value at {result.table.figure.start:g} on the same "
+        f"curve, over the seeds that both have; ± standard deviation over seeds; {NOTHING}: not run."
+    )
     rows: dict[str, list[str]] = {}
     for row in result.rows:
         if row.seeds:
             rows.setdefault(_seeds(row.seeds), []).append(row.name)
     most = max(rows, key=lambda seeds: len(rows[seeds]), default="")
     named = [f"seeds {seeds}: {', '.join(names)}" for seeds, names in rows.items() if seeds != most]
-    return f" Rows with different seeds: {'; '.join([*named, f'seeds {most}: the others'])}." if named else ""
+    return f"{text} Rows with different seeds: {'; '.join([*named, f'seeds {most}: the others'])}." if named else text
 
 
 def effect_text(points: float) -> str:
