@@ -1,6 +1,7 @@
 """``espnet-ext transcribe``: audio files of any length to text, subtitles and word times; who speaks, if asked."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,10 @@ def transcribe(
     check_output(output)
     recordings, failures = find_recordings(files, _failed, wanted)
     count = len(recordings) + failures
+    broken: list[Path] = []  # enrolment files
     with tempfile.TemporaryDirectory() as folder:
         own = {"enrolment": enrolment, "window": window, "device": device_of(ngpu), "temporary": Path(folder)}
-        request = Request(**own, **options)
+        request = Request(**own, broken=partial(_left_out, broken), **options)
         key = key_of(model, request)
         left = recordings
         if not overwrite:
@@ -110,6 +112,8 @@ def transcribe(
     click.echo(f"{count - failures} of {count} files -> {output}", err=True)
     if failures:
         raise InputError(f"{failures} of {count} files could not be transcribed: their names are above")
+    if broken:
+        raise InputError(f"{len(broken)} enrolment files could not be read; the others were used")
 
 
 def _show(path: Path, line: Any, share: float) -> None:
@@ -120,6 +124,11 @@ def _show(path: Path, line: Any, share: float) -> None:
 
 def _failed(path: Path, reason: str) -> None:
     click.echo(f"error: {reason}", err=True)
+
+
+def _left_out(broken: list[Path], path: Path, reason: str) -> None:
+    broken.append(path)
+    _failed(path, reason)
 
 
 def _silent(path: Path) -> None:

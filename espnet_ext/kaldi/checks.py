@@ -15,6 +15,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import (
     DERIVED,
     FILES,
+    OVERSHOOT,
+    SLACK,
     DataDir,
     audio_path,
     format_seconds,
@@ -29,7 +31,6 @@ from espnet_ext.kaldi.parts import restrict
 from espnet_ext.kaldi.tables import TableScan, scan_table
 
 _SHOWN = 3
-OVERSHOOT_SECONDS = 0.01  # times in `segments` are often rounded to a hundredth of a second
 _NEEDED = ("wav.scp", "utt2spk")
 _COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")  # if they exist, they have a line for each utterance
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
@@ -78,10 +79,10 @@ def validate_data_dir(
     ``speaker_order`` warns where a speaker is not a prefix of its utterances.
     """
     data, scans = scan_data_dir(path)
-    problems = validate_scan(data, scans, require_text=require_text, files=files)
+    problems, warnings = validate_scan(data, scans, require_text=require_text, files=files), warn(data)
     if audio and not problems:  # the tables first: opening 280,000 files takes long
-        problems += check_audio(data, rate=rate)
-    for warning in warn(data):
+        problems = check_audio(data, rate=rate, warnings=warnings)
+    for warning in warnings:
         if speaker_order or "prefix" not in warning.what:
             print(f"warning: {path}/{warning}", file=sys.stderr)
     for problem in problems:
@@ -178,7 +179,7 @@ def _segment_fault(data: DataDir, value: str) -> str:
     if start < 0 or (end <= start and end != -1):
         return "the end is not after the start, or the start is negative, of"
     length = _positive((data.reco2dur or {}).get(recording, ""))
-    if length is not None and (start >= length or end > length + OVERSHOOT_SECONDS):
+    if length is not None and (start >= length or end > length + OVERSHOOT):
         return "the segment goes beyond the end of its recording, of"
     return ""
 
@@ -213,7 +214,17 @@ def warn(data: DataDir) -> list[Problem]:
         ("wav.scp", "no segment uses", data.wav_scp.keys() - set(segments), "`espnet-ext data fix` drops them"),
         ("wav.scp", "commands (ending in |) or archives stand for", unchecked, "their audio is not checked"),
     )
-    return [Problem(file, what, tuple(sorted(ids)), advice) for file, what, ids, advice in found if ids]
+    return [Problem(file, what, tuple(sorted(ids)), advice) for file, what, ids, advice in found if ids] + _late(data)
+
+
+def _late(data: DataDir) -> list[Problem]:
+    """Return the segments that end a little after their recording."""
+    lengths = {key: _positive(value) or math.inf for key, value in (data.reco2dur or {}).items()}
+    sound = {key: value for key, value in (data.segments or {}).items() if not _segment_fault(data, value)}
+    ends = {key: parse_segment(value) for key, value in sorted(sound.items())}
+    late = tuple(key for key, (name, _, end) in ends.items() if end > lengths.get(name, math.inf) + SLACK)
+    what = f"at most {OVERSHOOT:g} s beyond the end of the recording, where they are cut:"
+    return [Problem("segments", what, late, "Kaldi cuts them, too")] if late else []
 
 
 def check_files(data: DataDir) -> list[Problem]:
@@ -235,7 +246,7 @@ def raise_problems(path: str | Path, problems: list[Problem]) -> None:
         raise InputError(f"{path}/{problems[0]}{more}")
 
 
-def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
+def check_audio(data: DataDir, rate: int | None = None, *, warnings: list[Problem] | None = None) -> list[Problem]:
     """Decode the audio of every recording; commands and positions in archives are skipped.
 
     Faults: a file that cannot be decoded to its end, no samples, NaN or infinite samples, several channels, a sampling
@@ -258,8 +269,11 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
     if data.segments is not None:
         # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
         seconds = {recording: format_seconds(inspected[recording].seconds) for recording in rates}
-        beyond = validate(dataclasses.replace(data, reco2dur=seconds), require_text=False)
+        true = dataclasses.replace(data, reco2dur=seconds)
+        beyond = validate(true, require_text=False)
         problems += [dataclasses.replace(each, advice=_CORRECT) for each in beyond if each.file == "segments"]
+        if warnings is not None and not data.reco2dur:
+            warnings += _late(true)
     return problems
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import DataDir, KaldiSegment, format_seconds, is_command, parse_segment
+from espnet_ext.kaldi.data_dir import OVERSHOOT, SLACK, DataDir, KaldiSegment, format_seconds, is_command, parse_segment
 from espnet_ext.work.files import atomic_write
-
-OVERHANG = 0.02  # seconds by which a segment may end after its recording, since times are rounded
 
 
 def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, num_jobs: int = 1) -> DataDir:
@@ -43,15 +41,19 @@ def _run(key: str, value: str, path: Path, where: str | Path) -> None:
 
 
 def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, str]:
-    """Map utterances to faults, for segments that begin or end after their recording."""
-    faults = {}
+    """Map utterances to faults, for segments that begin or end after their recording; warn of those that are cut."""
+    faults, late = {}, []
     for utterance, value in (data.segments or {}).items():
         name, start, end = parse_segment(value)
         seconds = audio[name].seconds if name in audio else None
-        if seconds is not None and (start >= seconds or end > seconds + OVERHANG):
+        if seconds is not None and (start >= seconds or end > seconds + OVERSHOOT):
             faults[utterance] = (
                 f"segment {utterance} is from {start:g} to {end:g} s, but its recording {name} has {seconds:.2f} s"
             )
+        elif seconds is not None and end > seconds + SLACK:
+            late.append(utterance)
+    if late:
+        print(f"warning: {len(late)} segments are cut, at most {OVERSHOOT:g} s before their end: {late[0]}")
     return faults
 
 

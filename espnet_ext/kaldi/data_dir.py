@@ -28,6 +28,8 @@ SPEAKER_FILES = {"spk2gender": "spk2gender"}
 FILES = RECORDING_FILES | UTTERANCE_FILES | SPEAKER_FILES
 # Computed from the audio, so that one of these with gaps can be deleted: it can be made again.
 DERIVED = ("utt2dur", "utt2num_samples", "reco2dur")
+OVERSHOOT = 0.5  # seconds after its recording at which a segment may end, which is cut there; as in Kaldi
+SLACK = 0.02  # of these nothing is said: times in `segments` are rounded
 # What may be replaced along with a data dir. A folder that holds anything else is not a data dir.
 _OWN_FILES = {*FILES.values(), "spk2utt"}
 _OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")  # of our repair; of Kaldi's split_data.sh

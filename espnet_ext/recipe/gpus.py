@@ -46,17 +46,6 @@ def visible_gpus(run: "Run") -> Lane:
     return gpu_names(run.ngpu, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def require_gpus(run: "Run") -> None:
-    """Refuse a run on more GPUs than it can use here; those of a cluster's nodes are not known."""
-    visible_gpus(run)
-    if run.parallel:
-        return
-    import torch
-
-    if (found := torch.cuda.device_count()) < run.ngpu:
-        raise InputError(f"--ngpu {run.ngpu}: PyTorch finds {found} here: give --ngpu {found}, or see espnet-ext check")
-
-
 def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], list[Lane]]]:
     """Return which jobs (the longest first) run in which lanes, in rounds that follow each other.
 

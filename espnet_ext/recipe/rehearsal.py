@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, chain, islice, zip_longest
 from pathlib import Path
 from threading import Event, Thread
@@ -25,7 +24,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import restrict, spread
 from espnet_ext.recipe.gpus import hours_file, seedless, visible_gpus
-from espnet_ext.recipe.rehearsal_report import Job, job_lines, jobs_of, problems_of, set_lines
+from espnet_ext.recipe.rehearsal_report import OF_RESCORERS, Job, job_lines, jobs_of, problems_of, set_lines
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
 from espnet_ext.recipe.steps import Step, Watch, one_line, show, watches
 from espnet_ext.text.lm_text import sentences
@@ -79,14 +78,14 @@ def rehearse(run: Run) -> None:
     """Rehearse a run, print what the whole will take, and leave its hours for the plan of the run itself."""
     top = run.expdir.with_name(f"{run.expdir.name}.rehearsal")
     top.parent.mkdir(parents=True, exist_ok=True)
-    with once.locked(top.with_name(f".{top.name}.lock"), partial(_refuse, top)):
+
+    def refuse(waited: float) -> None:
+        if waited == 0:  # not NaN, without locks
+            raise InputError(f"{top}: another rehearsal is running there: wait for it, or give another --expdir")
+
+    with once.locked(top.with_name(f".{top.name}.lock"), refuse):
         shutil.rmtree(top, ignore_errors=True)
         _rehearse(run, top)
-
-
-def _refuse(top: Path, waited: float) -> None:
-    if waited == 0:  # no file system without locks
-        raise InputError(f"{top}: another rehearsal is running there: wait for it, or give another --expdir")
 
 
 def _rehearse(run: Run, top: Path) -> None:
@@ -161,7 +160,7 @@ def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
     trained = {
         name: {**section, "max_steps": UPDATES, "evaluate_every": UPDATES}
         for name, section in changed.items()
-        if "schedule" in section
+        if OF_RESCORERS in section
     }
     return {**sections, **changed, **trained}
 
@@ -202,7 +201,7 @@ def shrink(whole: Run, small: Run) -> int:
     used = [section for name, section in small.sections.items() if name not in unused]
     seconds, lists = batch_seconds(used), 0
     if not any(section.keys() & {"batch_bins", "batch_type", "chunk_conf"} for section in used):
-        lists = UPDATES * max((section["batch_size"] for section in used if "schedule" in section), default=0)
+        lists = UPDATES * max((section["batch_size"] for section in used if OF_RESCORERS in section), default=0)
     corpus, tests = whole.datadir / "corpus", whole.tables.file.test_sets
     found = sorted(path.parent for path in whole.datadir.rglob("wav.scp") if corpus not in path.parents)
     texts: list[str] = []

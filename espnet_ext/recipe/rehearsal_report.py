@@ -26,6 +26,7 @@ REPORT = "training.json"  # of the trainings of rescorers
 VALID_SHARE = 1 / 3  # a batch of the development set is a forward pass alone
 SAME = 0.05  # relative difference in hours from the paper's corpus
 GB = 1024**3
+OF_RESCORERS = "lr"  # a key of their trainings alone; ESPnet's have it in optim_conf
 LISTS = "lists"  # the folder of N-best lists, a file for each set
 DECODED = ("text", "hypotheses.jsonl", "transcripts.json")  # below a folder for each set
 PARTS = ("train", "valid")
@@ -159,7 +160,7 @@ def _rescorer(step: Step, folder: Path, amounts: Amounts) -> tuple[float | None,
 
 def _same_but_shorter(section: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     changed = ("max_steps", "sentences", "epochs", "evaluate_every", "amp", "positions")  # the last two by run.sh
-    return "schedule" in section and all(
+    return OF_RESCORERS in section and all(
         values.get(key) == value for key, value in section.items() if key not in changed
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.gpus import Make, require_gpus, run_side_by_side
+from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
 from espnet_ext.recipe.options import checked_options, listed
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, show
@@ -21,12 +21,12 @@ from espnet_ext.tables.plan import decode_config, load_scale, select, sets_neede
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import System
 from espnet_ext.work.once import fingerprint, read_key, write_note
+from espnet_ext.work.parallel import require_gpus
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 WHOLE_CONFIGS = "whole"  # the folder of the real configs of a rehearsal, beside those of its trainings
 WHOLE_TEXT = "whole_text"  # of a rehearsal: all transcripts to train on
 MADE_BY = ".made_by.json"  # in the folder of experiments: the tag of the run whose stage was the first to end there
-LONG = 40  # characters of a value that names a folder
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 FEATURES = ("frontend", "frontend_conf", "feats_extract", "features_conf", "input_size")  # keys of a training config
 
@@ -218,7 +218,7 @@ class Run:
         if value.lower() in ("", str(usual).lower()) or value == self.recipe.options[name]:
             return ""
         short = re.sub("[^A-Za-z0-9.]+", "_", Path(value).name if name in self.recipe.models else value)
-        return f"-{name}_{short if len(short) < LONG else fingerprint(value)[:8]}"
+        return f"-{name}_{short if len(short) < 40 else fingerprint(value)[:8]}"
 
     @cached_property
     def systems(self) -> list[System]:
@@ -374,7 +374,8 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     )
     _check_paths(run)
     if run.ngpu and not run.launch:
-        require_gpus(run)
+        visible_gpus(run)
+        require_gpus(0 if run.parallel else run.ngpu)  # a cluster's are not known here
     recipe.check(run)
     return run
 

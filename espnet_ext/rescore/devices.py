@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.parallel import require_gpus
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +32,7 @@ def device_for(ngpu: int) -> "torch.device":
 
     if ngpu not in (0, 1):
         raise InputError(f"--ngpu {ngpu}: a process has one GPU, or none: give 0 or 1")
-    if ngpu and not torch.cuda.is_available():
-        raise InputError("--ngpu 1, but torch finds no GPU: give --ngpu 0, or run it on a machine with a GPU")
+    require_gpus(ngpu)
     if PartialState(cpu=not ngpu).num_processes > 1:
         return PartialState().device
     return torch.device("cuda" if ngpu else "cpu")
@@ -63,11 +63,9 @@ def launch(function: Callable[..., Any], number: int, *arguments: Any, ngpu: int
     ``function`` is at the top level of a module; it is given ``arguments``, ``named`` and ``ngpu``, which can be
     pickled, and asks :func:`device_for` for its device.
     """
-    import torch
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
-    if ngpu and torch.cuda.device_count() < number:
-        raise InputError(f"--ngpu {number}, but torch finds {torch.cuda.device_count()} GPUs: give at most as many")
+    require_gpus(number if ngpu else 0)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

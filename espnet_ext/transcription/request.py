@@ -31,6 +31,7 @@ class Request:
     device: str = "cpu"
     work: Path | None = None  # folder for what is not finished, which a later run goes on with
     temporary: Path = Path("work")  # the same, as long as the run lasts
+    broken: Callable[[Path, str], None] | None = None  # is told of an enrolment file that is left out; None: refused
 
     @property
     def folder(self) -> Path:
@@ -40,7 +41,7 @@ class Request:
     def given(self) -> set[str]:
         """Return the options that the user has chosen."""
         named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
-        return named - {"device", "temporary"}
+        return named - {"device", "temporary", "broken"}
 
 
 class UnusableModel(InputError):

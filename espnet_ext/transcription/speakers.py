@@ -49,7 +49,7 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     embed = (
         espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model) if speaker_model else resemblyzer()
     )
-    scp = write_profiles(request.folder / "profiles", enrolled(request.enrolment, embed, request.folder))
+    scp = write_profiles(request.folder / "profiles", enrolled(request, embed))
     ngpu, usable = int(request.device != "cpu"), cache(partial(_check_loads, model))
 
     def lines(path: Path) -> Iterator[Segment]:

@@ -9,10 +9,11 @@ import numpy as np
 import soundfile
 
 from espnet_ext.audio.recordings import RecordingAudio, copy_times, opened
+from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles
 from espnet_ext.text.words import Word
-from espnet_ext.transcription.request import find_enrolment
+from espnet_ext.transcription.request import Request, find_enrolment
 from espnet_ext.transcription.turns import Runs, find_turns, unit
 
 QUIET = 25.0  # dB below the loudest frame of a word: a pause that the recogniser gave to the word
@@ -26,27 +27,45 @@ _WORDS = 128  # that are embedded at a time
 _BLOCK = 60 * RATE  # samples that are copied at a time
 
 
-def enrolled(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:
-    """Speaker -> embeddings of the enrolment files, (files, E); their audio is copied into ``work``."""
-    found = find_enrolment(folder)
+def enrolled(request: Request, embed: Embed) -> dict[str, np.ndarray]:
+    """Speaker -> embeddings of the enrolment files, (files, E); their audio is copied."""
+    assert request.enrolment
+    found, work = find_enrolment(request.enrolment), request.folder
     utterances = {f"{who}--{number}": path for who, files in found.items() for number, path in enumerate(files)}
     speakers = {key: key.rpartition("--")[0] for key in utterances}
-    copy_audio(utterances, work / "enrolment", speakers)
+    copy_audio(utterances, work / "enrolment", speakers, request.broken)
     return make_profiles([work / "enrolment" / "data"], embed, max(map(len, found.values())))[0]
 
 
-def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str] | None = None) -> DataDir:
-    """Write audio of any format, rate and number of channels with one channel at 16 kHz, and a data dir of it."""
+def copy_audio(
+    files: Mapping[str, Path],
+    folder: Path,
+    speakers: Mapping[str, str] | None = None,
+    broken: Callable[[Path, str], None] | None = None,
+) -> DataDir:
+    """Write audio of any format, rate and number of channels with one channel at 16 kHz, and a data dir of it.
+
+    ``broken`` is called with a file that cannot be read, which is then left out.
+    """
     (folder / "audio").mkdir(parents=True, exist_ok=True)
     paths, seconds = {}, {}
     for key, path in files.items():
-        paths[key] = str((folder / "audio" / f"{key}.flac").resolve())
-        with opened(path, RATE) as audio, soundfile.SoundFile(paths[key], "w", RATE, 1, subtype="PCM_16") as file:
-            for start in range(0, audio.length, _BLOCK):
-                file.write(audio.read(start, min(_BLOCK, audio.length - start)))
-            seconds[key] = format_seconds(audio.length / RATE)
-        copy_times(path, paths[key])
-    data = DataDir(wav_scp=paths, utt2spk=speakers or {key: key for key in files}, utt2dur=seconds, reco2dur=seconds)
+        copy = str((folder / "audio" / f"{key}.flac").resolve())
+        try:
+            with opened(path, RATE) as audio, soundfile.SoundFile(copy, "w", RATE, 1, subtype="PCM_16") as file:
+                for start in range(0, audio.length, _BLOCK):
+                    file.write(audio.read(start, min(_BLOCK, audio.length - start)))
+        except InputError as error:
+            if broken is None:
+                raise
+            broken(path, str(error))
+            continue
+        copy_times(path, copy)
+        paths[key], seconds[key] = copy, format_seconds(audio.length / RATE)
+    if not paths:
+        raise InputError(f"{path.parent}: no audio file can be read, here or beside it: replace them")
+    who = {key: speakers[key] if speakers else key for key in paths}
+    data = DataDir(wav_scp=paths, utt2spk=who, utt2dur=seconds, reco2dur=seconds)
     write_data_dir(data, folder / "data")
     return data
 

@@ -40,7 +40,7 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
         from espnet_ext.multitalker.profiles import profile, resemblyzer
 
         runs_of = d_vectors_of_runs()
-        files = enrolled(request.enrolment, resemblyzer(), request.folder) if request.enrolment else {}
+        files = enrolled(request, resemblyzer()) if request.enrolment else {}
         profiles = {who: profile(own) for who, own in files.items()}
 
     def in_windows(path: Path) -> Iterator[Segment]:

@@ -4,8 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-import torch
-
 import espnet_ext
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
@@ -15,6 +13,7 @@ from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import option_fault
 from espnet_ext.upstream.random_numbers import seed_by_rank
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
+from espnet_ext.work.parallel import require_gpus
 
 UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the like that it does not know
 
@@ -69,8 +68,4 @@ def set_up() -> None:
 def check_gpus(options: Sequence[str]) -> None:
     """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and fails with a traceback."""
     asked = re.search(r"--ngpu[ =](\d+)(?!\S)", " ".join(options))
-    number = int(asked[1]) if asked else 0
-    there = torch.cuda.device_count()
-    if number > there:
-        what = f"{there} GPU{'s' if there > 1 else ''}" if there else "no GPU"
-        raise InputError(f"--ngpu {number}: PyTorch sees {what} here: give --ngpu {there}, or a machine that has them")
+    require_gpus(int(asked[1]) if asked else 0)

@@ -192,11 +192,17 @@ def device_of(ngpu: int) -> str:
     if not ngpu:
         return "cpu"
     use_own_gpu()
+    require_gpus(1)
+    return "cuda"
+
+
+def require_gpus(number: int) -> None:
+    """Refuse more GPUs than there are."""
     import torch
 
-    if not torch.cuda.is_available():
-        raise InputError("--ngpu 1: PyTorch finds no GPU: leave the option out")
-    return "cuda"
+    if (there := torch.cuda.device_count()) < number:
+        what = f"{there or 'no'} GPU{'s' if there > 1 else ''}"
+        raise InputError(f"--ngpu {number}: PyTorch sees {what} here: give --ngpu {there}, or a machine that has them")
 
 
 class _Progress:

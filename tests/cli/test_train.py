@@ -78,6 +78,6 @@ def test_bad_input(files):
         call(["train", "mwer", *lists, *arguments(files, nbest="none.jsonl", lm="none")])
     with pytest.raises(InputError, match="/mwer.yaml: lm is missing"):
         call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl")])
-    with pytest.raises(InputError, match="--ngpu 2, but torch finds"):
+    with pytest.raises(InputError, match="--ngpu 2: PyTorch sees"):
         call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl", lm="none"), "--ngpu", "2"])
     assert not (files / "x").exists()

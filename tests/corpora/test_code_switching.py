@@ -1,5 +1,6 @@
 """Corpora of code-switching and Mandarin speech in the folders in which people get them, and commands in wav.scp."""
 
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -185,10 +186,14 @@ def test_commands_that_cannot_run(command: str, message: str, tmp_path: Path) ->
         prepare("seame", tmp_path)
 
 
-def test_a_segment_beyond_its_recording_is_a_fault(tmp_path: Path) -> None:
+def test_a_segment_beyond_its_recording_is_a_fault(tmp_path: Path, capsys) -> None:
+    """But not by half a second, which Kaldi cuts off."""
     seame(tmp_path)
-    write(tmp_path / "train" / "segments", "NI01train-1 NI01train 0.1 0.5", "NI01train-2 NI01train 0.5 1.2")
-    with pytest.raises(InputError, match=r"NI01train-2 is from 0.5 to 1.2 s, but its recording NI01train has 1.00 s"):
+    write(tmp_path / "train" / "segments", "NI01train-1 NI01train 0.1 0.5", "NI01train-2 NI01train 0.5 1.4")
+    assert prepare("seame", tmp_path)["train-cs"].utt2dur == {"NI01train-1": "0.4", "NI01train-2": "0.5"}
+    assert re.search("^warning: 1 segments .*NI01train-2", capsys.readouterr().out, re.M)
+    write(tmp_path / "train" / "segments", "NI01train-1 NI01train 0.1 0.5", "NI01train-2 NI01train 0.5 1.6")
+    with pytest.raises(InputError, match=r"NI01train-2 is from 0.5 to 1.6 s, but its recording NI01train has 1.00 s"):
         prepare("seame", tmp_path)
     assert prepare("seame", tmp_path, skip_faulty=0.5)["train-cs"].utterances == ["NI01train-1"]
 
@@ -205,7 +210,7 @@ def test_the_share_of_faults_counts_utterances_and_not_recordings(tmp_path: Path
         write(tmp_path / "train" / "utt2spk", *(f"{key} {name}" for key, name in keys))
         write(tmp_path / "train" / "text", *(f"{key} 好" for key, _ in keys))
 
-    train("A", utterances=100, last="A-099 A 0.5 1.2")
+    train("A", utterances=100, last="A-099 A 0.5 1.6")
     assert len(prepare("seame", tmp_path, skip_faulty=0.02)["train-cs"].text) == 99
     assert "left out: 1 of 100 in train-cs" in capsys.readouterr().err
 

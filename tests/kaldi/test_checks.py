@@ -161,6 +161,8 @@ def test_a_header_written_to_a_pipe_promises_nothing(audio_dir, tmp_path):
 
 
 def test_segments_beyond_the_true_end(audio_dir):
-    segments = {"a-1": "a-1 0 0.5", "a-2": "a-2 0 0.61", "b-1": "b-1 0 0.75", "b-2": "b-2 0.8 -1"}
-    (problem,) = check_audio(dataclasses.replace(audio_dir, segments=segments))
+    segments = {"a-1": "a-1 0 0.5", "a-2": "a-2 0 0.9", "b-1": "b-1 0 1.75", "b-2": "b-2 0.8 -1"}
+    warnings = []
+    (problem,) = check_audio(dataclasses.replace(audio_dir, segments=segments), warnings=warnings)
     assert (problem.file, problem.ids) == ("segments", ("b-1", "b-2"))
+    assert [(warning.file, warning.ids) for warning in warnings] == [("segments", ("a-2",))]

@@ -186,8 +186,16 @@ def test_epochs_are_parts_of_one_plan():
 
 
 def test_trains_and_goes_on_exactly(data, tmp_path, token_list, monkeypatch):
+    """Each epoch has a seed into which the command mixes the rank."""
+    from espnet_ext.bin import asr_train_long
+    from espnet_ext.upstream import random_numbers
+
+    seeds = []
+    monkeypatch.setattr(random_numbers, "seed_of_rank", lambda seed: seeds.append(seed) or seed)
     train(data, tmp_path / "whole", token_list)
     config = yaml.safe_load((tmp_path / "whole" / "config.yaml").read_text())
+    assert asr_train_long.main == training.RecordingsASRTask.main
+    assert seeds == [config["seed"] + epoch for epoch in range(1, config["max_epoch"] + 1)]
     assert config["max_epoch"] > 2 and config["scheduler_conf"]["total_steps"] > 10
 
     build = training.ChunkIterFactory.build_iter

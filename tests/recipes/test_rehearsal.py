@@ -13,7 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.recipe.gpus import hours_file
 from espnet_ext.recipe.options import COMMON
-from espnet_ext.recipe.rehearsal import GpuMemory, Seen, choose, folders_of, rehearse
+from espnet_ext.recipe.rehearsal import GpuMemory, Seen, choose, folders_of, rehearse, smaller
 from espnet_ext.recipe.rehearsal_report import jobs_of, problems_of
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -118,6 +118,14 @@ def test_a_rehearsal_goes_on_after_a_failure_and_names_each(tmp_path, capsys):
     assert seen[0] < 100, "a few utterances of each"
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert left and all(path.suffix == ".log" for path in left), "the logs stay"
+
+
+def test_trainings_of_rescorers_are_short():
+    whole = load_scale(EGS / "librispeech_rescore", "full")
+    short = smaller(whole)
+    for name in ("adapt_causal", "ce_masked", "mwer_pooled"):
+        assert "max_steps" not in whole[name] and short[name]["max_steps"] == short[name]["evaluate_every"] == 4
+    assert short["asr_train"].keys() == whole["asr_train"].keys()
 
 
 def test_two_rehearsals_do_not_share_a_folder(tmp_path):

@@ -182,8 +182,8 @@ def test_the_last_of_several_models_is_looked_for_before_the_first_scores(job, t
 def test_a_gpu_that_is_not_there(monkeypatch):
     import torch
 
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="--ngpu 1, but torch finds no GPU"):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(InputError, match="--ngpu 1: PyTorch sees no GPU"):
         LanguageModel("gpt2", "lm").load(ngpu=1)
 
 

@@ -138,6 +138,22 @@ def test_a_model_of_nan_ends_the_run(enrolment, tmp_path, capsys):
     assert "error:" not in capsys.readouterr().err
 
 
+def test_a_broken_enrolment_file_is_left_out(enrolment, model, tmp_path, capsys):
+    """All are used that can be read, and the status says that some were not."""
+    files = sorted((enrolment / "people").glob("*/*.wav"))
+    words = ["transcribe", str(enrolment / "a meeting.wav"), "--model", str(model), "--window", "1.5"]
+    words += ["--enrolment", str(enrolment / "people"), "--output", str(tmp_path / "out"), "--formats", "seglst"]
+    files[0].write_bytes(files[0].read_bytes()[:60])
+    with pytest.raises(InputError, match="1 enrolment files"):
+        call(words)
+    assert str(files[0]) in capsys.readouterr().err
+    assert (tmp_path / "out" / "a meeting.seglst.json").is_file()
+    for path in files:
+        path.write_bytes(b"RIFF")
+    with pytest.raises(InputError, match="no audio file can be read"):
+        call(words)
+
+
 def test_by_a_speaker_model_in_windows_side_by_side(enrolment, espnet_speaker_model, tmp_path):
     model = random_model(tmp_path / "sa_asr", 6)
     options = {"window_overlap": 0.0, "speaker_model": espnet_speaker_model}

@@ -94,7 +94,7 @@ def test_two_processes_train_as_one(llama, tmp_path, capfd):
 
 def test_several_gpus_that_are_not_there_are_refused(llama, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(InputError, match="--ngpu 2, but torch finds 1 GPUs"):
+    with pytest.raises(InputError, match="--ngpu 2: PyTorch sees 1 GPU"):
         train_rescorer(config(llama), [], [], tmp_path, ngpu=2)
 
 
