@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import (
@@ -277,17 +277,10 @@ def check_audio(data: DataDir, rate: int | None = None, *, warnings: list[Proble
     return problems
 
 
-class Fixed(NamedTuple):
-    """The repaired data, the utterances that were dropped, with the reasons, and the names of dropped files."""
+def fix(data: DataDir) -> tuple[DataDir, list[Problem], list[str]]:
+    """Keep the complete utterances; return also what was dropped, and the names of dropped files.
 
-    data: DataDir
-    dropped: list[Problem]
-    dropped_files: list[str]
-
-
-def fix(data: DataDir) -> Fixed:
-    """Keep the complete utterances: in all tables, with a transcript, and with a possible segment.
-
+    They are complete if they are in all tables, with a transcript, and with a possible segment.
     Recordings and speakers without utterances are dropped too, and so are files of durations that have gaps or values
     that are not positive numbers. Audio files are not checked: a disk that is not mounted must not empty a data dir.
     """
@@ -300,10 +293,10 @@ def fix(data: DataDir) -> Fixed:
     data = restrict(data, keep)
     files = derived_faults(data)
     without: dict[str, Any] = {field: None for field, name in FILES.items() if name in files}
-    return Fixed(dataclasses.replace(data, **without), dropped, list(files))
+    return dataclasses.replace(data, **without), dropped, list(files)
 
 
-def fix_data_dir(path: str | Path) -> Fixed:
+def fix_data_dir(path: str | Path) -> DataDir:
     """Repair a data dir in place with :func:`fix`, and print what was dropped; ``.backup`` gets the files as they were.
 
     Equal lines with the same id become one. Where they differ, nobody can know which is right, and the utterance is
@@ -316,18 +309,18 @@ def fix_data_dir(path: str | Path) -> Fixed:
         for field, name in FILES.items()
         if name in scans
     }
-    fixed = fix(dataclasses.replace(data, **certain))
+    fixed, dropped, files = fix(dataclasses.replace(data, **certain))
     with replace_folder(path / ".backup") as backup:
         for name in scans:
             shutil.copy2(path / name, backup / name)
-    for name in scans.keys() - fixed.data.tables.keys() - {"spk2utt"}:
+    for name in scans.keys() - fixed.tables.keys() - {"spk2utt"}:
         (path / name).unlink()
-    write_tables(fixed.data, path)
-    number = sum(len(problem.ids) for problem in fixed.dropped)
-    print(f"{path}: kept {len(fixed.data.utt2spk):,} utterances, dropped {number:,}")
-    for problem in fixed.dropped:
+    write_tables(fixed, path)
+    number = sum(len(problem.ids) for problem in dropped)
+    print(f"{path}: kept {len(fixed.utt2spk):,} utterances, dropped {number:,}")
+    for problem in dropped:
         print(f"  dropped {len(problem.ids):,}: {problem}".removesuffix(": dropped"))
-    for name in fixed.dropped_files:
+    for name in files:
         print(f"  removed {name}: it had gaps, or values that are not positive numbers")
     for name, scan in scans.items():
         if scan.conflicts:
