@@ -3,8 +3,7 @@
 The corpus cannot be downloaded; :mod:`espnet_ext.corpora.code_switching` says what takes its place. A part's folder is
 a Kaldi data dir, or holds audio files in folders of any depth, with lists of lines "<utterance> <text>" (``text`` or
 ``*trans*.txt``), or else with one <utterance>.txt for each audio file. A file utt2spk names the speakers; without one,
-they come from ids such as T0055G0013S0001 (task T0055, speaker G0013), or else from folders. Audio is 16 kHz with one
-channel.
+they come from ids such as T0055G0013S0001 (task T0055, speaker G0013), or else from folders. Audio is 16 kHz, mono.
 """
 
 import dataclasses

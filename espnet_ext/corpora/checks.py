@@ -218,18 +218,18 @@ def check_audio_files(
 
 
 def whole_files(
-    paths: Mapping[str, str | Path],
+    paths: Mapping[str, Path],
     audio: Mapping[str, Inspected],
     texts: Mapping[str, str],
     speakers: Mapping[str, str],
-    languages: Mapping[str, str],
+    language: str,
 ) -> DataDir:
     """Make a data dir of utterances that are whole audio files, by their ids: those of ``texts``."""
     return DataDir(
         wav_scp={key: str(paths[key]) for key in texts},
         utt2spk={key: speakers[key] for key in texts},
         text=texts,
-        utt2lang={key: languages[key] for key in texts},
+        utt2lang=dict.fromkeys(texts, language),
         utt2dur={key: format_seconds(audio[key].seconds) for key in texts},
     )
 

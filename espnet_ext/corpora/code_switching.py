@@ -67,9 +67,7 @@ def part_folder(corpus: str, root: Path, part: str) -> Path:
 
 
 def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
-    """Read the transcripts and list the audio files of a part that is no Kaldi data dir; audio in Parquet goes to
-    ``made``.
-    """
+    """Read the transcripts and list the audio of a part that is no Kaldi data dir; ``made`` gets audio in Parquet."""
     if place.is_file():
         rows = _parquet_rows(place, made) if place.suffix == ".parquet" else _csv_rows(place)
         return _scan_rows(rows, place, part, faults)
@@ -97,9 +95,8 @@ def _require_unpacked(folder: Path) -> None:
 def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
     """Read the transcripts of a folder of audio files, in the form that :mod:`espnet_ext.corpora.asru2019` describes.
 
-    ``README*.txt`` is ignored. Without ``utt2spk``, a speaker is the utterance's id up to the end of the name of the
-    folder that the audio is in (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``); if the id does not contain it, each
-    utterance has a speaker of its own. What is returned has no fault.
+    ``README*.txt`` is ignored. Without ``utt2spk``, a speaker is the utterance's id up to the name of its folder
+    (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or else the utterance. What is returned has no fault.
     """
     files = list(own_files(folder, faults))
     audio = audio_files(files, part, faults)

@@ -197,4 +197,4 @@ def data_of(utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected])
     paths = {key: item.audio for key, item in utterances.items()}
     texts = {key: item.text for key, item in utterances.items()}
     speakers = {key: key.partition("-")[0] for key in utterances}
-    return whole_files(paths, audio, texts, speakers, dict.fromkeys(utterances, "English"))
+    return whole_files(paths, audio, texts, speakers, "English")

@@ -142,7 +142,7 @@ def long_enough(
 
 def data_of(files: Mapping[str, Path], texts: Mapping[str, str], sounds: Mapping[str, Inspected]) -> DataDir:
     """Make a data dir of good recordings, each a speaker of its own, as is the custom in Kaldi where none is known."""
-    return whole_files(files, sounds, texts, {id: id for id in texts}, dict.fromkeys(texts, "en"))
+    return whole_files(files, sounds, texts, {id: id for id in texts}, "en")
 
 
 def read_nlp(path: Path) -> Transcript:
@@ -191,8 +191,7 @@ def paired(
 ) -> dict[str, Transcript]:
     """Read the transcripts of the recordings of a part, by id, sorted: each has audio, and the reverse.
 
-    Other recordings become faults, and so do transcripts that ``read`` refuses, and ``expected`` recordings without
-    both.
+    Others become faults, and so do transcripts that ``read`` refuses, and ``expected`` recordings without both.
     """
     for id in sorted(set(expected) - audio.keys() - files.keys()):
         faults.add(part, id, f"{id} has neither audio nor transcript")

@@ -86,9 +86,7 @@ def _read(transcript: Path) -> list[Word] | str:
 
 
 def read_transcript(path: Path) -> list[Word]:
-    """Read the words of a transcript of Google's with their times. Its last result, which repeats all words, is left
-    out.
-    """
+    """Read the words of Google's transcript with their times, without the last result, which repeats all words."""
     try:
         results = parse_json(path.read_text(encoding="utf-8-sig"))["results"]
         entries = _entries(results)

@@ -87,8 +87,7 @@ class ArkShard:
     """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a folder, which appears when complete.
 
     ``key`` is a hash of the settings and of the names, sizes and times of the audio files. ``compute`` computes the
-    matrices of ``audio``, recording -> file; it may leave out some, and write more files into the folder, its second
-    argument.
+    matrices of ``audio``, recording -> file; it may leave out some, and write more files into the folder.
     """
 
     name: str
@@ -101,9 +100,7 @@ class ArkShard:
 def ark_shards(
     audio: Mapping[str, str], folder: Path, compute: Compute, settings: Sequence[object], recordings: int
 ) -> list[ArkShard]:
-    """Split recordings into shards of some ``recordings`` each, by the audio and by ``settings``, on which matrices
-    depend.
-    """
+    """Split recordings into shards of some ``recordings``; matrices depend on the audio and ``settings`` alone."""
     shards = []
     for number, names in enumerate(work.contiguous(list(audio), -(-len(audio) // recordings)), start=1):
         own = {name: audio[name] for name in names}

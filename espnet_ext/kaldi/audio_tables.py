@@ -11,9 +11,7 @@ from espnet_ext.kaldi.utterance_audio import is_mix
 
 
 def read_audio_table(data: str | Path) -> dict[str, str]:
-    """Read ``wav.scp`` of a data dir without ``segments``, sorted: utterance -> audio file, which exists and is not
-    empty.
-    """
+    """Read ``wav.scp`` of a data dir without ``segments``, sorted: utterance -> audio file, which is not empty."""
     folder = require_folder(data)
     if (folder / "segments").exists():
         raise InputError(

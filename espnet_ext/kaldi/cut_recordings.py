@@ -58,9 +58,7 @@ def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, s
 
 
 def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
-    """Write each utterance of a faultless data dir to ``<folder>/<utterance>.flac``, 16 bits; return the data dir of
-    these.
-    """
+    """Write each utterance of a faultless data dir to ``<folder>/<utterance>.flac``; return the data dir of these."""
     files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
     wanted: dict[str, dict[str, KaldiSegment]] = {}
     for utterance, value in (data.segments or {}).items():

@@ -135,8 +135,9 @@ def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int
 
 
 def mix_parts(name: str, seconds: float, parts: Sequence[MixedPart], rate: int) -> np.ndarray:
-    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,). A sum that would overload is turned down
-    as a whole; no part ends later than ``seconds``. ``name`` is the mixture's, for messages.
+    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,). No part ends after ``seconds``.
+
+    A sum that would overload is turned down as a whole.
     """
     total = np.zeros(round(seconds * rate), dtype=np.float32)
     for part in parts:

@@ -74,15 +74,13 @@ def batches(
     """Yield all batches of a training. Each has ``batch_seconds`` of audio, whatever the length of its sequences.
 
     A batch takes the next chunk of one open recording after the other until its seconds are full. The last chunk is cut
-    where they are, and its recording goes on from there in a later batch. With ``whole_first``, the last chunk is a
-    whole one that fits, otherwise it is cut from the rest of a recording beyond its full sequences. So all contexts get
-    equally many updates of equally much audio (P5, section 3.3), also where recordings are shorter than a sequence.
-    Only the last batch holds less.
+    where they are, and its recording goes on from there later; with ``whole_first``, it is a whole one that fits,
+    otherwise cut from the rest of a recording beyond its full sequences. So all contexts get equally many updates of
+    equally much audio (P5, section 3.3). Only the last batch holds less.
 
     At least as many recordings are open as a batch has full sequences, and the next is opened when all have given a
-    chunk. At the end, when none is left to open, the open ones give several chunks each. The length depends on the
-    number of recordings opened so far, in all passes; when it changes, open recordings use the new length too. The
-    order differs in each pass, by ``seed``; None: that of ``durations``, recording -> seconds.
+    chunk. The length depends on the number of recordings opened so far, in all passes. The order differs in each pass,
+    by ``seed``; None: that of ``durations``, recording -> seconds.
     """
     _require_recordings(durations)
     waiting = deque(_order(durations, passes, seed))
@@ -151,9 +149,7 @@ def _order(durations: Mapping[str, float], passes: int, seed: int | None) -> Ite
 
 
 def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
-    """Return the schedule and the number of passes of a ``chunk_conf``; a setting that is unknown or out of range is
-    refused.
-    """
+    """Return the schedule and the number of passes of a ``chunk_conf``; unknown or impossible settings are refused."""
     settings = dict(chunk_conf)
     passes = settings.pop("passes", 1)
     if not isinstance(passes, int) or passes < 1:
@@ -193,8 +189,7 @@ def _counted(value: Any, total: int) -> Any:
 def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> None:
     """Refuse a training config with which sequences never get as long as the context, or the warm-up never ends.
 
-    It has ``chunk_conf``, and ``warmup_steps`` in ``scheduler_conf``, as counts or shares. ``durations`` are in
-    seconds.
+    It has ``chunk_conf``, and ``warmup_steps`` in ``scheduler_conf``, as counts or shares. Durations are in seconds.
     """
     _require_recordings(durations)
     config = {**config, **with_counts(config, durations)}

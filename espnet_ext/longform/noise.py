@@ -23,9 +23,7 @@ _OPEN_FILES = 64  # more than an hour of MUSAN's music
 
 
 class GeneratedMusic:
-    """Endless music of plucked notes, three in every beat, on a pentatonic scale; ``rate`` in Hz, ``length`` in
-    samples.
-    """
+    """Endless music of plucked notes, three in a beat, on a pentatonic scale; ``rate`` in Hz, ``length`` in samples."""
 
     def __init__(self, seed: int, rate: int, length: int):
         self.name, self.rate, self.length = f"music {seed}", rate, length
@@ -78,9 +76,7 @@ class NoiseFiles:
 
 
 class NoisyAudio:
-    """A recording with noise at a signal-to-noise ratio in dB. A silent recording is refused (NoSpeech), and silent
-    noise.
-    """
+    """A recording with noise at a signal-to-noise ratio in dB. Neither may be silent (NoSpeech, InputError)."""
 
     def __init__(self, audio: Audio, noise: Audio, snr: float):
         self.name, self.rate, self.length = audio.name, audio.rate, audio.length

@@ -1,9 +1,8 @@
 """Mel power spectrograms of long recordings in parts, normalised by each recording's mean and deviation (P5, 3.1).
 
-The statistics of a recording must be known before its first part is read. They are computed beforehand in one pass with
-constant memory and kept in an ark file. So these features are made outside the model, which takes them as they are
-(``input_size``). The normalised features may be kept too, in half precision: 16 kB per second of audio with 80
-channels. Then training need not decode compressed audio in every pass.
+The statistics of a recording must be known before its first part is read: they are computed beforehand, in one pass
+with constant memory. So these features are made outside the model (``input_size``). They may be kept too, in half
+precision, so that training need not decode audio in every pass: 16 kB per second of audio with 80 channels.
 """
 
 import functools

@@ -48,9 +48,7 @@ Item = tuple[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Recordings:
-    """The tables above, by recording; ``duration`` in seconds. Without ``features``, they are computed from
-    ``speech``.
-    """
+    """The tables above, by recording; ``duration`` in seconds. Empty ``features`` are computed from ``speech``."""
 
     speech: Mapping[str, str]
     duration: Mapping[str, float]
@@ -88,9 +86,7 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
 
 @dataclass
 class ChunkDataset(Dataset):
-    """The features and tokens of a chunk; only that part of the recording is read. ESPnet's ``preprocess`` makes
-    tokens.
-    """
+    """The features and tokens (by ESPnet's ``preprocess``) of a chunk; only that part of a recording is read."""
 
     recordings: Recordings
     features: RecordingFeatures

@@ -53,9 +53,7 @@ def draw_scene(condition: Condition, talkers: list[np.ndarray], rng: np.random.G
 
 
 def record(speech: np.ndarray, scene: Scene, condition: Condition, rng: np.random.Generator) -> np.ndarray:
-    """Record speech (22050 Hz, [-1, 1]) in a scene, with silence of 0.1 to 0.4 s at each end: int16 at 16 kHz,
-    (samples,).
-    """
+    """Record speech (22050 Hz, [-1, 1]) in a scene, with 0.1 to 0.4 s of silence around: int16, 16 kHz, (samples,)."""
     return record_shifted(speech, scene, condition, rng)[0]
 
 

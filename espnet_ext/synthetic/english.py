@@ -58,9 +58,7 @@ def _expansions(line: str) -> tuple[Expansion, ...]:
 
 @dataclass(frozen=True)
 class Grammar:
-    """Weighted production rules of one language. Weights need not sum to one; sentences of other lengths are drawn
-    again.
-    """
+    """Weighted rules of a language. Weights need not sum to one; sentences of other lengths are drawn again."""
 
     rules: Mapping[str, tuple[Expansion, ...]]
     start: str = "sentence"

@@ -68,8 +68,7 @@ class BilingualGrammar:
     ``switches`` is the kind of a phrase (its rule's name up to the first dot) -> how readily it turns English in a
     Mandarin sentence; other kinds never do. ``second_switch`` is the probability that a second phrase does. ``lengths``
     are the fewest and most Han characters of a sentence; others are drawn again. ``agreements`` has the rule of a
-    homophone -> the rule of its subject, and the language in which it is a homophone: it is said there only if its
-    subject is.
+    homophone -> the rule of its subject, and the language in which it is one: there it is said only if its subject is.
     """
 
     rules: Mapping[str, tuple[Expansion, ...]]

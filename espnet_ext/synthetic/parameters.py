@@ -51,8 +51,7 @@ class Size:
 
     ``lm_sentences`` are those of the language-model text, which is of another grammar than the speech with
     ``other_text``; ``other`` and ``clean`` say how noisy parts and the others sound. ``voices`` and ``variants`` are
-    those of :func:`espnet_ext.synthetic.voices.draw_speakers`. With ``phrases``, speech and text are phrases of a few
-    words.
+    those of :func:`espnet_ext.synthetic.voices.draw_speakers`. With ``phrases``, all is phrases of a few words.
     """
 
     parts: dict[str, PartSize]
@@ -94,8 +93,8 @@ class LibriCssSize:
 class LongformSize:
     """Recordings of minutes: how many each corpus has, and their length in seconds, drawn between two limits.
 
-    ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others, of Rev16 at most 16, are test
-    sets.
+    ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others (of Rev16 at most 16) are for
+    tests.
     """
 
     recordings: dict[str, int]

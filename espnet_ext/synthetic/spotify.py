@@ -231,9 +231,7 @@ def stm(talk: str, words: Sequence[SentenceWord], seconds: float, untranscribed:
 
 
 def write_audio(path: Path, samples: np.ndarray) -> None:
-    """Write 16 kHz audio, int16, (samples,), as the name's ending says (.ogg, .mp3, .sph), always with the same
-    bytes.
-    """
+    """Write 16 kHz audio, int16, (samples,), as the name's ending says (.ogg, .mp3, .sph), with the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     formats = {".ogg": ("OGG", "VORBIS"), ".mp3": ("MP3", "MPEG_LAYER_III"), ".sph": ("NIST", "PCM_16")}
     name, subtype = formats[path.suffix]

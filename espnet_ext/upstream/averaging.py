@@ -61,9 +61,7 @@ def last_epochs(folder: Path, count: int) -> list[Path]:
 
 
 def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str], first: int = 1) -> list[Path]:
-    """Return the checkpoints of the ``count`` best epochs, the best first, by a criterion as ``("valid", "acc",
-    "max")``.
-    """
+    """Return the checkpoints of the best epochs, the best first, by a criterion as ``("valid", "acc", "max")``."""
     phase, key, mode = criterion
     stats = load_epochs(folder)
     own = {epoch: of_epoch.get(phase, {}) for epoch, of_epoch in stats.items() if epoch >= first}

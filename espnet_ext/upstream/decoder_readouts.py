@@ -51,9 +51,7 @@ class RNNReadout(torch.nn.Module):
 
 
 class TransformerReadout(torch.nn.Module):
-    """ESPnet's transformer decoder: attention weights are the mean over the heads of one block, counted from 1 or from
-    -1.
-    """
+    """ESPnet's transformer decoder: attention weights are the mean over the heads of one block, from 1 or -1 on."""
 
     def __init__(self, decoder: TransformerDecoder, block: int = -1):
         super().__init__()

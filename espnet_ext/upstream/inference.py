@@ -96,9 +96,7 @@ def _loader(task: type, build: Callable) -> Callable:
 
 
 def inference(options: argparse.Namespace, build: Builder = build_speech2text) -> None:
-    """Run ESPnet's ``inference()`` on options of :func:`get_parser`, with a ``Speech2Text`` that ``build`` makes of
-    them.
-    """
+    """Run ESPnet's ``inference()`` on options of :func:`get_parser`, with a ``Speech2Text`` made by ``build``."""
     kwargs = {name: value for name, value in vars(options).items() if name != "config"}
     ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file", "fast_decoder")}
     original: Any = asr_inference.Speech2Text

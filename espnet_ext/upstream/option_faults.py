@@ -1,7 +1,7 @@
 """One line for a module's options that its class does not take, where ESPnet ends with a traceback."""
 
 import inspect
-import types
+import traceback
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -22,19 +22,13 @@ def option_fault(error: BaseException) -> str | None:
 
     The module's class does not have it, or, if the error comes from within the class, takes another type.
     """
-    frames = list(_frames(error.__traceback__))
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for place, frame in enumerate(frames):
         args = frame.f_locals.get("args")
         if frame.f_code.co_name in BUILDERS and isinstance(args, Namespace):
             inside = {type(each.f_locals["self"]) for each in frames[place:] if "self" in each.f_locals}
             return next((fault for key in KEYS for fault in _faults(key, args, inside, str(error))), None)
     return None
-
-
-def _frames(traceback: types.TracebackType | None) -> Iterator[types.FrameType]:
-    while traceback is not None:
-        yield traceback.tb_frame
-        traceback = traceback.tb_next
 
 
 def _faults(key: str, args: Namespace, inside: set[type], message: str) -> Iterator[str]:

@@ -47,9 +47,7 @@ def resume(checkpoint: str | Path, model: torch.nn.Module, *args: Any, **options
 
 
 def complete_last_epoch(checkpoint: Path) -> Any:
-    """Write a checkpoint's missing ``<n>epoch.pth`` and ``latest.pth``; remove incomplete files. Returns what it
-    holds.
-    """
+    """Write a checkpoint's missing ``<n>epoch.pth`` and ``latest.pth``; return what the checkpoint holds."""
     folder = checkpoint.parent
     for left in folder.glob(".*.pth.*"):
         left.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
 """Word times of long recordings whose transcripts have none, by a model with CTC.
 
 A recording of an hour is too long for one forced alignment, whose memory grows with its frames times its tokens. So it
-is cut where the model's own best path agrees with the transcript over several tokens, and each piece is aligned by
-torchaudio. A word lasts from its first token to its last one, which CTC puts somewhere inside the word. The space
-before a word of letters, which a model may hear in the word before, is no part of it.
+is cut where the model's own best path agrees with the transcript over several tokens, and torchaudio aligns each piece.
+A word lasts from its first token to its last one; a space before it, which may lie in the word before, is no part of
+it.
 """
 
 from collections.abc import Sequence
@@ -159,8 +159,7 @@ class RecordingAligner:
     def words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
         """Return the words of an audio file with their times in seconds; ``texts`` stay as they are written.
 
-        InputError for audio that cannot be read, or does not agree with the words, or words without tokens in the
-        model.
+        InputError for audio that cannot be read, or does not agree with the words, or words without tokens.
         """
         own, model, tokens = self.transcriber, self.transcriber.model, self.tokens(texts)
         known = sum(map(bool, tokens))

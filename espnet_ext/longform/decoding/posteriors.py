@@ -39,8 +39,7 @@ def windows(length: int, unit: int, frames: int, stride: float = 0.125) -> Itera
     """Return windows from the start of a recording to its end; the last one ends with the recording.
 
     ``length`` is that of the recording in input steps, ``unit`` the input steps per encoder frame, ``frames`` the
-    encoder frames per window, and ``stride`` the share of a window by which the next one starts later, above 0 and at
-    most 1.
+    encoder frames per window, and ``stride`` the share of a window by which the next one starts later.
     """
     step = max(1, round(frames * stride))
     frame = 0
