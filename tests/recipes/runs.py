@@ -60,6 +60,13 @@ def cells_of(recipe: str, folder: Path, table: str = "1") -> dict[str, dict[str,
     }
 
 
+def assert_nothing_is_repeated(again: subprocess.CompletedProcess) -> None:
+    """Check a run whose command has run before."""
+    assert again.returncode == 0, again.stdout + again.stderr
+    steps = re.findall(r"^   .*: done (?:before|in).*$", again.stdout, re.M)
+    assert len(steps) >= 10 and all(step.endswith("done before") for step in steps), steps
+
+
 def stages(recipe: str) -> list[int]:
     """The numbers of a recipe's stages, as its run.sh has them."""
     lines = (EGS / recipe / "run.sh").read_text().splitlines()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow.parquet import write_table
-from runs import smoke_run, table_of
+from runs import assert_nothing_is_repeated, cells_of, smoke_run, table_of
 
 from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.synthetic.asru2019 import LIBRISPEECH, make_asru2019
@@ -154,8 +154,16 @@ def test_a_corpus_goes_from_its_files_to_a_table(make, parts, synthetic, tmp_pat
     options += ["--mandarin", make_mandarin(tmp_path, parts)] if make_mandarin else []
     options += ["--librispeech", str(synthetic / LIBRISPEECH), "--allow_pipes", "true"]
     options += ["--stop_stage", "1"] if make in PREPARED else []
-    result = run(*options, "--table", "1", "--rows", "baseline", "--nj", "1", folder=tmp_path)
+    wanted = ("all", "baseline,CS+CH") if make == challenge else ("1", "baseline")
+    options += ["--table", wanted[0], "--rows", wanted[1], "--nj", "1"]
+    result = run(*options, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
+    if make == challenge:
+        for number in range(1, 6):
+            rows = cells_of("asru2019_cs", tmp_path, str(number))
+            filled = {name for name, cells in rows.items() if all(cell.here for cell in cells.values())}
+            assert {"baseline", "CS+CH"} & rows.keys() <= filled
+        assert_nothing_is_repeated(run(*options, folder=tmp_path))
     heard = (tmp_path / "data" / "train-zh" / "text").read_text().splitlines()
     assert heard == sorted(f"{key} {text}" for key, _, text, _, _ in parts["train-zh"])
     if make in PREPARED:
