@@ -114,12 +114,7 @@ def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
     return sorted(char for char, count in counts.items() if count > more_than)
 
 
-def write_mixed_tokens(
-    texts: Sequence[str],
-    english_texts: Sequence[str],
-    output: Path,
-    vocab_size: int,
-) -> list[str]:
+def write_mixed_tokens(texts: Sequence[str], english_texts: Sequence[str], output: Path, vocab_size: int) -> list[str]:
     """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for ESPnet's ``token_type: bpe``.
 
     ``texts``: transcripts of all training data, for the character counts and the prior; ``english_texts``: those from
@@ -139,10 +134,7 @@ def write_mixed_tokens(
 
 
 def make_mixed_tokens(
-    text: str | Path,
-    english_texts: Iterable[str | Path],
-    output: str | Path,
-    vocab_size: int,
+    text: str | Path, english_texts: Iterable[str | Path], output: str | Path, vocab_size: int
 ) -> list[str]:
     """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and print how many there are."""
     texts = list(read_table(text).values())

@@ -107,11 +107,7 @@ class LongFastConformerEncoder(AbsEncoder):
         return self._output_size
 
     def forward(
-        self,
-        xs_pad: torch.Tensor,
-        ilens: torch.Tensor,
-        prev_states: torch.Tensor | None = None,
-        ctc: CTC | None = None,
+        self, xs_pad: torch.Tensor, ilens: torch.Tensor, prev_states: torch.Tensor | None = None, ctc: CTC | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
         """Encode features, (B, T, input_size), with lengths, (B,), in any order; ``ctc`` conditions the layers.
 

@@ -27,10 +27,7 @@ class SelfAttention(torch.nn.Module):
         self.output = torch.nn.Linear(size, size, bias=False)
 
     def forward(
-        self,
-        x: torch.Tensor,
-        padding: Padding | None = None,
-        rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, x: torch.Tensor, padding: Padding | None = None, rotation: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> torch.Tensor:
         """Return (B, T, D), 0 on padded frames, of x, (B, T, D); no ``padding``: there is none.
 
@@ -106,10 +103,7 @@ class ConformerLayer(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout_rate)
 
     def forward(
-        self,
-        x: torch.Tensor,
-        padding: Padding | None = None,
-        rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, x: torch.Tensor, padding: Padding | None = None, rotation: tuple[torch.Tensor, torch.Tensor] | None = None
     ) -> torch.Tensor:
         """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`."""
         x = x + 0.5 * self.first_feed_forward(x)

@@ -24,12 +24,10 @@ class Path:
 
 
 class PrefixTree:
-    """Hold the nodes of several groups of hypotheses, one group per utterance, all with the same number of nodes.
+    """Hold the nodes of groups of hypotheses, one group per utterance, all with the same number of nodes.
 
-    Args:
-        slots: number of attentions; a node holds keys and values of each.
-        groups: number of groups, G.
-        capacity: number of nodes per group that there is room for.
+    A node holds keys and values of each of the ``slots`` attentions; ``capacity``: nodes of a group that there is room
+    for.
     """
 
     def __init__(self, slots: int, groups: int, capacity: int):

@@ -30,10 +30,8 @@ CHUNK_PER_THREAD, CHUNK_ELSEWHERE = 2**18, 2**27
 class Memory:
     """Hold an utterance as input of the attention.
 
-    Attributes:
-        encodings: output of the encoder, (T, D), without padding.
-        keys: its projection for the energies, (T, A); None for ``noatt``.
-        width: number of frames of the padded batch that it came from.
+    ``encodings``: output of the encoder, (T, D), without padding; ``keys``: its projection for the energies, (T, A),
+    None for ``noatt``; ``width``: frames of the padded batch that it came from.
     """
 
     encodings: torch.Tensor

@@ -27,11 +27,9 @@ class SAASRModel(ESPnetASRModel):
     Args:
         speaker_encoder: SpeakerEncoder (eq. 6); gives as many frames as the ASR encoder, or reads samples and stretches
             its output to them, as :class:`espnet_ext.encoder.d_vectors.DVectorEncoder` does.
-        profile_size: dimension of the profiles.
         change_symbol: the token of a speaker change, with or without the word boundary of a word-piece model.
         speaker_conf: options of :class:`SpeakerAttributedDecoder`; and ``attention_block``, of a transformer the block
             whose attention weights are used, see :class:`espnet_ext.upstream.decoder_readouts.TransformerReadout`.
-        espnet: the other arguments of ESPnet's model.
     """
 
     decoder: Any  # ESPnet's model sets its own, which becomes part of a SpeakerAttributedDecoder

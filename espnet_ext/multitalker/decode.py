@@ -17,7 +17,7 @@ from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.multitalker.inventories import Inventories
 from espnet_ext.multitalker.profiles import read_profiles
-from espnet_ext.multitalker.search_settings import SearchOptions
+from espnet_ext.multitalker.search_settings import SearchOptions, require_speaker_model
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.windows import window_of
@@ -47,8 +47,6 @@ class SpeakerDecoding:
     Attributes:
         data: Kaldi data dir. Segments called ``<recording>-w<index>`` are windows of their recording; other utterances
             are recordings of one window.
-        profiles: ``profiles.scp`` files.
-        ngpu: 0, or 1 to decode on a GPU.
         inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` if a
             speaker's profile has another name. None: ``inventory`` in the data dir; without one, all speakers.
     """
@@ -92,9 +90,7 @@ def _gather(output: Path, folders: Sequence[Path]) -> None:
 
 def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     """Split the data dir into shards of about equal length, after checking all that they need."""
-    for path, what in ((job.model_config, "--model-config"), (job.model_file, "--model")):
-        if not path.is_file():
-            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+    require_speaker_model(job.model_config, job.model_file)
     spans, recordings = read_spans(job.data), _recordings(job.data)
     inventory = _inventory(job, spans, recordings)
     ends = {key: span.end if span.end != -1 else _duration(key, span.path) for key, span in spans.items()}

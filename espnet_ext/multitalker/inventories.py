@@ -17,12 +17,10 @@ SIZE = 8  # P4, 4.2: eight speakers in a session of LibriCSS
 
 @dataclass(frozen=True)
 class Inventories:
-    """Make the inventory of each mixture.
+    """Make the inventory of each mixture from ``profiles``, speaker -> enrolment utterances, (utterances, E).
 
-    Attributes:
-        profiles: speaker -> enrolment utterances, (utterances, E).
-        size: number of profiles of a mixture without an inventory: its speakers and others, drawn again each time.
-        enrolment: how many of a speaker's enrolment utterances make a training profile, drawn again each time.
+    Without an inventory of its own, a mixture has ``size`` profiles, of its speakers and of others, and a training
+    profile is made of ``enrolment`` of the utterances; both are drawn again each time.
     """
 
     profiles: Mapping[str, np.ndarray]

@@ -7,10 +7,10 @@ made in passes: utterances are dealt out to mixtures until none is left, then ag
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, place
@@ -61,14 +61,7 @@ class MixtureSettings(StrictMapping):
     count: Count | None = None
     seed: Whole = 0
     longest: Positive | None = None
-    audio: bool | str = True
-
-    @field_validator("audio", mode="before")
-    @classmethod
-    def _known(cls, value: Any) -> Any:
-        if value not in (True, False, ON_THE_FLY):
-            raise ValueError(f"must be true, false or {ON_THE_FLY}, is {value!r}")
-        return value
+    audio: Literal[True, False, "on_the_fly"] = True
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -19,14 +19,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import MIX, AudioSpan, MixedPart, mix_parts, read_samples, write_mix
-from espnet_ext.multitalker.mixture_plan import (
-    ON_THE_FLY,
-    UNITS,
-    Mixture,
-    MixtureSettings,
-    count_turns,
-    plan_mixtures,
-)
+from espnet_ext.multitalker.mixture_plan import ON_THE_FLY, UNITS, Mixture, MixtureSettings, count_turns, plan_mixtures
 from espnet_ext.synthetic.overlap import SourceUtterance
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.words import Segment, by_recording, serialise

@@ -23,13 +23,10 @@ DEFAULT = SearchOptions()
 
 @dataclass(frozen=True)
 class SpeakerSegment:
-    """Hold an utterance of one speaker in a hypothesis.
+    """Hold an utterance of one speaker in a hypothesis, by the place in the inventory.
 
-    Attributes:
-        speaker: the speaker's place in the inventory.
-        posterior: the mean posterior of that speaker over the utterance's tokens.
-        times: approximate start and end of each word as shares of the recording's length: the frames that its first and
-            its last token attend to most.
+    ``posterior``: the mean of that speaker over the tokens; ``times``: approximate start and end of each word as shares
+    of the recording's length: the frames that its first and its last token attend to most.
     """
 
     words: tuple[str, ...]
@@ -126,11 +123,7 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
             "ctc": LazyCTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
             "length_bonus": LengthBonus(model.vocab_size),
         },
-        weights={
-            "decoder": 1.0 - options.ctc_weight,
-            "ctc": options.ctc_weight,
-            "length_bonus": options.penalty,
-        },
+        weights={"decoder": 1.0 - options.ctc_weight, "ctc": options.ctc_weight, "length_bonus": options.penalty},
         beam_size=min(options.beam_size, model.vocab_size),  # the first step has no more tokens to choose from
         vocab_size=model.vocab_size,
         sos=model.sos,

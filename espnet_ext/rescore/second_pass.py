@@ -24,13 +24,9 @@ MARK = ".rescored"  # in the folder of a second pass
 class SecondPass:
     """Say what to rescore, and where the weights come from: ``tune_on`` or ``weights``.
 
-    Attributes:
-        nbest: the lists, as :func:`espnet_ext.nbest.sources.read_lists` takes them.
-        reference: file with the references, if the lists have none.
-        form: format of all lists.
-        tune_references: a file with references for each of ``tune_on``, or none at all.
-        tune_on: development lists; several are used jointly.
-        weights: by name of a score; those that are not named have 1.
+    ``nbest`` and ``tune_on``, development lists that are used jointly, are as
+    :func:`espnet_ext.nbest.sources.read_lists` takes them; ``reference`` and ``tune_references`` are needed if the
+    lists have none. Weights that are not named have 1.
     """
 
     nbest: Path
@@ -46,12 +42,9 @@ class SecondPass:
 class LanguageModel:
     """Name a language model of ``transformers`` that is loaded after everything else has been checked.
 
-    Attributes:
-        path: folder, or name on the hub.
-        label: name of the scores that it adds.
-        scorer, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
-        positions: most tokens of a forward pass; None for the default.
-        amp: compute in bfloat16, with parameters as they are.
+    ``path``: folder, or name on the hub; ``label``: name of the scores that it adds; ``scorer``, ``casing``, ``dtype``:
+    see :func:`espnet_ext.rescore.models.scorers.load_lm`; ``positions``: most tokens of a forward pass; ``amp``:
+    compute in bfloat16, with parameters as they are.
     """
 
     path: str

@@ -18,10 +18,8 @@ from espnet_ext.work.files import write_json
 class Selection:
     """Say what a training sees of the training set.
 
-    Attributes:
-        max_tokens: longest transcript in tokens (None: any).
-        mean_chars: the shortest utterances, as many as have transcripts of this mean length in characters (None: all).
-        parts: parts of the corpus, by the endings that combining them gave to the ids (empty: all).
+    ``max_tokens``: longest transcript; ``mean_chars``: the shortest utterances, as many as have transcripts of this
+    mean length; ``parts`` of the corpus, by the endings that combining them gave to the ids. None or empty: all.
     """
 
     max_tokens: int | None = None

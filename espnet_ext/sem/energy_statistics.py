@@ -156,10 +156,7 @@ class MaskExample:
 
 
 def mask_example(
-    utterance: str,
-    span: AudioSpan,
-    frontend: PowerMelFrontend,
-    thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB,
+    utterance: str, span: AudioSpan, frontend: PowerMelFrontend, thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB
 ) -> MaskExample:
     """Mask an utterance at fixed thresholds, with the functions that mask in training; InputError if it is silent."""
     energies, _ = utterance_energies(utterance, span, frontend)

@@ -125,9 +125,7 @@ def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
 
 
 def staged_config(
-    config: Mapping[str, Any],
-    stages: Sequence[tuple[Stage, Selection]],
-    seen: Callable[[Selection], tuple[str, float]],
+    config: Mapping[str, Any], stages: Sequence[tuple[Stage, Selection]], seen: Callable[[Selection], tuple[str, float]]
 ) -> dict[str, Any]:
     """Return the config of a training that follows a plan.
 

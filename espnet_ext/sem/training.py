@@ -46,11 +46,7 @@ def stage_at(stages: Sequence[Stage], epoch: int) -> tuple[int, bool]:
 
 
 def begin_epoch(
-    model: Any,
-    optimizers: Sequence[torch.optim.Optimizer],
-    stages: Sequence[Stage],
-    epoch: int,
-    label_smoothing: float,
+    model: Any, optimizers: Sequence[torch.optim.Optimizer], stages: Sequence[Stage], epoch: int, label_smoothing: float
 ) -> None:
     """Give a model the network of an epoch, and empty the optimisers if it is another one than before.
 

@@ -1,11 +1,7 @@
 """Time-aware overlapping inference: windows of any length and overlap are merged by the times of their words.
 
-P4's overlapping inference (:mod:`espnet_ext.stitcher.overlapping`) aligns with the fewest edits and looks at no times.
-Where windows overlap by less than half, or a speaker is silent for a while, the fewest edits pair words that were said
-many seconds apart, and one of each pair is lost. Here only words within a second of each other are paired, and words
-that only one of the two windows can have heard cost nothing. Windows are joined one after the other. Of a pair the word
-nearer to the middle of its window is taken (P4, eq. 18), and where both windows differ, the words of the nearer one. A
-word that one window has and the other leaves out stays, unless it lies at the edge of its window.
+P4's rule (:mod:`espnet_ext.stitcher.overlapping`) looks at no times: where windows overlap by less than half, or a
+speaker is silent for a while, it pairs words that were said many seconds apart, and one of each pair is lost.
 """
 
 import heapq
@@ -24,15 +20,10 @@ _NEVER = -(1 << 30)
 
 
 def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word, ...]:
-    """Merge what was heard of one speaker in all windows of a recording into one transcript.
+    """Merge what was heard of one speaker in the windows of a recording, in the order of their starts.
 
-    Args:
-        windows: in the order of their starts. What lies within others is left out.
-        timed: a recogniser has given those times that the windows have. Where times are not known, any words that two
-            windows share may be paired.
-
-    Returns:
-        The words, in the order of their starts.
+    Windows are joined one after the other; what lies within others is left out. Where times are not known (``timed``: a
+    recogniser has given those that there are), any words that two windows share may be paired.
     """
     merged: list[Word] = []
     before: Segment | None = None
@@ -58,12 +49,11 @@ def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word,
 def join(
     left: Sequence[Word], right: Sequence[Word], shared: tuple[float, float], within: float = WITHIN
 ) -> list[Word]:
-    """Join the words of two windows that overlap.
+    """Join the words of an earlier and a later window that share the time between ``shared``, in seconds.
 
-    Args:
-        left, right: of the earlier and of the later window.
-        shared: start and end of what both have heard, in seconds.
-        within: seconds between two windows' times of the same word, at most.
+    Of a pair within some seconds of each other the word nearer to the middle of its window is taken (P4, eq. 18), and
+    where both windows differ, the words of the nearer one. A word that one window has and the other leaves out stays,
+    unless it lies at the edge of its window.
     """
     start, end = shared
     middle, edge = (start + end) / 2, min(EDGE, (end - start) / 2)

@@ -1,7 +1,7 @@
 """How a recogniser errs in windows: counted on recordings whose words are known, and put into simulated errors.
 
-A stitcher that learns from simulated windows must see errors like the recogniser's: as many at each distance from a
-window's edge, the same confusions, as often the same error in two windows, as often the wrong speaker.
+A stitcher that learns from simulated windows must see as many errors at each distance from a window's edge as the
+recogniser's, the same confusions, as often the same error in two windows, and as often the wrong speaker.
 """
 
 from collections import Counter
@@ -32,11 +32,10 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Counts:
-    """What was counted.
+    """Count words and errors.
 
     Attributes:
         words, wrong: words, and those that are wrong, by their class.
-        kinds: substitutions, deletions and insertions.
         confusions: word said -> word heard -> times.
         shared, both: words that two windows have heard, and those wrong in both, by their classes in the two.
         same: the same wrong word in both, of ``wrong_twice`` that are substituted twice.
@@ -81,12 +80,7 @@ class Counts:
 
 
 def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Counts:
-    """Compare what was heard in windows with what was said in them.
-
-    Args:
-        grouped: the hypotheses.
-        turns: the references, with times.
-    """
+    """Compare what was heard in windows with what was said in them, the references with times."""
     counts = Counts()
     said = by_recording(turns)
     for recording, speakers in grouped.items():
@@ -99,19 +93,13 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
             edges = (window.start if number else None, window.end if number + 1 < len(windows) else None)
             for place, outcome in _window(counts, inside, heard, edges).items():
                 outcomes.setdefault(place, []).append(outcome)
-        for found in outcomes.values():
-            if len(found) > 1:
-                _count_shared(counts, found[0], found[1])
+        for one, other, *_ in (found for found in outcomes.values() if len(found) > 1):
+            counts.shared[one.kind, other.kind] += 1
+            counts.both[one.kind, other.kind] += one.wrong and other.wrong
+            if one.instead and other.instead:
+                counts.wrong_twice += 1
+                counts.same += one.instead == other.instead
     return counts
-
-
-def _count_shared(counts: Counts, one: Outcome, other: Outcome) -> None:
-    classes = (one.kind, other.kind)
-    counts.shared[classes] += 1
-    counts.both[classes] += one.wrong and other.wrong
-    if one.instead and other.instead:
-        counts.wrong_twice += 1
-        counts.same += one.instead == other.instead
 
 
 def _window(
@@ -179,13 +167,7 @@ def simulated_errors(counts: Counts) -> SimulatedErrors:
 
 
 def fit_errors(hypotheses: Path, references: Path, output: Path) -> None:
-    """Fit simulated errors to a recogniser, and write them.
-
-    Args:
-        hypotheses: of the recogniser.
-        references: SegLST, with times.
-        output: the JSON file to write, for :func:`espnet_ext.stitcher.simulated_errors.simulate_hypotheses`.
-    """
+    """Fit simulated errors to a recogniser's hypotheses, with references in SegLST with times, and write JSON."""
     counts = count_errors_of_windows(read_grouped(hypotheses), read_segments(references))
     errors = simulated_errors(counts)
     write_json(output, errors.model_dump())

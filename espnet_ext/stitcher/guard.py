@@ -1,8 +1,7 @@
 """A guard of stitchers (P4 has none): a stitched transcript counts only if it is close to what the windows say.
 
-A stitcher that goes wrong goes wrong altogether: it ends early, repeats itself, or follows its language model. What it
-may correct are single words. So a transcript with more edits a word than a limit, against the time-aware merge of the
-same windows, is replaced by that merge. The limit is tuned on development sets.
+A stitcher that goes wrong ends early, repeats itself, or follows its language model; what it may correct are single
+words. So a transcript with more edits a word than a limit, against the time-aware merge, is replaced by that merge.
 """
 
 import math
@@ -50,10 +49,9 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
 
 
 def best_limit(candidates: Iterable[tuple[float, int]]) -> float:
-    """Return the limit with the fewest errors; of several, the lowest.
+    """Return the limit with the fewest errors, and of several the lowest, from the stitched transcripts.
 
-    Args:
-        candidates: of each stitched transcript its edits per word, and by how many errors it is better than the merge.
+    Of each, its edits per word, and by how many errors it is better than the merge.
 
     >>> best_limit([(0.5, 1), (1.0, -2)]), best_limit([(1.0, -2)])
     (0.5, 0.0)
@@ -72,12 +70,9 @@ def best_limit(candidates: Iterable[tuple[float, int]]) -> float:
 def tune_guard(
     hypotheses: Sequence[Path], transcripts: Sequence[Path], references: Sequence[Path], output: Path
 ) -> None:
-    """Tune a stitcher's limit on development sets, and write it to ``output``, ``guard.json`` of its folder.
+    """Tune a stitcher's limit on hypotheses, its transcripts without a guard, and references of development sets.
 
-    Args:
-        hypotheses: of the windows of each set.
-        transcripts: of each set by the stitcher, without a guard (SegLST).
-        references: of each set (SegLST).
+    It is written to ``output``, ``guard.json`` of the stitcher's folder.
     """
     candidates = []
     for heard, made, reference in zip(hypotheses, transcripts, references, strict=True):
@@ -98,14 +93,7 @@ def tune_guard(
 def guard_transcripts(
     hypotheses: Sequence[Path], transcripts: Sequence[Path], outputs: Sequence[Path], folder: Path
 ) -> None:
-    """Write the transcripts that a stitcher's guard leaves.
-
-    Args:
-        hypotheses: of the windows of each set.
-        transcripts: of each set by the stitcher, without a guard (SegLST).
-        outputs: a file for each of them.
-        folder: the stitcher's, with ``guard.json``.
-    """
+    """Write the transcripts (SegLST) that the guard in a stitcher's folder leaves of those of these hypotheses."""
     limit = read_guard(folder)
     for heard, path, output in zip(hypotheses, transcripts, outputs, strict=True):
         stitched = words_by_speaker(read_segments(path))
@@ -120,10 +108,6 @@ def guard_transcripts(
 
 
 def read_guard(folder: Path) -> float | None:
-    """Read the limit in a stitcher's folder; None if none was tuned.
-
-    Raises:
-        InputError: the file does not hold one.
-    """
+    """Read the limit in a stitcher's folder; None if none was tuned."""
     path = folder / GUARD
     return read_settings(Guard, path, "tune it again, or delete the file").edits_per_word if path.exists() else None

@@ -33,13 +33,10 @@ OUTPUTS = {".json": "seglst", ".ctm": "ctm", ".txt": "txt", ".srt": "srt", ".vtt
 
 @dataclass(frozen=True)
 class StitcherOptions:
-    """A trained stitcher, and how far it is trusted.
+    """Name the folder of a trained stitcher, and how far it is trusted.
 
-    Attributes:
-        folder: of the model: ``config.yaml``, the checkpoint ``valid.acc.ave.pth`` and ``stitcher.json``.
-        device: ``cpu`` or ``cuda``.
-        guard: the most edits a word by which a transcript may differ from the time-aware merge, see
-            :mod:`espnet_ext.stitcher.guard`; None: all transcripts are the stitcher's, as in P4.
+    ``guard``: the most edits a word by which a transcript may differ from the time-aware merge, see
+    :mod:`espnet_ext.stitcher.guard`; None: all transcripts are the stitcher's, as in P4.
     """
 
     folder: Path
@@ -50,16 +47,10 @@ class StitcherOptions:
 def merge_windows(
     hypotheses: Sequence[Path], outputs: Sequence[Path], method: str, stitcher: StitcherOptions | None = None
 ) -> None:
-    """Write the transcripts of recordings (SegLST, one turn per speaker) from hypotheses of their windows.
+    """Write transcripts of recordings (SegLST, a turn per speaker) from hypotheses of their windows, a file per set.
 
-    Args:
-        hypotheses: of a recogniser, a file for each set.
-        outputs: a file for each of them.
-        method: one of ``MERGES``, if there is no stitcher.
-        stitcher: a trained one.
-
-    Raises:
-        InputError: bad hypotheses; windows that the method cannot merge, or of another kind than the stitcher's.
+    ``method`` is one of ``MERGES``, if there is no stitcher. Raises InputError for windows that the method cannot
+    merge, or of another kind than the stitcher's.
     """
     trained = Stitcher(stitcher) if stitcher else None
     for path, output in zip(hypotheses, outputs, strict=True):
@@ -80,15 +71,8 @@ def join_windows(
 ) -> None:
     """Print the transcript of recordings that a recogniser has heard in windows, and write it.
 
-    Args:
-        files: hypotheses, in a format of :mod:`espnet_ext.text.window_hypotheses`.
-        output: a file whose name ends in one of ``OUTPUTS``.
-        method: one of ``MERGES``, if there is no stitcher.
-        stitcher: a trained one.
-        segments: see :func:`espnet_ext.text.window_hypotheses.read_grouped`.
-
-    Raises:
-        InputError: bad hypotheses, or an output of another kind.
+    ``files`` and ``segments`` are those of :func:`espnet_ext.text.window_hypotheses.read_grouped`; ``output`` ends in
+    one of ``OUTPUTS``; ``method`` is one of ``MERGES``, if there is no stitcher.
     """
     if output and output.suffix not in OUTPUTS:
         raise InputError(f"--output {output}: end it in {', '.join(OUTPUTS)}")
@@ -105,11 +89,7 @@ def join_windows(
 
 
 class Stitcher:
-    """A trained stitcher.
-
-    Raises:
-        InputError: a missing file, or a checkpoint that does not fit.
-    """
+    """Stitch with a trained model; InputError for a missing file, or a checkpoint that does not fit."""
 
     def __init__(self, options: StitcherOptions):
         import espnet_ext
@@ -137,11 +117,7 @@ class Stitcher:
         self._pieces = piece_maker(args.src_bpemodel) if self.trained_on.style == ALIGNMENT else str.split
 
     def stitch(self, grouped: Grouped) -> Merge:
-        """Stitch all speakers of all recordings; return a function from a speaker's windows to the transcript.
-
-        Raises:
-            InputError: the windows are of another kind than those that the stitcher has learnt from.
-        """
+        """Stitch all speakers of all recordings; return a function from a speaker's windows to the transcript."""
         require_windows(self.trained_on.windows, windowing_of(grouped), self.folder)
         longest = self.trained_on.longest
         every = [windows for speakers in grouped.values() for windows in speakers.values()]

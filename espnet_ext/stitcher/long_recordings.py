@@ -1,8 +1,7 @@
 """Recordings that are longer than a stitcher's training data, divided into parts (P4 has none).
 
-A transformer does not stitch what is much longer than anything in its training. So a speaker's windows are cut where
-the speaker is silent for a window: what lies before and after it has no words in common. A stretch of speech that is
-still too long is stitched in parts that overlap by half, and these are merged as windows are, by the times of words.
+A speaker's windows are cut where the speaker is silent for a window: what lies before and after has no words in common.
+What is still too long is stitched in parts that overlap by half, merged as windows are, by the times of words.
 """
 
 from collections.abc import Sequence
@@ -38,11 +37,7 @@ def length(windows: Sequence[Segment]) -> int:
 
 
 def longest_of(examples: Sequence[Sequence[Segment]], share: float = 0.99) -> Longest:
-    """Return the length that this share of the examples does not exceed.
-
-    Args:
-        examples: at least one; each is the windows of a speaker in a recording.
-    """
+    """Return the length that this share of the examples, of a speaker's windows each, does not exceed."""
     place = max(0, round(share * len(examples)) - 1)
     return Longest(sorted(map(len, examples))[place], sorted(map(length, examples))[place])
 
@@ -90,13 +85,10 @@ def renumbered(windows: Windows) -> Windows:
 
 
 def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word, ...]:
-    """Merge the stitched parts of :func:`cut_by_half`, in their order.
+    """Merge the stitched parts of :func:`cut_by_half`, each with its windows and its words, in their order.
 
     The words of a part get the times of what was heard in its windows. Only words that two parts may both have are
     paired: those of the windows that they share.
-
-    Args:
-        parts: each with its windows and its words.
     """
     merged = []
     for windows, words in parts:
@@ -107,14 +99,10 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word,
 
 
 def stitched_times(words: Sequence[str], windows: Sequence[Segment]) -> tuple[Word, ...]:
-    """Give a stitcher's words of one speaker times, in the order of their starts.
+    """Give the words that a stitcher has made of a speaker's windows times, in the order of their starts.
 
-    They are aligned with all words that were heard in windows, in the order of their times. A word without a
-    counterpart lies between its neighbours. Where the recogniser gave no times, its words share their window evenly.
-
-    Args:
-        words: that the stitcher has made of the windows.
-        windows: what was heard of the speaker in each window.
+    They are aligned with all words that were heard, in the order of their times. A word without a counterpart lies
+    between its neighbours. Where the recogniser gave no times, its words share their window evenly.
     """
     heard = sorted(((word.start, word.end), word.text) for item in windows for word in item.timed_words)
     spans: list[tuple[float, float] | None] = []

@@ -1,17 +1,7 @@
 """Overlapping inference by P4's rule (P4, 2.2; Chiu et al., ASRU 2019): one transcript of windows that overlap.
 
-Windows overlap by half. Windows 1, 3, 5 ... (counted from 1) follow each other without overlap, and so do windows
-2, 4, 6 ...; their two sequences of words (P4, eq. 13 and P4, eq. 14) are aligned with the fewest edits (P4, eq. 15).
-Each pair is a word of an odd and a word of an even window, or none (P4, eq. 16 and P4, eq. 17), of which the one nearer
-to the middle of its window is taken (P4, eq. 18). Words of windows that do not overlap are never aligned. (The text of
-P4 that we have does not print the numbers 12 to 14, 16 and 17; they are those of the places where they are missing.)
-
-The rule looks at no times, so it goes wrong where windows share little; :mod:`espnet_ext.stitcher.by_time` does not.
-
-That last rule makes the alignment cheap. A word can be paired only with words of the two windows next to its own. In
-the table of the dynamic programme, cells with such pairs form a chain of blocks, each touching the next, from corner to
-corner. Outside them there are only gaps, and a path through gaps alone can follow the chain just as well. So the cells
-of the chain are enough, and their number grows linearly with the recording.
+Windows overlap by half. Words of windows 1, 3, 5 ... (from 1; P4, eq. 13) are aligned with those of windows 2, 4, 6 ...
+(P4, eq. 14). The rule looks at no times, so it goes wrong where windows share little; :mod:`.by_time` does not.
 """
 
 import math
@@ -32,16 +22,14 @@ EDGE = -0.5  # the confidence at a window's edge, the lowest there is
 _EDIT = 1 << 32
 _SUBSTITUTION = _EDIT + 1
 _FAR = 1 << 61  # two of them still fit into 64 bits
+_PAIR, _ALONE_ODD, _ALONE_EVEN = 1, 2, 4  # how an alignment may end
 
 
 class WindowWord(NamedTuple):
-    """One word of one window.
+    """A word of a window, both by number from 0, and where in the window its middle lies, from 0 to 1.
 
-    Attributes:
-        window: the window's index.
-        place: the word's number in it, from 0.
-        position: where in the window its middle lies, from 0 to 1. Without times it is computed, as in the paper, from
-            its number among the window's words, but ((place + 1/2) / count), so that both edges are treated alike.
+    Without times the position is, as in the paper, that of its number among the window's words, but (place + 1/2) /
+    count, so that both edges are treated alike.
     """
 
     window: int
@@ -49,13 +37,9 @@ class WindowWord(NamedTuple):
     word: Word
     position: float
 
-    @property
-    def confidence(self) -> float:
-        """P4, eq. 18."""
-        return _confidence(self.position)
-
 
 def _confidence(position: float) -> float:
+    """P4, eq. 18."""
     return -abs(position - 0.5)
 
 
@@ -64,27 +48,16 @@ Pair = tuple[WindowWord | None, WindowWord | None]
 
 
 def overlapping_inference(windows: Sequence[Segment]) -> tuple[Word, ...]:
-    """Merge what was heard of one speaker in all windows of a recording into one transcript (P4, eq. 15 and 18).
+    """Merge what was heard of one speaker in all windows of a recording, window 0 first (P4, eq. 15 and 18).
 
-    Args:
-        windows: one hypothesis per window, window 0 first (as :func:`group_by_speaker` gives them).
-
-    Raises:
-        InputError: neighbours overlap by less than half, or windows overlap that are not neighbours.
+    Raises InputError for neighbours that overlap by less than half, or windows that overlap and are no neighbours.
     """
     check_overlap(windows)
     return monotonic(chosen.word for chosen in choose(align_windows(windows)))
 
 
 def check_overlap(windows: Sequence[Segment], least: float = 0.5) -> None:
-    """Refuse windows that do not overlap with their neighbours by half, and with these only.
-
-    Args:
-        least: the share of a window that neighbours must have in common.
-
-    Raises:
-        InputError: there are such windows; a single window never is refused.
-    """
+    """Refuse windows that do not overlap with their neighbours by this share of a window, and with these only."""
     for left, right in pairwise(windows):
         if right.start > left.end - least * (left.end - left.start) + _TOLERANCE:
             raise InputError(
@@ -104,19 +77,30 @@ def _overlap(left: Segment, right: Segment) -> bool:
 
 
 def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[Pair]:
-    """Align the words of odd with those of even windows (counted from 1) with the fewest edits.
+    """Align the words of one speaker in odd and in even windows with the fewest edits (P4, eq. 15 to 17).
 
-    A substitution, and a word without a partner, cost one edit. Of alignments with equally many edits, one with the
-    most equal words is taken; of several such, the one that, from the end backwards, pairs words where it can, and
-    otherwise leaves the word of the later window alone.
-
-    Args:
-        windows: of one speaker, window 0 first. Only neighbours that overlap in time are aligned.
-        within: seconds between the times of two words that are paired, at most; P4 has no such limit.
+    Only words of neighbours that overlap in time are paired, and with ``within``, which P4 has not, only those so many
+    seconds apart at most. A substitution, and a word without a partner, cost one edit. Of alignments with equally many
+    edits, one with the most equal words is taken; of several such, the one that, from the end backwards, pairs words
+    where it can, and otherwise leaves the word of the later window (with ``within``, the later word) alone.
     """
     odd, even = list(_words(windows[::2])), list(_words(windows[1::2]))
-    table = _Table(odd, even, windows, within)
-    return list(reversed(list(_trace(odd, even, table))))
+    moves = list(_moves(odd, even, windows, within))
+    i, j = len(odd), len(even)
+    pairs: list[Pair] = []
+    while i or j:
+        first, found = moves[i - 1] if i else (j, (_ALONE_EVEN,))
+        move = found[j - first]
+        if move & _PAIR:
+            i, j = i - 1, j - 1
+            pairs.append((odd[i], even[j]))
+        elif move & _ALONE_ODD and not (move & _ALONE_EVEN and _later(even[j - 1], odd[i - 1], within)):
+            i -= 1
+            pairs.append((odd[i], None))
+        else:
+            j -= 1
+            pairs.append((None, even[j]))
+    return pairs[::-1]
 
 
 def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
@@ -126,102 +110,41 @@ def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
             yield WindowWord(item.window, place, word, min(max(position, 0.0), 1.0))
 
 
-class _Table:
-    """The cells of the dynamic programme that lie on the chain of blocks.
+def _moves(
+    odd: Sequence[WindowWord], even: Sequence[WindowWord], windows: Sequence[Segment], within: float
+) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield how best alignments end after each odd word and j even ones, for the first j, and for it and those after.
 
-    Attributes:
-        rows: ``rows[i][j - first[i]]`` is the least cost of aligning the first i odd with the first j even words.
-        costs: of each odd word: the first of the even words that it may be paired with, and what each of them costs.
-        by_time: words are paired within some seconds of each other only.
+    Beyond the windows next to a word's own there are only gaps, so that a best path never needs to leave these cells:
+    what is stored grows linearly with the recording.
     """
-
-    def __init__(
-        self,
-        odd: Sequence[WindowWord],
-        even: Sequence[WindowWord],
-        windows: Sequence[Segment],
-        within: float,
-    ) -> None:
-        # ends[w + 1]: even words of windows up to w. Windows of the other parity hold none of them.
-        ends = np.concatenate([[0], np.cumsum(np.bincount([item.window for item in even], minlength=len(windows)))])
-        self.by_time = within < math.inf
-        self.costs = list(_pair_costs(odd, even, windows, ends, within))
-        self.first = [0, *(int(ends[max(item.window - 1, 0)]) for item in odd)]
-        # even words that may be aligned already: all before the windows next to the last odd word's
-        last = [*(int(ends[min(item.window + 2, len(windows))]) for item in odd), len(even)]
-        self.rows: list[np.ndarray] = []
-        for index, (first, end) in enumerate(zip(self.first, last, strict=True)):
-            self.rows.append(self._row(index, first, end))
-
-    def _row(self, index: int, first: int, last: int) -> np.ndarray:
-        """Return cells ``first`` to ``last`` (inclusive) of the row after ``index`` odd words."""
-        row = np.full(last - first + 1, _FAR, dtype=np.int64)
-        if not index:
-            row[0] = 0
-        else:
-            above, above_first = self.rows[-1], self.first[index - 1]
-            shared = above[first - above_first :]
-            row[: len(shared)] = shared[: len(row)] + _EDIT
-            start, costs = self.costs[index - 1]
-            cells = row[start + 1 - first : start + 1 + len(costs) - first]
-            np.minimum(cells, above[start - above_first : start + len(costs) - above_first] + costs, out=cells)
-        # Even words without a partner: row[j] = min over k <= j of row[k] + (j - k) edits.
-        steps = np.arange(len(row)) * _EDIT
-        return np.minimum.accumulate(row - steps) + steps
-
-    def at(self, i: int, j: int) -> int:
-        """Return the cell after i odd and j even words; far too large where it is not on the chain."""
-        place = j - self.first[i]
-        return int(self.rows[i][place]) if 0 <= place < len(self.rows[i]) else _FAR
-
-    def pair(self, i: int, j: int) -> int:
-        """Return the cost up to the i-th odd word if it is paired with the j-th even one, both counted from 1."""
-        start, costs = self.costs[i - 1]
-        return self.at(i - 1, j - 1) + int(costs[j - 1 - start]) if start < j <= start + len(costs) else _FAR
-
-
-def _pair_costs(
-    odd: Sequence[WindowWord],
-    even: Sequence[WindowWord],
-    windows: Sequence[Segment],
-    ends: np.ndarray,
-    within: float,
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield for each odd word the first of the even words of overlapping windows, and the cost of each as partner."""
     codes = {text: code for code, text in enumerate({item.word.text for item in (*odd, *even)})}
     texts = np.array([codes[item.word.text] for item in even], dtype=np.int32)
-    middles = np.array([item.word.middle for item in even])
+    middles, owners = np.array([item.word.middle for item in even]), np.array([item.window for item in even])
     joined = [False, *(_overlap(left, right) for left, right in pairwise(windows)), False]
-    for item in odd:
-        start = int(ends[item.window - 1 if joined[item.window] else item.window])
-        end = int(ends[item.window + 2 if joined[item.window + 1] else item.window + 1])
-        costs = np.where(texts[start:end] != codes[item.word.text], _SUBSTITUTION, 0)
-        costs[np.abs(middles[start:end] - item.word.middle) > within] = _FAR
-        yield start, costs
+    ends = [*(item.window + 2 for item in odd), len(windows)]  # before an odd word, even ones of these may be aligned
+    before, costs = 0, np.arange(np.searchsorted(owners, ends[0]) + 1) * _EDIT
+    for item, end in zip(odd, ends[1:], strict=True):
+        first, last = np.searchsorted(owners, (item.window - 1, end)).tolist()
+        pair = np.where(texts[first:last] == codes[item.word.text], 0, _SUBSTITUTION)
+        beside = [item.window - 1] * joined[item.window] + [item.window + 1] * joined[item.window + 1]
+        near = np.isin(owners[first:last], beside) & (np.abs(middles[first:last] - item.word.middle) <= within)
+        pair[~near] = _FAR
+        above = np.full(last - first + 1, _FAR)
+        above[: len(costs) - first + before] = costs[first - before :]
+        alone, paired, steps = above + _EDIT, above[:-1] + pair, np.arange(len(above)) * _EDIT
+        costs = np.concatenate((alone[:1], np.minimum(alone[1:], paired)))
+        costs = np.minimum.accumulate(costs - steps) + steps  # even words alone: min over k <= j of costs[k] + j - k
+        found = np.where(costs == alone, _ALONE_ODD, 0)
+        found[1:] |= np.where(costs[1:] == paired, _PAIR, 0)
+        found[1:] |= np.where(costs[1:] == costs[:-1] + _EDIT, _ALONE_EVEN, 0)
+        yield first, found.tolist()
+        before = first
 
 
-def _trace(odd: Sequence[WindowWord], even: Sequence[WindowWord], table: _Table) -> Iterator[Pair]:
-    """Yield the pairs of the best path, the last one first."""
-    i, j = len(odd), len(even)
-    while i or j:
-        here = table.at(i, j)
-        if i and j and here == table.pair(i, j):
-            i, j = i - 1, j - 1
-            yield odd[i], even[j]
-            continue
-        alone_odd = i > 0 and here == table.at(i - 1, j) + _EDIT
-        alone_even = j > 0 and here == table.at(i, j - 1) + _EDIT
-        if alone_odd and not (alone_even and _later(even[j - 1], odd[i - 1], table.by_time)):
-            i -= 1
-            yield odd[i], None
-        else:
-            j -= 1
-            yield None, even[j]
-
-
-def _later(even: WindowWord, odd: WindowWord, by_time: bool) -> bool:
+def _later(even: WindowWord, odd: WindowWord, within: float) -> bool:
     """Of two words that stand alone, does that of the even window come last?"""
-    return even.word.middle > odd.word.middle if by_time else even.window > odd.window
+    return even.word.middle > odd.word.middle if within < math.inf else even.window > odd.window
 
 
 def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
@@ -245,7 +168,7 @@ def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
 
 def _confidences(sequence: Sequence[WindowWord | None]) -> list[float]:
     """Return the confidence of each word and of each gap (None) of a sequence."""
-    confidences = [EDGE if item is None else item.confidence for item in sequence]
+    confidences = [EDGE if item is None else _confidence(item.position) for item in sequence]
     last = -1  # the place of the word before
     for place, item in enumerate(sequence):
         if item is None:

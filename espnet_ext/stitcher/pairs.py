@@ -1,18 +1,7 @@
 """What stitchers read and are trained to write (P4, 3.2, 3.3 and 4.1.1), as text files for ESPnet's MT task.
 
-Hypotheses of all windows become one token sequence, or two that are aligned:
-
-- ``wc``: the windows' words with ``<wc>`` (window change) between neighbouring windows.
-- ``wco_wce``: each window's words after ``<wco>`` or ``<wce>``, for windows 1, 3, 5 ... and 2, 4, 6 ... (from 1).
-- ``alignment``: the words of odd and of even windows, each joined by ``<wc>``, and aligned with the fewest edits, as P4
-  does, or where the recogniser gives times only within some seconds; ``<gap>`` where one of the two has no token. Two
-  sequences of equal length. P4 joins with ``<wc>`` before it aligns; here ``<wc>`` is put in afterwards, and is never
-  paired with a word.
-
-A window in which the speaker is silent keeps its symbols, so that the number of windows is known.
-
-The text of the first two is words. Aligned pairs are already word pieces, those of the two sequences in turn
-(:func:`interleave`), from which :mod:`espnet_ext.encoder.aligned_pairs` makes pairs again.
+:func:`serialise_windows` has the styles. Their text is words, or for aligned pairs word pieces in turn
+(:func:`interleave`), of which :mod:`espnet_ext.encoder.aligned_pairs` makes pairs again.
 """
 
 import math
@@ -46,13 +35,9 @@ Pieces = Callable[[str], Sequence[str]]  # a word -> its word pieces
 
 @dataclass(frozen=True)
 class StitchExample:
-    """What a stitcher reads of one speaker in one recording, and what it should write.
+    """Hold what a stitcher reads of one speaker in one recording, one sequence or two aligned ones, and should write.
 
-    Attributes:
-        id: ``<recording>--<speaker>``, followed by ``--<number>`` if recordings are cut into stretches.
-        windows: the speaker's hypotheses of all windows.
-        sources: one token sequence, or the two aligned ones.
-        target: the words that the speaker says.
+    ``id``: ``<recording>--<speaker>``, followed by ``--<number>`` if recordings are cut into stretches.
     """
 
     id: str
@@ -66,17 +51,17 @@ def serialise_windows(
 ) -> tuple[tuple[str, ...], ...]:
     """Write one speaker's hypotheses of all windows of a recording as a stitcher's input, in one of ``STYLES``.
 
+    - ``wc``: the windows' words with ``<wc>`` (window change) between neighbouring windows.
+    - ``wco_wce``: each window's words after ``<wco>`` or ``<wce>``, for windows 1, 3, 5 ... and 2, 4, 6 ... (from 1).
+    - ``alignment``: the words of odd and of even windows, aligned with the fewest edits, as P4 does, or if ``within``
+      is given and words have times only within so many seconds; ``<gap>`` where one of the two has no token. P4 joins
+      each by ``<wc>`` before it aligns; here ``<wc>`` is put in afterwards, and is never paired with a word.
+
+    A window in which the speaker is silent keeps its symbols, so that the number of windows is known.
+
     >>> one, two = (Segment("r", "a", (word,), 8.0 * i, 8.0 * i + 16, window=i) for i, word in enumerate("AB"))
     >>> serialise_windows([one, two], "wc"), serialise_windows([one, two], "wco_wce")
     ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
-
-    Args:
-        within: seconds between two words that ``alignment`` pairs, at most, where words have times; None: P4's rule.
-
-    Raises:
-        InputError: ``alignment`` with windows that do not overlap by half and words without times or P4's rule, or with
-            windows that overlap with others than their neighbours.
-        ValueError: an unknown style.
     """
     if style == "wc":
         tokens = [token for item in windows for token in (WINDOW_CHANGE, *item.words)]
@@ -131,26 +116,14 @@ def interleave(odd: Sequence[str], even: Sequence[str], pieces: Pieces) -> Itera
 
 
 def stitch_examples(
-    grouped: Grouped,
-    style: str,
-    turns: Sequence[Segment],
-    stretch: int | None = None,
-    within: float | None = WITHIN,
+    grouped: Grouped, style: str, turns: Sequence[Segment], stretch: int | None = None, within: float | None = WITHIN
 ) -> list[StitchExample]:
     """Make a stitcher's inputs, of each recording and speaker of whom something was heard, and their targets.
 
-    A speaker who was heard but says nothing has an empty target.
-
-    Args:
-        grouped: hypotheses by recording and speaker.
-        turns: the references, with times.
-        stretch: cut each speaker's windows into stretches of at most so many words and symbols, as long recordings are
-            when stitching: a stitcher that has learnt from short texts reads a long one in stretches, and is no worse
-            on it. The target of a stretch are the words that are said in its time.
-        within: see :func:`serialise_windows`.
-
-    Raises:
-        InputError: two examples have the same id, or a turn without times.
+    A speaker who was heard but says nothing has an empty target. With ``stretch``, windows are cut into stretches of at
+    most so many words and symbols, as long recordings are when stitching: a stitcher that has learnt from short texts
+    reads a long one in stretches, and is no worse on it. The target of a stretch are the words that are said in its
+    time.
     """
     longest = Longest(MOST_WINDOWS, stretch) if stretch else None
     said = {recording: spoken_words(own) for recording, own in by_recording(turns).items()}
@@ -199,19 +172,9 @@ def make_pairs(
 ) -> None:
     """Write what a stitcher reads (``src_text``) and is to write (``text``), and ``stitcher.json``.
 
-    An empty target is written as ``<gap>``: ESPnet reads no empty texts.
-
-    Args:
-        hypotheses: of a recogniser.
-        references: SegLST, with times.
-        output: a folder.
-        style: one of ``STYLES``.
-        bpemodel: the sentencepiece model for aligned pairs.
-        stretch: see :func:`stitch_examples`; None: a speaker's windows of a recording are one text, as in P4.
-        within: see :func:`serialise_windows`.
-
-    Raises:
-        InputError: a missing or bad file, or nobody was heard.
+    An empty target is written as ``<gap>``: ESPnet reads no empty texts. ``references`` are SegLST with times,
+    ``bpemodel`` is sentencepiece's, for aligned pairs; without ``stretch`` a speaker's windows of a recording are one
+    text, as in P4.
     """
     grouped = read_grouped(hypotheses)
     examples = stitch_examples(grouped, style, read_segments(references), stretch, within)
@@ -233,11 +196,7 @@ def join_pairs(folders: Sequence[Path], output: Path) -> None:
 
 
 def piece_maker(model: str | Path) -> Pieces:
-    """Return a function that makes word pieces of a word, by a sentencepiece model.
-
-    Raises:
-        InputError: no such file.
-    """
+    """Return a function that makes word pieces of a word, by a sentencepiece model."""
     import sentencepiece
 
     if not Path(model).is_file():
@@ -247,13 +206,10 @@ def piece_maker(model: str | Path) -> Pieces:
 
 
 class TrainedOn(StrictMapping):
-    """What a stitcher has learnt from.
+    """Say what a stitcher has learnt from.
 
-    Attributes:
-        style: of the source texts, one of ``STYLES``.
-        longest: the length that nearly all training pairs do not exceed.
-        windows: how the recordings of the training pairs were cut; None: they are not cut alike.
-        within: see :func:`serialise_windows`.
+    ``longest``: the length that nearly all training pairs do not exceed; ``windows``: how the recordings were cut,
+    None: not alike; ``within``: see :func:`serialise_windows`.
     """
 
     style: Annotated[str, one_of(STYLES)]
@@ -263,11 +219,7 @@ class TrainedOn(StrictMapping):
 
 
 def read_trained_on(folder: str | Path) -> TrainedOn:
-    """Read ``stitcher.json`` of a stitcher's folder.
-
-    Raises:
-        InputError: there is none, or it has another form.
-    """
+    """Read ``stitcher.json`` of a stitcher's folder."""
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder: give that of a trained stitcher")
     return read_settings(TrainedOn, Path(folder) / TRAINED_ON, "copy it from the folder of the training pairs")
@@ -275,31 +227,18 @@ def read_trained_on(folder: str | Path) -> TrainedOn:
 
 def windowing_of(grouped: Grouped) -> Windowing | None:
     """Return how most recordings are cut; None if no recording has two windows, or they overlap by more than half."""
-    lengths: Counter[float] = Counter()
-    shifts: Counter[float] = Counter()
-    for speakers in grouped.values():
-        for windows in list(speakers.values())[:1]:
-            for left, right in pairwise(windows):
-                lengths[round(left.end - left.start, 3)] += 1
-                shifts[round(right.start - left.start, 3)] += 1
-    if not lengths:
+    recordings = [next(iter(speakers.values())) for speakers in grouped.values() if speakers]
+    neighbours = [pair for windows in recordings for pair in pairwise(windows)]
+    if not neighbours:
         return None
-    (length, _), (shift, _) = lengths.most_common(1)[0], shifts.most_common(1)[0]
+    ((length, _),) = Counter(round(left.end - left.start, 3) for left, _ in neighbours).most_common(1)
+    ((shift, _),) = Counter(round(right.start - left.start, 3) for left, right in neighbours).most_common(1)
     overlap = round(1 - shift / length, 4)
     return Windowing(length, max(0.0, overlap)) if overlap <= MOST_OVERLAP else None
 
 
 def require_windows(known: Windowing | None, found: Windowing | None, folder: Path) -> None:
-    """Refuse windows of another kind than those that a stitcher has learnt from.
-
-    Args:
-        known: the stitcher's.
-        found: how recordings are cut; None: it is not known.
-        folder: the stitcher's, for the message.
-
-    Raises:
-        InputError: the windows are longer or shorter, or overlap more or less.
-    """
+    """Refuse windows of another length or overlap than those that the stitcher in a folder has learnt from."""
     if known is None or found is None:
         return
     if abs(known.length - found.length) > 0.01 * known.length or abs(known.overlap - found.overlap) > 0.01:

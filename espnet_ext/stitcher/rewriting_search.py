@@ -11,13 +11,13 @@ from espnet_ext.upstream.fast_decoder import FAST
 
 
 class RewritingSearch(BatchBeamSearch):
-    """ESPnet's beam search for texts that are about as long as their sources.
+    """Search for texts that are about as long as their sources, several at once.
 
     ESPnet's own search allows no text longer than its source, and continues for some steps after an end, as speech
-    needs it. Here, for batches of texts, a text may be ten tokens longer than its source: a short source may lack
-    words, and a text that repeats itself stops there. A score is the sum of log-probabilities, which only falls, and of
-    a bonus for each token. So the search for a text ends when the best complete hypothesis is at least as good as all
-    others would be with the bonus of all tokens for which there is room: none of them could become better.
+    needs it. Here a text may be ten tokens longer than its source, which may lack words; a text that repeats itself
+    stops there. A score is the sum of log-probabilities, which only falls, and of a bonus for each token. So the search
+    for a text ends when the best complete hypothesis is at least as good as all others would be with the bonus of all
+    tokens for which there is room: none of them could become better.
     """
 
     @staticmethod
@@ -43,9 +43,8 @@ class RewritingSearch(BatchBeamSearch):
 def rewriting_search(model: ESPnetMTModel, beam_size: int, length_bonus: float = 0.0) -> RewritingSearch:
     """Return a search with the decoder of an MT model, or with the fast decoder if there is one for its class.
 
-    Args:
-        length_bonus: added to the score of a text for each token. Label smoothing of 0.1 costs 0.1 for each token, even
-            if the model is certain, so that without a bonus texts that end early are preferred.
+    ``length_bonus`` is added to a text's score for each token. Label smoothing of 0.1 costs 0.1 for each token, even if
+    the model is certain, so that without a bonus texts that end early are preferred.
     """
     fast = FAST.get(type(model.decoder))
     search = RewritingSearch(
@@ -64,16 +63,7 @@ def rewriting_search(model: ESPnetMTModel, beam_size: int, length_bonus: float =
 
 @torch.no_grad()
 def rewrite(model: ESPnetMTModel, search: RewritingSearch, sources: list[torch.Tensor]) -> list[list[int]]:
-    """Rewrite a batch of texts.
-
-    Args:
-        model: in evaluation mode.
-        search: of :func:`rewriting_search`.
-        sources: token ids of each text, (L,).
-
-    Returns:
-        Token ids of each text, without start and end.
-    """
+    """Rewrite texts, token ids (L,) each, with a model in evaluation mode; return token ids without start and end."""
     device = next(model.parameters()).device
     padded = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=-1).to(device)
     encodings, lengths = model.encode(padded, torch.tensor([len(source) for source in sources], device=device))

@@ -1,6 +1,6 @@
 """What a recogniser might have heard in the windows of a recording whose words are known, with simulated errors.
 
-A stitcher can learn from it without any audio. A window's edge cuts words and leaves the recogniser without context, so
+A stitcher learns from it without any audio. A window's edge cuts words and leaves the recogniser without context, so
 there are more errors near edges; and now and then an utterance is given to another speaker.
 """
 
@@ -24,12 +24,10 @@ DISTANCES = (0.25, 0.5, 1.0, 2.0, math.inf)  # seconds from a window's edge, up 
 
 
 class SpokenWord(NamedTuple):
-    """A word of a recording's reference.
+    """Hold a word of a recording's reference; the words of a turn are spread evenly over it.
 
-    Attributes:
-        turn, place: number of its turn, in the order of starts, and its number in it.
-        word: the words of a turn are spread evenly over it.
-        overlapped: another speaker talks at its middle.
+    ``turn`` and ``place``: number of its turn, in the order of starts, and its number in it; ``overlapped``: another
+    speaker talks at its middle.
     """
 
     turn: int
@@ -53,11 +51,7 @@ class SpokenWord(NamedTuple):
 
 
 def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
-    """Give the words of a recording times.
-
-    Raises:
-        InputError: a turn has no times.
-    """
+    """Give the words of a recording times."""
     words = []
     ordered = sorted(turns, key=lambda turn: turn.span[0])
     for number, turn in enumerate(ordered):
@@ -73,7 +67,7 @@ def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
 
 
 class SimulatedErrors(StrictMapping):
-    """Probabilities of errors, fitted to a recogniser by :func:`espnet_ext.stitcher.error_statistics.fit_errors`.
+    """Hold probabilities of errors, fitted to a recogniser by :func:`espnet_ext.stitcher.error_statistics.fit_errors`.
 
     Attributes:
         rates: of wrong words at each of ``DISTANCES``, for words that are said ``alone`` and ``overlapped`` by others.
@@ -99,18 +93,7 @@ class SimulatedErrors(StrictMapping):
 
 
 def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing, errors: Path, seed: int = 0) -> None:
-    """Write hypotheses (JSONL) with simulated errors of the recordings of a reference.
-
-    Args:
-        references: SegLST, with times.
-        output: the hypotheses.
-        windowing: how recordings are cut.
-        errors: JSON of :func:`espnet_ext.stitcher.error_statistics.fit_errors`.
-        seed: of the errors.
-
-    Raises:
-        InputError: a missing or bad file, or a turn without times.
-    """
+    """Write hypotheses (JSONL) of windows with simulated errors (JSON) of the recordings of a reference (SegLST)."""
     fitted = read_settings(SimulatedErrors, errors, "fit simulated errors to a recogniser first")
     hypotheses = simulate_recordings(read_segments(references), windowing, fitted, seed)
     write_hypotheses(output, hypotheses)
@@ -120,14 +103,7 @@ def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing,
 def simulate_recordings(
     turns: Iterable[Segment], windowing: Windowing, errors: SimulatedErrors, seed: int
 ) -> list[Segment]:
-    """Simulate what was heard in all windows of all recordings of a set; wrong words are other words of the set.
-
-    Args:
-        turns: of all recordings, with times. A recording ends with its last turn.
-
-    Raises:
-        InputError: a turn without times.
-    """
+    """Simulate what was heard in all windows of all recordings of a set; wrong words are other words of the set."""
     recordings = by_recording(in_order(turns))
     vocabulary = sorted({word for own in recordings.values() for turn in own for word in turn.words})
     rng = np.random.default_rng(seed)
@@ -143,12 +119,7 @@ def simulate_windows(
 ) -> list[Segment]:
     """Simulate what was heard in all windows of one recording, which ends with its last turn.
 
-    Args:
-        turns: the recording's utterances, with times; the words of each are spread evenly over it.
-        vocabulary: the words that wrong ones are drawn from where the errors have no confusion of a word.
-
-    Returns:
-        What a recogniser writes: one hypothesis per window and speaker in it, or one without a speaker.
+    Wrong words are drawn from ``vocabulary`` where the errors have no confusion of a word.
     """
     (recording,) = {turn.recording for turn in turns}
     seconds = max(turn.span[1] for turn in turns)

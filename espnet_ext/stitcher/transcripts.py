@@ -1,8 +1,4 @@
-"""From what was heard in windows to one transcript per speaker.
-
-Without a trained stitcher, windows are joined block-wise, by P4's overlapping inference (P4, 2.2 and Table 2), or by
-the times of their words. A recording that was decoded without segmentation is one window, whose words ``no`` returns.
-"""
+"""From what was heard in windows to one transcript per speaker: block-wise, by P4's overlapping inference, by time."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -19,11 +15,7 @@ BY_TIME = "time_aware"
 
 
 def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
-    """Join the words of windows that follow each other without overlap (block-wise inference).
-
-    Raises:
-        InputError: windows that overlap, whose common words would come twice.
-    """
+    """Join the words of windows that follow each other without overlap (block-wise inference); refuse others."""
     for left, right in pairwise(windows):
         if left.end > right.start + 1e-3:
             raise InputError(
@@ -34,11 +26,7 @@ def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
 
 
 def only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:
-    """Return the words of a recording that was decoded without segmentation.
-
-    Raises:
-        InputError: it has several windows.
-    """
+    """Return the words of a recording that was decoded without segmentation; refuse several windows."""
     if len(windows) > 1:
         raise InputError(
             f"{windows[0].recording} has {len(windows)} windows, so that it was segmented: merge it by time (--method "

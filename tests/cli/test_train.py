@@ -76,7 +76,7 @@ def test_bad_input(files):
     lists = arguments(files, dev="train.jsonl", config="mwer.yaml", output="x")
     with pytest.raises(InputError, match="none.jsonl: no such file"):
         call(["train", "mwer", *lists, *arguments(files, nbest="none.jsonl", lm="none")])
-    with pytest.raises(InputError, match="/mwer.yaml: lm is missing"):
+    with pytest.raises(InputError, match="/mwer.yaml: the key 'lm' is missing"):
         call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl")])
     with pytest.raises(InputError, match="--ngpu 2: PyTorch sees"):
         call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl", lm="none"), "--ngpu", "2"])

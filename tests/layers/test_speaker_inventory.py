@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from espnet_ext.layers.speaker_inventory import (
-    SpeakerQuery,
-    inventory_attention,
-    segment_indices,
-    segment_posteriors,
-)
+from espnet_ext.layers.speaker_inventory import SpeakerQuery, inventory_attention, segment_indices, segment_posteriors
 
 CHANGE = 2
 

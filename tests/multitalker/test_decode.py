@@ -12,12 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.decode import SpeakerDecoding, by_speaker, decode_speakers
 from espnet_ext.multitalker.profiles import write_profiles
-from espnet_ext.multitalker.search_settings import (
-    DecodingSettings,
-    SearchOptions,
-    read_decoding_settings,
-    with_options,
-)
+from espnet_ext.multitalker.search_settings import DecodingSettings, SearchOptions, read_decoding_settings, with_options
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.upstream.stats import Statistics, collect_stats
 

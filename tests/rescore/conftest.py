@@ -50,10 +50,7 @@ MASKED = {
     ),
     "roberta": lambda: RobertaForMaskedLM(
         RobertaConfig(
-            **SIZE,
-            intermediate_size=32,
-            max_position_embeddings=32 + len(VOCABULARY),
-            pad_token_id=len(VOCABULARY) - 1,
+            **SIZE, intermediate_size=32, max_position_embeddings=32 + len(VOCABULARY), pad_token_id=len(VOCABULARY) - 1
         )
     ),
 }

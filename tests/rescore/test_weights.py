@@ -123,27 +123,6 @@ def test_the_tuned_weight_is_best_of_all_and_reranking_finds_its_errors(lists):
     assert [errors_with(lists, weight) for weight in middles] == list(curve.errors)
 
 
-def test_real_sized_lists_on_a_grid():
-    random = np.random.default_rng(0)
-    lists = []
-    for number in range(60):
-        ref = random.choice(list("ABCDEFGH"), 12)
-        hyps = []
-        for _ in range(10):
-            text, wrong = ref.copy(), random.integers(0, 5)
-            text[random.integers(0, 12, wrong)] = "X"
-            am, lm = -random.exponential(2.0) - 0.3 * wrong, -random.normal(40, 5) - 3.0 * wrong
-            hyps.append(Hypothesis(" ".join(text), float(am), {"lm": float(lm)}))
-        lists.append(NBest(f"u{number}", tuple(hyps), " ".join(ref)))
-    tuned, curve = tune(lists, "lm")
-    assert len(curve.errors) > 50
-    grid = np.concatenate(([0.0], np.logspace(-3, 4, 400)))
-    assert [at(curve, weight) for weight in grid] == [errors_with(lists, weight) for weight in grid]
-    assert tuned.errors <= min(errors_with(lists, weight) for weight in grid)
-    assert (curve.errors[0], curve.errors[-1]) == (errors_with(lists, 0.0), errors_with(lists, 1e9))
-    assert (tuned.lists, tuned.words) == (60, 720)
-
-
 def one(*scores: tuple[str, float, float]) -> NBest:
     return NBest("u", tuple(Hypothesis(text, am, {"lm": lm}) for text, am, lm in scores), "A")
 

@@ -121,15 +121,6 @@ def test_example_is_the_longest_below_ten_seconds_that_is_not_silent(tmp_path):
     assert survey(spans, PowerMelFrontend())[1] == "good"
 
 
-def test_survey_adds_up_utterances(tmp_path):
-    spans = {name: audio(tmp_path, name, length) for name, length in {"a": 1.0, "bb": 2.0}.items()}
-    frontend = PowerMelFrontend()
-    both, _ = survey(spans, frontend)
-    parts = [survey({name: span}, frontend)[0] for name, span in spans.items()]
-    np.testing.assert_array_equal(both.counts, parts[0].counts + parts[1].counts)
-    assert both.total == 40 * (98 + 198)
-
-
 def test_only_silence_is_refused(tmp_path):
     span = audio(tmp_path, "silent", 1.0, loudness=0.0)
     with pytest.raises(InputError, match="all 1 utterances are silent"):

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from espnet_ext.stitcher.error_statistics import count_errors_of_windows, fit_errors
-from espnet_ext.stitcher.simulated_errors import (
-    DISTANCES,
-    SimulatedErrors,
-    simulate_recordings,
-)
+from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_recordings
 from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
@@ -18,10 +14,7 @@ from espnet_ext.text.writing import write_hypotheses, write_segments
 def test_a_few_words_counted_by_hand():
     """A word a second. Two windows have heard C and D: D is wrong in both, as the same word, and E in the second."""
     turns = [Segment("r", "a", tuple("ABCDEF"), 0.0, 6.0)]
-    heard = [
-        Segment("r", "a", tuple("ABCY"), 0.0, 4.0, window=0),
-        Segment("r", "a", tuple("CYX"), 2.0, 6.0, window=1),
-    ]
+    heard = [Segment("r", "a", tuple("ABCY"), 0.0, 4.0, window=0), Segment("r", "a", tuple("CYX"), 2.0, 6.0, window=1)]
     counts = count_errors_of_windows(group_by_speaker(heard), turns)
     assert sum(counts.words.values()) == 8 and dict(counts.confusions["D"]) == {"Y": 2}
     assert counts.kinds == {"substitutions": 3, "deletions": 1}
@@ -78,11 +71,3 @@ def test_known_probabilities_are_found_again_in_files(tmp_path):
     assert found.correlation == pytest.approx(KNOWN.correlation, abs=0.12)
     assert set(found.confusions["W0"]) >= {"W7", "W9"}
     assert found.confusions["W0"]["W7"] > found.confusions["W0"]["W9"]
-
-
-def test_without_errors_nothing_is_counted():
-    turns = recordings(3)
-    none = SimulatedErrors(rates={"alone": (0.0,) * 5, "overlapped": (0.0,) * 5})
-    counts = count_errors_of_windows(group_by_speaker(simulate_recordings(turns, Windowing(8.0, 0.5), none, 0)), turns)
-    assert not counts.kinds and counts.correlation == 0.0 and not counts.moved
-    assert all(counts.rate((False, distance)) == 0.0 for distance in DISTANCES)

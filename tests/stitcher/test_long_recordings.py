@@ -9,13 +9,7 @@ import text_windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.stitcher.long_recordings import (
-    Longest,
-    cut_at_silence,
-    cut_by_half,
-    longest_of,
-    merge_parts,
-)
+from espnet_ext.stitcher.long_recordings import Longest, cut_at_silence, cut_by_half, longest_of, merge_parts
 from espnet_ext.synthetic.english import english_grammar
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment

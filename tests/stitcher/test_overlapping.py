@@ -71,12 +71,6 @@ def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
     assert sum(left is None or right is None or left.word.text != right.word.text for left, right in pairs) == edits
 
 
-def test_a_long_text_in_agreeing_windows_comes_out_whole():
-    text = [f"W{number}" for number in range(95)]
-    cut = [" ".join(text[start : start + 10]) for start in range(0, 90, 5)]
-    assert list(overlapping_inference(windows(*cut))) == text
-
-
 def test_choice_by_the_position_in_the_window():
     # An error at the end of window 0 lies further inside window 1, and the reverse.
     assert overlapping_inference(windows("A B C D X", "C D E F G")) == tuple("ABCDEFG")

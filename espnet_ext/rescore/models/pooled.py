@@ -8,13 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.language_model import (
-    LmScorer,
-    begin_and_end,
-    first_line,
-    reads_both_ways,
-    surrounding,
-)
+from espnet_ext.rescore.models.language_model import LmScorer, begin_and_end, first_line, reads_both_ways, surrounding
 from espnet_ext.rescore.models.prefix_trees import Rows, hidden_states, to_rows
 
 HEAD = "pooling.safetensors"

@@ -27,10 +27,8 @@ TOLERANCE = 0.1  # of rounding, which in bfloat16 and float16 is of the order of
 class Tree:
     """Hold some hypotheses, with each token of a shared prefix stored once, after its parent.
 
-    Attributes:
-        tokens, depths: the nodes' token ids, and their positions in their hypotheses, from 0.
-        paths: the nodes of each hypothesis, in order.
-        hyps: the number of each hypothesis.
+    ``tokens``, ``depths``: the nodes' token ids, and positions in their hypotheses from 0; ``paths``: the nodes of each
+    hypothesis, in order; ``hyps``: its number.
     """
 
     tokens: list[int]

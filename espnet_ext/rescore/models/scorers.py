@@ -10,14 +10,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import POOLINGS, SCORERS
 from espnet_ext.rescore.models.causal import CausalScorer
-from espnet_ext.rescore.models.language_model import (
-    CASINGS,
-    SETTINGS,
-    LmScorer,
-    config_of,
-    load,
-    reads_both_ways,
-)
+from espnet_ext.rescore.models.language_model import CASINGS, SETTINGS, LmScorer, config_of, load, reads_both_ways
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.text.nbest import NBest

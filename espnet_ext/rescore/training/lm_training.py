@@ -31,13 +31,7 @@ MASK_PROBABILITY = 0.15
 
 
 class LmSettings(ModelSettings):
-    """Set a training on text.
-
-    Attributes:
-        scorer: "causal" or "pll"; None for what suits the model.
-        sentences: of the text, drawn at random; None for all.
-        mask_probability: see :func:`train_lm`.
-    """
+    """Set a training on text: ``sentences`` of it are drawn at random, None for all. See :func:`train_lm`."""
 
     scorer: Annotated[str, one_of(("causal", "pll"))] | None = None
     sentences: Count | None = None

@@ -29,12 +29,9 @@ CHECKED_TOGETHER = 1000  # lists; the tokenizers of ``transformers`` share them 
 class MwerSettings(ModelSettings):
     """Set a MWER training.
 
-    Attributes:
-        pooling: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
-        first_pass_weight: lambda of P3, eq. 8 and 9; None: :func:`tuned_weight`.
-        posterior_scale: see :class:`MwerLoss`; None: :func:`scale_of`.
-        ce_weight: alpha of MWER + alpha CE.
-        positions: most tokens of a forward pass; None for the default.
+    ``first_pass_weight``: lambda of P3, eq. 8 and 9, None: :func:`tuned_weight`; ``posterior_scale``: see
+    :class:`MwerLoss`, None: :func:`scale_of`; ``ce_weight``: alpha of MWER + alpha CE; ``positions``: most tokens of a
+    forward pass.
     """
 
     pooling: Annotated[str, one_of(POOLINGS)] | None = None

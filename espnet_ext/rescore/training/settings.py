@@ -1,9 +1,7 @@
 """The hyperparameters of a scorer's training: their names, defaults and ranges."""
 
 import math
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field
+from typing import Annotated
 
 from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.models.language_model import CASINGS
@@ -44,24 +42,14 @@ class TrainingSettings(StrictMapping):
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
 
-def _model(value: Any) -> str:
-    if value in (None, ""):
-        raise ValueError("lm is missing: give the folder or hub name of a language model")
-    if not isinstance(value, str):
-        raise ValueError(f"must be the folder or hub name of a language model, is {value!r}")
-    return value
-
-
 class ModelSettings(TrainingSettings):
-    """Set what trainings of a language model of ``transformers`` need besides their hyperparameters.
+    """Set what trainings of ``lm``, a folder or hub name of a model, need besides their hyperparameters.
 
-    Attributes:
-        lm: folder or hub name of the model.
-        scorer, casing: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
-        gradient_checkpointing, amp: see :meth:`espnet_ext.rescore.models.language_model.LmScorer.prepare_training`.
+    ``scorer`` and ``casing`` are those of :func:`espnet_ext.rescore.models.scorers.load_lm`, the others those of
+    :meth:`espnet_ext.rescore.models.language_model.LmScorer.prepare_training`.
     """
 
-    lm: Annotated[str, BeforeValidator(_model)] = Field("", validate_default=True)
+    lm: str
     scorer: Annotated[str, one_of(SCORERS)] | None = None
     casing: Annotated[str, one_of(CASINGS)] | None = None
     gradient_checkpointing: Flag = False

@@ -2,7 +2,6 @@
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -15,8 +14,6 @@ from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
     GPT2Tokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
@@ -28,16 +25,6 @@ from espnet_ext.text.lm_text import sentences
 from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
 
 LETTERS = string.ascii_letters + string.digits + string.punctuation
-
-
-@dataclass(frozen=True)
-class _Family:
-    """A family of small models: how its tokenizer is trained, classes of ``transformers``, and its scorer."""
-
-    tokenizer: Callable[[Sequence[str], int], PreTrainedTokenizerBase]
-    config: Callable[..., PreTrainedConfig]
-    model: Callable[..., PreTrainedModel]
-    scorer: type[CausalScorer] | type[PllScorer]
 
 
 def byte_pairs(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
@@ -57,19 +44,17 @@ def word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBas
     return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=False)
 
 
-KINDS = {
-    "gpt2": _Family(byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
-    "bert": _Family(word_pieces, BertConfig, BertForMaskedLM, PllScorer),
+# Of each kind: how its tokenizer is trained, classes of ``transformers``, and its scorer.
+KINDS: dict[str, tuple[Callable[..., PreTrainedTokenizerBase], Any, Any, Any]] = {
+    "gpt2": (byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
+    "bert": (word_pieces, BertConfig, BertForMaskedLM, PllScorer),
 }
 
 
 class SmallModel(StrictMapping):
-    """Describe a small model, ``gpt2`` or ``bert``.
+    """Describe a small model, ``gpt2`` or ``bert``, with sizes and other options of its config in ``transformers``.
 
-    Attributes:
-        vocabulary: number of tokens, special ones included; fewer if the text does not give as many.
-        config: sizes and other options of ``GPT2Config`` or ``BertConfig``.
-        casing: how sentences are written for it, a key of ``CASINGS``.
+    ``vocabulary``: number of tokens, special ones included; fewer if the text does not give as many.
     """
 
     kind: Annotated[str, one_of(KINDS)]
@@ -79,7 +64,7 @@ class SmallModel(StrictMapping):
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
-        defaults = KINDS[self.kind].config()
+        defaults = KINDS[self.kind][1]()
         for name in self.config:
             if not hasattr(defaults, name):
                 raise ValueError(f"{type(defaults).__name__} has no {name}: its documentation says what there is")
@@ -90,24 +75,20 @@ def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) ->
     """Make a scorer whose model has random weights and whose tokenizer is trained on ``texts``."""
     if not texts:
         raise InputError("there is no text to train a tokenizer on: give more sentences")
-    family, write = KINDS[wanted.kind], CASINGS[wanted.casing]
-    tokenizer = family.tokenizer(list(map(write, texts)), wanted.vocabulary)
+    train, config, network, scorer = KINDS[wanted.kind]
+    tokenizer = train(list(map(CASINGS[wanted.casing], texts)), wanted.vocabulary)
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
     try:
-        model = family.model(family.config(vocab_size=len(tokenizer), **special, **wanted.config))
+        model = network(config(vocab_size=len(tokenizer), **special, **wanted.config))
     except Exception as error:  # of several libraries: a value of another type, or sizes that do not fit each other
         raise InputError(f"{wanted.kind}: {' '.join(str(error).split())}") from None
     tokenizer.model_max_length = model.config.max_position_embeddings
-    return family.scorer(model, tokenizer, wanted.casing)
+    return scorer(model, tokenizer, wanted.casing)
 
 
 def make_language_model(
-    values: Mapping[str, Any],
-    text: Sequence[Path],
-    output: Path,
-    seed: int = 0,
-    log: Callable[[str], None] = print,
+    values: Mapping[str, Any], text: Sequence[Path], output: Path, seed: int = 0, log: Callable[[str], None] = print
 ) -> LmScorer:
     """Make a small model as the values of :class:`SmallModel` say, and save it for ``transformers``.
 

@@ -48,11 +48,10 @@ class TrainingTask:
 
     Attributes:
         module: the model, on its device.
-        examples: what batches are made of.
-        backward: adds a batch's gradient to the parameters, in training mode; returns numbers to log.
+        backward: adds the gradient of a batch of the examples to the parameters, in training mode; returns numbers to
+            log.
         evaluate: returns numbers on the development sets, in evaluation mode; it must draw no random numbers.
         best_by: the model with the smallest of these numbers is the best; later ones break ties.
-        save: writes the model to a folder.
     """
 
     module: nn.Module

@@ -5,12 +5,7 @@ from transformers import AutoTokenizer
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.scorers import load_lm
-from espnet_ext.rescore.training.small_models import (
-    SmallModel,
-    byte_pairs,
-    make_small_model,
-    word_pieces,
-)
+from espnet_ext.rescore.training.small_models import SmallModel, byte_pairs, make_small_model, word_pieces
 from espnet_ext.work.settings import checked
 
 TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + ["DON'T MIND HIM"]

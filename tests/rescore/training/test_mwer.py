@@ -10,13 +10,7 @@ from transformers import AutoModel
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.pooled import PooledScorer
-from espnet_ext.rescore.training.mwer import (
-    Example,
-    MwerLoss,
-    backward,
-    expected_errors,
-    graphs_at_once,
-)
+from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, graphs_at_once
 from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 from espnet_ext.text.nbest import Hypothesis, NBest
 
@@ -138,16 +132,6 @@ def test_gradients_in_chunks_are_those_of_one_graph(which, ce_weight):
     assert max(gradient.abs().max() for gradient in wanted.values()) > 1e-2
 
 
-def test_expected_errors_against_numpy():
-    scores, errors = np.array([-120.0, -121.5, -119.0]), np.array([2.0, 0.0, 3.0])
-    posteriors = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-    s = torch.tensor(scores, requires_grad=True)
-    loss = expected_errors(s, torch.tensor(errors))
-    assert loss.item() == pytest.approx(posteriors @ errors)
-    loss.backward()
-    np.testing.assert_allclose(s.grad.numpy(), posteriors * (errors - posteriors @ errors), rtol=1e-12)
-
-
 def test_the_parts_of_the_loss():
     scores = [torch.tensor([-2.0, -1.0, -3.0, -4.0]), torch.tensor([0.0] * 4 + [-8.0]), torch.tensor([0.0, -6.0])]
     values = MwerLoss(first_pass_weight=0.0, ce_weight=0.01)(scores, BATCH)
@@ -261,9 +245,3 @@ def test_a_score_that_is_not_finite_is_refused_and_nothing_learnt():
     with pytest.raises(InputError, match="b: the language model gives a score that is not finite"):
         backward(scorer, BATCH[1:], MwerLoss())
     assert not gradients(scorer)
-
-
-def test_a_list_of_equal_errors_teaches_nothing():
-    scorer = make_scorer("gpt2")
-    assert backward(scorer, BATCH[2:], MwerLoss())["mwer"] == 1.0
-    assert all(not gradient.any() for gradient in gradients(scorer).values())

@@ -19,7 +19,7 @@ MWER = [
     ({"batch_size": True}, "x: batch_size: "),
     ({"max_steps": 0}, "x: max_steps: "),
     ({"warmup_steps": -1}, "x: warmup_steps: "),
-    ({"lm": None}, "lm is missing"),
+    ({"lm": None}, "x: lm: "),
     ({"lm": 3}, "x: lm: "),
     ({"scorer": "ppl"}, "x: scorer: "),
     ({"pooling": "max"}, "x: pooling: "),
@@ -47,7 +47,7 @@ def test_bad_settings_are_refused(kind, values, message):
 def test_what_is_missing_is_named():
     with pytest.raises(InputError, match="x: the key 'batch_size' is missing"):
         checked(MwerSettings, {"lm": "gpt2"}, "x")
-    with pytest.raises(InputError, match="x: lm is missing"):
+    with pytest.raises(InputError, match="x: the key 'lm' is missing"):
         checked(MwerSettings, {"batch_size": 1}, "x")
 
 

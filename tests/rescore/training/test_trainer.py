@@ -9,14 +9,7 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.training import write_quantities
 from espnet_ext.rescore.training.settings import TrainingSettings
-from espnet_ext.rescore.training.trainer import (
-    TrainingTask,
-    digest,
-    module_digest,
-    refuse_foreign,
-    summary,
-    train,
-)
+from espnet_ext.rescore.training.trainer import TrainingTask, digest, module_digest, refuse_foreign, summary, train
 from espnet_ext.work.files import atomic_write
 
 SETTINGS = TrainingSettings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
