@@ -104,11 +104,7 @@ def hours_known(run: "Run", jobs: Iterable[str]) -> dict[str, float]:
 
 
 def seedless(name: str) -> str:
-    """Return the name of a job without its seed.
-
-    >>> seedless("lm/seed1/gpt2"), seedless("baseline/seed12")
-    ('lm/gpt2', 'baseline')
-    """
+    """Return the name of a job without its seed: ``lm/gpt2`` of ``lm/seed1/gpt2``."""
     return re.sub(r"/seed\d+", "", name)
 
 

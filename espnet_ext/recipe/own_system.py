@@ -39,12 +39,9 @@ class Trained:
 
 @dataclass(frozen=True)
 class OwnSystem:
-    """The system of the user's own in a run, given by ``option``; its section and its row have its name, too.
+    """The system of the user's own, given by ``option``: its section and its rows have its name, too.
 
-    Attributes:
-        like: the section of the config of the system that it is like.
-        below: whether it is a model below the systems.
-        rows: the names of its rows.
+    ``like`` names the section of the system that it is like; with ``below`` it is a model below the systems.
     """
 
     name: str

@@ -1,10 +1,8 @@
 """``run.sh --rehearse``: in minutes, on the user's machine and corpus, what a run would do in days.
 
-The corpora are checked whole. Then every stage runs on a few utterances of them: the longest, which fill a batch of the
-real size, and some of several speakers. Trainings have the real models and batches, one pass of which is an epoch, and
-stop after one epoch; decodings have the real search. A second start shows that nothing is repeated and that
-trainings resume. What fails is noted, and the rest goes on. The folder of all this is beside that of the experiments;
-after a failure its logs and lists of faults stay, otherwise nothing.
+The corpora are checked whole. Then every stage runs on a few utterances of them, with the real models, batches and
+search, but one epoch of a pass. A second start shows that nothing is repeated and that trainings resume. What fails is
+noted, and the rest goes on. The folder of all this is removed, but for the logs and lists of faults after a failure.
 """
 
 import json

@@ -131,11 +131,7 @@ def legend(result: TableResult) -> str:
 
 
 def effect_text(points: float) -> str:
-    """Write by how much an error rate is lower, as a claim says, or higher.
-
-    >>> effect_text(-1.5)
-    '1.50 higher'
-    """
+    """Write by how much an error rate is lower, as a claim says, or higher."""
     return f"{abs(points):.2f} {'higher' if points < 0 else 'lower'}"
 
 
@@ -175,11 +171,7 @@ def design_text(design: Design) -> str:
 
 
 def counts_text(claims: Sequence[ClaimResult]) -> str:
-    """Say how many claims have which verdict.
-
-    >>> counts_text([])
-    '0 claims'
-    """
+    """Return how many claims have which verdict."""
     counts = Counter(claim.verdict for claim in claims)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
     total = count_of(len(claims), "claim")

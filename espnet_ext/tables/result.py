@@ -178,9 +178,7 @@ class TableResult:
 
 
 def reduction(value: float | None, reference: float | None) -> float | None:
-    """Return the relative reduction from ``reference`` to ``value`` in percent (negative: an increase).
-
-    None if one of them is missing, or if ``reference`` is 0.
+    """Return the relative reduction from ``reference`` to ``value`` in percent, None if there is none.
 
     >>> round(reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
     11.2

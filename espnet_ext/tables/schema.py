@@ -53,11 +53,7 @@ class Choice:
 
     @property
     def id(self) -> str:
-        """What is made at these values, by name.
-
-        >>> Choice("sem", (-80.0, 0)).id
-        'sem_m80_0'
-        """
+        """What is made at these values, by name, such as ``sem_m80_0``."""
         return "_".join([self.name, *map(_label, self.values)])
 
 
