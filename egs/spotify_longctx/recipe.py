@@ -59,10 +59,8 @@ def statistics(run: Run) -> None:
 
 
 def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
-    """Compute mean and deviation of each recording, and its features if they are kept, for all systems.
-
-    Args:
-        skip_silent: the share of the recordings that may be silent, and is then left out of training.
+    """Compute mean and deviation of each recording, and its features if they are kept, for all systems. A share
+    ``skip_silent`` of the recordings may be silent, and is then left out of training.
     """
     return Step(
         name=f"statistics of {name}",

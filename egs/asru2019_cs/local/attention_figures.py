@@ -34,13 +34,9 @@ def draw_values(values: Mapping[str, Any]) -> Figure:
 def draw_attention(
     panels: Mapping[str, np.ndarray], tokens: Sequence[str], languages: Sequence[str], title: str
 ) -> Figure:
-    """Draw the attention of several systems side by side, over the same tokens.
+    """Draw the attention of several systems side by side, over the same L tokens with their languages (``-``: neither).
 
-    Args:
-        panels: title -> shares, (L, L): row i is what token i takes from each.
-        tokens: the L tokens.
-        languages: ``en``, ``zh`` or ``-`` for each.
-        title: title of the whole figure.
+    ``panels`` has the shares by title, (L, L): row i is what token i takes from each.
     """
     side = max(2.4, INCHES_PER_TOKEN * len(tokens))
     with matplotlib.rc_context(STYLE):

@@ -51,8 +51,7 @@ class AttentionMap:
 class TranscriptReader:
     """An ESPnet ASR model whose transformer decoder reads transcripts.
 
-    Raises:
-        InputError: a checkpoint that does not fit its config, or a decoder without self-attention.
+    Raises InputError: a checkpoint that does not fit its config, or a decoder without self-attention.
     """
 
     def __init__(self, config_file: Path, model_file: Path):
@@ -67,16 +66,9 @@ class TranscriptReader:
 
     @torch.no_grad()
     def attention_map(self, utterance: str, speech: np.ndarray, text: str, block: int | None = None) -> AttentionMap:
-        """Read a transcript and return one block's self-attention.
+        """Read the transcript of samples or features, and return the self-attention of a block from 1 (None: the last).
 
-        Args:
-            utterance: its id, for messages.
-            speech: samples or features, as the model takes them.
-            text: the transcript.
-            block: number of the block, from 1; None: the last.
-
-        Raises:
-            InputError: there is no such block, or the transcript has no tokens.
+        Raises InputError: there is no such block, or the transcript has no tokens.
         """
         layers = self.model.decoder.decoders
         number = len(layers) if block is None else block
@@ -103,13 +95,8 @@ class TranscriptReader:
 def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
     """Return what each token gives to each other in a self-attention: summed over j, the output without its bias.
 
-    Args:
-        attention: ESPnet's, called with x, x, x and mask; or one that knows languages, called with x, mask and codes.
-        x: embeddings after layer norm, (B, L, D).
-        more: the other inputs.
-
-    Returns:
-        (B, L, L, D).
+    ESPnet's attention is called with x, x, x and mask; one that knows languages with x, mask and codes. ``x`` are the
+    embeddings after layer norm, (B, L, D); the result is (B, L, L, D).
     """
     if not isinstance(attention, LanguageAttention):
         return _of_stream(Stream(attention), x, more[-1])

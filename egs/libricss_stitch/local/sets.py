@@ -125,8 +125,7 @@ def _digest(path: Path) -> str:
 def speaker_model(run: Run) -> tuple[Path, Path] | None:
     """config.yaml and checkpoint of the speaker model that makes the profiles; None: Resemblyzer.
 
-    Raises:
-        InputError: a file is missing, or only the config is given.
+    Raises InputError: a file is missing, or only the config is given.
     """
     model, config = run.path("speaker_model"), run.path("speaker_model_config")
     if model is None:
@@ -146,8 +145,7 @@ def speaker_model(run: Run) -> tuple[Path, Path] | None:
 def libricss_step(run: Run, corpus: Path) -> Step:
     """LibriCSS: the first channel cut at silences, and who is enrolled with what in each session.
 
-    Raises:
-        InputError: the corpus or its enrolment list is not there.
+    Raises InputError: the corpus or its enrolment list is not there.
     """
     release = find_release(corpus)
     enrolment = run.path("enrolment_list") or release.parent / "speaker_enrollment" / ENROLMENT_LIST

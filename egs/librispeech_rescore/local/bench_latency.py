@@ -51,10 +51,7 @@ KINDS = (
 def measure_scorer(kind: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
     """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles, runs, device, and how it was made.
 
-    Args:
-        kind: one of ``KINDS``.
-        output: the JSON file.
-        options: ``runs`` and ``seconds`` of :func:`measure`, and ``layers`` of the model (None: 12, as GPT-2 and BERT).
+    ``options`` are ``runs`` and ``seconds`` of :func:`measure`, and ``layers`` (None: 12, as GPT-2 and BERT).
     """
     if kind not in KINDS:
         raise InputError(f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}")
@@ -99,9 +96,7 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
 def make_scorers(kinds: Collection[ScorerKind] = KINDS, **size: Any) -> Iterator[tuple[ScorerKind, LmScorer]]:
     """Make scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
 
-    Args:
-        kinds: which of ``KINDS``.
-        size: other settings of both models' configs, such as ``num_hidden_layers``.
+    ``size`` are other settings of both models' configs, such as ``num_hidden_layers``.
     """
     gpt2, bert = configs(**size)
     networks: dict[str, tuple[Any, Any, Any, Any]] = {

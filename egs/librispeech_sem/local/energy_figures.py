@@ -17,12 +17,7 @@ HIDDEN_SHARE = 0.005  # at most this share of the bins, and of the energy, lies 
 
 
 def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
-    """P2, Fig. 1: density of eta, and below it cumulative density and share of the energy.
-
-    Args:
-        histogram: at least one utterance.
-        name: name of the speech, for the title.
-    """
+    """P2, Fig. 1: density of eta, and below it its cumulative density and the share of the energy."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 5.6), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True)

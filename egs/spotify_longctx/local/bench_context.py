@@ -57,19 +57,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure(encoder_conf: Mapping[str, Any], device: str | None, memory_gb: float, seconds: float) -> dict[str, Any]:
-    """Measure all four systems.
-
-    Args:
-        encoder_conf: options of ``long_fastconformer``; the subsampling is replaced.
-        device: "cpu" or "cuda"; None: an accelerator if there is one.
-        memory_gb: memory for which the longest context is counted on a CPU, in 10^9 bytes.
-        seconds: length of the input whose speed is measured.
-
-    Returns:
-        The name of the device, and rows with ``minutes`` and ``frames_per_second``, each with the paper's.
-
-    Raises:
-        InputError: "cuda" where there is none.
+    """Measure all four systems on "cpu", "cuda" or (None) an accelerator if there is one: their speed on an input of so
+    many seconds, and their longest context, on a CPU that of ``memory_gb`` 10^9 bytes. The subsampling in
+    ``encoder_conf`` is replaced. Each row has ``minutes`` and ``frames_per_second``, with the paper's.
     """
     has_accelerator = torch.cuda.is_available()
     if device == "cuda" and not has_accelerator:

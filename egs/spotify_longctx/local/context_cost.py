@@ -81,15 +81,8 @@ def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, f
 
 
 def longest_context(fits: Callable[[int], bool], first: int = 960, precision: float = 0.02) -> int:
-    """Return the longest context in seconds that fits, by doubling and then bisection.
-
-    Args:
-        fits: whether a context of this number of seconds fits.
-        first: the length to begin with.
-        precision: of the result, relative to it.
-
-    Returns:
-        The length in seconds, rounded down to whole seconds; 0 if not even one second fits.
+    """Return the longest context that fits, in whole seconds, by doubling from ``first`` and then bisection to a
+    relative ``precision``; 0 if not even one second fits.
     """
     low, high = 0, first
     while fits(high):
@@ -164,12 +157,7 @@ class _CTCLossMemory(torch.autograd.Function):
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of all tensors that operations return, while they are alive.
-
-    Attributes:
-        now: bytes alive.
-        peak: the most that there were.
-    """
+    """Counts the bytes of all tensors that operations return while they are alive: now, and at most."""
 
     def __init__(self):
         super().__init__()

@@ -309,8 +309,7 @@ def task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 def convert(state: Mapping[str, torch.Tensor], settings: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Return the state of ESPnet's model with this package's encoder, from that of theirs.
 
-    Raises:
-        InputError: a parameter that their models of the paper do not have.
+    Raises InputError: a parameter that their models of the paper do not have.
     """
     ours: dict[str, torch.Tensor] = {}
     for key, value in state.items():

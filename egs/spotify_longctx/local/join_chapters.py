@@ -59,8 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def join(chapter: str, utterances: Mapping[str, Utterance], output: Path) -> float:
     """Write the audio of utterances one after the other as FLAC, if it is not there; return its seconds.
 
-    Raises:
-        InputError: a file is corrupt.
+    Raises InputError: a file is corrupt.
     """
     target, note = output / "audio" / f"{chapter}.flac", output / "joined" / f"{chapter}.json"
     states = {key: each.audio.stat() for key, each in utterances.items()}
