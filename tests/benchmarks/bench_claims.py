@@ -58,7 +58,7 @@ def draw(design: Design, effect: float, generator: np.random.Generator) -> tuple
 
 
 def p_values(design: Design, effect: float, rounds: int, *, fewest: bool = False, seed: int = 0) -> NDArray[np.float64]:
-    """The p-values of simulated experiments, with the sign of the difference: negative if the second system is better."""
+    """The p-values of simulated experiments, with the sign of the difference: negative if the second is better."""
     generator, found = np.random.default_rng(seed), []
     for _ in range(rounds):
         test = crossed_test(*draw(design, effect, generator), fewest=fewest)
