@@ -83,12 +83,7 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
 
 
 class ErrorCurve(NamedTuple):
-    """Word errors of lists as a function of the share w of one score.
-
-    Attributes:
-        corners: w where the errors change, in rising order, from 0.0 to 1.0 inclusive.
-        errors: word errors between neighbouring corners, one fewer than corners.
-    """
+    """Hold word errors by the share w of one score, between rising corners from 0.0 to 1.0: one more than errors."""
 
     corners: tuple[float, ...]
     errors: tuple[int, ...]

@@ -145,14 +145,10 @@ class LmScorer(torch.nn.Module):
     """Score hypotheses by a language model of ``transformers``: base of the scorers of P3, eq. 2, 3, 10 to 12.
 
     The log-probability of a hypothesis is a sum of terms. ``chunks`` splits the work on some lists into forward passes
-    of bounded size, and ``terms`` runs one of them. ``surrounding``: the tokens before and after a hypothesis.
-
-    Attributes:
-        name: "causal", "pll" or "pooled".
-        casing: how hypotheses are written for the model, a key of ``CASINGS``.
-        budget: most positions of one forward pass; more are faster and take more memory.
-        longest: most tokens that the model takes at once.
-        amp: compute in bfloat16 where that is exact enough, with parameters in float32 (automatic mixed precision).
+    of bounded size, and ``terms`` runs one of them. ``surrounding``: the tokens before and after a hypothesis;
+    ``budget``: most positions of one forward pass, of which more are faster and take more memory; ``longest``: most
+    tokens that the model takes at once; ``amp``: compute in bfloat16 where that is exact enough (automatic mixed
+    precision).
     """
 
     name = ""
@@ -254,10 +250,9 @@ class LmScorer(torch.nn.Module):
         )
 
     def prepare_training(self, gradient_checkpointing: bool, amp: bool) -> None:
-        """Set how gradients are computed.
+        """Set how gradients are computed, with parameters and their updates in float32.
 
-        ``gradient_checkpointing`` keeps no activations inside of layers, and computes them again: less memory, a third
-        more time. ``amp`` computes in bfloat16, with parameters and their updates in float32.
+        ``gradient_checkpointing`` computes activations inside of layers again: less memory, a third more time.
         """
         self.amp = amp
         if gradient_checkpointing:

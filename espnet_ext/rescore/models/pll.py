@@ -16,12 +16,9 @@ Copy = tuple[int, tuple[int, ...]]  # masked place, and token ids
 
 @dataclass(frozen=True, eq=False)
 class MaskedChunk:
-    """Hold masked copies of one forward pass.
+    """Hold masked copies of one forward pass: token ids, padded with -1, (copies, positions), and masked positions.
 
-    Attributes:
-        ids: token ids, padded with -1, (copies, positions).
-        masked: the masked position of each copy, (copies,).
-        copies, targets, hyps: of each term its copy, the token under the mask, and its hypothesis, (n,) each.
+    Of each term, (n,) each: its copy, the token under the mask, and its hypothesis.
     """
 
     ids: torch.Tensor

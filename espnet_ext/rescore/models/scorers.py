@@ -68,15 +68,12 @@ def load_lm(
     *,
     new_layer: bool = False,
 ) -> LmScorer:
-    """Load a language model as a scorer in evaluation mode.
+    """Load a folder of a scorer's ``save`` or of ``transformers``, or a name on the hub, as a scorer in evaluation
+    mode.
 
-    Args:
-        folder_or_name: a folder written by a scorer's ``save`` or by ``transformers``, or a name on the hub.
-        scorer: one of ``SCORERS``; by default as saved, otherwise "pll" for bidirectional models, "causal" for others.
-        pooling: for scorer "pooled", as in :class:`PooledScorer`; by default as saved.
-        casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
-        dtype: a key of ``DTYPES``; by default "float32".
-        new_layer: make a pooling layer with random weights, which has to be trained, for a model that has none.
+    By default ``scorer``, ``pooling`` and ``casing`` are as saved, otherwise "pll" for bidirectional models and
+    "causal" for others, the pooling of :class:`PooledScorer`, and "as-is". ``new_layer`` makes a pooling layer with
+    random weights, which has to be trained, for a model that has none.
     """
     path = Path(folder_or_name) / SETTINGS
     saved = read_settings(SavedScorer, path, "save the scorer again") if path.is_file() else SavedScorer()

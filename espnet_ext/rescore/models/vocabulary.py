@@ -56,14 +56,9 @@ def log_probs(
 ) -> torch.Tensor:
     """Return log-probabilities of tokens, (n,), natural logarithms in float32 or a more exact type.
 
-    None is above 0, in bfloat16 either: there a target's logit is rounded as it is in the sum.
-
-    Args:
-        chosen: positions that are needed, (rows, positions), bool.
-        indices: for each token the chosen position that predicts it, counted row by row, (n,).
-        targets: the tokens' ids, (n,).
-        plain: what ``is_plain`` returned for the model.
-        inputs: the model's other inputs.
+    None is above 0, in bfloat16 either: there a target's logit is rounded as it is in the sum. ``chosen``: positions
+    that are needed, (rows, positions), bool; ``indices``: for each token the chosen position that predicts it, counted
+    row by row, (n,); ``targets``: the tokens' ids, (n,); ``plain``: what ``is_plain`` returned for the model.
     """
     hidden, logits = states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)

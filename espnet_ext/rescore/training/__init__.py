@@ -12,10 +12,9 @@ REPORT = "training.json"  # of a training, written last
 def write_quantities(folder: Path) -> None:
     """Write what tables show of a system's trainings, from the ``seed<N>/training.json`` below its folder.
 
-    - ``best_step.json``: updates after which the model that was chosen is best, the mean over seeds;
-    - ``initial_kept.json``: seeds whose training found nothing better than its initial model;
-    - ``effective.json``, of a training on lists: how many hypotheses share the posterior of a development list before
-      training, the mean over lists and seeds.
+    ``best_step.json``: updates after which the model that was chosen is best, the mean over seeds;
+    ``initial_kept.json``: seeds that found nothing better than their initial model; ``effective.json``: how many
+    hypotheses share the posterior of a development list before training on lists, the mean over lists and seeds.
     """
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(f"seed*/{REPORT}"))]
     if not reports:

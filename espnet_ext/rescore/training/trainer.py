@@ -1,13 +1,8 @@
 """Train a scorer: updates, evaluations, the best model kept; a killed training resumes with the same numbers.
 
-MWER has a gradient of its own for each chunk of a batch, so the updates are written out here. Accelerate has the
-processes and the states of a resumed training. Each process has the whole model; a batch is shared among them, and its
-gradients are summed, so that the updates are those of one process but for rounding and dropout. The folder holds:
-
-- ``checkpoint<N>/``: what resuming needs, written at each evaluation and every few minutes between them, removed at the
-  end of the training;
-- ``model/``: the best model so far;
-- ``training.json``: settings, evaluations and the choice, written last: if it is there, the training is done.
+MWER has a gradient for each chunk of a batch, so the updates are written out here; Accelerate has the processes and the
+states of a resumed training. Processes have the whole model and share a batch, whose gradients are summed. The folder
+holds ``checkpoint<N>/``, what resuming needs; ``model/``, the best so far; ``training.json``, written last.
 """
 
 import hashlib
