@@ -68,8 +68,7 @@ def load_lm(
     *,
     new_layer: bool = False,
 ) -> LmScorer:
-    """Load a folder of a scorer's ``save`` or of ``transformers``, or a name on the hub, as a scorer in evaluation
-    mode.
+    """Load a folder of a scorer's ``save`` or of ``transformers``, or a name on the hub, for evaluation.
 
     By default ``scorer``, ``pooling`` and ``casing`` are as saved, otherwise "pll" for bidirectional models and
     "causal" for others, the pooling of :class:`PooledScorer`, and "as-is". ``new_layer`` makes a pooling layer with
