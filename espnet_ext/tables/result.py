@@ -64,8 +64,7 @@ class Effect:
 
     Attributes:
         interval, p_value: None where there are too few seeds or units.
-        limits: a wider interval, at a level that counts the claims and the looks of the design.
-        base: the error rate of ``worse``, in percent.
+        within, excludes: whether it is less than the margin of the design, either way, and less than the paper's.
         run: how many seeds of the design all systems have; ``seeds`` are those of them with no failed training.
         different_seeds: how many of them gave different output.
         units: how many speakers or recordings; ``unit`` says which.
@@ -74,8 +73,8 @@ class Effect:
     points: float
     interval: tuple[float, float] | None
     p_value: float | None
-    limits: tuple[float, float] | None
-    base: float
+    within: bool
+    excludes: bool
     run: int
     seeds: tuple[int, ...]
     different_seeds: int
@@ -85,15 +84,11 @@ class Effect:
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim on one column: the effect in the paper's numbers, and ours; None for what is not there.
-
-    ``paper_base`` is the paper's error rate of ``worse``.
-    """
+    """A claim on one column: the effect in the paper's numbers, and ours; None for what is not there."""
 
     column: Column
     paper: float | None
     here: Effect | None
-    paper_base: float | None
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,10 @@ def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> ClaimR
     claim = tables.claims[name]
     rows = [tables.rows[row] for row in claim.rows]
     merged = design.freedom != "fewest" and all(tables.systems[row.system].kind == MERGE for row in rows)
-    tests = []
-    for column in tables.tested(claim):
-        papers = [row.paper.get(column.name) for row in rows]
-        paper, base = _paper_effect([value for value in papers if value is not None], len(rows))
-        tests.append(ClaimTest(column, paper, _effect(rows, design, scores, column, merged), base))
+    tests = tuple(
+        ClaimTest(column, _paper_effect(rows, column), _effect(rows, design, scores, column, merged))
+        for column in tables.tested(claim)
+    )
     found = [test.here for test in tests if test.here]
     complete = len(found) == len(tests)
     reason = _obstacle(found, design, merged) if complete else None
@@ -64,40 +63,25 @@ def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> ClaimR
     verdict = OPEN if complete else NOT_RUN
     if merged and reason is None:
         reason = THIS_RECOGNISER
-    return ClaimResult(
-        name, claim, design, verdict, reason, p_value, None, tuple(tests), _failures(rows, design, scores)
-    )
+    return ClaimResult(name, claim, design, verdict, reason, p_value, None, tests, _failures(rows, design, scores))
 
 
 def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
-    design, effects = claim.design, [test.here for test in claim.tests if test.here]
-    ranges = [effect.limits for effect in effects if effect.limits]
+    effects = [test.here for test in claim.tests if test.here]
     verdict = OPEN
     if p_value < SIGNIFICANCE:
         verdict = CONTRADICTED if any(effect.points < 0 for effect in effects) else HOLDS
-    elif design.freedom != "fewest" and len(ranges) == len(effects):
-        margin = design.margin or 0.0
-        if all(-margin < low and high < margin for low, high in ranges):
-            verdict = NO_DIFFERENCE
-        elif all(_excludes(test) for test in claim.tests):
-            verdict = EXCLUDED
+    elif claim.design.freedom != "fewest":
+        excluded = all(effect.excludes for effect in effects)
+        verdict = NO_DIFFERENCE if all(effect.within for effect in effects) else EXCLUDED if excluded else OPEN
     return replace(claim, verdict=verdict, p_corrected=p_value)
 
 
-def _excludes(test: ClaimTest) -> bool:
-    """Return whether an effect of the paper's size is excluded, in points and relative to the error rate of worse."""
-    if test.here is None or test.here.limits is None or not test.paper or test.paper < 0:
-        return False
-    relative = test.paper * test.here.base / test.paper_base if test.paper_base else math.inf
-    return test.here.limits[1] < min(test.paper, relative)
-
-
-def _paper_effect(papers: Sequence[float], rows: int) -> tuple[float | None, float | None]:
-    """Return how much lower the paper's error rate (or change of it) is, in points, and what it is lower than."""
-    if len(papers) < rows:
-        return None, None
-    half = rows // 2
-    return round(_change(papers[half:]) - _change(papers[:half]), 4), papers[half] if rows == 2 else None
+def _paper_effect(rows: Sequence[Row], column: Column) -> float | None:
+    """Return how much lower the paper's error rate (or change of it) is, in points; None if a number is missing."""
+    papers = [value for row in rows if (value := row.paper.get(column.name)) is not None]
+    half = len(rows) // 2
+    return round(_change(papers[half:]) - _change(papers[:half]), 4) if len(papers) == len(rows) else None
 
 
 def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
@@ -122,18 +106,23 @@ def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column,
         else crossed_test(better, worse, words, fewest=design.freedom == "fewest")
     )
     enough = test.p_value is not None and (merged or test.seeds >= LEAST_SEEDS)
-    level = SIGNIFICANCE / (design.looks * max(design.family, len(design.claims)))
 
     def interval(error_rate: float) -> tuple[float, float] | None:
         limits = test.interval(1 - error_rate) if enough else None
         return limits and (round(100 * limits[0], 4), round(100 * limits[1], 4))
 
+    # Claims and looks are counted. The paper's effect is in points, or relative to the error rate if that is less.
+    level = SIGNIFICANCE / (design.looks * max(design.family, len(design.claims)))
+    low, high = interval(level) or (-math.inf, math.inf)
+    paper, of_paper = _paper_effect(rows, column) or 0.0, rows[half].paper[column.name]
+    if len(rows) == 2 and of_paper:
+        paper *= min(1.0, 100 * float(sides[half].mean(axis=0).sum() / words.sum()) / of_paper)
     return Effect(
         points=round(100 * test.difference, 4),
         interval=interval(SIGNIFICANCE),
         p_value=round(test.p_value, 6) if test.p_value is not None and enough else None,
-        limits=interval(level),
-        base=100 * float(sides[half].mean(axis=0).sum() / words.sum()),
+        within=max(-low, high) < (design.margin or 0.0),
+        excludes=paper > max(0.0, high),
         run=len(run),
         seeds=tuple(seeds),
         different_seeds=test.seeds,
