@@ -48,17 +48,13 @@ class Audio(Protocol):
 
 
 class RecordingAudio:
-    """An audio file, read in parts. Channels are averaged, and other rates are resampled on the fly.
+    """An audio file, read in parts at a ``rate`` in Hz: resampled on the fly, channels averaged or as the ``level``
+    says.
 
     A part is the same as that part of the whole: exactly at the file's own rate, to about 1e-4 if it is resampled.
-    Raises InputError: the file is missing or corrupt, has no samples, or is a WAV or SPHERE file that breaks off, or an
-    Ogg file that ends within a page. ``read`` raises it for other audio that breaks off and for NaN or infinite
-    samples.
-
-    Args:
-        name: The recording's id, for the messages.
-        rate: The rate to resample to, in Hz.
-        level: What makes one channel of the usual level of the file's channels.
+    Raises InputError, which names the recording: the file is missing or corrupt, has no samples, or is a WAV or SPHERE
+    file that breaks off, or an Ogg file that ends within a page. ``read`` raises it for other audio that breaks off and
+    for NaN or infinite samples.
     """
 
     def __init__(self, name: str, path: str | Path, rate: int = 16000, level: Level = AS_IT_IS):

@@ -62,15 +62,10 @@ def evaluate_speakers(
 ) -> tuple[SpeakerScore, dict[str, Any]]:
     """Score speaker-attributed transcripts; with ``output``, write the reports into that folder.
 
-    Returned are the score and what ``score.json`` holds. Raises InputError: as the readers, the normaliser and
-    :func:`score_speakers`.
-
-    Args:
-        reference, hypothesis: STM, CTM (whose channels are the speakers) or SegLST.
-        groups: table of recording and condition; each condition gets its own score.
-        sessions: table of recording and the session that it is a part of, over which tests go then.
-        collar: of tcpWER, in seconds.
-        normaliser: of both texts, by its name.
+    Files are STM, CTM (whose channels are the speakers) or SegLST. ``groups`` is a table of recording and condition, of
+    which each gets its own score; ``sessions`` one of recording and the session that it is a part of, over which tests
+    go then; ``collar`` is that of tcpWER, in seconds. Returned are the score and what ``score.json`` holds. Raises
+    InputError: as the readers, the normaliser and :func:`score_speakers`.
     """
     real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis, recognised=True), normaliser)
     names = str(reference), str(hypothesis)

@@ -92,10 +92,6 @@ def script_pair(scripts: str) -> ScriptPair:
     """Return the languages of two scripts, as ``--scripts`` names them: ``Han,Latin``, ``Han+Hiragana,Latin``.
 
     Raises InputError: not two different names of scripts in Unicode, or several with ``+`` between.
-
-    >>> pair = script_pair("Han+Hiragana+Katakana,Latin")
-    >>> [(token, pair.is_first(token)) for token in pair.tokens("ラーを order")]
-    [('ラ', True), ('ー', True), ('を', True), ('order', False)]
     """
     names = tuple(name.strip() for name in scripts.split(","))
     if len({name.lower() for name in names}) != 2 or len(names) != 2:

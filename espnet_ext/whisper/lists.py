@@ -76,11 +76,9 @@ def make_lists(
 ) -> list[list[NBest]]:
     """Return the lists of data dirs, sorted by utterance; what is done from the same inputs is not done again.
 
-    Args:
-        jobs: Kaldi data dirs without ``segments``, whose ``text``, if there is one, gives the references; and for each
-            a folder whose ``log`` holds the shards and their logs.
-        device: ``cpu``, or ``cuda`` for all GPUs of the machine.
-        nj, parallel: processes, or the YAML of a cluster. All jobs share the workers.
+    A job is a Kaldi data dir without ``segments``, whose ``text``, if there is one, gives the references, and a folder
+    whose ``log`` holds the shards and their logs. ``device`` is ``cpu``, or ``cuda`` for all GPUs of the machine;
+    ``nj`` processes, or the cluster of the YAML ``parallel``, do all jobs.
     """
     if device != "cpu" and parallel is None:
         nj = 1  # a process has a copy of the model on each GPU

@@ -104,10 +104,6 @@ def test_files_of_pipes_are_told_from_corrupt_ones(tmp_path: Path, decode: bool)
     assert inspect_audio(tmp_path / "empty.wav", decode=decode).fault == "no samples in the audio of"
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    assert inspect_audio(tmp_path / "a.flac", decode=False) == Inspected(fault="no audio file for")
-
-
 @pytest.mark.parametrize("decode", [True, False])
 def test_each_file_is_opened_once_and_keeps_its_name(tmp_path: Path, monkeypatch, decode: bool) -> None:
     files = [(f"u{number}", tmp_path / f"{number}.flac") for number in range(600)]

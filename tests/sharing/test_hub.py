@@ -40,12 +40,6 @@ def test_transcribe_takes_the_name(shared, noise, tmp_path):
     assert espnet_ext.load(NAME)(noise)[0][2] == espnet_ext.load(shared)(noise)[0][2]
 
 
-def test_a_model_that_lacks_a_file(shared):
-    (shared / "model/model.pth").unlink()
-    with pytest.raises(InputError, match=f"^{NAME}: lacks model/model.pth"):
-        espnet_ext.load(NAME)
-
-
 class Response:
     """As much of an answer of a server as huggingface_hub's errors read."""
 

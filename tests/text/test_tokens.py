@@ -154,14 +154,6 @@ def test_characters_and_words(tmp_path, token_type, expected):
     assert not (tmp_path / "bpe.model").exists()
 
 
-def test_word_pieces_on_disk_are_the_model_s(tmp_path):
-    tokens = write_tokens(TEXTS, tmp_path, "unigram", 32)
-    model = processor((tmp_path / "bpe.model").read_bytes())
-    assert len(tokens) == 32 + 2
-    assert set(tokens) == {model.id_to_piece(index) for index in range(32)} | {"<blank>", "<sos/eos>"}
-    assert (tmp_path / "tokens.txt").read_text(encoding="utf-8").splitlines() == tokens
-
-
 def test_tokens_of_a_kaldi_text(tmp_path, capsys):
     text, output = tmp_path / "text", tmp_path / "tokens"
     with pytest.raises(InputError, match="text: no such file"):

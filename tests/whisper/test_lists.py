@@ -187,15 +187,6 @@ def test_transcripts_are_those_of_all_utterances_or_of_none(first_pass, data, tm
     assert {nbest.ref for nbest in make_lists([(data, tmp_path)], first_pass)[0]} == {None}
 
 
-def test_bad_audio_is_refused_by_utterance(first_pass, make_data_dir, tmp_path) -> None:
-    data = make_data_dir(tmp_path / "slow", {"c": 0.3}, rate=8000)
-    with pytest.raises(InputError, match="utterance c: sampling rate 8000 Hz, not 16000 Hz"):
-        make_lists([(data, tmp_path)], first_pass)
-    (data / "c.flac").write_bytes(b"no audio")
-    with pytest.raises(InputError, match="utterance c: corrupt audio"):
-        make_lists([(data, tmp_path)], first_pass)
-
-
 def test_the_best_of_each_text_is_taken() -> None:
     found = [(" Ten cats.", -1.0), ("10 cats", -1.5), ("ten, cats", -2.0), ("Tin cats!", -2.5), ("Tint", -3.0)]
     (texts,) = decode_utterances([np.zeros(10)], lambda _: [found], rate=10, longest=2, rules=RULES, count=2)
