@@ -81,7 +81,7 @@ class ScriptPair:
         """Return the letters of third scripts in texts, at most ten: all of them count as the second language.
 
         >>> ScriptPair().other_letters(["我 go カラ", "да 15"])
-        'カラад'
+        'адカラ'
         """
         ours = [_letters_of(script) for script in self.scripts]
         letters = {mark for text in texts for mark in text if mark.isalpha()}
