@@ -165,7 +165,7 @@ def design_text(design: Design) -> str:
         *([f"margin {design.margin:g} points"] if design.margin else []),
         *([f"failed: loss on dev above {design.failed:g}"] if design.failed else []),
         *([f"detectable: {design.detectable}"] if design.detectable else []),
-        *([f"{design.hours:g} hours of one core"] if design.hours else []),
+        *([f"hours of one core: {design.hours:g}"] if design.hours else []),
     ]
     return "; ".join(parts) + "."
 

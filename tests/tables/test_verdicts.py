@@ -153,7 +153,7 @@ def test_corrections_count_claims_that_are_gone_and_looks(run: Callable, judged:
         corrected = [claim.p_corrected for claim in judged(freedom="fewest", **changes)]
         assert min(corrected) == pytest.approx(factor * min(p_values))
     text = design_text(judged(looks=3, margin=2, failed=4, detectable="one point", hours=2)[0].design)
-    assert all(part in text for part in ("abc", "3 looks", "2 points", "above 4", "one point", "2 hours"))
+    assert all(part in text for part in ("abc", "3 looks", "2 points", "above 4", "one point", "core: 2"))
 
 
 def test_what_an_interval_says_when_the_sign_is_not_shown(toy: Path, run: Callable, judged: Callable):
