@@ -143,7 +143,7 @@ two point five miles, zero zero seven'
 def _number_in_words(number: str, suffix: str) -> str:
     import inflect
 
-    engine = inflect.engine()
+    engine: Any = inflect.engine()
     digits = number.replace(",", "")
     if _YEAR.fullmatch(number):
         later = engine.number_to_words(int(number[2:])) if number[2:] != "00" else "hundred"
