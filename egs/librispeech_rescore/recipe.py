@@ -184,6 +184,7 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
     family, folder = name.partition("-")[0], adapted(run, name, seed)
     text = lm_text(run)
     model: Path | str = run.options[family] or name
+    model = Path(model) if Path(model).is_dir() else model  # whose contents count
     if run.sections["settings"]["make_lms"] and not run.options[family]:
         model = folder / "made"
         yield Step(

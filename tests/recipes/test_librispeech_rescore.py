@@ -6,20 +6,39 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from runs import cells_of, fail_in_each_stage, smoke_run
+from runs import EGS, assert_nothing_is_repeated, cells_of, fail_in_each_stage, smoke_run
 
+from espnet_ext.corpora.librispeech import LM_TEXT
+from espnet_ext.rescore.training.small_models import make_language_model
+from espnet_ext.synthetic.librispeech import make_librispeech
+from espnet_ext.tables.plan import load_scale
 from espnet_ext.text.nbest import read_nbest
 
 run = partial(smoke_run, "librispeech_rescore")
+SYSTEM = "-gpt2_causal-bert_masked"  # what its models add to the name of a system's folder
 ROWS = ("first pass", "GPT-2 CE", "BERT MWER", "RescoreGPT attention", "10-best oracle")
 
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> Path:
+    """On a LibriSpeech and models of one's own."""
     folder = tmp_path_factory.mktemp("smoke_rescore")
-    result = run("--rows", ",".join(ROWS), folder=folder)
+    make_librispeech(folder / "LibriSpeech", "smoke-whisper")
+    sections = load_scale(EGS / "librispeech_rescore", "smoke")
+    for name, kind in (("causal", "gpt2"), ("masked", "bert")):
+        make_language_model(sections[kind], [folder / "LibriSpeech" / LM_TEXT], folder / name)
+    result = run(*given(folder), "--table", "all", "--rows", ",".join(ROWS), folder=folder)
     assert result.returncode == 0, result.stdout + result.stderr
     return folder
+
+
+def given(folder: Path) -> tuple[str, ...]:
+    places = {"librispeech": "LibriSpeech", "gpt2": "causal", "bert": "masked"}
+    return tuple(word for option, place in places.items() for word in (f"--{option}", str(folder / place)))
+
+
+def test_a_second_run_repeats_nothing(smoke):
+    assert_nothing_is_repeated(run(*given(smoke), "--rows", ",".join(ROWS), folder=smoke))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +64,7 @@ def test_lists_are_whispers_and_rescored_ones_are_the_same_in_another_order(smok
     lists = {nbest.utt_id: nbest for nbest in read_nbest(smoke / "exp" / "lists" / "test-other.jsonl")}
     reference = dict(line.split(" ", 1) for line in (smoke / "data/test-other/text").read_text().splitlines())
     assert lists.keys() == reference.keys()
-    rescored = smoke / "exp" / "gpt2_ce" / "seed1" / "decode_default" / "test-other"
+    rescored = smoke / "exp" / f"gpt2_ce{SYSTEM}" / "seed1" / "decode_default" / "test-other"
     for nbest in read_nbest(rescored / "nbest.jsonl"):
         before = lists[nbest.utt_id]
         assert sorted(hyp.text for hyp in nbest.hyps) == sorted(hyp.text for hyp in before.hyps)
@@ -72,10 +91,13 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
     dev = tmp_path / "dev_other.jsonl"
     dev.with_name(f"{dev.name}.gz").write_bytes(gzip.compress(dev.read_bytes()))
     dev.unlink()
-    options = ("--rows", "first pass", "--nbest_lists", str(tmp_path))
+    rows = ("first pass", "RescoreGPT attention")
+    options = ("--rows", ",".join(rows), "--nbest_lists", str(tmp_path), *given(smoke))
     result = run(*options, folder=tmp_path, datadir=smoke / "data")
     assert result.returncode == 0, result.stdout + result.stderr
-    text = (tmp_path / "exp/first_pass/seed1/decode_default/test-clean/text").read_text()
+    cells = cells_of("librispeech_rescore", tmp_path)
+    assert all(cells[name][part].here.words for name in rows for part in ("test-clean", "test-other"))
+    text = (tmp_path / f"exp/first_pass{SYSTEM}/seed1/decode_default/test-clean/text").read_text()
     assert text.splitlines() == [f"{key} {best}".strip() for key, best in sorted(first.items())]
 
 
@@ -89,7 +111,7 @@ def write_espnet_output(folder: Path, lines: list[dict]) -> None:
 
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):
-    fail_in_each_stage("librispeech_rescore", smoke, "--rows", "first pass,BERT MWER")
+    fail_in_each_stage("librispeech_rescore", smoke, *given(smoke), "--rows", "first pass,BERT MWER")
 
 
 @pytest.mark.parametrize(
