@@ -12,9 +12,12 @@ import sys
 import time
 from pathlib import Path
 
-from few_digits import draw_training_set, write
+import numpy as np
+from few_digits import draw_training_set, speech, write
 from matplotlib.figure import Figure
 
+from espnet_ext.synthetic.acoustics import SAMPLE_RATE
+from espnet_ext.synthetic.parameters import generator
 from espnet_ext.work.plot_style import BLUE, VERMILLION, save_png
 
 RECIPE = Path(__file__).resolve().parents[1]
@@ -22,7 +25,7 @@ DIGITS = RECIPE.parents[1] / "examples" / "digits"
 CORPUS, EXP, DATA = (RECIPE / folder for folder in ("data/demo/digits", "exp/demo", "data/demo"))
 ROWS = ["--scale", "mini_few", "--librispeech", f"{CORPUS}", "--table", "1", "--rows", "baseline,0dB"]
 SYSTEMS = {"baseline": "baseline", "sem_m80_0": "SEM (-80 to 0 dB)"}
-SETS = {"test-clean": "quiet", "test-other": "noise"}
+SETS = {"test-clean": "quiet", "test-other": "pink noise"}
 SHARE = 0.56  # of the recordings and their noisy copies: 344 utterances, 18 minutes, as in RESULTS.md
 SEED = 2  # of what is drawn
 
@@ -52,12 +55,19 @@ def make_corpus(folder: Path) -> None:
     shutil.rmtree(new, ignore_errors=True)
     draw_training_set(DIGITS, new, SHARE, SEED)
     for kind in ("dev", "test"):
-        files = sorted((DIGITS / f"{kind}-clean").rglob("*.flac"))
-        for path in files:
-            for condition in ("clean", "other"):
-                write(path, files, new / f"{kind}-{condition}", SEED)
+        for path in sorted((DIGITS / f"{kind}-clean").rglob("*.flac")):
+            write(path, new / f"{kind}-clean")
+            write(path, new / f"{kind}-other", in_pink_noise(speech(path, SAMPLE_RATE), generator(SEED, path.name)))
     shutil.copy(DIGITS / "SPEAKERS.TXT", new)
     new.rename(folder)
+
+
+def in_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Add noise whose power falls as 1 / frequency, 5 to 15 dB below the speech: not the noises of the training set."""
+    spectrum = np.fft.rfft(rng.standard_normal(len(samples)))
+    noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(1, np.arange(len(spectrum)))), len(samples))
+    noise *= samples.std() / noise.std() * 10 ** (-rng.uniform(5, 15) / 20)
+    return 0.5 * (samples + noise)
 
 
 def result(scores: dict[str, dict[str, dict]], seconds: float) -> str:

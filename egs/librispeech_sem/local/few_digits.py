@@ -40,23 +40,23 @@ def draw_training_set(corpus: Path, output: Path, share: float, seed: int) -> No
     files = sorted((corpus / CLEAN).rglob("*.flac"))
     drawn = generator(seed, "few").choice(2 * len(files), round(2 * len(files) * share), replace=False)
     for number in sorted(drawn):
-        write(files[number % len(files)], files, output / (CLEAN, NOISY)[number // len(files)], seed)
+        path, is_noisy = files[number % len(files)], number >= len(files)
+        write(path, output / (NOISY if is_noisy else CLEAN), noisy(path, files, seed) if is_noisy else None)
 
 
-def write(path: Path, files: list[Path], part: Path, seed: int) -> None:
-    """Write an utterance into a part, at 16 kHz, with its transcript; ids of noisy parts have chapters of their own."""
+def write(path: Path, part: Path, recorded: np.ndarray | None = None) -> None:
+    """Write an utterance into a part, at 16 kHz, with its transcript; if it was recorded again, in another chapter."""
     speaker, chapter, utterance = path.stem.split("-")
     text = dict(line.split(" ", 1) for line in (path.parent / f"{speaker}-{chapter}.trans.txt").open())[path.stem]
-    chapter = f"9{chapter}" if "other" in part.name else chapter
+    chapter = chapter if recorded is None else f"9{chapter}"  # no other chapter's, since ids are unique in a corpus
     folder = part / speaker / chapter
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{speaker}-{chapter}-{utterance}.flac"
-    if "other" in part.name:
-        soundfile.write(target, noisy(path, files, seed), SAMPLE_RATE, subtype="PCM_16")
-    elif soundfile.info(path).samplerate == SAMPLE_RATE:
+    if recorded is None and soundfile.info(path).samplerate == SAMPLE_RATE:
         target.write_bytes(path.read_bytes())
     else:
-        soundfile.write(target, speech(path, SAMPLE_RATE), SAMPLE_RATE, subtype="PCM_16")
+        samples = speech(path, SAMPLE_RATE) if recorded is None else recorded
+        soundfile.write(target, samples, SAMPLE_RATE, subtype="PCM_16")
     with (folder / f"{speaker}-{chapter}.trans.txt").open("a") as file:
         file.write(f"{target.stem} {text}")
 
