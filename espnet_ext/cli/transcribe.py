@@ -97,7 +97,12 @@ def transcribe(
     count = len(recordings) + failures
     broken: list[Path] = []  # enrolment files
     with tempfile.TemporaryDirectory() as folder:
-        own = {"enrolment": enrolment, "window": window, "device": device_of(ngpu), "temporary": Path(folder)}
+        own: dict[str, Any] = {
+            "enrolment": enrolment,
+            "window": window,
+            "device": device_of(ngpu),
+            "temporary": Path(folder),
+        }
         request = Request(**own, broken=partial(_left_out, broken), **options)
         key = key_of(model, request)
         left = recordings
@@ -106,7 +111,7 @@ def transcribe(
             failures += blocked
         if left:
             click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
-            reports = {"show": _show, "failed": _failed, "silent": _silent}
+            reports: dict[str, Any] = {"show": _show, "failed": _failed, "silent": _silent}
             engine, separate = engine_for(model, request), bool(request.channels)
             failures += transcribe_files(engine, left, output, wanted, key=key, separate=separate, **reports)
     click.echo(f"{count - failures} of {count} files -> {output}", err=True)

@@ -276,11 +276,11 @@ class Run:
         ``work`` makes it from the run, a system, a seed, and the number of processes that it may use.
         """
         pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
-        jobs: dict[str, Make] = {
-            self.name_of(*pair): lambda run, nj, pair=pair: work(run, *pair, nj)  # type: ignore[misc]
-            for pair in pairs
-        }
-        run_side_by_side(self, jobs, **kind)
+
+        def job(system: System, seed: int) -> Make:
+            return lambda run, nj: work(run, system, seed, nj)
+
+        run_side_by_side(self, {self.name_of(*pair): job(*pair) for pair in pairs}, **kind)
 
 
 def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:

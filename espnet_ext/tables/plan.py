@@ -74,10 +74,10 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     checks = [(sections, full, str(path), "section")]
     for section, what in ((SETTINGS, "setting"), (SIZES, "size")):
         checks.append((sections.get(section, {}), full.get(section, {}), f"{path}: {section}", what))
-    for names, there, place, what in checks:
+    for names, ours, place, what in checks:
         for name in names:
-            if name not in there:
-                raise InputError(f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of that name; {known(there)}")
+            if name not in ours:
+                raise InputError(f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of that name; {known(ours)}")
     return deep_merge(full, sections)
 
 

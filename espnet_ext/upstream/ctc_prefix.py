@@ -15,7 +15,7 @@ labels, frame by frame, in Python.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
@@ -173,7 +173,7 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
         row = torch.tensor([i], device=self.labels.device)
         if isinstance(state, Prefixes):
             return state.select(row)
-        return self.advance(state, row, _columns(state.ids[row], torch.full_like(row, new_id)))
+        return self.advance(state, row, _columns(state.ids[row], torch.full_like(row, cast(int, new_id))))
 
 
 def _columns(ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

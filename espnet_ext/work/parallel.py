@@ -93,7 +93,7 @@ def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None
     pool = ProcessPool(workers, context=fork, initializer=_begin_worker, initargs=(threads, fork.Value("i", 0)))
     calls = [(function, shard, os.getcwd()) for shard in progress.shards]
     try:
-        waiting = {pool.schedule(_call, args=call): index for index, call in enumerate(calls)}
+        waiting: dict[Any, int] = {pool.schedule(_call, args=call): index for index, call in enumerate(calls)}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 index = waiting.pop(future)

@@ -41,7 +41,9 @@ def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
 def versions() -> dict[str, str | None]:
     """Return the versions of Python and of the packages that results depend on (null: not installed)."""
     there = {name: next(iter(metadata.distributions(name=name)), None) for name in PACKAGES}
-    return {"python": platform.python_version()} | {name: each and each.version for name, each in there.items()}
+    return {"python": platform.python_version()} | {
+        name: each.version if each else None for name, each in there.items()
+    }
 
 
 def hardware() -> dict[str, Any]:
