@@ -214,7 +214,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         new_states = [Scored(TreePath(tree, index // each, path), memory) for index, path in enumerate(nodes)]
         return ((scores, hidden) if return_hs else scores), new_states
 
-    def keep_utterances(self, states: list[Scored], utterances: torch.Tensor, xs: torch.Tensor) -> list[Scored]:
+    def of_utterances(self, states: list[Scored], utterances: torch.Tensor, xs: torch.Tensor) -> list[Scored]:
         """Return the states of the hypotheses of some utterances, n of them with encodings ``xs``, (n, T, D)."""
         tree, memory = states[0].path.tree.of_groups(utterances), states[0].memory.of_groups(utterances, xs)
         each = len(states) // tree.groups

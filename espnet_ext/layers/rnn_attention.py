@@ -173,6 +173,10 @@ class WholeUtteranceScorer(BatchScorerInterface):
         logits, new = self.batch_logits(ys, self.own_states(states, xs))
         return logits.log_softmax(dim=-1), new
 
+    def of_utterances(self, states: list[State], utterances: torch.Tensor, xs: torch.Tensor) -> list[State]:
+        """Return the states of some utterances' hypotheses: each has its own memory."""
+        return states
+
     def own_states(self, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor) -> Sequence[State]:
         """Return the state of each hypothesis, as ``batch_score`` is given them with its encodings, (n, T, D)."""
         states = one_each(states)

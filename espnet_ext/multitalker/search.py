@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
+from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
 
 from espnet_ext.errors import InputError
@@ -16,7 +17,7 @@ from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecode
 from espnet_ext.layers.speaker_inventory import segment_indices, segment_posteriors
 from espnet_ext.model.sa_asr import SAASRModel
 from espnet_ext.multitalker.search_settings import SearchOptions
-from espnet_ext.upstream.ctc_prefix import LazyCTCPrefixScorer
+from espnet_ext.upstream.fast_search import make_fast
 
 DEFAULT = SearchOptions()
 
@@ -120,7 +121,7 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
     search = BatchBeamSearch(
         scorers={
             "decoder": scorer,
-            "ctc": LazyCTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
+            "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
             "length_bonus": LengthBonus(model.vocab_size),
         },
         weights={"decoder": 1.0 - options.ctc_weight, "ctc": options.ctc_weight, "length_bonus": options.penalty},
@@ -131,6 +132,7 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
         pre_beam_score_key="full" if options.ctc_weight else None,
         normalize_length=options.normalize_length,
     )
+    make_fast(search, return_states=True)
     return search.to(next(model.parameters()).device).eval()
 
 

@@ -13,26 +13,20 @@ so that with cumulated log-probabilities all frames are one ``logcumsumexp``. ES
 labels, frame by frame, in Python.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
 
 import torch
 from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
 BLANK = 0
 LOG_ZERO = -1e10  # ESPnet's, in place of -inf
+AT_ONCE = 2**24  # probabilities that are added up together, so that memory is bounded
 
 
 @dataclass(frozen=True, eq=False)
 class Prefixes:
-    """n prefixes.
-
-    Attributes:
-        forward: log f_n and log f_b, (n, 2, T). In double precision, as everything that is cumulated over frames.
-        score: log-probabilities of all that begins with the prefix, (n,).
-        last: last labels, (n,); -1 if there is none yet.
-        utterance: the utterance of each, (n,).
+    """n prefixes: log f_n and log f_b, (n, 2, T), in double precision as all that is cumulated over frames; scores,
+    log-probabilities of all that begins so, (n,); last labels, (n,), -1 if there is none yet; utterances, (n,).
     """
 
     forward: torch.Tensor
@@ -55,11 +49,9 @@ class Extensions:
 
 
 class LazyCTCPrefixScorer(CTCPrefixScorer):
-    """ESPnet's scorer of batched searches, with the same scores without a window (``ctc_window_margin: 0``).
+    """ESPnet's scorer of a batched search, which is :class:`espnet_ext.upstream.fast_search.FastSearch`.
 
-    Args:
-        ctc: ESPnet's CTC layer.
-        eos: id of the end of a sentence.
+    Scores are ESPnet's without a window (``ctc_window_margin: 0``).
     """
 
     def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> None:
@@ -74,9 +66,11 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
         labels[:, BLANK].masked_fill_(padding, 0.0)
         self.labels, self.ends = labels, lengths - 1
 
-    def keep(self, utterances: torch.Tensor) -> None:
-        """Drop all utterances but these."""
+    def of_utterances(self, prefixes: Prefixes, utterances: torch.Tensor, rows: torch.Tensor) -> Prefixes:
+        """Drop all utterances but these; return those prefixes, equally many of each."""
         self.labels, self.ends = self.labels[utterances], self.ends[utterances]
+        numbers = torch.arange(len(rows), device=rows.device) // (len(rows) // len(utterances))
+        return replace(prefixes.select(rows), utterance=numbers)
 
     def roots(self, count: int) -> Prefixes:
         """Return ``count`` empty prefixes, equally many of each utterance."""
@@ -100,27 +94,15 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
 
     def _sums(self, prefixes: Prefixes, before: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         """Return log psi of each label, (n, S); ``before`` is log phi, (n, T)."""
-        before = torch.cat((self._begins(prefixes), before[:, :-1]), 1)
+        before = torch.cat((_beginning(prefixes), before[:, :-1]), 1)
         # only the differences between frames need the digits that single precision has
         highest = before.amax(1, keepdim=True)
         before = (before - highest).to(self.labels.dtype).unsqueeze(1)
         rows = prefixes.utterance.unsqueeze(1) * self.labels.size(1) + ids
         labels = self.labels.flatten(0, 1)
-        return highest + torch.cat(
-            [
-                labels[part.flatten()].view(*part.shape, -1).add_(shares).logsumexp(2)
-                for part, shares in zip(rows.split(self._at_once(ids)), before.split(self._at_once(ids)), strict=True)
-            ]
-        )
-
-    def _at_once(self, ids: torch.Tensor) -> int:
-        """Return the number of prefixes whose labels are added up together, so that memory is bounded."""
-        return max(1, 2**24 // (ids.size(1) * self.labels.size(2)))
-
-    @staticmethod
-    def _begins(prefixes: Prefixes) -> torch.Tensor:
-        """Return how likely a prefix is before the first frame, (n, 1): certain if it is empty."""
-        return torch.where(prefixes.last < 0, 0.0, LOG_ZERO).to(prefixes.forward).unsqueeze(1)
+        at_once = max(1, AT_ONCE // (ids.size(1) * labels.size(1)))
+        parts = zip(rows.split(at_once), before.split(at_once), strict=True)
+        return highest + torch.cat([labels[part].add_(shares).logsumexp(2) for part, shares in parts])
 
     def advance(self, extensions: Extensions, rows: torch.Tensor, columns: torch.Tensor) -> Prefixes:
         """Return the prefixes that the search goes on with: row and column of each in the extensions, (m,)."""
@@ -128,62 +110,17 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
         label = extensions.ids[rows, columns]
         both, blank = parents.forward.logsumexp(1), parents.forward[:, 1]
         entering = torch.where((label == parents.last).unsqueeze(1), blank, both)
-        entering = torch.cat((self._begins(parents), entering[:, :-1]), 1)
+        entering = torch.cat((_beginning(parents), entering[:, :-1]), 1)
         with_label = _scan(entering, self.labels[parents.utterance, label])
         entering = torch.cat((torch.full_like(entering[:, :1], LOG_ZERO), with_label[:, :-1]), 1)
         with_blank = _scan(entering, self.labels[parents.utterance, BLANK])
         forward = torch.stack((with_label, with_blank), 1).clamp(min=LOG_ZERO)
         return Prefixes(forward, extensions.scores[rows, columns], label, parents.utterance)
 
-    def batch_score_partial(
-        self, y: torch.Tensor, ids: torch.Tensor | None, state: Any, x: torch.Tensor
-    ) -> tuple[torch.Tensor, Extensions]:
-        """Score labels after n prefixes, as ESPnet's search asks for it.
 
-        Args:
-            y: the prefixes, (n, L).
-            ids: the labels to be scored, (n, S); None for all.
-            state: what :meth:`batch_select_state` gave, or a list of what :meth:`select_state` gave.
-            x: not used.
-
-        Returns:
-            Log-probabilities given the prefix, (n, labels), and what the selecting methods take.
-        """
-        if isinstance(state, Sequence):
-            state = self.roots(len(y)) if state[0] is None else _join(state)
-        if ids is None:
-            ids = torch.arange(self.labels.size(1), device=self.labels.device).expand(len(y), -1)
-        elif not (ids == self.eos).any(1).all():
-            ids = torch.cat((ids, torch.full_like(ids[:, :1], self.eos)), 1)
-        given, extensions = self.extend(state, ids)
-        every = given.new_full((len(y), self.labels.size(1)), LOG_ZERO)
-        return every.scatter_(1, ids, given), extensions
-
-    def batch_select_state(self, state: Extensions, best_ids: torch.Tensor) -> Prefixes:
-        """Return the prefixes that the search goes on with; ``best_ids`` (B, K) count hypotheses times labels."""
-        each, count = len(state.ids) // len(best_ids), self.labels.size(1)
-        first = torch.arange(len(best_ids), device=best_ids.device).unsqueeze(1) * each
-        rows, labels = (best_ids // count + first).flatten(), (best_ids % count).flatten()
-        return self.advance(state, rows, _columns(state.ids[rows], labels))
-
-    def select_state(self, state: Any, i: int, new_id: int | None = None) -> Any:
-        """Return the state of one hypothesis, with a label added if ``new_id`` is one."""
-        if state is None or isinstance(state, Sequence):
-            return state if state is None else state[i]
-        row = torch.tensor([i], device=self.labels.device)
-        if isinstance(state, Prefixes):
-            return state.select(row)
-        return self.advance(state, row, _columns(state.ids[row], torch.full_like(row, cast(int, new_id))))
-
-
-def _columns(ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return where each row of the ids, (m, S), has its label, (m,); the first where it has none."""
-    return (ids == labels.unsqueeze(1)).int().argmax(1)
-
-
-def _join(prefixes: Sequence[Prefixes]) -> Prefixes:
-    names = ("forward", "score", "last", "utterance")
-    return Prefixes(*(torch.cat([getattr(each, name) for each in prefixes]) for name in names))
+def _beginning(prefixes: Prefixes) -> torch.Tensor:
+    """Return how likely a prefix is before the first frame, (n, 1): certain if it is empty."""
+    return torch.where(prefixes.last < 0, 0.0, LOG_ZERO).to(prefixes.forward).unsqueeze(1)
 
 
 def _scan(entering: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,10 @@ from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import use_own_gpu
 from espnet_ext.work.shards import Shard
-from espnet_ext.work.yaml_files import read_yaml
 
 # Small enough that progress is visible and a lost worker costs little. The model stays loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
-AUTO = "--batch_size", "auto"  # utterances of similar lengths are searched together: more of them to choose from
-UTTERANCES_OF_AUTO = 100
 AUDIO, FEATURES = "wav.scp", "feats.scp"
 KINDS = {AUDIO: "sound", FEATURES: "kaldi_ark"}  # what ESPnet calls them
 OUR_OPTIONS = {
@@ -89,7 +85,7 @@ def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None =
 
 
 def plan(job: Decoding, nj: int) -> list[Shard]:
-    """Split the data dir into shards, balanced by ``utt2dur``; with ``batch_size: auto`` each has similar lengths.
+    """Split the data dir into shards of similar lengths by ``utt2dur``, if it exists.
 
     Their number depends on ``nj`` only for small sets, so a run can be resumed with another ``nj``.
     """
@@ -109,22 +105,18 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
     espnet_options.refuse_options(job.options, OUR_OPTIONS)
     features = job.data / FEATURES
     if features.is_file() and not (job.data / AUDIO).exists():
-        name, audio, weights = FEATURES, read_table(features), None
+        name, audio, seconds = FEATURES, read_table(features), {}
         refuse_commands(features, audio)
     else:
         name, audio = AUDIO, audio_tables.read_audio_table(job.data)
-        weights = audio_tables.durations(job.data, audio)
+        seconds = audio_tables.durations(job.data, audio)
     options = _options(job)
-    auto = _is_automatic(job)
-    each = UTTERANCES_OF_AUTO if auto else UTTERANCES_PER_SHARD
-    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / each)))
+    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
     files = [*espnet_options.option_values(options), _bpemodel(job.model_config)]
     inputs = work.fingerprint(options, work.file_hashes(files))
     shards = []
-    if weights and not auto:
-        split = work.balanced(weights, count)
-    else:  # the longest first, so that no worker is left with them at the end
-        split = work.contiguous(sorted(audio, key=lambda key: (-(weights or {}).get(key, 0.0), key)), count)
+    # Similar lengths are searched together. The longest are first, so that no worker is left with them at the end.
+    split = work.contiguous(sorted(audio, key=lambda key: (-seconds.get(key, 0.0), key)), count)
     for number, utterances in enumerate(split, start=1):
         table = {utterance: audio[utterance] for utterance in utterances}
         shards.append(
@@ -138,13 +130,6 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
             )
         )
     return shards
-
-
-def _is_automatic(job: Decoding) -> bool:
-    given = [part for option in job.options for part in option.split("=", 1)]
-    if AUTO[0] in given:
-        return AUTO in pairwise(given)
-    return job.config is not None and read_yaml(job.config).get("batch_size") == AUTO[1]
 
 
 def files_of(name: str, table: Mapping[str, str]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from espnet2.legacy.nets.pytorch_backend.transformer.subsampling import TooShort
 AUTO = "auto"
 # What is read and sorted at a time: utterances, and samples (70 minutes at 16 kHz) or features of them.
 WINDOW, WINDOW_SIZE = 512, 2**26
-# With more utterances at once no processor is faster. Of the memory that is free, a share is used: an estimate.
-MOST, MOST_ON_GPU, SHARE = 16, 64, 0.25
+# More utterances at once make no processor faster. They take this share of the memory that is free, by an estimate.
+MOST, MOST_ON_GPU, SHARE = 20, 64, 0.25
 
 
 def batch_size(text: str) -> int | str:
@@ -27,7 +27,7 @@ def batch_size(text: str) -> int | str:
 
 
 def windows(loader: Iterable[tuple[list[str], dict[str, torch.Tensor]]]) -> Iterator[tuple[list[str], dict[str, list]]]:
-    """Yield ids and ``speech`` of many utterances from ESPnet's iterator over single ones."""
+    """Yield many utterances at once from ESPnet's iterator over single ones."""
     keys: list[str] = []
     speech: list[torch.Tensor] = []
     for (key,), batch in loader:
@@ -41,10 +41,7 @@ def windows(loader: Iterable[tuple[list[str], dict[str, torch.Tensor]]]) -> Iter
 
 
 class WholeSets(asr_inference.Speech2Text):
-    """ESPnet's ``Speech2Text`` with a :class:`espnet_ext.upstream.fast_search.FastSearch`.
-
-    ``batch_size``: utterances in one search at most; ``auto``: as many as make it faster and have memory.
-    """
+    """ESPnet's ``Speech2Text`` with a fast search of at most ``batch_size`` utterances, or as many as have memory."""
 
     batch_size: int | str
 
@@ -52,8 +49,7 @@ class WholeSets(asr_inference.Speech2Text):
     def batch_decode(self, speech: Sequence[Any], speech_lengths: Sequence[int] | None = None) -> list[Any]:
         """Recognise utterances: samples, (N,), or features, (N, D), of each, or a padded batch and its lengths.
 
-        Returns:
-            For each utterance what ESPnet gives for it alone, in the order given.
+        Returns for each, in the order given, what ESPnet gives for it alone.
         """
         if speech_lengths is not None:
             speech = [each[:length] for each, length in zip(speech, speech_lengths, strict=True)]

@@ -6,8 +6,8 @@ Two models of the size of ESPnet's own LibriSpeech recipes, with random paramete
 a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024. Each
 recognises the same utterances of noise, with all options but beam and CTC's weight as they are by default; each
 hypothesis has four tokens per second, so that all do the same work: ESPnet and ``fast_decoder`` one by one,
-``batch_size: auto``, and the encoder alone. In turns in one process, after an utterance that is not counted. Seconds
-are those of the processor, since others may use the machine.
+``batch_size: auto``, and the encoder alone; before that, steps of the CTC prefix scorers. In turns in one process, after
+one that is not counted. Seconds are those of the processor, since others may use the machine.
 """
 
 import argparse
@@ -21,8 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
 from espnet2.tasks.asr import ASRTask
 
+from espnet_ext.upstream.ctc_prefix import LazyCTCPrefixScorer
 from espnet_ext.upstream.inference import build_speech2text
 from espnet_ext.work.provenance import write_record
 from espnet_ext.work.yaml_files import write_yaml
@@ -56,6 +58,9 @@ def main() -> None:
     torch.set_num_threads(1)
     random = np.random.default_rng(0)
     speech = [random.normal(scale=0.1, size=int(RATE * seconds)) for seconds in args.seconds]
+    sizes = ((160, 4, 6), (250, 10, 15), (750, 16, 24), (250, 36, 54))
+    prefixes = [compare_ctc(*size) for size in sizes]
+    print(*prefixes, sep="\n", flush=True)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for decoder in args.decoders:
@@ -73,8 +78,52 @@ def main() -> None:
                     print(found[-1], flush=True)
     if args.output:
         command = "python tests/benchmarks/bench_fast_decoder.py --output fast_decoder.json"
-        values = {"seconds": args.seconds, "vocabulary": VOCABULARY, "rounds": args.rounds, "cases": found}
+        values = {
+            "seconds": args.seconds,
+            "vocabulary": VOCABULARY,
+            "rounds": args.rounds,
+            "cases": found,
+            "ctc": prefixes,
+        }
         write_record(args.output, ABOUT, command, values)
+
+
+class Given(torch.nn.Module):
+    """In place of ESPnet's CTC layer: log-probabilities are given."""
+
+    log_softmax = staticmethod(torch.clone)
+
+
+def compare_ctc(frames: int, hypotheses: int, labels: int, steps: int = 4) -> dict[str, Any]:
+    """Milliseconds of a step of ESPnet's exact CTC prefix scorer and of ours, and their ratio."""
+    x = torch.randn(1, frames, VOCABULARY).log_softmax(-1)
+    ids = torch.stack([1 + torch.randperm(VOCABULARY - 2)[:labels] for _ in range(hypotheses)])
+    rows, columns = torch.arange(hypotheses), torch.zeros(hypotheses, dtype=torch.long)
+
+    def espnet() -> None:
+        state, prefixes = None, torch.full((hypotheses, 1), VOCABULARY - 1)
+        for _ in range(steps):
+            _, state = theirs(prefixes, state, ids)
+            state = theirs.index_select_state(state, (rows * VOCABULARY + ids[:, 0]).unsqueeze(0))
+            prefixes = torch.cat((prefixes, ids[:, :1]), 1)
+
+    def fast() -> None:
+        prefixes = ours.roots(hypotheses)
+        for _ in range(steps):
+            prefixes = ours.advance(ours.extend(prefixes, ids)[1], rows, columns)
+
+    eos = VOCABULARY - 1
+    theirs, ours = CTCPrefixScoreTH(x.clone(), torch.tensor([frames]), 0, eos), LazyCTCPrefixScorer(Given(), eos)
+    ours.batch_init_state(x)
+    times: dict[str, list[float]] = {"espnet": [], "ours": []}
+    for _ in range(2 * ROUNDS + 1):
+        for name, way in (("espnet", espnet), ("ours", fast)):
+            start = time.process_time()
+            way()
+            times[name].append(1000 * (time.process_time() - start) / steps)
+    before, after = (statistics.median(each[1:]) for each in times.values())
+    size = {"frames": frames, "hypotheses": hypotheses, "labels": labels}
+    return size | {"espnet_ms": before, "ours_ms": after, "ratio": before / after}
 
 
 def write_model(folder: Path, decoder: str, options: dict[str, Any]) -> dict[str, Any]:
