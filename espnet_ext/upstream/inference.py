@@ -17,7 +17,7 @@ from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.fast_decoder import use_fast_decoder
 from espnet_ext.upstream.prior import add_prior
-from espnet_ext.upstream.whole_sets import AUTO, batch_size, windows
+from espnet_ext.upstream.whole_sets import AUTO, windows
 from espnet_ext.work.model_cache import keep_last
 
 Builder = Callable[..., asr_inference.Speech2Text]
@@ -32,7 +32,8 @@ def get_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("Speed (espnet_ext)")
     group.add_argument("--fast_decoder", type=str2bool, default=False, help="replace decoder and search by fast ones")
     action = next(action for action in parser._actions if action.dest == "batch_size")
-    action.type, action.help = batch_size, f"utterances in one search, or with fast_decoder {AUTO}: by memory"
+    action.type = batch_size
+    action.help = f"utterances in one search; {AUTO}, with fast_decoder: as many as memory has room for"
     return parser
 
 
@@ -64,6 +65,11 @@ def forget_ended(search: BeamSearch) -> None:
     if isinstance(search, BatchBeamSearch):
         release = search._release
         search._release = lambda ended: release(ended._replace(states=dict.fromkeys(ended.states)))
+
+
+def batch_size(text: str) -> int | str:
+    """Parse ``--batch_size``."""
+    return text if text == AUTO else int(text)
 
 
 def _refuse_auto(fast_decoder: bool, options: Mapping[str, Any]) -> None:

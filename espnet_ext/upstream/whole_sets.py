@@ -21,11 +21,6 @@ WINDOW, WINDOW_SIZE = 512, 2**26
 MOST, MOST_ON_GPU, SHARE = 20, 64, 0.25
 
 
-def batch_size(text: str) -> int | str:
-    """Parse ``--batch_size``."""
-    return text if text == AUTO else int(text)
-
-
 def windows(loader: Iterable[tuple[list[str], dict[str, torch.Tensor]]]) -> Iterator[tuple[list[str], dict[str, list]]]:
     """Yield many utterances at once from ESPnet's iterator over single ones."""
     keys: list[str] = []
@@ -99,11 +94,12 @@ class WholeSets(asr_inference.Speech2Text):
         try:
             found = self.beam_search(padded, self.maxlenratio, self.minlenratio, x_lengths=lengths)
         except Exception as error:
-            if len(batch) == 1 or not asr_inference.is_out_of_memory_error(error):
+            half = len(batch) // 2
+            if not half or not asr_inference.is_out_of_memory_error(error):
                 raise
             asr_inference.release_accelerator_memory()
-            for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-                self._search(half, results)
+            self._search(batch[:half], results)
+            self._search(batch[half:], results)
             return
         for (number, _, intermediate), nbest in zip(batch, found, strict=True):
             result = self._hyps_to_results(nbest)
