@@ -1,4 +1,4 @@
-"""Recordings of any length, with the times of words: in pieces that end in pauses, or in windows of a given length.
+"""Recordings of any length, with the times of words: in Whisper's own manner, or in windows of a given length.
 
 Windows overlap, and are merged by the times of their words. Whisper hears one voice at a time: where people talk at
 once, the weaker one is lost. Only what a detector of voices takes for speech is recognised: in silence Whisper makes up
@@ -19,22 +19,20 @@ from espnet_ext.text.words import SPEAKER, Segment, Word, lines_of
 from espnet_ext.whisper.model import RATE, TRAINED_WINDOW, inside
 
 WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
-TOGETHER = 8  # pieces of at most 30 s with speech that the network reads at once
 PART = 300  # seconds that are recognised at once: their features take 240 MB, however long the recording is
 
 
 def transcribe(network: Any, path: Path, language: str) -> Iterator[Segment]:
-    """Recognise a recording in pieces of at most 30 s that end in pauses."""
+    """Recognise a recording in Whisper's own manner."""
     with opened(path, RATE) as recording:
         yield from lines_of(_words_in_parts(network, recording, language))
 
 
 def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Iterator[Word]:
     """Yield the words of parts; each part but the last ends in its last pause."""
-    from faster_whisper import BatchedInferencePipeline
     from faster_whisper.vad import VadOptions, get_speech_timestamps
 
-    together, start = BatchedInferencePipeline(network), 0
+    start = 0
     while start < audio.length:
         samples = audio.read(start, min(PART * RATE, audio.length - start))
         if start + len(samples) < audio.length:
@@ -42,7 +40,7 @@ def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Itera
             if len(spoken) > 1 and spoken[-1]["end"] == len(samples):
                 samples = samples[: (spoken[-2]["end"] + spoken[-1]["start"]) // 2]
         first = start / RATE
-        for word in _recognised(together, samples, language, batch_size=TOGETHER):
+        for word in _recognised(network, samples, language):
             yield Word(word.word.strip(), first + word.start, first + word.end, word.probability)
         start += len(samples)
 
