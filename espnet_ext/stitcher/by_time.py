@@ -16,6 +16,7 @@ from espnet_ext.text.words import Segment, Word
 
 WITHIN = 1.0  # seconds between two windows' times of the same word, at most
 EDGE = 1.0  # seconds from a window's edge in which a word does not count if the other window does not have it
+ONE = 1000  # what an equal pair counts: whole numbers, so that sums can be compared
 _NEVER = -(1 << 30)
 
 
@@ -82,20 +83,23 @@ Step = tuple[int | None, int | None]  # a word of the left and of the right wind
 def align_by_time(left: Sequence[Word], right: Sequence[Word], within: float) -> list[Step]:
     """Align the words of two windows that overlap, and pair only those within some seconds of each other.
 
-    An equal pair counts 1, a different pair or a word that stands alone -1; but words before the first that the right
-    window has, and after the last that the left one has, cost nothing: the other window did not hear them.
+    An equal pair counts 1 where both words have the same time, down to 0 at ``within``: otherwise a run of equal words
+    would be paired one word late, since that makes more pairs. A different pair or a word that stands alone counts -1;
+    but words before the first that the right window has, and after the last that the left one has, cost nothing: the
+    other window did not hear them.
     """
     codes = {text: code for code, text in enumerate({key(word.text) for word in (*left, *right)})}
     words = np.array([codes[key(word.text)] for word in right], dtype=np.int32)
     middles = np.array([word.middle for word in right])
-    steps = np.arange(len(right) + 1, dtype=np.int32)
+    steps = np.arange(len(right) + 1, dtype=np.int32) * ONE
     gains = np.empty((len(left), len(right)), dtype=np.int32)  # of each pair
     table = np.zeros((len(left) + 1, len(right) + 1), dtype=np.int32)  # the best sum before each pair of words
     table[0] = -steps
     for i, word in enumerate(left):
-        gains[i] = np.where(words == codes[key(word.text)], 1, -1)
-        gains[i][np.abs(middles - word.middle) > within] = _NEVER
-        row = table[i] - 1
+        apart = np.abs(middles - word.middle) / within
+        gains[i] = np.where(words == codes[key(word.text)], ONE * (1 - np.minimum(apart, 1)), -ONE)
+        gains[i][apart > 1] = _NEVER
+        row = table[i] - ONE
         row[0] = 0
         np.maximum(row[1:], table[i][:-1] + gains[i], out=row[1:])
         table[i + 1] = np.maximum.accumulate(row + steps) - steps
@@ -105,7 +109,7 @@ def align_by_time(left: Sequence[Word], right: Sequence[Word], within: float) ->
         if table[i, j] == table[i - 1, j - 1] + gains[i - 1, j - 1]:
             i, j = i - 1, j - 1
             pairs.append((i, j))
-        elif table[i, j] == table[i, j - 1] - 1:
+        elif table[i, j] == table[i, j - 1] - ONE:
             j -= 1
         else:
             i -= 1

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.stitcher.by_time import align_by_time, join, merge_by_time, monotonic
@@ -46,6 +46,8 @@ def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
 
 
 @settings(max_examples=60)
+@example(["A"] * 40, 4.0)
+@example(["A", "B"] * 20, 6.0)
 @given(st.lists(st.sampled_from("AB"), min_size=1, max_size=80), st.sampled_from([2.0, 4.0, 6.0, 8.0]))
 def test_two_words_that_come_back_all_the_time(text, shift):
     assert words(merge_by_time(windows(text, 8.0, shift))) == text
@@ -74,7 +76,7 @@ def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
     assert words(join(left, right, (8.0, 16.0))) == ["A", "b,", "C", "D", "E"]
 
 
-def best_sum(left: list[Word], right: list[Word], within: float) -> int:
+def best_sum(left: list[Word], right: list[Word], within: float) -> float:
     """The best sum over all alignments, by trying out all sets of pairs."""
     best = -100
     places = [(i, j) for i in range(len(left)) for j in range(len(right))]
@@ -84,17 +86,19 @@ def best_sum(left: list[Word], right: list[Word], within: float) -> int:
                 continue
             if any(abs(left[i].middle - right[j].middle) > within for i, j in pairs):
                 continue
-            best = max(best, total(left, right, pairs))
+            best = max(best, total(left, right, pairs, within))
     return best
 
 
-def total(left, right, pairs) -> int:
-    equal = sum(left[i].text == right[j].text for i, j in pairs)
+def total(left, right, pairs, within) -> float:
+    near = sum(
+        1 - abs(left[i].middle - right[j].middle) / within if left[i].text == right[j].text else -1 for i, j in pairs
+    )
     # left words before the first right one, and right words after the last left one, cost nothing; where nothing is
     # paired, all words of both sides are such
     lone_left = len(left) - pairs[0][0] - len(pairs) if pairs else 0
     lone_right = pairs[-1][1] + 1 - len(pairs) if pairs else 0
-    return 2 * equal - len(pairs) - lone_left - lone_right
+    return near - lone_left - lone_right
 
 
 LISTS = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 4)), max_size=4)
@@ -108,7 +112,7 @@ def test_the_alignment_is_the_best_of_all(left, right, within):
     assert [i for i, _ in steps if i is not None] == list(range(len(left)))
     assert [j for _, j in steps if j is not None] == list(range(len(right)))
     pairs = [step for step in steps if None not in step]
-    assert total(left, right, pairs) == best_sum(left, right, within)
+    assert total(left, right, pairs, within) == pytest.approx(best_sum(left, right, within), abs=0.01)
 
 
 def test_no_word_starts_before_the_one_before_it():
