@@ -1,4 +1,4 @@
-"""``espnet-ext decode``: recognise long recordings and overlapped speech."""
+"""``espnet-ext decode``: recognise utterances, long recordings and overlapped speech."""
 
 from pathlib import Path
 from typing import Any
@@ -6,16 +6,46 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
+from espnet_ext.errors import InputError
 
 Paths = tuple[Path, ...]
 
 
 @click.group(cls=common.OrderedGroup)
 def decode() -> None:
-    """Recognise long recordings and overlapped speech (utterances: espnet_ext.bin.asr_inference).
+    """Recognise utterances, long recordings and overlapped speech.
 
     The work is split into shards, on several processes or on a cluster. A killed run resumes where it stopped.
     """
+
+
+@decode.command()
+@common.model
+@common.data("Kaldi data dir without segments; repeat it to decode several.", several=True)
+@common.output("Folder for the results of each --data.", several=True)
+@common.config("Options of espnet2.bin.asr_inference.")
+@common.path("--lm-config", "The config.yaml of a language model.", metavar="YAML")
+@common.path("--lm-file", "Checkpoint of the language model.")
+@common.processes
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF ASR_INFERENCE]")
+def asr(
+    model: Path, data: Paths, output: Paths, nj: int, parallel: Path | None, options: tuple[str, ...], **others: Any
+) -> None:
+    """Decode Kaldi data dirs with an ESPnet ASR model.
+
+    Writes text, token, token_int and score into the output folder. Options of espnet2.bin.asr_inference follow after
+    `--`, as in `--nj 4 -- --fast_decoder true --batch_size auto`, or are in the YAML of --config.
+    """
+    from espnet_ext.upstream.decode import Decoding, decode_all
+
+    if options and not options[0].startswith("-"):
+        raise InputError(f"unexpected argument {options[0]}: repeat an option for each value; ESPnet's follow after --")
+    jobs = [
+        Decoding(model_file=model, data=source, output=target, options=options, **others)
+        for source, target in common.pairs(data, output)
+    ]
+    for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
+        click.echo(f"{count} utterances -> {job.output / 'text'}")
 
 
 @decode.command()

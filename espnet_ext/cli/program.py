@@ -14,7 +14,7 @@ COMMANDS = {  # name -> module, line of help
     "data": ("data", "Prepare corpora; check, combine and split data dirs."),
     "train": ("train", "Train language models for rescoring."),
     "transcribe": ("transcribe", "Audio files of any length to text and subtitles."),
-    "decode": ("decode", "Recognise long recordings and overlapped speech."),
+    "decode": ("decode", "Recognise utterances, long and overlapped speech."),
     "score": ("score", "Error rates of words and speakers; compare systems."),
     "nbest": ("nbest", "Convert and describe N-best lists; oracle error rates."),
     "rescore": ("nbest", "Rescore N-best lists with a language model."),

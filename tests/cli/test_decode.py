@@ -23,6 +23,21 @@ def test_arguments_that_make_no_sense(words, message):
         call([*LONG, "--data", "d", *words])
 
 
+def test_options_after_the_dashes_reach_espnet(monkeypatch, capsys):
+    found = []
+    monkeypatch.setattr(
+        "espnet_ext.upstream.decode.decode_all", lambda jobs, **options: found.extend([*jobs, options]) or [7, 8]
+    )
+    command = ["decode", "asr", *LONG[2:], "--data", "d", "--data", "e", "--output", "o", "--output", "p", "--nj", "3"]
+    assert call([*command, "--", "--beam_size", "4", "--nbest=2"]) == 0
+    *jobs, options = found
+    assert [(str(job.data), str(job.output)) for job in jobs] == [("d", "o"), ("e", "p")]
+    assert jobs[1].options == ("--beam_size", "4", "--nbest=2") and options == {"nj": 3, "parallel": None}
+    assert capsys.readouterr().out == "7 utterances -> o/text\n8 utterances -> p/text\n"
+    with pytest.raises(InputError, match="unexpected argument e: repeat an option for each value"):
+        call([*command, "e"])
+
+
 def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
     """Options win over those of --config; each --data has its --output."""
     found = []
