@@ -17,7 +17,7 @@ from typing import Any
 
 from espnet_ext.loading import LoadQuickly
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if "espnet2" not in sys.modules:
     sys.meta_path.insert(0, LoadQuickly())
