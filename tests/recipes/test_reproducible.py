@@ -50,7 +50,7 @@ def run_to_training(folder: Path, *options: str, **environment: str) -> dict[str
         name = str(path.relative_to(folder))
         if path.is_file() and path.suffix not in SKIPPED and not path.name.startswith(".") and "/log/" not in name:
             found[name] = digest(path, folder)
-    [model] = (folder / "exp" / "baseline").glob("seed*/best*.ave.pth")
+    [model] = (folder / "exp").glob("baseline*/seed*/best*.ave.pth")
     arrays = {name: value.numpy() for name, value in torch.load(model, weights_only=True).items()}
     return found | {"parameters": digest_of(arrays)}
 
