@@ -85,7 +85,7 @@ def measured(card: Card) -> list[dict[str, Any]]:
         {
             "task": {"type": "automatic-speech-recognition"},
             "dataset": {"name": f"{card.corpus}, {part}", "type": part},
-            "metrics": [{"type": RATES[score["unit"]], "value": score["value"]}],
+            "metrics": [{"type": RATES.get(score.get("unit", ""), "wer"), "value": score["value"]}],
         }
         for part, score in card.results.items()
     ]
