@@ -43,7 +43,7 @@ def _confidence(position: float) -> float:
     return -abs(position - 0.5)
 
 
-# A word of an odd and one of an even window; None where the other sequence has no word (the paper's empty prediction).
+# A word of an odd and one of an even window (P4, eq. 16 and P4, eq. 17); None: the other sequence has no word there.
 Pair = tuple[WindowWord | None, WindowWord | None]
 
 
