@@ -21,9 +21,9 @@ PANELS = {  # recipe: results, test set, title, and bars: table, row, label
         [("2", "CS+CH+EN", "baseline"), ("4", "CS+CH+EN", "separate\nattention")],
     ),
     "librispeech_sem": (
-        "mini-synthetic",
+        "mini_few-LibriSpeech-digits-few",
         "test-other",
-        "P2: Small Energy Masking\nWER of test-other (%)",
+        "P2: Small Energy Masking\nWER of noisy real digits (%)",
         [("1", "baseline", "baseline"), ("1", "0dB", "masking")],
     ),
     "librispeech_rescore": (
