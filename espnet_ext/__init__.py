@@ -15,7 +15,7 @@ P1 to P5 in docstrings are these papers:
 import sys
 from typing import Any
 
-from espnet_ext.loading import LoadQuickly
+from espnet_ext.loading import LoadQuickly, say_loading
 
 __version__ = "0.2.0"
 
@@ -28,8 +28,6 @@ def register() -> None:
 
     From then on ESPnet also refuses checkpoints that do not fit their config, and commands in a ``feats.scp``.
     """
-    from espnet_ext.loading import say_loading
-
     say_loading()
     from espnet_ext.kaldi.arks import never_run_commands
     from espnet_ext.registry import add_plugins
