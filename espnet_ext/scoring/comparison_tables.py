@@ -50,7 +50,7 @@ def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
     """Lay out the tests of two systems, a row each below the headings."""
     rows = [["a minus b", "points", "95% interval", "seeds", "p", "corrected p", "verdict"]]
     for pair in result["pairs"]:
-        verdict = f"{pair['better']} is better" if pair["better"] else "undecided"
+        verdict = f"{pair['better']} is better" if pair["better"] else "open"
         if pair["p_value"] is None:
             verdict = f"no test: {count_of(pair['units'], pair['unit'])}"
         interval = format_interval(pair["ci95"], "+") or NOTHING
