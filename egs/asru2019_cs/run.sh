@@ -27,7 +27,6 @@ asru2019=        # folder of the challenge's corpus, or of the one that --corpus
 corpus=asru2019  # asru2019|talcs|seame|ascend: whose layout that folder has
 folders=         # parts that lie elsewhere, as PART=DIR with commas between; relative to that folder
 mandarin=        # folder of AISHELL-1 or aidatatang_200zh, for the Mandarin part; the corpus's own if empty
-allow_pipes=false # true: run the commands in wav.scp of Kaldi data dirs (sph2pipe); only if you trust their author
 librispeech=     # folder of LibriSpeech (train-clean-100 and 360 are used); LibriSpeech in the corpus folder if empty
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage

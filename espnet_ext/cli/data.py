@@ -12,9 +12,6 @@ from espnet_ext.errors import InputError
 
 CORPORA = ("librispeech", "asru2019", "libricss", "spotify", "tedlium", "earnings22", "rev16")
 SYNTHETIC = ("asru2019", "libricss", "librispeech", "spotify")
-LIBRISPEECH_PARTS = (
-    "train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other", "test-clean", "test-other",
-)  # fmt: skip
 CHECKS = ("auto", "header", "full")
 TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
 
@@ -24,19 +21,19 @@ def data() -> None:
     """Prepare corpora; check, fix and combine Kaldi data dirs; learn tokens."""
 
 
-def _parts(default: str = "") -> common.Decorator:
-    what = f"Parts of the corpus.  [default: {default or 'those that are there'}]"
-    split = lambda context, option, value: common.names(value)  # noqa: E731
-    return click.option("--parts", default=default, metavar="A,B", callback=split, help=what)
-
-
 @data.command()
 @click.argument("corpus", type=click.Choice(CORPORA))
 @click.option("--corpus", "corpus_dir", type=common.PATH, required=True, metavar="DIR", help="Folder of the corpus.")
 @click.option(
     "--output", "output_dir", type=common.WRITTEN, required=True, metavar="DIR", help="Folder of the data dirs."
 )
-@_parts()
+@click.option(
+    "--parts",
+    default="",
+    metavar="A,B",
+    callback=lambda context, option, value: common.names(value),
+    help="Parts of the corpus.  [default: those that are there]",
+)
 @click.option(
     "--skip-faulty",
     is_flag=False,
@@ -60,20 +57,6 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
     if parts and "parts" not in signature(function).parameters:
         raise InputError(f"--parts: {corpus} has one part")
     function(**options, skip_faulty=skip_share(skip_faulty), **({"parts": parts} if parts else {}))
-
-
-@data.command()
-@click.argument("corpus", type=click.Choice(["librispeech"]))
-@common.output("Folder for the archives, and for the corpus in LibriSpeech/.")
-@_parts(",".join(LIBRISPEECH_PARTS))
-def download(corpus: str, output: Path, parts: list[str]) -> None:
-    """Download a corpus, or resume a download.
-
-    It comes with its text for language models. Archives are checked against their published checksums.
-    """
-    from espnet_ext.corpora.librispeech import download_librispeech
-
-    click.echo(f"corpus in {download_librispeech(output, parts)}")
 
 
 @data.command()

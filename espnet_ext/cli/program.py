@@ -23,7 +23,6 @@ COMMANDS = {  # name -> module, line of help
     "report": ("table", "Write results, figures and errors as web pages."),
     "pack": ("share", "Pack a trained model, with a model card."),
     "run": ("run", "Run a stage of a recipe; run.sh calls this."),
-    "new-recipe": ("run", "Write a new recipe from a template."),
     "plugins": ("check", "List the modules that are added to ESPnet."),
     "check": ("check", "Check the installation."),
 }
@@ -37,7 +36,7 @@ class LazyGroup(OrderedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return getattr(import_module(f"espnet_ext.cli.{COMMANDS[cmd_name][0]}"), cmd_name.replace("-", "_"))
+        return getattr(import_module(f"espnet_ext.cli.{COMMANDS[cmd_name][0]}"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

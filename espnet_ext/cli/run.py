@@ -41,14 +41,3 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
     if stage not in stages:
         raise InputError(f"there is no stage '{stage}'; the stages are {', '.join(stages)}")
     prepared.run_stage(stage)
-
-
-@click.command("new-recipe")
-@click.argument("name")
-@click.option("--egs", type=PATH, default=Path("egs"), show_default=True, help="Folder of the recipes.")
-def new_recipe(name: str, egs: Path) -> None:
-    """Write a recipe that runs, to be changed into that of your paper as CONTRIBUTING.md says."""
-    from espnet_ext.recipe import new
-
-    folder = new.new_recipe(name, egs)
-    click.echo(f"{folder}: try it by {folder}/run.sh --scale smoke")

@@ -82,24 +82,19 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     FOR_MIXED_TEXT,
     "Normalise both texts first. mandarin_english: case, punctuation, full width and noise marks do not count.",
 )
-@click.option(
-    "--scripts", default="Han,Latin", show_default=True, metavar="A,B", help="Unicode's names of two scripts."
-)
 @_reports
-def mer(ref: Path, hyp: Path, output: Path | None, scripts: str, **options: Any) -> None:
+def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """Mixed error rate of one system on code-switching speech.
 
     Counts Han characters and English words: both together (All), each language (CH and EN), and near the points where
-    the language switches and elsewhere. Other languages are told apart by their --scripts: characters count where
-    words are not spaced (Thai, kana), words elsewhere. --output writes what `score wer` does, measures.txt and parts/.
+    the language switches and elsewhere. --output writes what `score wer` does, measures.txt and parts/.
     """
     from espnet_ext.scoring.score_files import evaluate, measures_table
-    from espnet_ext.text.mixed_text import script_pair
+    from espnet_ext.text.mixed_text import other_letters
 
-    languages = script_pair(scripts)
-    result, summary = evaluate(ref, hyp, output, unit="mixed", languages=languages, **options)
-    if others := languages.other_letters([*result.reference.values(), *result.hypothesis.values()]):
-        warn(f"letters of other scripts than {scripts} count as {languages.names[1]}: {others}; --scripts names two")
+    result, summary = evaluate(ref, hyp, output, unit="mixed", **options)
+    if others := other_letters([*result.reference.values(), *result.hypothesis.values()]):
+        warn(f"letters that are neither Han nor Latin count as English: {others}")
     _print_score(result, summary, output)
     click.echo(f"\n{measures_table(summary)}\n")
     click.echo(

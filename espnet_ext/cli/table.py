@@ -12,7 +12,6 @@ _recipe = common.path("--recipe", "Folder of the recipe, such as egs/librispeech
 _recipes = common.path(
     "--recipe", "Folder of a recipe; repeat it for several.  [default: all in egs/]", metavar="DIR", several=True
 )
-_SCALE = "Scale of the run: a file of conf."
 
 
 @click.group(cls=common.OrderedGroup)
@@ -22,30 +21,10 @@ def table() -> None:
 
 @table.command()
 @_recipe
-@click.option("--scale", metavar="NAME", help=_SCALE)
-@click.option("--table", "names", default="all", show_default=True, metavar="1,2", help="Tables, with commas.")
-@click.option("--rows", metavar="A,B", help="Rows with commas between them.  [default: all]")
-def plan(recipe: Path, scale: str | None, names: str, rows: str | None) -> None:
-    """Print the systems that tables need. Each has its config section, its training data and its decodings."""
-    from espnet_ext.tables.plan import select, sets_needed, systems_needed
-    from espnet_ext.tables.reading import load_tables
-
-    tables = load_tables(recipe / TABLES, scale)
-    selected = select(tables, None if names == "all" else common.names(names), common.names(rows) if rows else None)
-    needed = sets_needed(tables, selected)
-    for system in systems_needed(tables, selected):
-        made = f"section {system.config}" if system.config else system.kind
-        data = f", data {' '.join(system.data)}" if system.data else ""
-        decodings = ", ".join(decoding for name, decoding in needed if name == system.name)
-        click.echo(f"{system.name}: {made}{data}; decodings: {decodings}")
-
-
-@table.command()
-@_recipe
-@click.option("--scale", metavar="NAME", default="full", show_default=True, help=_SCALE)
-@click.option("--system", metavar="NAME", required=True, help="The system.")
-def config(recipe: Path, scale: str, system: str) -> None:
-    """Print the whole training config of a system.
+@click.option("--scale", metavar="NAME", default="full", show_default=True, help="Scale of the run: a file of conf.")
+@click.option("--system", metavar="NAME", help="The system.  [default: list all]")
+def config(recipe: Path, scale: str, system: str | None) -> None:
+    """Print the whole training config of a system, or the names of all systems.
 
     It is what a run at this scale uses: the section of conf/full.yaml, the changes of the scale, those of the system.
     """
@@ -56,6 +35,9 @@ def config(recipe: Path, scale: str, system: str) -> None:
     from espnet_ext.work.settings import known
 
     tables = load_tables(recipe / TABLES, scale)
+    if system is None:
+        click.echo("\n".join(tables.systems))
+        return
     if system not in tables.systems:
         raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
     found = system_config(load_scale(recipe, scale), tables.systems[system])

@@ -18,8 +18,8 @@ from espnet_ext.corpora.checks import ADVICE, SHOWN, Faults, Options, check_audi
 from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, VALID, part_folder, scan_part
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import raise_problems, validate
-from espnet_ext.kaldi.cut_recordings import cut_segments, run_commands, segment_faults
-from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, segment_recording
+from espnet_ext.kaldi.cut_recordings import cut_segments, segment_faults
+from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, refuse_commands, segment_recording
 from espnet_ext.kaldi.parts import restrict
 from espnet_ext.text.mixed_text import language_of
 from espnet_ext.text.rules import MANDARIN_ENGLISH
@@ -43,7 +43,6 @@ def prepare_asru2019(
     folders: Mapping[str, str | Path] | None = None,
     mandarin_dir: str | Path | None = None,
     librispeech_dir: str | Path | None = None,
-    allow_pipes: bool = False,
     **options: Any,
 ) -> dict[str, DataDir]:
     """Check the corpus and its English part, and write a data dir of each part: of ``parts``, or of all that exist.
@@ -57,7 +56,6 @@ def prepare_asru2019(
         folders: Part -> its folder, for those of ``PARTS`` that do not lie where the layout has them.
         mandarin_dir: The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of ``train-zh``.
         librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
-        allow_pipes: Run the commands in the ``wav.scp`` of a Kaldi data dir (sph2pipe), which may do anything.
         options: :class:`~espnet_ext.corpora.checks.Options`.
     """
     folders = {**({MANDARIN: mandarin_dir} if mandarin_dir else {}), **(folders or {})}
@@ -65,7 +63,7 @@ def prepare_asru2019(
     output = Path(output_dir)
     faults, cuts = Faults(corpus_dir, output / "asru2019_faults.txt", Options(**options)), output / "asru2019_audio"
     mixed = {part: folder for part, folder in found.items() if part in PARTS}
-    scanned = scan_asru2019(mixed, faults, cuts, allow_pipes)
+    scanned = scan_asru2019(mixed, faults, cuts)
     files = {part: {key: Path(path) for key, path in sorted(data.wav_scp.items())} for part, data in scanned.items()}
     audio = check_audio_files(faults, files, SAMPLING_RATE) if files else {}
     for part, data in scanned.items():
@@ -133,24 +131,18 @@ def find_folders(
     return {part: paths[part] for part in wanted}
 
 
-def scan_asru2019(
-    folders: Mapping[str, Path], faults: Faults, cuts: Path, allow_pipes: bool = False
-) -> dict[str, DataDir]:
-    """Read the transcripts and list the audio files of parts, those without a fault; apply the rules to the text.
-
-    Commands in ``wav.scp`` are run if they are allowed, and what they print goes to ``cuts / part / recordings``.
-    """
+def scan_asru2019(folders: Mapping[str, Path], faults: Faults, cuts: Path) -> dict[str, DataDir]:
+    """Read the transcripts and list the audio files of parts, those without a fault; apply the rules to the text."""
     scanned = {}
     for part, folder in folders.items():
-        made = cuts / part / "recordings"
         if (folder / "wav.scp").is_file():
             given = read_data_dir(folder)
             raise_problems(folder, validate(given))
-            given = run_commands(given, made, folder, allow_pipes, faults.options.num_jobs)
+            refuse_commands(folder / "wav.scp", given.wav_scp)
             paths = {key: os.path.abspath(value) for key, value in given.wav_scp.items()}
             data = DataDir(wav_scp=paths, utt2spk=given.utt2spk, text=given.text, segments=given.segments)
         else:
-            data = scan_part(folder, part, faults, made)
+            data = scan_part(folder, part, faults, cuts / part / "recordings")
         scanned[part] = _with_rules(data, part, folder, PARTS[part])
     return scanned
 

@@ -1,7 +1,5 @@
-"""LibriSpeech (https://www.openslr.org/12) and what has its layout: download, checks, data dirs."""
+"""LibriSpeech (https://www.openslr.org/12) and what has its layout: checks, data dirs."""
 
-import os
-import shutil
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,27 +15,22 @@ from espnet_ext.corpora.checks import (
     whole_files,
     write_parts,
 )
-from espnet_ext.corpora.download import download, unpack
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 
 SAMPLING_RATE = 16000
 FOLDER = "LibriSpeech"  # the archives' top folder
 LM_TEXT = "librispeech-lm-norm.txt.gz"
-BASE_URL = "https://www.openslr.org/resources"
 
-# Part -> MD5 of its archive, from https://www.openslr.org/resources/12/md5sum.txt
-PARTS = {
-    "train-clean-100": "2a93770f6d5c6c964bc36631d331a522",
-    "train-clean-360": "c0e676e450a7ff2f54aeade5171606fa",
-    "train-other-500": "d1a0fd59409feb2c614ce4d30c387708",
-    "dev-clean": "42e2234ba48799c1f50f24a7926300a1",
-    "dev-other": "c8d0bcc9cca99d4f8b62fcc847357931",
-    "test-clean": "32fa31d27d2e1cad72775fee3f4849a9",
-    "test-other": "fb5a50374b501bb3bac4815ee91d3135",
-}
-# openslr.org/11 publishes no sum; several projects list this one.
-LM_TEXT_MD5 = "c83c64c726a1aedfe65f80aa311de402"
+PARTS = (
+    "train-clean-100",
+    "train-clean-360",
+    "train-other-500",
+    "dev-clean",
+    "dev-other",
+    "test-clean",
+    "test-other",
+)
 
 
 class Utterance(NamedTuple):
@@ -45,40 +38,6 @@ class Utterance(NamedTuple):
 
     audio: Path
     text: str
-
-
-def download_librispeech(target: str | Path, parts: Sequence[str] = tuple(PARTS), *, base_url: str = BASE_URL) -> Path:
-    """Download parts of LibriSpeech and its language-model text to ``<target>/LibriSpeech``; a later call resumes.
-
-    A part whose folder exists is left as it is. The archives stay in ``target``; ``base_url`` may be a mirror. Lhotse's
-    ``download_librispeech`` checks no sums and unpacks straight into the corpus.
-    """
-    require_known(parts, PARTS)
-    target = Path(target)
-    corpus = target / FOLDER
-    for part in parts:
-        if not (corpus / part).is_dir():
-            name = f"{part}.tar.gz"
-            _unpack_part(download(f"{base_url}/12/{name}", target / name, PARTS[part]), part, corpus)
-    download(f"{base_url}/11/{LM_TEXT}", corpus / LM_TEXT, LM_TEXT_MD5)
-    return corpus
-
-
-def _unpack_part(archive: Path, part: str, corpus: Path) -> None:
-    """Unpack beside the corpus, then move what the archive holds into it, the part's folder last."""
-    unpacked = corpus.with_name(f".{FOLDER}.{part}")
-    shutil.rmtree(unpacked, ignore_errors=True)
-    unpack(archive, unpacked)
-    try:
-        if not (unpacked / FOLDER / part).is_dir():
-            raise InputError(f"{archive}: there is no {FOLDER}/{part} in it: remove it to download it again")
-        corpus.mkdir(parents=True, exist_ok=True)
-        for path in sorted((unpacked / FOLDER).iterdir()):
-            if path.is_file():
-                os.replace(path, corpus / path.name)
-        os.rename(unpacked / FOLDER / part, corpus / part)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
 
 
 def prepare_librispeech(

@@ -1,6 +1,5 @@
-"""Data dirs with ``segments`` or commands made into data dirs with one audio file for each utterance."""
+"""Data dirs with ``segments`` made into data dirs with one audio file for each utterance."""
 
-import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,36 +7,7 @@ from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import OVERSHOOT, SLACK, DataDir, KaldiSegment, format_seconds, is_command, parse_segment
-from espnet_ext.work.files import atomic_write
-
-
-def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, num_jobs: int = 1) -> DataDir:
-    """Run the commands in ``wav.scp`` (``sph2pipe -f wav a.sph |``) and keep what they print as ``<recording>.wav`` in
-    a folder.
-
-    They may do anything, so the user must ``allow`` it (``--allow-pipes``). ``where`` is the data dir, for messages.
-    """
-    commands = {key: value for key, value in data.wav_scp.items() if is_command(value)}
-    if commands and not allow:
-        raise InputError(
-            f"{where}/wav.scp: recording {min(commands)} is a command (ending in |): write its output to an audio "
-            "file, or, if you trust who made this folder, let it run with --allow-pipes"
-        )
-    files = {key: _file(folder, key) for key in commands}
-    with ThreadPoolExecutor(num_jobs) as pool:
-        list(pool.map(lambda key: _run(key, commands[key], files[key], where), commands))
-    return replace(data, wav_scp={**data.wav_scp, **{key: str(path) for key, path in files.items()}})
-
-
-def _run(key: str, value: str, path: Path, where: str | Path) -> None:
-    command = ["bash", "-o", "pipefail", "-c", value.rstrip().removesuffix("|")]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise InputError(f"{where}/wav.scp: recording {key}: its command failed with status {done.returncode}: {last}")
-    with atomic_write(path, "wb") as file:
-        file.write(done.stdout)
+from espnet_ext.kaldi.data_dir import OVERSHOOT, SLACK, DataDir, KaldiSegment, format_seconds, parse_segment
 
 
 def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, str]:
@@ -59,7 +29,7 @@ def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, s
 
 def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
     """Write each utterance of a faultless data dir to ``<folder>/<utterance>.flac``; return the data dir of these."""
-    files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
+    files = {utterance: _file(folder, utterance) for utterance in data.utt2spk}
     wanted: dict[str, dict[str, KaldiSegment]] = {}
     for utterance, value in (data.segments or {}).items():
         segment = parse_segment(value)
@@ -72,11 +42,11 @@ def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
     return replace(data, wav_scp=paths, segments=None, utt2dur=durations)
 
 
-def _file(folder: Path, key: str, ending: str = ".wav") -> Path:
+def _file(folder: Path, key: str) -> Path:
     if "/" in key:
         raise InputError(f"the id {key} cannot name a file: use one without /")
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{key}{ending}"
+    return folder / f"{key}.flac"
 
 
 def _cut(source: str, segments: Mapping[str, KaldiSegment], files: Mapping[str, Path]) -> dict[str, str]:

@@ -23,9 +23,9 @@ from typing import Any
 
 from espnet_ext.scoring.error_rate import ErrorRate, Pair, align, count_errors, count_pairs
 from espnet_ext.scoring.score import NAMES, Score, score_texts
-from espnet_ext.text.mixed_text import ScriptPair
+from espnet_ext.text.mixed_text import has_han, mixed_tokens
 
-MANDARIN_ENGLISH = ScriptPair()
+LANGUAGES = {"CH": True, "EN": False}  # as in P1's tables; whether its tokens are Han
 FILTERED = "-filtered"
 NEAR, ELSEWHERE = "near-switch", "elsewhere"
 WITHIN = 1  # tokens on each side of a switch point that are near it; ``score.json`` names it
@@ -62,19 +62,17 @@ def count_switches(references: Iterable[Sequence[str]], language: Callable[[str]
     return {"switch_points": sum(counts), "utterances_with_switch": sum(count > 0 for count in counts)}
 
 
-def count_filtered_errors(
-    reference: Sequence[str], hypothesis: Sequence[str], languages: ScriptPair = MANDARIN_ENGLISH
-) -> dict[str, ErrorRate]:
+def count_filtered_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> dict[str, ErrorRate]:
     """Count errors by the other habit: of the tokens of each language alone, aligned without the rest."""
     return {
         name + FILTERED: count_errors(
-            *([token for token in side if languages.is_first(token) == first] for side in (reference, hypothesis))
+            *([token for token in side if has_han(token) == han] for side in (reference, hypothesis))
         )
-        for name, first in zip(languages.names, (True, False), strict=True)
+        for name, han in LANGUAGES.items()
     }
 
 
-def count_by_language(pairs: Iterable[Pair], languages: ScriptPair = MANDARIN_ENGLISH) -> dict[str, ErrorRate]:
+def count_by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
     """Count aligned pairs by the language of the reference token or of the inserted token.
 
     >>> counts = count_by_language([("我", "我"), ("go", "够"), (None, "吧")])
@@ -83,8 +81,8 @@ def count_by_language(pairs: Iterable[Pair], languages: ScriptPair = MANDARIN_EN
     """
     sides: dict[bool, list[Pair]] = {True: [], False: []}
     for pair in pairs:
-        sides[languages.is_first(pair[0] or pair[1] or "")].append(pair)
-    return {name: count_pairs(sides[first]) for name, first in zip(languages.names, (True, False), strict=True)}
+        sides[has_han(pair[0] or pair[1] or "")].append(pair)
+    return {name: count_pairs(sides[han]) for name, han in LANGUAGES.items()}
 
 
 def score_mixed_texts(
@@ -93,35 +91,28 @@ def score_mixed_texts(
     *,
     utt2spk: Mapping[str, str] | None = None,
     names: tuple[str, str, str] = NAMES,
-    languages: ScriptPair = MANDARIN_ENGLISH,
 ) -> Score:
     """Score mixed transcripts as :func:`espnet_ext.scoring.score.score_texts`: the mixed error rate, and its ``parts``.
 
-    The parts are ``CH`` and ``EN`` (or the names of other ``languages``); the same with the suffix ``-filtered`` (the
-    other habit, see above); ``near-switch`` and ``elsewhere``; and these two by language, since near a switch there is
-    more English.
+    The parts are ``CH`` and ``EN``; the same with the suffix ``-filtered`` (the other habit, see above);
+    ``near-switch`` and ``elsewhere``; and these two by language, since near a switch there is more English.
 
     >>> score = score_mixed_texts({"u1": "我想 go home"}, {"u1": "我想狗 home"})
     >>> score.total.rate, score.parts["CH"].total.rate, score.parts["near-switch-EN"].total.rate
     (0.25, 0.0, 1.0)
     """
-    if languages != MANDARIN_ENGLISH:  # so that all that splits the texts again finds the same tokens
-        reference, hypothesis = (
-            {key: " ".join(languages.tokens(text)) for key, text in side.items()} for side in (reference, hypothesis)
-        )
     whole = score_texts(reference, hypothesis, unit="mixed", utt2spk=utt2spk, names=names)
     parts: dict[str, dict[str, ErrorRate]] = {}
     for key in whole.utterances:
-        tokens = languages.tokens(reference[key]), languages.tokens(hypothesis[key])
-        for name, counts in _parts(*tokens, languages).items():
+        for name, counts in _parts(mixed_tokens(reference[key]), mixed_tokens(hypothesis[key])).items():
             parts.setdefault(name, {})[key] = counts
     return replace(whole, parts={name: whole.with_counts(counts) for name, counts in parts.items()})
 
 
-def _parts(reference: list[str], hypothesis: list[str], languages: ScriptPair) -> dict[str, ErrorRate]:
+def _parts(reference: list[str], hypothesis: list[str]) -> dict[str, ErrorRate]:
     pairs = align(reference, hypothesis)
-    parts = count_by_language(pairs, languages) | count_filtered_errors(reference, hypothesis, languages)
-    for name, some in zip((NEAR, ELSEWHERE), split_at_switches(pairs, languages.is_first), strict=True):
+    parts = count_by_language(pairs) | count_filtered_errors(reference, hypothesis)
+    for name, some in zip((NEAR, ELSEWHERE), split_at_switches(pairs, has_han), strict=True):
         parts[name] = count_pairs(some)
-        parts |= {f"{name}-{language}": each for language, each in count_by_language(some, languages).items()}
+        parts |= {f"{name}-{language}": each for language, each in count_by_language(some).items()}
     return parts

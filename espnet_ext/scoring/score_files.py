@@ -10,11 +10,11 @@ from tabulate import tabulate
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import alignment_blocks
 from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate, bootstrap_interval
-from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, WITHIN, count_switches, score_mixed_texts
+from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_texts
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import recognised_texts
 from espnet_ext.scoring.score import WHOLE, Score, score_by_kind, score_texts
-from espnet_ext.text.mixed_text import ScriptPair
+from espnet_ext.text.mixed_text import has_han, mixed_tokens
 from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.work.files import atomic_write, write_json
 
@@ -30,12 +30,11 @@ def evaluate(
     utt2spk: Path | None = None,
     normaliser: str = NONE,
     kinds: Path | None = None,
-    languages: ScriptPair = MANDARIN_ENGLISH,
 ) -> tuple[Score, dict[str, Any]]:
     """Score texts of any format, by utterance or recording; with ``output``, write the reports into that folder.
 
     Ids need not be in the same order; an id alone in ``hypothesis`` was recognised as silence. ``unit`` is ``word``,
-    ``char``, or ``mixed`` for the mixed error rate of two ``languages``; ``normaliser`` names what is done to both
+    ``char``, or ``mixed`` for the mixed error rate; ``normaliser`` names what is done to both
     texts. ``kinds`` is a table of utterance and the kind of each word of its normalised reference; each kind gets its
     own rate. Returned are the score and what ``score.json`` holds. Raises InputError: as the readers, the normaliser
     and the functions of :mod:`espnet_ext.scoring.score`.
@@ -48,9 +47,8 @@ def evaluate(
     names = str(reference), str(hypothesis), str(utt2spk)
     more: dict[str, Any] = {}
     if unit == "mixed":
-        score = score_mixed_texts(real, heard, utt2spk=speakers, names=names, languages=languages)
-        switches = count_switches(map(languages.tokens, score.reference.values()), languages.is_first)
-        more = {"within": WITHIN, **switches, "scripts": list(languages.scripts)}
+        score = score_mixed_texts(real, heard, utt2spk=speakers, names=names)
+        more = {"within": WITHIN, **count_switches(map(mixed_tokens, score.reference.values()), has_han)}
     else:
         score = score_texts(real, heard, unit=unit, utt2spk=speakers, names=names)
     if kinds:

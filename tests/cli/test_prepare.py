@@ -1,4 +1,4 @@
-"""``espnet-ext data prepare`` and ``download``."""
+"""``espnet-ext data prepare``."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_faulty_utterances(corpus: Path, tmp_path: Path, option: list[str], kept
         (["prepare", "librispeech", "--corpus", "none"], r"none: no such corpus folder[^\n]*$"),
         (["prepare", "librispeech", "--corpus", ".", "--nj", "two"], "'--nj'"),
         (["prepare", "rev16", "--corpus", ".", "--parts", "test"], "--parts: rev16 has one part"),
-        (["download", "librispeech", "--parts", "dev-cleen"], "no part 'dev-cleen'"),
+        (["prepare", "librispeech", "--corpus", ".", "--parts", "dev-cleen"], "none of LibriSpeech's parts"),
     ],
 )
 def test_bad_input(words: list[str], message: str, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_no_help_needs_a_library():
 
 
 MODEL = ["--model-config", "none.yaml", "--model", "none.pth", "--data", "none", "--output", "x"]
-GOOD = ["score wer --ref ref --hyp ref", "data validate --no-wav data", "data fix data", f"table plan --recipe {SEM}"]
+GOOD = ["score wer --ref ref --hyp ref", "data validate --no-wav data", "data fix data", f"table config --recipe {SEM}"]
 BAD = [
     "nbest convert --nbest none --output x",
     "rescore --nbest none --lm x --weight 1 --output x",

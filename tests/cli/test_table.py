@@ -25,20 +25,6 @@ def recipe(tmp_path: Path) -> Path:
     return tmp_path / "recipe"
 
 
-def test_plan(capsys):
-    words = ("plan", "--recipe", RECIPE)
-    assert output(capsys, *words, "--table", "1", "--rows", "baseline,0dB") == [
-        "sem_m80_0: section train, data train; decodings: default",
-        "baseline: section train, data train; decodings: default",
-    ]
-    for rows in (["--rows", "-60dB,-20dB"], ["--rows=-60dB,-20dB"]):  # a row that looks like an option
-        lines = output(capsys, *words, "--table", "1", *rows)
-        assert [line.partition(":")[0] for line in lines] == ["sem_m80_m60", "sem_m80_m20"]
-    assert "decodings: lm_0.36" in output(capsys, *words, "--table", "5")[0]
-    assert len(output(capsys, *words)) == 17
-    assert len(output(capsys, *words, "--table", "1,3")) == 9
-
-
 def test_configs(recipe, capsys):
     (recipe / "conf" / "full.yaml").write_text(
         "train: {normalize: global_mvn, max_epoch: 40}\ndecode: {beam_size: 12}\nsettings: {}\n"
@@ -51,16 +37,14 @@ def test_configs(recipe, capsys):
         "max_epoch": 2,
         "normalize_conf": {"eta_min": -80.0, "eta_max": 0.0},
     }
+    assert {"baseline", "sem_m80_0"} < set(output(capsys, *words))
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["plan", "--table", "9"], "no table '9'; known are 1, 2"),
-        (["plan", "--rows", "0db"], "no row '0db' .*known are -60dB, -40dB"),
-        (["plan", "--recipe", "egs/none"], "egs/none/conf/tables.yaml: no such file"),
+        (["config", "--recipe", "egs/none"], "egs/none/conf/tables.yaml: no such file"),
         (["config", "--system", "sem"], "no system 'sem'; known are "),
-        (["config"], "missing option '--system'"),
     ],
 )
 def test_unknown_names_are_refused(words, message):
@@ -90,4 +74,4 @@ def test_a_mistake_in_the_tables_is_one_line(recipe):
     tables = recipe / "conf" / "tables.yaml"
     tables.write_text(tables.read_text().replace("system: {sem: [-80, -60]}", "system: {smm: [-80, -60]}"))
     with pytest.raises(InputError, match=f"^{tables}: [^\n]*smm[^\n]*$"):
-        call(["table", "plan", "--recipe", str(recipe)])
+        call(["table", "config", "--recipe", str(recipe)])

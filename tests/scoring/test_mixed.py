@@ -5,11 +5,9 @@ from dataclasses import astuple
 
 import jiwer
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval, count_errors, count_pairs
 from espnet_ext.scoring.mixed import (
     count_filtered_errors,
@@ -18,7 +16,7 @@ from espnet_ext.scoring.mixed import (
     split_at_switches,
 )
 from espnet_ext.scoring.score_files import evaluate
-from espnet_ext.text.mixed_text import has_han, script_pair
+from espnet_ext.text.mixed_text import has_han
 
 TOKENS = st.sampled_from(["我", "你", "去", "𠀀", "go", "to", "don't", "9"])
 REFERENCES = st.lists(TOKENS, min_size=1, max_size=12)
@@ -169,28 +167,4 @@ def test_rules_apply_to_both_texts_and_are_recorded(tmp_path):
         score, summary = evaluate(*files, unit="mixed", normaliser=rules)
         assert (score.total.errors, score.total.reference_length) == (errors, words)
         written = json.loads((tmp_path / rules / "score.json").read_text())
-        assert written["normaliser"] == rules and written["scripts"] == ["Han", "Latin"] and summary["words"] == words
-
-
-@pytest.mark.parametrize(
-    ("scripts", "reference", "hypothesis", "first", "second"),
-    [
-        ("Devanagari,Latin", "मुझे एक phone चाहिए", "मुझे phone phone चाहिये", (3, 2), (1, 0)),
-        ("Arabic,Latin", "اريد meeting اليوم", "اريد اليوم", (2, 0), (1, 1)),
-        ("Thai,Latin", "ไป library", "ไ library", (2, 1), (1, 0)),
-        ("Hiragana,Latin", "これは 漢字 app", "これ 漢字 apps", (3, 1), (3, 1)),
-    ],
-)
-def test_languages_of_any_two_scripts(scripts, reference, hypothesis, first, second):
-    pair = script_pair(scripts)
-    score = score_mixed_texts({"u": reference}, {"u": hypothesis}, languages=pair)
-    for name, expected in zip(pair.names, (first, second), strict=True):
-        counts = score.parts[name].total
-        assert (counts.reference_length, counts.errors) == expected, name
-    assert score.total.errors == first[1] + second[1]
-
-
-@pytest.mark.parametrize("scripts", ["Han", "Han,Han", "Han,Latin,Thai", "Han,Klingon"])
-def test_scripts_that_are_not_two_of_unicode(scripts):
-    with pytest.raises(InputError, match=r"two scripts|no script of Unicode"):
-        script_pair(scripts)
+        assert written["normaliser"] == rules and summary["words"] == words
