@@ -1,7 +1,6 @@
 """Print that ESPnet is being loaded, and make that take half as long.
 
-Of 22 s of processor time for ``import espnet2.bin.asr_train``, typeguard takes a third, since it parses a whole module
-for each function that it decorates, and wandb, which few runs use, a tenth.
+Of 22 s for ``import espnet2.bin.asr_train``, typeguard takes a third to parse modules, and wandb, rarely used, a tenth.
 """
 
 import functools

@@ -1,7 +1,6 @@
 """How the samples of a recording become speech of the usual level: which channel, what offset, which factor.
 
-Recordings of a usual level stay as they are, sample by sample. Others would give no words, since detectors of voices
-and models know the usual level alone: whole numbers stored as floats, channels of opposite phase, whispers at -60 dBFS.
+Detectors of voices and models know the usual level alone: recordings of that level stay as they are, to the sample.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,6 @@
 """Audio of long recordings, read in parts: resampled to one rate, channels averaged.
 
-A file, a recording with silenced regions and noise all have the same interface: a ``name``, a ``rate`` in Hz, a
-``length`` in samples, and a method ``read(start, count)``. Memory does not depend on the recording's length.
+Memory does not depend on the recording's length. Recordings, silenced or noisy ones too, are :class:`Audio`.
 """
 
 import os

@@ -1,7 +1,6 @@
 """The command line: ``espnet-ext <group> <command>``.
 
-Each group is a module of this package, imported only when it is used. A command parses its arguments, calls a
-function of the package, and prints what came out. Neither torch nor ESPnet is imported before that function needs it.
+Groups are modules that are imported only when they are used; neither torch nor ESPnet is before a command needs it.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``espnet-ext data``: corpora, Kaldi data dirs, tokens."""
+"""``espnet-ext data``: corpora and Kaldi data dirs."""
 
 from importlib import import_module
 from inspect import signature
@@ -11,14 +11,12 @@ from espnet_ext.cli import options as common
 from espnet_ext.errors import InputError
 
 CORPORA = ("librispeech", "asru2019", "libricss", "spotify", "tedlium", "earnings22", "rev16")
-SYNTHETIC = ("asru2019", "libricss", "librispeech", "spotify")
 CHECKS = ("auto", "header", "full")
-TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
 
 
 @click.group(cls=common.OrderedGroup)
 def data() -> None:
-    """Prepare corpora; check, fix and combine Kaldi data dirs; learn tokens."""
+    """Prepare corpora; check, fix and combine Kaldi data dirs."""
 
 
 @data.command()
@@ -57,22 +55,6 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
     if parts and "parts" not in signature(function).parameters:
         raise InputError(f"--parts: {corpus} has one part")
     function(**options, skip_faulty=skip_share(skip_faulty), **({"parts": parts} if parts else {}))
-
-
-@data.command()
-@click.argument("corpus", type=click.Choice(SYNTHETIC))
-@common.output("Folder of the corpus, which must be absent or empty.")
-@click.option("--size", default="mini", show_default=True, metavar="NAME", help="Size: smoke, mini, or another it has.")
-@common.seed()
-@common.nj()
-def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None:
-    """Make a small synthetic corpus in the layout of a real one.
-
-    A recipe runs on it without any download. The same seed gives the same bytes.
-    """
-    make = getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}")
-    made = make(output, size, seed, nj)
-    click.echo(f"{output}: {'made' if made else 'already there, left as it is'} ({corpus}, size {size})")
 
 
 @data.command()
@@ -115,27 +97,3 @@ def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -
     from espnet_ext.kaldi.parts import combine_data_dirs
 
     combine_data_dirs(destination, sources, suffix_source=suffix_source)
-
-
-@data.command()
-@common.path("--text", "Kaldi text with the transcripts.", required=True)
-@common.output("Folder for tokens.txt, prior.txt and, for word pieces, bpe.model.")
-@common.choice(
-    "--token-type",
-    TOKEN_TYPES,
-    "mixed: Han characters of --text and word pieces of --english-text; ESPnet's token_type is then bpe.",
-)
-@click.option("--vocab-size", type=int, default=0, metavar="N", help="Largest number of word pieces.")
-@common.path("--english-text", "For mixed: English Kaldi text; repeat it for several.", several=True)
-def tokens(text: Path, output: Path, token_type: str, vocab_size: int, english_text: tuple[Path, ...]) -> None:
-    """Learn the tokens of a model from transcripts."""
-    if (token_type == "mixed") != bool(english_text):
-        raise InputError("--token-type mixed and --english-text go together: give both or neither")
-    if token_type == "mixed":
-        from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
-
-        make_mixed_tokens(text, english_text, output, vocab_size)
-    else:
-        from espnet_ext.text.tokens import make_tokens
-
-        make_tokens(text, output, token_type, vocab_size)

@@ -87,11 +87,6 @@ def processes(function: Callable[..., Any]) -> Callable[..., Any]:
     return nj()(parallel(ngpu()(function)))
 
 
-def seed(default: int | None = 0) -> Decorator:
-    kind = click.IntRange(min=0)
-    return click.option("--seed", type=kind, default=default, show_default=True, metavar="N", help="Seed of chance.")
-
-
 def model(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--model-config`` and ``--model``: a model that ESPnet has trained."""
     function = path("--model", "Checkpoint of the model, such as valid.acc.ave.pth.", required=True)(function)

@@ -11,7 +11,7 @@ from espnet_ext.errors import InputError, UsageError
 
 NAME = "espnet-ext"
 COMMANDS = {  # name -> module, line of help
-    "data": ("data", "Prepare corpora; check, combine and split data dirs."),
+    "data": ("data", "Prepare corpora; check, fix and combine data dirs."),
     "train": ("train", "Train language models for rescoring."),
     "transcribe": ("transcribe", "Audio files of any length to text and subtitles."),
     "decode": ("decode", "Recognise utterances, long and overlapped speech."),

@@ -27,7 +27,7 @@ def _training(scorers: tuple[str, ...]) -> common.Decorator:
         for decorator in (
             common.output("Folder of the training; the best model is in model/."),
             common.ngpu(several=True),
-            common.seed(default=None),
+            click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of chance.  [default: 0]"),
             common.config("Settings such as batch_size and lr; also lm, scorer, casing.", required=True),
             common.casing,
             common.choice("--scorer", scorers, "Kind of score.  [default: what suits the model]", default=None),

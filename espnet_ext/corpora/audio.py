@@ -1,8 +1,6 @@
-"""Any folder of recordings, with the times of their words or with transcripts that a model aligns.
+"""Any folder of recordings, with the times of their words (ctm), or with transcripts that a model aligns.
 
-Recordings are in folders of any depth, of any length, rate and number of channels. Where their ctm file has ``<unk>``
-or another mark in brackets that is no silence or noise, nobody knows what is said: training leaves that region out, as
-it does where word times overlap. Transcripts are a Kaldi text, or a folder with ``<recording>.txt`` or ``.stm``.
+Training leaves out regions where word times overlap, or where ``<unk>`` or another mark that is no noise stands.
 """
 
 import heapq

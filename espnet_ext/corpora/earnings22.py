@@ -1,8 +1,7 @@
 """Earnings-22 (Del Rio et al. 2022): 125 earnings calls, 119 hours, all of them a test set (P5, section 3.1).
 
-The layout is that of https://github.com/revdotcom/speech-datasets, folder ``earnings22``: the calls are those of
-``metadata.csv`` ("File ID"), with ``media/<id>.mp3`` and ``transcripts/nlp_references/<id>.nlp``. Lhotse's recipe takes
-the first field of an nlp file as the token, and only counts the files.
+The layout is that of the folder ``earnings22`` of https://github.com/revdotcom/speech-datasets: ``metadata.csv`` lists
+the calls ("File ID"), of which there are ``media/<id>.mp3`` and ``transcripts/nlp_references/<id>.nlp``.
 """
 
 from pathlib import Path

@@ -1,8 +1,6 @@
 """LibriCSS (https://github.com/chenzhuo1011/libri_css): ten hours of LibriSpeech replayed in a meeting room.
 
-P4 uses the first of seven channels. ``meeting_info.txt`` says who speaks: the STM references have a speaker column too,
-but its values (A, B, C) are tracks, on each of which no two utterances overlap. The enrolment list of the project's
-repository names, by session and speaker, the LibriSpeech utterances that are not played (``unused_uttid``).
+P4 uses the first of seven channels. ``meeting_info.txt`` says who speaks: speakers of the STM references are tracks.
 """
 
 import math

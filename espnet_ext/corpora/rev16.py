@@ -1,8 +1,7 @@
 """Rev16: 16 podcast episodes of Rev's transcription benchmark, the ones that Whisper's authors chose (P5, section 3.1).
 
-The layout is that of https://github.com/revdotcom/speech-datasets, folder ``rev16``: ``podcasts.csv`` lists episodes,
-whose audio is in ``media/<number>.mp3`` and whose transcripts are in
-``verbatim_transcripts/nlp_references/<number>.nlp`` (or ``verbatim``). Without a list, all 16 are expected.
+The layout is that of the folder ``rev16`` of https://github.com/revdotcom/speech-datasets: ``media/<number>.mp3``,
+``verbatim_transcripts/nlp_references/<number>.nlp``, and ``podcasts.csv``, without which all 16 are expected.
 """
 
 from pathlib import Path

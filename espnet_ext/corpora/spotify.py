@@ -1,8 +1,7 @@
 """Spotify podcasts (Clifton et al. 2020): some 100,000 episodes with automatic transcripts and word times.
 
-The layout is ``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: the first two characters of the show's
-id), ``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and ``metadata.tsv``, with a line for each episode. There may be
-several folders of each name, up to three folders down, as the archives unpack.
+The layout is ``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: a character of the show's id),
+``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and ``metadata.tsv``, up to three folders down, as archives unpack.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """TED-LIUM 3 (Hernandez et al. 2018) as whole talks, for decoding long recordings (P5, section 3.1).
 
-The layout is that of the release's archive, ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``;
-``legacy`` may be left out. Lhotse's recipe makes a supervision of each segment and drops the segments that scoring
-ignores. Here an utterance is a whole talk, and those segments go to a file, so that decoding can silence them.
+The layout is ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``, or without ``legacy``. Segments
+that scoring ignores, which Lhotse's recipe drops, go to a file, so that decoding can silence them.
 """
 
 import re

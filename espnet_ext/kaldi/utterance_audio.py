@@ -1,7 +1,6 @@
 """The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there is that file.
 
-Only these two tables are read, so that any Kaldi data dir will do, with or without transcripts and speakers. An audio
-file may be a recipe for one, ``.mix``: it names the files that are added up when it is read.
+An audio file may be a recipe for one, ``.mix``: it names the files that are added up when it is read.
 """
 
 import json

@@ -1,7 +1,6 @@
 """ESPnet's attention with cached keys and values, those of the encoder's output and those of scored tokens.
 
-Hypotheses come in groups of equal size, one group per utterance, group after group. Those of a group attend to the same
-keys, so that one matrix product serves them all.
+Hypotheses come in groups of equal size, one per utterance; a group shares its keys, so that one product serves it.
 """
 
 from collections.abc import Sequence

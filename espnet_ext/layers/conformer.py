@@ -1,7 +1,6 @@
 """A Conformer layer for very long inputs (Gulati et al. 2020), as in P5, sections 2.1 and 3.2.
 
-Biases and nonlinearities, of which P5 says nothing, are those of its published models: biases in the convolution module
-alone, and an approximate GELU in the feed-forward modules.
+As in P5's published models, only the convolution module has biases, and feed-forward modules an approximate GELU.
 """
 
 import torch

@@ -1,7 +1,6 @@
 """Keys and values of the hypotheses of a beam, stored once for all hypotheses that share a prefix.
 
-Tokens are nodes of a tree; a hypothesis is the path to its last token, and attends to all nodes, with those off its
-path masked. So pruning and re-ordering a beam copies nothing. A full tree drops the nodes that no hypothesis needs.
+Tokens are nodes of a tree, and a hypothesis is the path to its last token: pruning and re-ordering copy nothing.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """ESPnet's attention modules for RNN decoders, without their state and for many hypotheses at once.
 
-ESPnet's modules (``espnet2.legacy.nets.pytorch_backend.rnn.attentions``) store the utterance and repeat it for each row
-of the batch. Here an utterance is projected once into a :class:`Memory`, and hypotheses pass their previous weights.
+An utterance is projected once, into a :class:`Memory`, and not repeated for each row of the batch as in ESPnet.
 """
 
 from collections.abc import Sequence

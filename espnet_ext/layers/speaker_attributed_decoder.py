@@ -1,8 +1,7 @@
 """The two interdependent decoders of speaker-attributed ASR: what is said, and who says it (P4, eq. 2 to 10).
 
-The model adds the profile of the speaker to the decoder's hidden state before the output layer. So it needs ESPnet's
-decoders without their output layer: hidden states and attention weights of each token, in training and in beam search.
-:mod:`espnet_ext.upstream.decoder_readouts` gives these.
+The profile of the speaker is added to the decoder's hidden state before the output layer; the decoders come without
+theirs from :mod:`espnet_ext.upstream.decoder_readouts`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """Background noise at a given signal-to-noise ratio (P5, Fig. 2), read in parts like the recordings.
 
-The noise comes from a MUSAN folder (https://www.openslr.org/17: ``music``, ``noise``, ``speech``), or music is
-generated, so that nothing need be downloaded. The ratio compares mean powers over the whole recording.
+The noise is of a MUSAN folder (https://www.openslr.org/17), or generated music; the ratio is of mean powers.
 """
 
 from collections.abc import Sequence

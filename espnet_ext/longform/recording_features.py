@@ -1,8 +1,7 @@
 """Mel power spectrograms of long recordings in parts, normalised by each recording's mean and deviation (P5, 3.1).
 
-The statistics of a recording must be known before its first part is read: they are computed beforehand, in one pass
-with constant memory. So these features are made outside the model (``input_size``). They may be kept too, in half
-precision, so that training need not decode audio in every pass: 16 kB per second of audio with 80 channels.
+Statistics need a pass over a recording before its first part is read, so these features are made outside the model
+(``input_size``). They may be kept, in half precision: 16 kB per second of audio with 80 channels.
 """
 
 import functools

@@ -1,7 +1,6 @@
 """Speaker profiles: made from enrolment utterances, and stored in Kaldi's ark format.
 
-A file holds a matrix for each speaker, with a row of norm 1 for each enrolment utterance, or one vector; the profile is
-the mean of the rows, scaled to norm 1. Rows are Resemblyzer's d-vectors, or embeddings of an ESPnet speaker model.
+A speaker's matrix has a row of norm 1 for each utterance; the profile is their mean, scaled to norm 1.
 """
 
 import zlib

@@ -1,7 +1,6 @@
 """Speed perturbation that makes new voices (Ko et al., Interspeech 2015).
 
-Played faster or slower, a speaker has another pitch and vocal tract, and where a model learns to distinguish speakers,
-counts as a new one (Yamamoto et al., Interspeech 2019).
+A model that learns to distinguish speakers takes a speaker at another speed for a new one (Yamamoto et al. 2019).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""N-best lists as other toolkits write them: one small function for each format.
+"""N-best lists as other toolkits write them, plain or gzipped: one small function for each format.
 
-Scores become natural logarithms; parts that a toolkit has apart become the named ``scores`` of hypotheses. Files may be
-gzipped.
+Scores become natural logarithms; parts that a toolkit has apart become the named ``scores`` of hypotheses.
 """
 
 import ast

@@ -1,7 +1,6 @@
 """The results page of a recipe: its tables with intervals, the verdicts of its claims, and errors to listen to.
 
-A *run* is what ``run.sh`` calls ``--expdir``, such as ``exp/mini``. It has its scores in ``results``, and decodings in
-``<system>/seed<N>/decode_<decoding>/<test set>``, each with ``score.json`` and ``alignment.txt``.
+A *run* is what ``run.sh`` calls ``--expdir``, with ``results`` and the decodings of each system and seed.
 """
 
 import shutil

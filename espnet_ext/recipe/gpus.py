@@ -1,8 +1,7 @@
 """Which GPUs each training and each decoding of a run gets, when ``--ngpu`` gives several.
 
-A training on several GPUs shares each of its batches among them, and the number of updates stays. So trainings side by
-side, with one GPU each, are never slower as long as there are as many of them as GPUs. What is left over shares the
-GPUs evenly, if a training is faster on several (the setting ``training_gpus`` of a recipe has the most that help).
+As many trainings as GPUs are fastest side by side, with one each. What is left over shares the GPUs evenly, as far as
+several make a training faster (the setting ``training_gpus`` of a recipe).
 """
 
 import os

@@ -1,7 +1,6 @@
 """``--asr_config FILE --name NAME``: a system of the user's own, trained and shown beside those of the tables.
 
-The file is a training config for ESPnet: a whole one, as ``espnet-ext table config`` prints it, or ``base: SYSTEM`` and
-what differs from that system of ``conf/tables.yaml``.
+The file is a whole training config for ESPnet, or ``base: SYSTEM`` and what differs from that of ``tables.yaml``.
 """
 
 import re

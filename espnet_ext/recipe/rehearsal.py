@@ -1,8 +1,7 @@
 """``run.sh --rehearse``: in minutes, on the user's machine and corpus, what a run would do in days.
 
-The corpora are checked whole. Then every stage runs on a few utterances of them, with the real models, batches and
-search, but one epoch of a pass. A second start shows that nothing is repeated and that trainings resume. What fails is
-noted, and the rest goes on. The folder of all this is removed, but for the logs and lists of faults after a failure.
+The corpora are checked whole; then every stage runs twice on a few utterances, with the real models, batches and
+search. What fails is noted, and the rest goes on. All is removed, but for logs and lists of faults after a failure.
 """
 
 import json

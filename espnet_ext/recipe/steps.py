@@ -1,8 +1,7 @@
 """Steps of a stage: skipped when done, resumed when killed, several in parallel.
 
-A step runs in a child process, forked from that of the stage. So modules are imported only once, and a step that runs
-out of memory or is killed stops nothing else. Its output goes to its log. A step is done when the note beside the log
-holds the step's key: a hash of the function's arguments and of the contents of those that are files.
+A step runs in a process forked from the stage's, which has its imports. It is done when the note beside its log holds
+its key: a hash of the function's arguments and of the contents of those that are files.
 """
 
 import inspect

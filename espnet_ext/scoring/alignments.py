@@ -1,7 +1,6 @@
 """A hypothesis file aligned to the reference, in rows: one for each utterance, or for each turn of a recording.
 
-Errors are counted over whole utterances and recordings, whose alignment is then cut at the turns of the reference, so
-that people can read it. An inserted word belongs to the turn of the word before it.
+Alignments are of whole recordings, cut at turns to be read; an inserted word is of the turn of the word before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

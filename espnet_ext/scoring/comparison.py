@@ -1,7 +1,6 @@
 """Systems compared on one reference: error rates, the paired test for each two of them, and Holm's correction.
 
-With three seeds or more a system the test is that of the project's claims (``docs/statistics.md``): it covers other
-trainings and other units. With fewer it covers other units only, for the outputs at hand.
+With three seeds or more a system the test is that of claims (``docs/statistics.md``); with fewer it covers units only.
 """
 
 from collections.abc import Mapping, Sequence

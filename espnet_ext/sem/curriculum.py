@@ -1,7 +1,6 @@
 """Which utterances an epoch of P2's reference [17] (Zeyer et al. 2018) is trained on.
 
-Its first epochs see short utterances of the clean parts, and no epoch sees those with very many tokens. ESPnet trains
-on the utterances of its shape file, so a selection is a shape file with fewer lines.
+Early epochs see short utterances of clean parts. A selection is a shape file of ESPnet's with fewer lines.
 """
 
 import json

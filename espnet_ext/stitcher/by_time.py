@@ -1,7 +1,6 @@
 """Time-aware overlapping inference: windows of any length and overlap are merged by the times of their words.
 
-P4's rule (:mod:`espnet_ext.stitcher.overlapping`) looks at no times: where windows overlap by less than half, or a
-speaker is silent for a while, it pairs words that were said many seconds apart, and one of each pair is lost.
+P4's rule (:mod:`.overlapping`) looks at no times, and where windows share little it pairs words that are seconds apart.
 """
 
 import heapq

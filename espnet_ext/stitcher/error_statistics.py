@@ -1,7 +1,6 @@
 """How a recogniser errs in windows: counted on recordings whose words are known, and put into simulated errors.
 
-A stitcher that learns from simulated windows must see as many errors at each distance from a window's edge as the
-recogniser's, the same confusions, as often the same error in two windows, and as often the wrong speaker.
+Rates depend on the distance from a window's edge; confusions, equal errors in two windows and wrong speakers count too.
 """
 
 from collections import Counter

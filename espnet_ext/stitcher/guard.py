@@ -1,7 +1,6 @@
 """A guard of stitchers (P4 has none): a stitched transcript counts only if it is close to what the windows say.
 
-A stitcher that goes wrong ends early, repeats itself, or follows its language model; what it may correct are single
-words. So a transcript with more edits a word than a limit, against the time-aware merge, is replaced by that merge.
+One with more edits a word than a limit, against the time-aware merge, is replaced by that merge.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Recordings that are longer than a stitcher's training data, divided into parts (P4 has none).
 
-A speaker's windows are cut where the speaker is silent for a window: what lies before and after has no words in common.
-What is still too long is stitched in parts that overlap by half, merged as windows are, by the times of words.
+Windows are cut where the speaker is silent for one; what is still too long, in parts that overlap by half.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """What stitchers read and are trained to write (P4, 3.2, 3.3 and 4.1.1), as text files for ESPnet's MT task.
 
-:func:`serialise_windows` has the styles. Their text is words, or for aligned pairs word pieces in turn
-(:func:`interleave`), of which :mod:`espnet_ext.encoder.aligned_pairs` makes pairs again.
+:func:`serialise_windows` has the styles: words, or for aligned pairs word pieces in turn (:func:`interleave`).
 """
 
 import math

@@ -1,7 +1,6 @@
 """What a recogniser might have heard in the windows of a recording whose words are known, with simulated errors.
 
-A stitcher learns from it without any audio. A window's edge cuts words and leaves the recogniser without context, so
-there are more errors near edges; and now and then an utterance is given to another speaker.
+More errors are near a window's edge, where context is missing; now and then an utterance gets another speaker.
 """
 
 import math

@@ -1,8 +1,6 @@
 """A synthetic corpus in the layout of the ASRU 2019 code-switching corpus, with English in LibriSpeech's.
 
-The layout is the one that :mod:`espnet_ext.corpora.asru2019` describes; ``train-zh`` has a transcript beside each audio
-file, the other parts have a list. Transcripts are as people write them, with lower-case English and a full stop, so
-that the text rules have something to do.
+Transcripts are as people write them, with lower-case English and a full stop, for the text rules.
 """
 
 import dataclasses

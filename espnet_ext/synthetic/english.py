@@ -1,7 +1,6 @@
 """English sentences that a language model can learn from: a seeded phrase grammar of about 190 words.
 
-A grammar is plain data, ``resources/english.yaml``. Each rule's name, written ``<name>``, stands for one of several
-weighted expansions, which hold words and further names. Subject and verb agree in number, and verbs choose their
+``resources/english.yaml`` has weighted expansions for each ``<name>``. Verbs agree with their subjects and choose their
 objects (one reads letters and drinks tea), so that the next word is predictable from those before.
 """
 

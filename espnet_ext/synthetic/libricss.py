@@ -1,8 +1,6 @@
 """A synthetic corpus in LibriCSS's layout, with the synthetic LibriSpeech whose ``test-clean`` it replays.
 
-``LibriSpeech/`` is as :mod:`espnet_ext.synthetic.librispeech` writes it. ``LibriCSS/`` holds ``for_release/`` (seven
-channels, ``meeting_info.txt``, ``all_res.json``), and what the real corpus's repository has: the enrolment list and the
-STM references, where a speaker is a track (A, B ...).
+``LibriCSS/`` also holds what the real corpus's repository has: the enrolment list and the STM references.
 """
 
 import json

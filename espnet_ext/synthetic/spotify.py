@@ -1,8 +1,7 @@
 """The synthetic corpora for P5: Spotify podcasts to train on, TED-LIUM, Earnings-22 and Rev16 to test on.
 
-In Earnings-22 and TED-LIUM, as in training, bursts of noise drown names that recur. In Rev16 there are none, so that
-context has nothing to add. In ``spotify-control`` there are, but names do not recur, so that context does not tell
-them. ``kinds/<set>.txt`` has the kind of each transcribed word, one recording per line.
+Bursts of noise drown names that recur; in Rev16 there are none, and in ``spotify-control`` names do not recur, so that
+context adds nothing. ``kinds/<set>.txt`` has the kind of each transcribed word, one recording per line.
 """
 
 import csv

@@ -1,7 +1,6 @@
 """Read ``conf/tables.yaml`` at a scale: systems of sweeps and figures are made, and all references checked.
 
-Figures are tables too: a curve is one system at each value of the axis, on one test set, and figure 1 becomes the table
-``figure1`` with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
+Figure 1 becomes the table ``figure1``, with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
 """
 
 import os

@@ -1,7 +1,6 @@
 """Scores of a run, as its tables need them: ``scores.csv.gz``, and ``meta.json``, with how they were made.
 
-``scores.csv.gz`` has a line for each unit (speaker or recording) of each test set that a system has decoded. Quantities
-of systems, such as their latency, are in ``meta.json``. All else that tables show is computed from these.
+The first has a line for each unit (speaker or recording) of each test set, the second quantities such as latency.
 """
 
 import csv

@@ -1,8 +1,6 @@
 """One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, SRT, VTT, NeMo's manifests, our windows.
 
-A reader takes a file, and returns text by utterance (trn, NeMo's manifest) or segments of recordings (all others), with
-times in seconds. :mod:`~espnet_ext.text.transcripts` detects the format; :mod:`~espnet_ext.text.whisper_json` reads
-Whisper's JSON.
+A reader returns text by utterance (trn, NeMo's), or segments of recordings, with times in seconds.
 """
 
 import html

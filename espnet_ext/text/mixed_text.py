@@ -1,7 +1,6 @@
 """Mandarin-English text: which characters are Han, and how a transcript splits into Han characters and words.
 
-In data dirs such text has no space beside a Han character and single spaces between words
-(:func:`espnet_ext.text.rules.no_blank_beside_han`); :func:`mixed_tokens` accepts any spacing.
+In data dirs no space stands beside a Han character (:func:`espnet_ext.text.rules.no_blank_beside_han`).
 """
 
 from collections.abc import Iterable

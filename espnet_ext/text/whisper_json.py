@@ -1,9 +1,7 @@
-"""Read Whisper's JSON, which many tools write: Whisper's and WhisperX's (``segments``), faster-whisper's list of
-segments, whisper.cpp's (``transcription``), that of transformers (``chunks``), or a list of such objects, one per
-window.
+"""Read the JSON of Whisper and WhisperX (``segments``), faster-whisper, whisper.cpp and transformers, one or several.
 
-A window says ``start`` and ``end`` in seconds of the recording, or ``offset`` and ``duration`` if its times begin with
-it; and, where it is not the file's name, ``recording``.
+Of several, each is a window: ``start`` and ``end`` in seconds of the recording, or ``offset`` and ``duration`` if times
+begin with it; and, where it is not the file's name, ``recording``.
 """
 
 import math

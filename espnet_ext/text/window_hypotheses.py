@@ -1,8 +1,7 @@
 """What recognisers write of the windows of long recordings, grouped by recording and speaker.
 
-Windows are told by their times. With a Kaldi ``segments`` file, utterances are windows (a session of SegLST, the name
-of a JSON file), and times count from the window's start; without it, an utterance is a recording: of one window, or, in
-SegLST, of one for each turn.
+With a Kaldi ``segments`` file, utterances are windows (a session of SegLST, the name of a JSON file), and times count
+from their starts; without it, an utterance is a recording: of one window, or, in SegLST, of one for each turn.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

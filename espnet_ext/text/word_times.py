@@ -1,7 +1,6 @@
 """Word times of recordings: written to one file, a line of JSON each, and read for one recording at a time.
 
-A table ``recording file.words:offset`` says where each recording starts, so that the words need not all fit into
-memory.
+A table ``recording file.words:offset`` says where each starts, so that the words need not fit into memory.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Who says which word: turns are found from d-vectors of all runs of words, not from pauses.
 
-A d-vector depends on how long the run is; so the mean of those of about its length is subtracted. Voices are clusters
-of these. Turns are the most likely sequence of voices (Viterbi), and voices are estimated again from their turns, in
-turn. It begins with too many voices, and merges those that are alike.
+D-vectors depend on the length of a run, whose mean is subtracted. Voices, clusters of these, and turns, their most
+likely sequence (Viterbi), are estimated in turn. It begins with too many voices, and merges those that are alike.
 """
 
 from collections.abc import Mapping

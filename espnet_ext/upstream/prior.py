@@ -1,8 +1,7 @@
-"""The prior of modified shallow fusion (P2, section 5 and Table 5).
+"""The prior of modified shallow fusion (P2, section 5 and Table 5): a unigram model of the training transcripts.
 
-The search then maximises ``log p(y|x) - prior_weight * log p_prior(y) + lm_weight * log p_LM(y)``. The prior is a
-unigram model of the tokens in the training transcripts. It removes part of the language model that the decoder has
-learnt from the transcripts, before one from more text is added.
+The search then maximises ``log p(y|x) - prior_weight * log p_prior(y) + lm_weight * log p_LM(y)``, so that a language
+model of more text replaces part of the one that the decoder has learnt from the transcripts.
 """
 
 from pathlib import Path

@@ -1,7 +1,6 @@
 """Shards of a Kaldi data dir, each with its own folder of results: split, do once, skip what is done.
 
-A shard's folder appears completely, or not at all. Its ``done.json`` has a hash of everything that the results depend
-on, so a run that was killed resumes, and a changed model or file is noticed.
+A folder appears completely or not at all; its ``done.json`` has a hash of everything that the results depend on.
 """
 
 import heapq

@@ -6,12 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.cli.program import call
-from espnet_ext.codeswitch.mixed_units import han_units, train_mixed_pieces, write_mixed_tokens
+from espnet_ext.codeswitch.mixed_units import han_units, make_mixed_tokens, train_mixed_pieces, write_mixed_tokens
 from espnet_ext.errors import InputError
 from espnet_ext.text.mixed_text import UNKNOWN_MARK, han_characters, has_han, mixed_tokens
 from espnet_ext.text.rules import no_blank_beside_han
@@ -190,24 +188,13 @@ def table(path: Path, texts: list[str]) -> str:
     return str(path)
 
 
-def test_command(tmp_path: Path, tokens: list[str], folder: Path, capsys: pytest.CaptureFixture) -> None:
+def test_tokens_of_text_files(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture) -> None:
     text, one, two = (tmp_path / name for name in ("text", "one", "two"))
-    words = ["data", "tokens", "--text", table(text, [*MIXED, *ENGLISH]), "--output", str(tmp_path / "tokens")]
-    words += ["--vocab-size", "60"]
-    mixed = ["--token-type", "mixed"]
-    english = ["--english-text", table(one, ENGLISH[:6]), "--english-text", table(two, ENGLISH[6:])]
-    assert call([*words, *mixed, *english]) == 0
+    english = [table(one, ENGLISH[:6]), table(two, ENGLISH[6:])]
+    make_mixed_tokens(table(text, [*MIXED, *ENGLISH]), english, tmp_path / "tokens", 60)
     assert capsys.readouterr().out.splitlines() == [
         f"67 tokens -> {tmp_path}/tokens/tokens.txt",
         "4 Han characters, 60 English word pieces",
     ]
     for name in ("tokens.txt", "prior.txt", "bpe.model"):
         assert (tmp_path / "tokens" / name).read_bytes() == (folder / name).read_bytes()
-    for wrong in (mixed, english):
-        with pytest.raises(InputError, match="--token-type mixed and --english-text go together: give both or neither"):
-            call([*words, *wrong])
-
-
-def test_model_is_read_by_plain_sentencepiece(folder: Path) -> None:
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "bpe.model"))
-    assert processor.decode(processor.encode("老师DOESN'T喝 WINE")) == "老师DOESN'T喝WINE"

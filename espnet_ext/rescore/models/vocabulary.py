@@ -1,7 +1,6 @@
 """Log-probabilities of tokens by a language model of ``transformers``, with its vocabulary layer only where needed.
 
-For GPT-2 that layer is a third of the work, and its results, 200 kB per token, most of the memory. What is needed of it
-are a sum over the vocabulary and one logit per target, computed in blocks: on a CPU twice as fast as the whole product.
+That layer is a third of GPT-2's work and most of its memory; sums and target logits in blocks are twice as fast.
 """
 
 import torch
