@@ -33,19 +33,12 @@ def skip_share(value: str) -> float:
 
 @dataclass(frozen=True)
 class Options:
-    """How a corpus is prepared; the same for each.
+    """How a corpus is prepared; the same for each."""
 
-    Attributes:
-        names: Part -> the name of its data dir, if that is not the part's.
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of each part's items that may be faulty, and is then left out. 0: none.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    num_jobs: int = 1
-    check_audio: str = "auto"
-    skip_faulty: float = 0.0
+    names: Mapping[str, str] = field(default_factory=dict)  # part -> its data dir's name, where they differ
+    num_jobs: int = 1  # threads
+    check_audio: str = "auto"  # ``full`` decodes all audio, ``header`` reads headers only, ``auto`` by their number
+    skip_faulty: float = 0.0  # the share of each part's items that may be faulty, and is then left out
 
 
 class Faults:

@@ -44,16 +44,13 @@ ToWords = Callable[[list[str]], list[str]]  # tokens -> words
 class SpeakerDecoding:
     """Say what to decode, and with what.
 
-    Attributes:
-        data: Kaldi data dir. Segments called ``<recording>-w<index>`` are windows of their recording; other utterances
-            are recordings of one window.
-        inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` if a
-            speaker's profile has another name. None: ``inventory`` in the data dir; without one, all speakers.
+    ``inventory`` is a table of the speakers to choose from, by utterance or by recording: names, or ``name=profile``.
+    None: that of the data dir; without one, all speakers.
     """
 
     model_config: Path
     model_file: Path
-    data: Path
+    data: Path  # utterances ``<recording>-w<index>`` are windows; others are recordings of one window
     profiles: tuple[Path, ...]
     output: Path
     search: SearchOptions

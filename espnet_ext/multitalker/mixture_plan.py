@@ -41,27 +41,18 @@ class Mixture:
 class MixtureSettings(StrictMapping):
     """Set how mixtures are made.
 
-    Attributes:
-        utterances: the fewest and the most utterances of a mixture.
-        speakers: the most speakers of a mixture.
-        overlap: the wanted share of the speech time in which two or more people speak, below 1.
-        gap: the shortest time between two starts, in seconds.
-        count: number of mixtures; None: as many as one pass over the utterances gives.
-        longest: the most seconds of speech in a mixture; None: no limit. An utterance that would exceed it waits for a
-            later mixture, so that this one may have fewer than the fewest ``utterances``; one that is longer by itself
-            is left out, and how many there are is printed.
-        audio: whether audio is written; without it a set has only its references and text. ``on_the_fly``: it is mixed
-            whenever it is read, and only recipes for it are written.
+    An utterance that would exceed ``longest`` waits for a later mixture, so that this one may have fewer than the
+    fewest; one that is longer by itself is left out, and how many there are is printed.
     """
 
-    utterances: tuple[Count, Count]
-    speakers: Count
-    overlap: Share
-    gap: Weight = 0.5
-    count: Count | None = None
+    utterances: tuple[Count, Count]  # the fewest and the most of a mixture
+    speakers: Count  # the most of a mixture
+    overlap: Share  # wanted share of the speech time in which two or more people speak, below 1
+    gap: Weight = 0.5  # seconds between two starts, at least
+    count: Count | None = None  # of mixtures; None: as many as one pass over the utterances gives
     seed: Whole = 0
-    longest: Positive | None = None
-    audio: Literal[True, False, "on_the_fly"] = True
+    longest: Positive | None = None  # seconds of speech in a mixture, at most; None: no limit
+    audio: Literal[True, False, "on_the_fly"] = True  # on_the_fly: mixed when it is read; False: only text
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

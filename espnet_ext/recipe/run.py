@@ -35,37 +35,24 @@ FEATURES = ("frontend", "frontend_conf", "feats_extract", "features_conf", "inpu
 class Recipe:
     """The object ``RECIPE`` in ``egs/<recipe>/recipe.py``.
 
-    Attributes:
-        stages: a function for each stage that run.sh names.
-        corpus: the option for the corpus. If it is empty, a synthetic corpus is made.
-        instead: options for corpora in other layouts, one of which may be given in its place.
-        options: the recipe's own options and their defaults.
-        paths, models: those of them that are files or folders, and that name a model: a folder, or one on the hub.
-        choices: those that take one of a few values.
-        needed: the paths that ``--scale full`` needs, besides ``corpus``.
-        variant: ending of the names of a run's folders, for runs that must not share them; may be empty.
-        untagged: options that change no result, or that ``variant`` names; others but paths name folders of systems.
-        decoding: options that change decodings alone, whose folders they name.
-        trained: those of them that give a training config of the user's own, and what it trains.
-        tables_of: the tables that a run makes, in the form of ``--table``.
-        check: raises InputError if options contradict each other.
-        unused: the sections of ``full.yaml`` whose trainings a run with these options has not.
+    ``unused`` are the sections of ``full.yaml`` whose trainings a run with these options has not, ``tables_of`` the
+    tables that it makes, in the form of ``--table``.
     """
 
-    stages: Mapping[str, "Callable[[Run], None]"]
-    corpus: str
-    instead: Sequence[str] = ()
-    options: Mapping[str, str] = EMPTY
-    paths: Sequence[str] = ()
-    models: Sequence[str] = ()
-    choices: Mapping[str, Sequence[str]] = EMPTY
-    needed: Sequence[str] = ()
-    variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
-    untagged: Sequence[str] = ()
-    decoding: Sequence[str] = ()
-    trained: Mapping[str, Trained] = EMPTY
+    stages: Mapping[str, "Callable[[Run], None]"]  # a function for each stage that run.sh names
+    corpus: str  # the option for the corpus; if it is empty, a synthetic one is made
+    instead: Sequence[str] = ()  # options for corpora in other layouts, one of which may be given in its place
+    options: Mapping[str, str] = EMPTY  # the recipe's own options and their defaults
+    paths: Sequence[str] = ()  # those of them that are files or folders
+    models: Sequence[str] = ()  # those that name a model: a folder, or one on the hub
+    choices: Mapping[str, Sequence[str]] = EMPTY  # those that take one of a few values
+    needed: Sequence[str] = ()  # the paths that ``--scale full`` needs, besides ``corpus``
+    variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""  # ends the names of a run's folders
+    untagged: Sequence[str] = ()  # change no result, or ``variant`` names them; others name folders of systems
+    decoding: Sequence[str] = ()  # options that change decodings alone, whose folders they name
+    trained: Mapping[str, Trained] = EMPTY  # options with a training config of the user's own, and what it trains
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
-    check: "Callable[[Run], None]" = lambda run: None
+    check: "Callable[[Run], None]" = lambda run: None  # raises InputError if options contradict each other
     unused: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
@@ -80,32 +67,21 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Run:
-    """One command line of a recipe. Paths are relative to the recipe's folder, in which its stages run.
-
-    Attributes:
-        sections: ``conf/full.yaml``, merged with the file of the scale.
-        selected: the tables of this run, with the rows of this run.
-        command: the command line, which is kept with the results.
-        launch: what comes before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh).
-        train_options: ESPnet's flags for training on several GPUs and nodes (``train_cmd_options`` in cmd.sh).
-        own: the system of ``--asr_config`` or the like, which is in ``tables`` too.
-        tag: what names the run's folders if they are not given.
-        rehearsed: in a rehearsal, the folder of the whole data dirs; ``datadir`` has a few utterances of each.
-    """
+    """One command line of a recipe. Paths are relative to the recipe's folder, in which its stages run."""
 
     recipe: Recipe
     options: Mapping[str, str]
-    sections: Mapping[str, Any]
+    sections: Mapping[str, Any]  # ``conf/full.yaml``, merged with the file of the scale
     tables: Tables
-    selected: tuple[Table, ...]
+    selected: tuple[Table, ...]  # the tables of this run, with its rows
     expdir: Path
     datadir: Path
-    command: str = ""
-    launch: tuple[str, ...] = ()
-    train_options: tuple[str, ...] = ()
-    own: OwnSystem | None = None
-    tag: str = ""
-    rehearsed: Path | None = None
+    command: str = ""  # the command line, which is stored with the results
+    launch: tuple[str, ...] = ()  # before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh)
+    train_options: tuple[str, ...] = ()  # ESPnet's, for several GPUs and nodes (``train_cmd_options`` in cmd.sh)
+    own: OwnSystem | None = None  # the system of ``--asr_config`` or the like, which is in ``tables`` too
+    tag: str = ""  # what names the run's folders if they are not given
+    rehearsed: Path | None = None  # in a rehearsal, the folder of the whole data dirs, of which ``datadir`` has a part
 
     @property
     def scale(self) -> str:

@@ -39,34 +39,20 @@ class StepFailed(InputError):
 
 @dataclass(frozen=True)
 class Step:
-    """A call of a function, at the top level of a module, that writes its result to disk.
-
-    Attributes:
-        log: of the function's output. The note that says that the step is done has the ending ``.done`` instead. Lines
-            that begin with ``warning:`` are shown after the step, also if it was done before.
-        arguments: keyword arguments, which determine the result: of a ``Path`` to a file the contents, else the value.
-        free: more keyword arguments, which do not change the result, such as the number of processes.
-        depends: other values that the result depends on, such as the stamps of a corpus's files.
-        inputs: files that the result depends on, made by an earlier stage.
-        outputs: files that must exist; otherwise the step is not done, whatever its note says.
-        resumes: a folder with incomplete work that the function resumes, unless it was started under another key.
-        preload: modules that the stage's process imports first, so that its steps share them.
-        command: what it runs, to be copied into a shell; it is shown as the step begins.
-        progress: makes a short line from the log, which is shown every ten seconds.
-    """
+    """A call of a function, at the top level of a module, that writes its result to disk."""
 
     name: str
-    log: Path
+    log: Path  # of the function's output; its lines ``warning: ...`` are shown after the step
     function: Callable[..., object]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    free: Mapping[str, Any] = field(default_factory=dict)
-    depends: object = None
-    inputs: Sequence[Path] = ()
-    outputs: Sequence[Path] = ()
-    resumes: Path | None = None
-    preload: Sequence[str] = ()
-    command: str = ""
-    progress: Callable[[Path], str] = last_line
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # determine the result, files by their contents
+    free: Mapping[str, Any] = field(default_factory=dict)  # more, which do not change the result
+    depends: object = None  # other values that the result depends on, such as the stamps of a corpus's files
+    inputs: Sequence[Path] = ()  # files that the result depends on, made by an earlier stage
+    outputs: Sequence[Path] = ()  # files that must exist; otherwise the step is not done, whatever its note says
+    resumes: Path | None = None  # a folder with incomplete work that the function resumes, unless of another key
+    preload: Sequence[str] = ()  # modules that the stage's process imports first, so that its steps share them
+    command: str = ""  # what it runs, to be copied into a shell; it is shown as the step begins
+    progress: Callable[[Path], str] = last_line  # makes a short line from the log, shown every ten seconds
 
     @property
     def note(self) -> Path:

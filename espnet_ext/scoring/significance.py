@@ -22,23 +22,14 @@ LEAST_P = 1e-4  # nobody knows the tails of so few trainings further out
 
 @dataclass(frozen=True)
 class CrossedTest:
-    """The outcome of a test; rates are fractions.
+    """The outcome of a test; rates are fractions."""
 
-    Attributes:
-        difference: rate of ``worse`` minus rate of ``better``, mean over seeds; positive if ``better`` is.
-        p_value: two-sided, for "the systems are equally good"; None below two seeds or two units.
-        least_p: the smallest p-value that the design can give.
-        seeds: trainings that differ: those with the same output are one.
-        units: speakers or recordings.
-        spread: standard error of the difference, and its degrees of freedom; None as ``p_value``.
-    """
-
-    difference: float
-    p_value: float | None
-    least_p: float
-    seeds: int
-    units: int
-    spread: tuple[float, float] | None
+    difference: float  # rate of ``worse`` minus rate of ``better``, mean over seeds
+    p_value: float | None  # two-sided, of equally good systems; None below two seeds or two units
+    least_p: float  # the smallest p-value that the design can give
+    seeds: int  # trainings that differ: those with the same output are one
+    units: int  # speakers or recordings
+    spread: tuple[float, float] | None  # standard error of the difference, its degrees of freedom; None as ``p_value``
 
     @property
     def ci95(self) -> tuple[float, float] | None:

@@ -27,22 +27,13 @@ EXAMPLE_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class EnergyHistogram:
-    """Hold number and energy of the time-frequency bins by eta; histograms of different utterances add up.
+    """Hold number and energy of the time-frequency bins by eta; histograms of different utterances add up."""
 
-    Attributes:
-        counts: number of bins below the first edge (without those of zero energy), between each two edges of
-            ``EDGES_DB`` (including the lower one), and from the last edge on: (len(EDGES_DB) + 1,), integer.
-        energies: sum of the filterbank energies e[m, c] of the same bins.
-        zeros: number of bins with exactly zero energy; their eta is minus infinity.
-        utterances: number of utterances counted.
-        silent: number of utterances left out because their e_peak is zero, so that eta is undefined.
-    """
-
-    counts: np.ndarray
-    energies: np.ndarray
-    zeros: int
-    utterances: int
-    silent: int = 0
+    counts: np.ndarray  # of bins below, between and from ``EDGES_DB`` on, without zero energy: (edges + 1,), integer
+    energies: np.ndarray  # sum of the filterbank energies e[m, c] of the same bins
+    zeros: int  # number of bins with exactly zero energy; their eta is minus infinity
+    utterances: int  # number of utterances counted
+    silent: int = 0  # number of those left out, as their e_peak is zero and eta undefined
 
     @classmethod
     def empty(cls) -> "EnergyHistogram":

@@ -15,27 +15,16 @@ from espnet_ext.work.settings import Count, Share, StrictMapping, Whole
 
 
 class PretrainSettings(StrictMapping):
-    """Set a pre-training.
+    """Set a pre-training."""
 
-    Attributes:
-        start_layers: layers of the first stages.
-        time_reduction: product of the pooling factors, except in the last stage.
-        first_epochs: epochs without dropout, with the first layers.
-        epochs: epochs of each stage after these.
-        first_max_tokens: longest transcript, in tokens, in the epochs without dropout (None: as later).
-        short_epochs: how many of the epochs without dropout see short utterances only.
-        short_mean_chars: mean length of their transcripts, in characters.
-        short_parts: the parts of the corpus that they are of (empty: all).
-    """
-
-    start_layers: Count = 2
-    time_reduction: Count = 32
-    first_epochs: Count = 10
-    epochs: Count = 5
-    first_max_tokens: Count | None = None
-    short_epochs: Whole = 0
-    short_mean_chars: Count | None = None
-    short_parts: tuple[str, ...] = ()
+    start_layers: Count = 2  # layers of the first stages
+    time_reduction: Count = 32  # product of the pooling factors, except in the last stage
+    first_epochs: Count = 10  # epochs without dropout, with the first layers
+    epochs: Count = 5  # epochs of each stage after these
+    first_max_tokens: Count | None = None  # of a transcript in the epochs without dropout (None: as later)
+    short_epochs: Whole = 0  # how many of the epochs without dropout see short utterances only
+    short_mean_chars: Count | None = None  # mean length of their transcripts, in characters
+    short_parts: tuple[str, ...] = ()  # the parts of the corpus that they are of (empty: all)
 
     @model_validator(mode="after")
     def _check_epochs(self) -> Self:

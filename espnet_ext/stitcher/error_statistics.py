@@ -31,25 +31,17 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Counts:
-    """Count words and errors.
+    """Count words and errors."""
 
-    Attributes:
-        words, wrong: words, and those that are wrong, by their class.
-        confusions: word said -> word heard -> times.
-        shared, both: words that two windows have heard, and those wrong in both, by their classes in the two.
-        same: the same wrong word in both, of ``wrong_twice`` that are substituted twice.
-        turns, moved: utterances in windows, and those that were given to another speaker.
-    """
-
-    words: Counter[Class] = field(default_factory=Counter)
-    wrong: Counter[Class] = field(default_factory=Counter)
+    words: Counter[Class] = field(default_factory=Counter)  # by class
+    wrong: Counter[Class] = field(default_factory=Counter)  # those of them that are wrong
     kinds: Counter[str] = field(default_factory=Counter)
-    confusions: dict[str, Counter[str]] = field(default_factory=dict)
-    shared: Counter[tuple[Class, Class]] = field(default_factory=Counter)
-    both: Counter[tuple[Class, Class]] = field(default_factory=Counter)
-    same: int = 0
+    confusions: dict[str, Counter[str]] = field(default_factory=dict)  # word said -> word heard -> times
+    shared: Counter[tuple[Class, Class]] = field(default_factory=Counter)  # words in two windows, by both classes
+    both: Counter[tuple[Class, Class]] = field(default_factory=Counter)  # those of them that are wrong in both
+    same: int = 0  # the same wrong word in both, of ``wrong_twice`` that are substituted twice
     wrong_twice: int = 0
-    turns: int = 0
+    turns: int = 0  # utterances in windows, of which ``moved`` were given to another speaker
     moved: int = 0
 
     @property

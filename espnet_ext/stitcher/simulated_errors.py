@@ -66,24 +66,15 @@ def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
 
 
 class SimulatedErrors(StrictMapping):
-    """Hold probabilities of errors, fitted to a recogniser by :func:`espnet_ext.stitcher.error_statistics.fit_errors`.
+    """Hold probabilities of errors, which :func:`espnet_ext.stitcher.error_statistics.fit_errors` fits."""
 
-    Attributes:
-        rates: of wrong words at each of ``DISTANCES``, for words that are said ``alone`` and ``overlapped`` by others.
-        speaker: in a window, an utterance is given to another speaker of the recording.
-        deletion, insertion: shares of these kinds among the wrong words; the rest are substitutions.
-        correlation: of errors in two windows that have heard the same word.
-        same: share of the words substituted in two windows that are the same wrong word.
-        confusions: word said -> word heard -> times; where a word has none, all words of the set are as likely.
-    """
-
-    rates: dict[str, tuple[float, ...]]
-    speaker: float = 0.0
-    deletion: float = 0.0
-    insertion: float = 0.0
-    correlation: float = 0.0
-    same: float = 0.0
-    confusions: dict[str, dict[str, int]] = {}
+    rates: dict[str, tuple[float, ...]]  # of words ``alone`` and ``overlapped`` by others, at each of ``DISTANCES``
+    speaker: float = 0.0  # that in a window an utterance is given to another speaker
+    deletion: float = 0.0  # share among the wrong words
+    insertion: float = 0.0  # the same; the rest are substitutions
+    correlation: float = 0.0  # of errors in two windows that have heard the same word
+    same: float = 0.0  # share of the words substituted in two windows that are the same wrong word
+    confusions: dict[str, dict[str, int]] = {}  # word said -> word heard -> times; others: all words alike
 
     def at(self, word: SpokenWord, edges: Edges) -> float:
         """Return the probability that a word is wrong in a window with these edges."""

@@ -24,17 +24,12 @@ Side = Annotated[
 
 
 class Claim(StrictMapping):
-    """A statement: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
-
-    Attributes:
-        better, worse: rows as "table/row", or changes from one row to another.
-        columns: on which it is tested; None for all error rates of the first row's table.
-    """
+    """A statement: on each column ``better`` has a lower error rate (or change of it) than ``worse``."""
 
     text: Text
-    better: Side
+    better: Side  # rows as "table/row", or changes from one row to another
     worse: Side
-    columns: Columns | None = None
+    columns: Columns | None = None  # on which it is tested; None for all error rates of the first row's table
 
     @model_validator(mode="after")
     def _check_sides(self) -> Self:
@@ -62,39 +57,22 @@ class Claim(StrictMapping):
 
 
 class Design(StrictMapping):
-    """How claims are decided on one corpus at one scale; committed before its test sets were decoded.
+    """How claims are decided on one corpus at one scale; committed before its test sets were decoded."""
 
-    Attributes:
-        corpus, scale: of the results.
-        commit: which has the design, and none of the results.
-        claims: by name, the most important first.
-        seeds: that each system is trained with.
-        units: what a test set has, such as "6 speakers".
-        detectable: what difference is found in 80 of 100 such experiments.
-        hours: of one core.
-        order: claims are tested in their order, each at the whole level, up to the first that is not decided; otherwise
-            Holm's correction is made.
-        family: how many claims the design had, if it has fewer now.
-        looks: how often the results are looked at before the last seed is there; p is multiplied by that.
-        margin: in points; differences below it count as none.
-        failed: a training with a higher loss on the dev sets has failed, and is no part of means.
-        freedom: ``fewest`` is the rule of earlier designs, whose verdicts are holds, contradicted or open.
-    """
-
-    corpus: Text
+    corpus: Text  # of the results, as ``scale``
     scale: Name
-    commit: Text | None = None
-    claims: Names
-    seeds: Annotated[tuple[Count, ...], Field(min_length=1)]
-    units: Text
-    detectable: Text | None = None
-    hours: Weight | None = None
-    order: Flag = False
-    family: Count = 1
-    looks: Count = 1
-    margin: Weight | None = None
-    failed: Weight | None = None
-    freedom: Literal["satterthwaite", "fewest"] = "satterthwaite"
+    commit: Text | None = None  # which has the design, and none of the results
+    claims: Names  # by name, the most important first
+    seeds: Annotated[tuple[Count, ...], Field(min_length=1)]  # that each system is trained with
+    units: Text  # what a test set has, such as "6 speakers"
+    detectable: Text | None = None  # what difference is found in 80 of 100 such experiments
+    hours: Weight | None = None  # of one core
+    order: Flag = False  # claims are tested in order, each at the whole level, up to the first undecided; else Holm
+    family: Count = 1  # how many claims the design had, if it has fewer now
+    looks: Count = 1  # at the results before the last seed is there; p is multiplied by that
+    margin: Weight | None = None  # in points; differences below it count as none
+    failed: Weight | None = None  # a training with a higher loss on the dev sets has failed, and is left out
+    freedom: Literal["satterthwaite", "fewest"] = "satterthwaite"  # fewest: in earlier designs
 
 
 class DesignFile(StrictMapping):

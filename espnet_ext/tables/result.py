@@ -19,20 +19,13 @@ VERDICTS = (HOLDS, CONTRADICTED, NO_DIFFERENCE, EXCLUDED, OPEN, NOT_RUN)
 
 @dataclass(frozen=True)
 class Result:
-    """A number of ours: an error rate in percent, a relative reduction in percent, or a quantity in its unit.
+    """A number of ours: an error rate in percent, a relative reduction in percent, or a quantity in its unit."""
 
-    Attributes:
-        value, by_seed, spread: the mean over seeds, their values (none of a quantity) and their standard deviation: how
-            much one training would change with another seed.
-        interval: 95% interval over units, for these trainings: how much the value would change with other speakers.
-        errors, words: over all seeds; None where they are not counted.
-    """
-
-    value: float
-    by_seed: Mapping[int, float]
-    spread: float | None = None
-    interval: tuple[float, float] | None = None
-    errors: int | None = None
+    value: float  # the mean over seeds
+    by_seed: Mapping[int, float]  # none of a quantity
+    spread: float | None = None  # standard deviation over seeds: what another seed would change
+    interval: tuple[float, float] | None = None  # 95% over units: what other speakers would change
+    errors: int | None = None  # over all seeds, as ``words``; None where they are not counted
     words: int | None = None
 
 
@@ -60,25 +53,17 @@ class ResultRow(Row):
 
 @dataclass(frozen=True)
 class Effect:
-    """By how much the error rate is lower, as a claim says, in points; negative if it is higher.
-
-    Attributes:
-        interval, p_value: None where there are too few seeds or units.
-        within, excludes: whether it is less than the margin of the design, either way, and less than the paper's.
-        run: how many seeds of the design all systems have; ``seeds`` are those of them with no failed training.
-        different_seeds: how many of them gave different output.
-        units: how many speakers or recordings; ``unit`` says which.
-    """
+    """By how much the error rate is lower, as a claim says, in points; negative if it is higher."""
 
     points: float
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None  # None, as ``p_value``, where there are too few seeds or units
     p_value: float | None
-    within: bool
-    excludes: bool
-    run: int
-    seeds: tuple[int, ...]
-    different_seeds: int
-    units: int
+    within: bool  # whether it is less than the margin of the design, either way
+    excludes: bool  # whether it is less than the paper's
+    run: int  # how many seeds of the design all systems have
+    seeds: tuple[int, ...]  # those of them with no failed training
+    different_seeds: int  # how many of them gave different output
+    units: int  # how many of ``unit``: speakers or recordings
     unit: str
 
 
@@ -93,25 +78,17 @@ class ClaimTest:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim, its tests and its verdict.
-
-    Attributes:
-        name: of the claim, and the design by which it is decided.
-        reason: why it could not be decided, or what the verdict is about.
-        p_value: of the whole claim; None if it cannot be tested.
-        p_corrected: as the design says.
-        failed: how many trainings of ``better`` and of ``worse`` have failed, in words; nothing if none has.
-    """
+    """A claim, its tests and its verdict."""
 
     name: str
     claim: Claim
     design: Design
     verdict: str
-    reason: str | None
-    p_value: float | None
-    p_corrected: float | None
+    reason: str | None  # why it could not be decided, or what the verdict is about
+    p_value: float | None  # of the whole claim; None if it cannot be tested
+    p_corrected: float | None  # as the design says
     tests: tuple[ClaimTest, ...]
-    failed: str
+    failed: str  # how many trainings of ``better`` and of ``worse`` have failed, in words
 
     @property
     def verdict_text(self) -> str:

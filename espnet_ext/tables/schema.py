@@ -109,25 +109,18 @@ class Paper(StrictMapping):
 class System(StrictMapping):
     """A system: what a row of a table shows.
 
-    Attributes:
-        kind: ``train`` makes a model, ``merge`` transcripts without one, ``measure`` measures a model or data.
-        config, size, overrides: the section of ``conf/<scale>.yaml`` with its training config, a name in its section
-            ``sizes`` that is merged into that, and what is merged last.
-        data: parts of the corpus that it is trained on, or that are measured.
-        windows: how recordings are cut.
-        sweep: settings whose values rows choose: each a key of the config, such as ``normalize_conf.eta_min``, or one
-            of :data:`SWEPT_KEYS`. A setting may have labels, ``{data: {cs: [train-cs]}}``; the row then names a label.
+    A setting of the sweep may have labels, ``{data: {cs: [train-cs]}}``, which rows then name.
     """
 
     name: Name
-    kind: Literal["train", "merge", "measure"]
-    config: Name | None = None
-    overrides: dict[str, Any] = {}
-    data: Annotated[Names, BeforeValidator(_one_or_more)] = ()
+    kind: Literal["train", "merge", "measure"]  # a model, transcripts without one, or a measurement
+    config: Name | None = None  # the section of ``conf/<scale>.yaml`` with its training config
+    overrides: dict[str, Any] = {}  # merged last
+    data: Annotated[Names, BeforeValidator(_one_or_more)] = ()  # parts that it is trained on, or that are measured
     method: Name | None = None
-    size: Name | None = None
-    windows: Literal["whole", "windows0", "windows25", "windows50"] | None = None
-    sweep: Sweep = {}
+    size: Name | None = None  # in the section ``sizes``, merged into that
+    windows: Literal["whole", "windows0", "windows25", "windows50"] | None = None  # how recordings are cut
+    sweep: Sweep = {}  # settings that rows choose: keys of the config, or of SWEPT_KEYS
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:

@@ -69,21 +69,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores behind tables.
+    """The scores behind tables."""
 
-    Attributes:
-        rates: by seed in rising order.
-        quantities: of systems, by system and by the heading of the column, which has the unit.
-        units: what the units of a test set are: speakers, or recordings if no speaker has several.
-        normaliser: of the texts before they were scored; None if nothing was.
-        dev_losses: the lowest loss on the dev sets of each training, by system and seed, where it is known.
-    """
-
-    rates: Mapping[Key, Mapping[int, Score]]
-    quantities: Mapping[str, Mapping[str, float]]
-    units: Mapping[str, Unit]
-    normaliser: str | None
-    dev_losses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    rates: Mapping[Key, Mapping[int, Score]]  # by seed in rising order
+    quantities: Mapping[str, Mapping[str, float]]  # by system, and by the heading of the column
+    units: Mapping[str, Unit]  # of each test set: speakers, or recordings if no speaker has several
+    normaliser: str | None  # of the texts before they were scored; None if nothing was
+    dev_losses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # the lowest, by system and seed
 
     def of(self, system: str, decoding: str, test_set: str, measure: str | None) -> Mapping[int, Score]:
         """Return the scores of a system's decoding of a test set, by seed; empty if nothing has run."""
@@ -125,27 +117,19 @@ _FolderName = Annotated[str, Field(strict=True, pattern=r"^[^/\\]*$")]  # result
 
 
 class Meta(StrictMapping):
-    """``meta.json``: what scores are of, and how they were made.
-
-    Attributes:
-        tables: the tables that were asked for.
-        paper: whether the paper's numbers are of this corpus, or of one that it stands for.
-        units, normaliser, quantities, dev_losses: as :class:`Scores` has them.
-        lm_perplexity: of a token under the language model, if a table uses one.
-        runs: the latest first.
-    """
+    """``meta.json``: what scores are of, and how they were made."""
 
     recipe: StrictStr
     corpus: _FolderName
     scale: _FolderName
-    tables: tuple[StrictStr, ...]
-    paper: StrictBool = True
-    units: dict[StrictStr, Unit]
+    tables: tuple[StrictStr, ...]  # the tables that were asked for
+    paper: StrictBool = True  # whether the paper's numbers are of this corpus, or of one that it stands for
+    units: dict[StrictStr, Unit]  # as :class:`Scores` has it, and the three below
     normaliser: StrictStr | None
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
     dev_losses: dict[StrictStr, dict[NonNegativeInt, float]] = {}
-    lm_perplexity: Weight | None = None
-    runs: tuple[RunRecord, ...]
+    lm_perplexity: Weight | None = None  # of a token under the language model, if a table uses one
+    runs: tuple[RunRecord, ...]  # the latest first
 
 
 def check_same_units(rates: Mapping[Key, Mapping[int, Score]]) -> None:

@@ -38,28 +38,17 @@ OUR_OPTIONS = {
 
 @dataclass(frozen=True)
 class Decoding:
-    """What to decode, and with what.
+    """What to decode, and with what."""
 
-    Attributes:
-        model_config, model_file: ``config.yaml`` and checkpoint of the ASR model.
-        data: Kaldi data dir without ``segments``. One with ``feats.scp`` and no ``wav.scp`` gives features of a model
-            without frontend, such as kept encodings (:mod:`espnet_ext.upstream.encodings`).
-        output: folder for the results.
-        config: YAML with options of ``espnet2.bin.asr_inference`` (``beam_size``, ``ctc_weight`` ...).
-        lm_config, lm_file: ``config.yaml`` and checkpoint of a language model.
-        ngpu: 0, or 1 to decode on GPUs: the workers of a machine share all that it has.
-        options: more options of ``espnet2.bin.asr_inference``.
-    """
-
-    model_config: Path
-    model_file: Path
-    data: Path
-    output: Path
-    config: Path | None = None
-    lm_config: Path | None = None
-    lm_file: Path | None = None
-    ngpu: int = 0
-    options: tuple[str, ...] = ()
+    model_config: Path  # ``config.yaml`` of the ASR model
+    model_file: Path  # its checkpoint
+    data: Path  # without ``segments``; or with ``feats.scp``, for a model without frontend
+    output: Path  # folder for the results
+    config: Path | None = None  # YAML with options of ``espnet2.bin.asr_inference``
+    lm_config: Path | None = None  # ``config.yaml`` of a language model
+    lm_file: Path | None = None  # its checkpoint
+    ngpu: int = 0  # 1 to decode on GPUs: the workers of a machine share all that it has
+    options: tuple[str, ...] = ()  # more options of ``espnet2.bin.asr_inference``
 
 
 def decode(job: Decoding, *, nj: int = 1, parallel: Path | None = None) -> int:

@@ -24,21 +24,14 @@ DONE = "done.json"
 
 @dataclass(frozen=True)
 class Shard:
-    """A piece of work on some utterances.
-
-    Attributes:
-        folder, log: for its results, and for the log and output of ESPnet.
-        options: of the ESPnet tool, without inputs and outputs.
-        tables: path below ``folder`` -> Kaldi table, written there for the tool to read.
-        key: hash of everything that the results depend on.
-    """
+    """A piece of work on some utterances."""
 
     name: str
-    folder: str
-    log: str
-    options: tuple[str, ...]
-    tables: dict[str, dict[str, str]]
-    key: str
+    folder: str  # for its results
+    log: str  # of ESPnet's log and output
+    options: tuple[str, ...]  # of the ESPnet tool, without inputs and outputs
+    tables: dict[str, dict[str, str]]  # path below ``folder`` -> Kaldi table, written there for the tool to read
+    key: str  # hash of everything that the results depend on
 
     def is_done(self) -> bool:
         """Return whether the results of this shard exist, made from the same inputs."""

@@ -42,24 +42,14 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Hold the input of one forward pass.
+    """Hold the input of one forward pass."""
 
-    Attributes:
-        ids: token ids, padded at the end, (rows, positions).
-        real: True where a position is not padding, (rows, positions), bool.
-        depths: positions in the hypotheses, (rows, positions).
-        sees: which position attends to which, (rows, positions, positions), bool; None if each row is one hypothesis,
-            for which the model's own causal mask is enough.
-        hyps: numbers of the hypotheses, (n,).
-        paths: the tokens of each, counted through the real positions of all rows, padded with -1, (n, longest).
-    """
-
-    ids: torch.Tensor
-    real: torch.Tensor
-    depths: torch.Tensor
-    sees: torch.Tensor | None
-    hyps: torch.Tensor
-    paths: torch.Tensor
+    ids: torch.Tensor  # token ids, padded at the end, (rows, positions)
+    real: torch.Tensor  # True where a position is not padding, (rows, positions), bool
+    depths: torch.Tensor  # positions in the hypotheses, (rows, positions)
+    sees: torch.Tensor | None  # which attends to which, (rows, positions, positions), bool; None: causal rows
+    hyps: torch.Tensor  # numbers of the hypotheses, (n,)
+    paths: torch.Tensor  # tokens of each by real positions of all rows, padded with -1, (n, longest)
 
 
 def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tree]:

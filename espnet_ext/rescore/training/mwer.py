@@ -61,18 +61,11 @@ def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class MwerLoss:
-    """Compute MWER + alpha CE (P3, section 5), both averaged over the utterances.
+    """Compute MWER + alpha CE (P3, section 5), both averaged over the utterances."""
 
-    Attributes:
-        first_pass_weight: lambda of P3, eq. 8 (a likelihood) and of P3, eq. 9 (a pseudo-likelihood).
-        posterior_scale: what s_i is multiplied by in P3, eq. 6; the paper's is 1. It changes no ranking.
-        ce_weight: alpha; the cross-entropy is the negative log-probability that the scorer gives the whole reference: a
-            sum over its tokens, for a masked model its pseudo-log-likelihood.
-    """
-
-    first_pass_weight: float = 1.0
-    posterior_scale: float = 1.0
-    ce_weight: float = 0.0
+    first_pass_weight: float = 1.0  # lambda of P3, eq. 8 (a likelihood) and eq. 9 (a pseudo-likelihood)
+    posterior_scale: float = 1.0  # what s_i is multiplied by in P3, eq. 6; the paper's is 1; it changes no ranking
+    ce_weight: float = 0.0  # alpha; CE is the scorer's negative (pseudo-)log-likelihood of the reference
 
     def texts(self, batch: Sequence[Example]) -> list[list[str]]:
         """Return the texts to score: each utterance's hypotheses, and its reference at the end if the loss needs it."""

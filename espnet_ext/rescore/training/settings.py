@@ -9,28 +9,17 @@ from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Whole
 
 
 class TrainingSettings(StrictMapping):
-    """Set the hyperparameters of a training.
+    """Set the hyperparameters of a training."""
 
-    Attributes:
-        batch_size: examples per update.
-        epochs: passes over the examples, each in its own order.
-        max_steps: most updates; None for no limit.
-        lr: learning rate after ``warmup_steps``, the updates of the linear warm-up from 0; it then falls linearly.
-        grad_clip: largest norm of the gradient.
-        evaluate_every: updates between evaluations; None for ten evaluations in all.
-        checkpoint_minutes: most time between checkpoints.
-        seed: for the examples' order, dropout and all other random numbers.
-    """
-
-    batch_size: Count
-    epochs: Count = 1
-    max_steps: Count | None = None
-    lr: Positive = 1e-5
-    warmup_steps: Whole = 0
-    grad_clip: Positive = 1.0
-    evaluate_every: Count | None = None
-    checkpoint_minutes: Positive = 10.0
-    seed: Whole = 0
+    batch_size: Count  # examples per update
+    epochs: Count = 1  # passes over the examples, each in its own order
+    max_steps: Count | None = None  # most updates; None for no limit
+    lr: Positive = 1e-5  # after the warm-up; it then falls linearly
+    warmup_steps: Whole = 0  # updates of the linear warm-up from 0
+    grad_clip: Positive = 1.0  # largest norm of the gradient
+    evaluate_every: Count | None = None  # updates between evaluations; None for ten evaluations in all
+    checkpoint_minutes: Positive = 10.0  # most time between checkpoints
+    seed: Whole = 0  # for the examples' order, dropout and all other random numbers
 
     def steps(self, examples: int) -> int:
         """Return the total number of updates.

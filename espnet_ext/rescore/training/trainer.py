@@ -39,21 +39,13 @@ PROGRESS_SECONDS = 30.0  # between lines in the log
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """Say what is trained, on what, and how it is evaluated.
+    """Say what is trained, on what, and how it is evaluated."""
 
-    Attributes:
-        module: the model, on its device.
-        backward: adds the gradient of a batch of the examples to the parameters, in training mode; returns numbers to
-            log.
-        evaluate: returns numbers on the development sets, in evaluation mode; it must draw no random numbers.
-        best_by: the model with the smallest of these numbers is the best; later ones break ties.
-    """
-
-    module: nn.Module
+    module: nn.Module  # the model, on its device
     examples: Sequence[Any]
-    backward: Callable[[list[Any]], dict[str, float]]
-    evaluate: Callable[[], dict[str, float]]
-    best_by: tuple[str, ...]
+    backward: Callable[[list[Any]], dict[str, float]]  # adds the gradient of a batch; returns numbers to log
+    evaluate: Callable[[], dict[str, float]]  # returns numbers on the development sets; draws no random numbers
+    best_by: tuple[str, ...]  # the model with the smallest of these numbers is best; later ones break ties
     save: Callable[[Path], None]
 
 
