@@ -21,9 +21,8 @@ _EXACT = {"mov", "mp4", "m4a", "matroska", "webm", "wav", "w64", "flac", "asf", 
 def decode_to_wav(path: Path, target: Path) -> None:
     """Decode the first audio track of a file into a WAV file of floats at :data:`RATE`, with the channels that it has.
 
-    Silence takes the place of what is before the track's first time stamp, of gaps, and of packets that cannot be
-    decoded, with a warning. Raises InputError: the file cannot be read, has no audio, or breaks off before what it
-    says.
+    Silence takes the place of gaps, also before the first time stamp, and of packets that cannot be decoded, with a
+    warning. Raises InputError: the file cannot be read, has no audio, or breaks off before what it says.
     """
     try:
         import av

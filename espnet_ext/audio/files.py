@@ -101,9 +101,8 @@ def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = N
     """Open an audio file once: what is in it, and its fault. Raises nothing for bad audio.
 
     ``decode`` reads it to its end, which finds compressed files that are cut off, corrupt ones, and NaN or infinite
-    samples. WAV and SPHERE files that are cut off are found by their headers, and Ogg files that end within a page by
-    that page; one that ends between pages cannot be told from one that is shorter. ``rate`` is the sampling rate in Hz
-    that it must have, ``mono`` whether it must have one channel.
+    samples; of WAV, SPHERE and Ogg the headers tell what is cut off. ``rate`` in Hz is the one that it must have,
+    ``mono`` whether it must have one channel.
     """
     try:
         with soundfile.SoundFile(path) as file:

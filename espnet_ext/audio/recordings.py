@@ -47,13 +47,11 @@ class Audio(Protocol):
 
 
 class RecordingAudio:
-    """An audio file, read in parts at a ``rate`` in Hz: resampled on the fly, channels averaged or as the ``level``
-    says.
+    """An audio file, read in parts at a ``rate`` in Hz: resampled on the fly, channels averaged, or by its ``level``.
 
     A part is the same as that part of the whole: exactly at the file's own rate, to about 1e-4 if it is resampled.
-    Raises InputError, which names the recording: the file is missing or corrupt, has no samples, or is a WAV or SPHERE
-    file that breaks off, or an Ogg file that ends within a page. ``read`` raises it for other audio that breaks off and
-    for NaN or infinite samples.
+    Raises InputError, which names the recording: the file is missing or corrupt, has no samples, or its headers promise
+    more. ``read`` raises it for other audio that breaks off and for NaN or infinite samples.
     """
 
     def __init__(self, name: str, path: str | Path, rate: int = 16000, level: Level = AS_IT_IS):
@@ -181,12 +179,10 @@ class RecordingAudio:
 
 @contextmanager
 def opened(path: Path, rate: int, name: str | None = None) -> Iterator[RecordingAudio]:
-    """Open an audio file of any format, at the usual level, resampled to ``rate`` in Hz; PyAV reads what libsndfile
-    cannot.
+    """Open an audio file of any format, at the usual level, resampled to ``rate`` in Hz; its id is ``name`` or its own.
 
-    The file is read once to its end before anything is made from it. The recording's id is ``name`` or that of the
-    file. Raises InputError: as :class:`RecordingAudio`; PyAV is needed but not installed, or cannot read the file
-    either.
+    The file is read once to its end before anything is made from it; PyAV reads what libsndfile cannot. Raises
+    InputError: as :class:`RecordingAudio`; PyAV is needed but not installed, or cannot read the file either.
     """
     name = name or "_".join(path.stem.split())
     with readable(path) as audio, RecordingAudio(name, audio, rate) as recording:

@@ -21,8 +21,7 @@ def prepare_earnings22(
 ) -> dict[str, DataDir]:
     """Check the corpus, and write the data dir of its part ``test``, whose utterances are whole calls.
 
-    ``complete`` warns if metadata.csv lists fewer calls than the corpus has; synthetic corpora do. ``options`` are
-    :class:`~espnet_ext.corpora.checks.Options`.
+    ``complete`` warns if metadata.csv lists fewer calls than the corpus has; synthetic corpora do.
     """
     corpus = require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
     table = corpus / "metadata.csv"

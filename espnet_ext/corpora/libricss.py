@@ -48,9 +48,8 @@ def prepare_libricss(
     """Check LibriCSS, and write the first channel of its sessions, cut at silences; speakers are LibriSpeech's.
 
     The output gets ``segments/`` (:func:`write_segments`) and, with ``libricss_speaker_info.jsonl`` as
-    ``enrolment_list``, each session's enrolment utterances and inventory (:func:`write_enrolment`). Of ``options``
-    (:class:`~espnet_ext.corpora.checks.Options`), only ``skip_faulty`` matters: the share of each condition's sessions.
-    Returns the utterances of each recording (``OV10_session0`` and so on).
+    ``enrolment_list``, each session's enrolment and inventory (:func:`write_enrolment`). ``skip_faulty`` is the share
+    of each condition's sessions. Returns the utterances of each recording (``OV10_session0`` and so on).
     """
     root, output = find_release(corpus_dir), Path(output_dir)
     faults = Faults(root, output / "libricss_faults.txt", Options(**options))

@@ -46,8 +46,7 @@ def prepare_librispeech(
     """Check a corpus in LibriSpeech's layout, and write a data dir of each part (None: those that exist).
 
     The corpus is the folder that holds ``train-clean-100`` and so on, or the one above it. All faults in transcripts
-    and audio go to ``librispeech_faults.txt``; no data dir is written if there are more than ``options``
-    (:class:`~espnet_ext.corpora.checks.Options`) allow.
+    and audio go to ``librispeech_faults.txt``; no data dir is written if there are more than ``options`` allow.
     """
     root, parts = find_parts(corpus_dir, parts)
     faults = Faults(root, Path(output_dir) / "librispeech_faults.txt", Options(**options))

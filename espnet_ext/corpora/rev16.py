@@ -23,8 +23,7 @@ def prepare_rev16(
 ) -> dict[str, DataDir]:
     """Check the corpus, and write the data dir of its part ``test``, whose utterances are whole episodes.
 
-    ``complete`` warns of episodes that the list lacks; synthetic corpora have fewer. ``options`` are
-    :class:`~espnet_ext.corpora.checks.Options`.
+    ``complete`` warns of episodes that the list lacks; synthetic corpora have fewer.
     """
     corpus = require_corpus(corpus_dir, "verbatim_transcripts and media")
     folder = next((corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()), None)

@@ -30,8 +30,8 @@ def prepare_spotify(
     """Check podcasts, and write their data dir (``part``) and the table of their word times.
 
     The output also gets ``spotify_words_<part>.words`` and ``.scp`` and, if there are any,
-    ``spotify_<part>_faults.txt``, and ``spotify_<part>_dropped.txt`` with the regions in which word times overlap.
-    Training leaves such a region out, not its episode. ``options`` are :class:`~espnet_ext.corpora.checks.Options`.
+    ``spotify_<part>_faults.txt``, and ``spotify_<part>_dropped.txt`` with the regions in which word times overlap,
+    which training leaves out.
     """
     corpus, output = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}"), Path(output_dir)
     faults = Faults(corpus, output / f"spotify_{part}_faults.txt", Options(**options))

@@ -26,8 +26,7 @@ def prepare_tedlium(
 ) -> dict[str, DataDir]:
     """Check talks, and write a data dir of each part (``train``, ``dev``, ``test``) of the folder or the one above it.
 
-    Also writes ``tedlium_ignored_<part>.txt``, lines ``talk start end``, in seconds. ``options`` are
-    :class:`~espnet_ext.corpora.checks.Options`.
+    Also writes ``tedlium_ignored_<part>.txt``, lines ``talk start end``, in seconds.
     """
     corpus, output = require_corpus(corpus_dir, "legacy/dev and legacy/test"), Path(output_dir)
     faults = Faults(corpus, output / "tedlium_faults.txt", Options(**options))
@@ -56,9 +55,8 @@ def _part_folder(corpus: Path, part: str) -> Path:
 def read_stm(path: Path) -> Transcript:
     """Read the stm of one talk, which is named after it.
 
-    The label of a line, such as ``<o,f0,male>``, may be left out. As in Kaldi's recipe of TED-LIUM, suffixes are joined
-    to their words ("we 're"), and the numbers of pronunciations ("the(2)"), an utterance's name in brackets at the end,
-    and marks such as ``<unk>`` and ``{NOISE}`` are left out.
+    As in Kaldi's recipe of TED-LIUM, suffixes are joined to their words ("we 're"), and the numbers of pronunciations
+    ("the(2)"), an utterance's name in brackets at the end, and marks such as ``<unk>`` and ``{NOISE}`` are left out.
     """
     turns = list(formats.read_stm(path, alternatives=True))
     if other := next((turn.recording for turn in turns if turn.recording != path.stem), None):

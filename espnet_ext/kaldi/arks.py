@@ -25,10 +25,9 @@ _POSITION = re.compile(r"(?P<file>.+?)(?::(?P<offset>\d+))?(?:\[[\d:, ]*\])?")
 
 
 def write_arrays(ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path | None = None) -> dict[str, str]:
-    """Write vectors or matrices, float or int32, to an ark file, whole or not at all.
+    """Write vectors or matrices, float or int32, to an ark file; return positions for an scp (``<file>:<offset>``).
 
-    Returns their positions for an scp file (``<file>:<offset>``). ``renamed`` is where the file will be in the end, if
-    its folder is about to be renamed.
+    ``renamed`` is where the file will be in the end, if its folder is about to be renamed.
     """
     kaldi = _library()
     target = (renamed or ark).resolve()

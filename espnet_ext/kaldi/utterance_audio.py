@@ -34,8 +34,7 @@ class AudioSpan(NamedTuple):
 def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
 
-    InputError if a table cannot be read; an entry of ``wav.scp`` is empty or a command (commands are not run); or a
-    segment is malformed, runs backwards or belongs to no recording.
+    InputError also for commands, which are not run, and for segments that are malformed or of no recording.
     """
     folder = require_folder(folder)
     wav_scp = folder / "wav.scp"

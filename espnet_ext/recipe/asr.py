@@ -149,9 +149,8 @@ def asr_train_step(
 ) -> Step:
     """Train one ASR model on a training and a development data dir.
 
-    The features are normalised by the data dir ``statistics`` (default: the training set). ``shapes`` has the
-    utterances to train on (default: all), ``sound`` is ESPnet's type of the audio, ``files`` are options whose values
-    are files, ``inputs`` more files that the training depends on.
+    Features are normalised by the data dir ``statistics``, and ``shapes`` has the utterances to train on (default of
+    both: the training set). ``sound`` is ESPnet's type of the audio, ``files`` are options whose values are files.
     """
     stats = run.stats / train
     features = run.stats / (statistics or train) / "train" / "feats_stats.npz"
@@ -187,9 +186,8 @@ def decode_steps(
 ) -> Step:
     """Decode test sets with one system and one or several decodings. The models are loaded once.
 
-    Results go to ``folder/decode_<decoding>/<test set>``; ``<decoding>`` ends with the tag of the run's decodings.
-    ``data`` is a folder of test sets that have ``feats.scp`` in place of ``wav.scp`` (default: the data dirs), ``lm``
-    that of a language model, ``configs`` are those of the decodings (default: by their names in tables.yaml).
+    Results go to ``folder/decode_<decoding>/<test set>``. ``data`` is a folder of test sets that have ``feats.scp`` in
+    place of ``wav.scp``, ``lm`` that of a language model; ``configs`` are by default those of tables.yaml.
     """
     source = data or run.datadir
     lm_config, lm_file = (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)

@@ -65,8 +65,7 @@ def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], 
 def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, shards: bool = False) -> None:
     """Run a chain of steps for each job: several in parallel on processors, or one on each GPU.
 
-    Trainings that ``cmd.sh`` starts elsewhere have all GPUs and run one by one, as does work in ``shards`` that
-    ``--parallel`` sends to a cluster.
+    What ``cmd.sh`` (trainings) or ``--parallel`` (``shards``) starts elsewhere runs one by one, with all GPUs.
     """
     if not run.ngpu or (run.parallel if shards else run.launch or run.train_options):
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))

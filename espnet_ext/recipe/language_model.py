@@ -23,11 +23,10 @@ def uses_language_model(run: Run) -> bool:
 
 
 def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_type: str) -> Iterator[Step]:
-    """Train a language model on a text (one sentence per line, plain or .gz) and measure its perplexity.
+    """Train a language model on a text (a sentence a line, plain or .gz), if a decoding uses one; measure perplexity.
 
-    The text is in ``lm_splits`` files (a setting), of which one is in memory at a time. The config is the section
-    ``lm``, with ``lm_large`` over it if the setting ``lm_size`` is large. Early stopping and the perplexity use the
-    transcripts of ``valid``. Nothing is trained if no decoding of the run uses a language model.
+    One of ``lm_splits`` files of the text is in memory at a time. The config is the section ``lm``, with ``lm_large``
+    over it if the setting ``lm_size`` is large. Early stopping and the perplexity use the transcripts of ``valid``.
     """
     if not uses_language_model(run):
         show("no decoding of these rows uses a language model")

@@ -165,8 +165,7 @@ def _same_but_shorter(section: Mapping[str, Any], values: Mapping[str, Any]) -> 
 def _of_sets(step: Step, whole: float, amounts: Amounts) -> tuple[float | None, int] | None:
     """Return seconds of an utterance and utterances of work on sets, such as decoding; None if it is none.
 
-    Work in shards is measured by when their logs ended, without the first one, which also loads the model; other work,
-    such as rescoring, by the seconds of the ``whole`` step.
+    Shards are measured by when their logs ended, without the first, which loads the model; else the ``whole`` step is.
     """
     sets = {path.parent.name: path.parent for path in step.outputs if path.name in DECODED}
     sets |= {path.stem: path.with_suffix("") for path in step.outputs if path.parent.name == LISTS}

@@ -301,10 +301,9 @@ def load_script(path: Path, name: str = "") -> ModuleType:
 
 
 def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Run:
-    """Check the options of a command line of a recipe, and change to its folder.
+    """Check the options of a recipe's command line, with paths relative to this folder, and change to the recipe's.
 
-    Paths are relative to the working directory; cmd.sh's ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` are in
-    the ``environment``.
+    cmd.sh's ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` are in the ``environment``.
     """
     recipe = load_recipe(folder.resolve())
     if not given.get("parallel") and environment.get("decode_cmd"):

@@ -94,12 +94,8 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
     """Run jobs, each a chain of steps, ``side_by_side`` of them in parallel, or one in each of ``lanes`` (of GPUs).
 
     A chain may be a generator: its code between two steps runs in this process, after the first of them is done. After
-    a failure no further step starts, and those that are running are waited for. On GPUs, where that may be days, the
-    other chains go on.
-
-    Raises:
-        StepFailed: a step failed.
-        InputError: an input is missing, or the work in a folder was started with another config or other data.
+    a failure (StepFailed) no further step starts, and those that are running are waited for; on GPUs, where that may be
+    days, the other chains go on. InputError: an input is missing, or a folder has work of another config or other data.
     """
     waiting, free = iter(jobs), list(lanes) or [()] * max(1, side_by_side)
     chains: list[tuple[Iterator[Step], tuple[str, ...]]] = []

@@ -63,8 +63,7 @@ def train_step(
     """Train a model by a command of :mod:`espnet_ext.bin` in ``folder``, resumed there if a training was killed.
 
     ``options`` are all of ESPnet's but ``--output_dir`` and those about GPUs. ``files`` are options whose values are
-    files, such as ``--config`` and ``--init_param``: when their contents change, the step is not done, nor when
-    ``inputs`` do.
+    files, such as ``--config``: when their contents change, the step is not done, nor when ``inputs`` do.
     """
     given = [word for option, path in (files or {}).items() for word in (option, str(path))]
     words = [*given, "--output_dir", str(folder), "--resume", "true", *options]

@@ -25,8 +25,7 @@ def write_picture(result: TableResult, folder: Path) -> Path:
 def draw(result: TableResult) -> Picture:
     """Draw a result that has curves over a logarithmic axis, with bars for the standard deviation over seeds.
 
-    In the colour of a curve, a dotted line marks the largest reduction that the paper names, and a cross the paper's
-    own rate. If reductions are drawn, the legend has the rates at the baseline.
+    In the colour of a curve, a dotted line is the paper's largest reduction, a cross its own rate.
     """
     figure, curves = result.table.figure, result.curves
     assert figure is not None

@@ -55,8 +55,7 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     """Read the sections of a scale: those of ``conf/full.yaml``, with those of ``conf/<scale>.yaml`` merged into them.
 
     A file with ``over: SCALE`` is merged into that scale instead. A section is an ESPnet-style config (``train``,
-    ``decode`` ...), the recipe's own ``settings``, or ``sizes``, which holds configs by name. ``full`` holds the
-    paper's values and has every section, every setting and every size.
+    ``decode`` ...), the recipe's own ``settings``, or ``sizes``, configs by name. ``full``, the paper's, has every one.
     """
     conf = Path(recipe_dir) / "conf"
     path = conf / f"{scale}.yaml"

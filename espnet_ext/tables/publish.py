@@ -52,10 +52,9 @@ def write_tables(
 ) -> Path:
     """Write a run's scores and tables into ``<expdir>/results``, and print the tables.
 
-    The files hold every row, so that a run of two rows does not hide what earlier runs have filled in. Tables that an
-    earlier run has written are brought up to date too, since claims are corrected for their number over all of them.
-    ``rows`` are those to print (None: all), ``tags`` end the names of systems' and of decodings' folders,
-    ``lm_perplexity`` is a file with that of a token; with ``paper`` its numbers stand beside ours.
+    The files hold every row that any run has filled in, and all tables that an earlier run has written, since claims
+    are corrected for their number over all of them. ``rows`` are those to print (None: all), ``tags`` end the names of
+    folders, ``lm_perplexity`` is a file with that of a token; with ``paper`` its numbers stand beside ours.
     """
     if not Path(expdir).is_dir():
         raise InputError(f"{expdir}: no such folder, so nothing has run there; give the run's --expdir")

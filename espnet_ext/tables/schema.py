@@ -263,9 +263,8 @@ def _named(key: str, table: bool = False) -> BeforeValidator:
 class TablesFile(StrictMapping):
     """All of ``tables.yaml`` as it is written.
 
-    ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
-    ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
-    system, by scale and system (``default``: the others; one seed where nothing is said).
+    ``measures`` are those of ``score.json`` that columns name, ``quantities`` columns of ``<quantity>.json`` and their
+    units; ``seeds`` are those of a run without ``--seed``, by scale and system (``default``: the others; else one).
     """
 
     recipe: Name

@@ -33,9 +33,8 @@ THIS_RECOGNISER = "for this recogniser"  # without a training of their own, syst
 def judge_claims(tables: Tables, design: Design, scores: Scores) -> list[ClaimResult]:
     """Test the claims of a design, and decide them, in the order of the design.
 
-    A claim holds if it points the right way on each of its columns, and is contradicted if it points the wrong way on
-    one, in both cases with a corrected p-value below 0.05. Otherwise there may be no difference above the margin of the
-    design, or an effect of the paper's size may be excluded.
+    A claim holds if it points the right way on each of its columns, and is contradicted if the wrong way on one, with a
+    corrected p-value below 0.05. Otherwise differences above the margin, or the paper's effect, may be excluded.
     """
     claims = [_judged(tables, name, design, scores) for name in design.claims]
     p_values = [1.0 if claim.p_value is None else min(1.0, design.looks * claim.p_value) for claim in claims]
@@ -44,11 +43,7 @@ def judge_claims(tables: Tables, design: Design, scores: Scores) -> list[ClaimRe
 
 
 def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> ClaimResult:
-    """Test one claim on each of its columns; not yet decided.
-
-    If ``better`` and ``worse`` are changes of the error rate from one row to another, these changes are compared: a
-    difference of differences.
-    """
+    """Test one claim on each of its columns, of changes by their difference; not yet decided."""
     claim = tables.claims[name]
     rows = [tables.rows[row] for row in claim.rows]
     merged = design.freedom != "fewest" and all(tables.systems[row.system].kind == MERGE for row in rows)
@@ -165,10 +160,9 @@ def _obstacle(effects: Sequence[Effect], design: Design, merged: bool) -> str | 
 
 
 def _p_value(effects: Sequence[Effect]) -> float:
-    """Return the p-value of a claim on several columns.
+    """Return the p-value of a claim on several columns, which must hold on each and is contradicted by one.
 
-    If all point the right way: the largest, as the claim must hold on each. Otherwise: the smallest of those that point
-    the wrong way, times the number of columns, as one of them suffices to contradict it.
+    So it is the largest, or, times the number of columns, the smallest of those that point the wrong way.
     """
     p_values = [(effect.points < 0, effect.p_value) for effect in effects if effect.p_value is not None]
     wrong = [p_value for is_wrong, p_value in p_values if is_wrong]

@@ -33,9 +33,8 @@ def read_lines(path: str | Path) -> Iterator[str]:
 def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
     """Distribute the lines of ``text`` over the files ``split.0`` and so on in a folder, one line to each in turn.
 
-    This is what ESPnet reads with ``--multiple_iterator true``: one split is in memory at a time. Each line gets an id,
-    ``lm-<number>``. Neighbours in the text go to different splits, so each is like the whole. The folder appears when
-    it is complete. Returned is the number of lines. Raises InputError: fewer lines than splits.
+    ESPnet reads them with ``--multiple_iterator true``, one in memory at a time. Each line gets an id, ``lm-<number>``.
+    The folder appears when it is complete. Returned is the number of lines. Raises InputError: fewer lines than splits.
     """
     if not Path(text).is_file():
         raise InputError(f"{text}: no such file: check the path of the language model's text")

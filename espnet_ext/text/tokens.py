@@ -157,17 +157,10 @@ def write_tokens(
 ) -> list[str]:
     """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model``; return the token list.
 
-    Raises InputError: as :func:`train_pieces`, or a text holds one of ESPnet's symbols.
-
-    Args:
-        texts: transcripts, which are gone through several times.
-        output: the folder.
-        token_type: ``bpe``, ``unigram``, ``char`` or ``word``.
-        vocab_size: number of word pieces.
-        symbols: words that are one token each with any type, such as ``<sc>``. As a word piece, a symbol has the word
-            boundary before it. For ``char``, ESPnet's training also needs them as ``--non_linguistic_symbols``.
-        normalisation: sentencepiece's rule for word pieces, saved in the model (``nmt_nfkc_cf`` folds case, P5,
-            section 3.1); None for its default, ``nmt_nfkc``.
+    ``token_type`` is ``bpe``, ``unigram``, ``char`` or ``word``; ``texts`` are gone through several times. ``symbols``
+    are one token each, such as ``<sc>``; as a word piece with the word boundary before it, and for ``char`` ESPnet's
+    training needs them as ``--non_linguistic_symbols``. ``normalisation`` is sentencepiece's rule (``nmt_nfkc_cf``
+    folds case, P5, section 3.1). Raises InputError: as :func:`train_pieces`, or a text holds one of ESPnet's symbols.
     """
     if not any(text.strip() for text in texts):
         raise InputError("there is no text to learn tokens from")

@@ -33,9 +33,9 @@ def is_timed(windows: Iterable[Segment]) -> bool:
 def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
     """Group windows by recording and speaker, window 0 first, with an empty one wherever a speaker is silent (P4, 3.1).
 
-    A window that is missing between others is filled in at their distance: nobody speaks in it. A recording in which
-    nobody speaks has no speakers. Raises InputError: two segments disagree about a window's times, or windows are not
-    in the order of their times, two are at the same time, or they are not counted from 0.
+    A window that is missing between others is filled in at their distance. A recording in which nobody speaks has no
+    speakers. Raises InputError: segments disagree about a window's times, or windows are not in the order of their
+    times.
     """
     spoken: dict[str, dict[str, dict[int, Segment]]] = {}
     spans: dict[str, dict[int, Span]] = {}

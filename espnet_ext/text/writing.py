@@ -77,10 +77,8 @@ def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
 def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
     """Write what was recognised in windows as JSON, one object per line, by recordings, windows and speakers.
 
-    An object has ``recording``, ``window`` (its index from 0), ``start`` and ``end`` of the window in seconds,
-    ``speaker``, ``words`` (a list), and, if the recogniser gives them, ``times`` ([start, end] of each word, in seconds
-    from the recording's start) and ``confidences``. A window in which nobody speaks has one line with an empty speaker
-    and no words, so that all windows are known.
+    Times are in seconds from the recording's start; ``times`` ([start, end] of each word) and ``confidences`` are there
+    if the recogniser gives them. A window in which nobody speaks has one line with an empty speaker and no words.
     """
     names = ("recording", "window", "start", "end", "speaker", "words", "times", "confidences")
     with atomic_write(path) as file:
@@ -109,11 +107,7 @@ def _ctm(recordings: Recordings) -> str:
 
 
 def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
-    """Yield start and end of each subtitle in seconds, and its text on at most two lines, broken near its middle.
-
-    The words of a model with CTC last as long as what it has heard last of them, too short for reading; so a subtitle
-    stays until the next one.
-    """
+    """Yield start and end of each subtitle in seconds, shown until the next, and its text on two lines at most."""
     (lines,) = recordings.values()
     for place, line in enumerate(lines):
         end = max(line.end + AFTER, line.start + SHOWN)
@@ -150,10 +144,9 @@ OF_SEVERAL = ("txt", "seglst", "ctm")  # formats that may hold more than one rec
 def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> None:
     """Write the lines of recordings, by their names, to a file of a format, one of ``FORMATS``.
 
-    ``txt``: a line per line. ``json``: the text, and segments with their words, like Whisper's. ``seglst``: MeetEval's,
-    for scoring. ``ctm``: NIST's, with confidences and, in the eighth column, the speaker. ``srt`` and ``vtt``:
-    subtitles, shown a little longer than their words, so that they can be read. In ``seglst`` and ``ctm`` names have no
-    blanks. Raises InputError: an unknown format, or several recordings in one that holds a single one.
+    ``json`` is like Whisper's; ``ctm`` has confidences and, in the eighth column, the speaker. Subtitles are shown a
+    little longer than their words, to be read. In ``seglst`` and ``ctm`` names have no blanks. Raises InputError: an
+    unknown format, or several recordings in one that holds a single one.
     """
     if kind not in FORMATS:
         raise InputError(f"there is no format {kind!r}: choose some of {', '.join(FORMATS)}")

@@ -37,9 +37,8 @@ SEVERAL_TEXTS = ("multi_asr", "enh_s2t_task")  # options of the search with whic
 def engine_for(model: str | Path | None, request: Request) -> Engine:
     """Return the engine that suits a model.
 
-    ``model`` is what :func:`espnet_ext.sharing.model_files.find_model` takes, the folder of a Whisper that CTranslate2
-    has converted, or None, for the Whisper that comes in a package. Raises InputError: a package is not installed,
-    there is no such model, it is not for recognition, or an option does not suit it.
+    ``model`` is what :func:`espnet_ext.sharing.model_files.find_model` takes, the folder of a Whisper of CTranslate2,
+    or None, for the Whisper of a package. Raises InputError: there is no such model, or an option does not suit it.
     """
     if model is None or is_converted(model):
         check_options("Whisper", request)

@@ -33,11 +33,10 @@ def targets_of(output: Path, name: str, kinds: Sequence[str]) -> list[Path]:
 
 
 def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] = KINDS) -> tuple[list[Recording], int]:
-    """Return the audio files among ``files`` and below the folders among these, and how many cannot be transcribed.
+    """Return the audio files among ``files`` and below the folders among these, each once, and how many are refused.
 
-    A file that comes twice counts once. ``failed`` is called with each file that cannot be transcribed into these
-    ``kinds``, and why: it does not exist, its name is not UTF-8 or too long, or another file's transcripts would have
-    the same name. Raises InputError: nothing is left. Then ``failed`` is not called.
+    ``failed`` is called with each that cannot be transcribed into these ``kinds``, and why: it does not exist, its name
+    is unfit, or another file's transcripts would have the same. Raises InputError, without calling it: nothing is left.
     """
     faults: list[tuple[Path, str]] = []
     found = list(dict.fromkeys(recording for path in files for recording in _expanded(path, faults)))

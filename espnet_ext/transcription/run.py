@@ -52,11 +52,10 @@ def transcribe_files(
 ) -> int:
     """Transcribe audio files into ``<output>/<name>.<kind>``, and replace what is there; return how many failed.
 
-    Lines go to ``<output>/<name>.txt.part`` as they are done. It remains if the file fails or the process is killed;
-    the next try replaces it with its first line. ``key`` is what transcripts depend on besides the audio, see
-    :mod:`espnet_ext.transcription.notes`; ``separate`` recognises each channel by itself, as a speaker of its own.
-    ``show`` is called with each line as it is done, and the share of its file that is done, 0 to 1; ``failed`` with
-    each file that fails, and why; ``silent`` with each in which no word is heard.
+    Lines go to ``<output>/<name>.txt.part`` as they are done, which remains if the file fails or the process is killed.
+    ``key`` is what transcripts depend on besides the audio, see :mod:`espnet_ext.transcription.notes`; ``separate``
+    recognises each channel by itself, as a speaker of its own. ``show`` is called with each line as it is done, and the
+    share of its file, 0 to 1; ``failed`` with each file that fails, and why; ``silent`` with each without a word.
     """
     failures = 0
     for recording in recordings:

@@ -31,9 +31,8 @@ from espnet_ext.work.yaml_files import read_yaml
 def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     """Return a speaker-attributed model, which chooses among enrolled speakers.
 
-    Windows are the stitcher's, otherwise the model's, otherwise 16 s long, and overlap by half; they are merged by the
-    stitcher or by time. Raises InputError: nobody is enrolled, an unknown option of the search, or windows that are not
-    the stitcher's.
+    Windows are the stitcher's, else the model's, else 16 s long, and overlap by half; they are merged by the stitcher
+    or by time. Raises InputError: nobody is enrolled, an unknown option, or windows that are not the stitcher's.
     """
     if request.enrolment is None:
         raise InputError(f"{model.name}: chooses among enrolled speakers: give --enrolment DIR, a folder per speaker")

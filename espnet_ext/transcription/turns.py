@@ -107,8 +107,7 @@ def centre(runs: Runs) -> np.ndarray:
 
 
 def decode(runs: Runs, likeness: np.ndarray) -> np.ndarray:
-    """Return the best sequence of voices, one for each word, (words,), by the likeness of each run to each voice,
-    (runs, K).
+    """Return the best voice of each word, (words,), by the likeness of each run to each voice, (runs, K).
 
     A stretch of words of one voice scores its seconds times the mean likeness of all runs within it, so that a word
     from another voice at its edge costs what that word alone is unlike.

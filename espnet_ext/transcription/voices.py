@@ -71,10 +71,9 @@ def copy_audio(
 
 
 def loud_part(word: Word, audio: RecordingAudio) -> Word:
-    """Return the word without the pauses at its ends: Whisper gives a pause to the words around it.
+    """Return the word without the pauses at its ends, which Whisper gives to the words around them.
 
-    Frames count as a pause if they are QUIET dB below the loudest frame of the word, so that steady noise leaves the
-    word as it was.
+    A pause is QUIET dB below the word's loudest frame, so that steady noise leaves the word as it was.
     """
     size = round(FRAME * RATE)
     frames = max(1, round((word.end - word.start) / FRAME))

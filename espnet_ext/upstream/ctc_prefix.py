@@ -126,9 +126,7 @@ def _beginning(prefixes: Prefixes) -> torch.Tensor:
 def _scan(entering: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the log-probability of being in a label at each frame, having entered it at some frame until then.
 
-    Args:
-        entering: log-probabilities of what was before that frame, (n, T).
-        labels: log-probabilities of the label, (n, T).
+    ``entering`` and ``labels`` are log-probabilities, (n, T), of what was before a frame, and of the label.
     """
     sums = labels.double().cumsum(1)
     before = torch.cat((torch.zeros_like(sums[:, :1]), sums[:, :-1]), 1)

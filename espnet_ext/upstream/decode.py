@@ -59,9 +59,9 @@ def decode(job: Decoding, *, nj: int = 1, parallel: Path | None = None) -> int:
 def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None = None) -> list[int]:
     """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return the numbers of utterances.
 
-    With ``nbest`` above 1, the n-th hypotheses are also in ``<n>best_recog/``. ``log/output.<k>`` holds the shards as
-    ESPnet writes them, ``log/decode.<k>.log`` their logs. Shards that are done with the same inputs are skipped. The
-    shards of all jobs share the workers, which load a model once for consecutive jobs that need it.
+    With ``nbest`` above 1, the n-th hypotheses are also in ``<n>best_recog/``. ``log/`` holds the shards as ESPnet
+    writes them, and their logs; those that are done are skipped. The shards of all jobs share the workers and their
+    models.
     """
     planned = [(job.output, plan(job, nj)) for job in jobs]
     work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
@@ -162,8 +162,7 @@ def decode_shard(shard: Shard) -> None:
 def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> None:
     """Merge ESPnet's ``<n>best_recog/<name>`` of several folders into ``output``, sorted by utterance.
 
-    The best hypotheses become ``output/<name>``. If there are others, ``output/<n>best_recog/<name>`` holds all of
-    them.
+    The best hypotheses become ``output/<name>``; if there are others, ``<n>best_recog/`` there holds all of them.
     """
     names = sorted({path.relative_to(folder) for folder in folders for path in folder.glob("*best_recog/*")})
     several = any(name.parts[0] != "1best_recog" for name in names)

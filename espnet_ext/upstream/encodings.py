@@ -26,8 +26,7 @@ def write_encodings(
     """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return the number of utterances.
 
     ``config`` and ``model`` are those of the ESPnet ASR model whose encoder it is; the data dir has no ``segments``.
-    ESPnet reads ``feats.scp`` as data ``speech`` of type ``kaldi_ark``, and ``shape`` as its shape file. Each utterance
-    is encoded by itself, since padding changes what convolutions see. Shards that are done are skipped.
+    Each utterance is encoded by itself, since padding changes what convolutions see. Shards that are done are skipped.
     """
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()

@@ -30,14 +30,9 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
     """Replace the decoder and the search that ESPnet has built by fast ones; the model keeps its own decoder.
 
     Hypotheses and scores are those of the search that ESPnet would use for single utterances, with exact CTC scores
-    (``ctc_window_margin: 0``). A search of another kind, as of streaming, stays, with the fast decoder.
-
-    Args:
-        speech2text: ESPnet's recogniser, built for single utterances.
-        batch_size: utterances in one search; see :mod:`espnet_ext.upstream.whole_sets`.
-
-    Raises:
-        InputError: there is no fast decoder of this kind, or no search of batches.
+    (``ctc_window_margin: 0``). A search of another kind, as of streaming, stays, with the fast decoder. ``batch_size``
+    is the utterances of one search (:mod:`.whole_sets`). InputError: no fast decoder of this kind, or no search of
+    batches.
     """
     search, decoder = speech2text.beam_search, speech2text.asr_model.decoder
     if type(decoder) not in FAST:

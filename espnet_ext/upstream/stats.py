@@ -56,10 +56,9 @@ class Statistics:
 def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None) -> None:
     """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>,feats_stats.npz ...}`` to ``job.output``.
 
-    ``text_shape.<token type>`` has the vocabulary size after the length, as ESPnet's batch samplers expect. The batch
-    size is 1, since padding would change the last frames of frontends that look beyond the end of an utterance, and
-    the shards are the same for any number of jobs, since sums in another order round otherwise. So the result does not
-    depend on ``nj``, to the last bit.
+    The batch size is 1, since padding would change the last frames of frontends that look beyond the end of an
+    utterance, and the shards are the same for any ``nj``, since sums in another order round otherwise: so the result
+    is, to the bit.
     """
     shards = plan(job)
     collect = partial(collect_shard, task=job.task)
@@ -175,11 +174,9 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
 
 @contextmanager
 def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
-    """Check audio: in this block, ESPnet's data type ``sound`` checks each file that it reads, at a rate in Hz (None:
-    any).
+    """In this block, let ESPnet's type ``sound`` check each file that it reads, at a rate in Hz (None: any).
 
-    ESPnet drops the rate of a file, and to look at all headers first would open each file twice. ``table`` has the
-    utterances of the files, for the messages.
+    ESPnet drops the rate, and to look at headers first would open each file twice. ``table`` is for the messages.
     """
     import soundfile
     from espnet2.train.iterable_dataset import DATA_TYPES

@@ -58,11 +58,8 @@ def map_shards[Shard, Result](
 
     ``function`` must be at the top level of a module that workers can import. ``config`` is the YAML of a Dask cluster
     (:class:`~espnet_ext.work.cluster.ClusterSettings`). Without it workers are forked, and with ``nj=1`` or one shard
-    everything runs in this process. ``describe`` names the work in messages.
-
-    Raises:
-        InputError: bad arguments or config; or the first shard that raised InputError, with its message.
-        ShardError: a shard raised another exception, or its worker died several times.
+    everything runs in this process. ``describe`` names the work in messages. InputError is that of the first shard that
+    raised one; ShardError: a shard raised another exception, or its worker died several times.
     """
     if nj < 1:
         raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
