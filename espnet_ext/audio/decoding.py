@@ -51,20 +51,15 @@ def decode_to_wav(path: Path, target: Path) -> None:
 
 
 class _Track:
-    """The first audio track of a container, as it is decoded.
-
-    Attributes:
-        written: samples until now.
-        broken: where the first packet is that cannot be decoded, in seconds; None: nowhere.
-        latest: where the packets of all tracks end, in seconds.
-    """
+    """The first audio track of a container, as it is decoded."""
 
     def __init__(self, container: Any, av: Any):
         self.container, self.av = container, av
         self.stream = container.streams.audio[0]
         self.start = (container.start_time or 0) / av.time_base
-        self.written, self.latest = 0, 0.0
-        self.broken: float | None = None
+        self.written = 0  # samples
+        self.latest = 0.0  # seconds, where the packets of all tracks end
+        self.broken: float | None = None  # seconds, where the first packet is that cannot be decoded
 
     def write(self, file: soundfile.SoundFile, path: Path) -> None:
         """Write all audio."""

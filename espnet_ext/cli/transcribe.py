@@ -34,11 +34,7 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
     "Recognise each channel by itself, as a speaker of its own: for calls.  [default: all channels together]",
     default=None,
 )
-@click.option(
-    "--language",
-    metavar="CODE",
-    help="Language, for multilingual Whisper models.  [default: en]",
-)
+@click.option("--language", metavar="CODE", help="Language, for multilingual Whisper models.  [default: en]")
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's]")
 @common.window_overlap(
     None,

@@ -25,7 +25,9 @@ def prepare_earnings22(
     """
     corpus = require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
     table = corpus / "metadata.csv"
-    calls = _calls(table)
+    if not table.is_file():
+        raise InputError(f"{table}: no such file: give the folder earnings22 of Rev's speech-datasets")
+    calls = listed(table, "File ID", "Earnings-22")
     if complete and len(calls) < CALLS:
         print(
             f"warning: {table}: lists {len(calls)} of the {CALLS} calls of Earnings-22: error rates "
@@ -39,9 +41,3 @@ def prepare_earnings22(
         faults.add(PART, call, f"call {call} is not in metadata.csv ({audio[call]}): add its line")
     transcripts = paired(audio, nlp, read_nlp, PART, faults, calls)
     return write_recordings({PART: audio}, {PART: transcripts}, faults, output_dir)
-
-
-def _calls(path: Path) -> list[str]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file: give the folder earnings22 of Rev's speech-datasets")
-    return listed(path, "File ID", "Earnings-22")

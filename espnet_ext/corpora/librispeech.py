@@ -22,15 +22,7 @@ SAMPLING_RATE = 16000
 FOLDER = "LibriSpeech"  # the archives' top folder
 LM_TEXT = "librispeech-lm-norm.txt.gz"
 
-PARTS = (
-    "train-clean-100",
-    "train-clean-360",
-    "train-other-500",
-    "dev-clean",
-    "dev-other",
-    "test-clean",
-    "test-other",
-)
+PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other", "test-clean", "test-other")
 
 
 class Utterance(NamedTuple):

@@ -74,10 +74,7 @@ def _without_commands(opened: Callable) -> Callable:
 
 
 def _library() -> ModuleType:
-    """Return kaldiio where it is installed, else ESPnet's omniio (MIT licence): both have the same functions.
-
-    kaldiio's licence allows its evaluation alone, so nothing here depends on it (docs/licences.md).
-    """
+    """Return kaldiio where it is installed, else omniio; kaldiio's licence allows an evaluation (docs/licences.md)."""
     return import_module("kaldiio" if find_spec("kaldiio") else "omniio.kaldi")
 
 

@@ -9,10 +9,7 @@ from espnet_ext.scoring.error_rate import Pair, mark
 
 
 def aligned_data(
-    name: str,
-    rows: Sequence[Row],
-    systems: Mapping[str, Mapping[str, Aligned]],
-    most: int,
+    name: str, rows: Sequence[Row], systems: Mapping[str, Mapping[str, Aligned]], most: int
 ) -> dict[str, Any]:
     """Return a test set as the script reads it: of its rows, the ``most`` with most errors of all systems together.
 

@@ -19,16 +19,7 @@ from espnet_ext.pages.page import write_page
 from espnet_ext.scoring.alignment_file import read_alignment
 from espnet_ext.scoring.alignments import Aligned, Row
 from espnet_ext.tables.publish import TABLES, kept_folders, read_results
-from espnet_ext.tables.render import (
-    EFFECT,
-    Grid,
-    claims_grid,
-    counts_text,
-    curve_grid,
-    grid_of,
-    legend,
-    run_text,
-)
+from espnet_ext.tables.render import EFFECT, Grid, claims_grid, counts_text, curve_grid, grid_of, legend, run_text
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.schema import DEFAULT_DECODING
 from espnet_ext.tables.score_table import META

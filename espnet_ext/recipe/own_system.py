@@ -104,10 +104,7 @@ def _config_below(sections: Sections, like: System, trained: Trained, base: str 
 
 
 def _with_rows(tables: Tables, table: Table, system: System, like: System) -> Table:
-    """Return a table with rows of the system in it, decoded and measured as those of the one that it is like.
-
-    It has one row in a table, and in a figure one point for each curve of the other.
-    """
+    """Return a table with a row of the system, or in a figure points, decoded as those of the one that it is like."""
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
     if not rows or not table.rates:
         return table

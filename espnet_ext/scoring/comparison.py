@@ -15,27 +15,12 @@ from numpy.typing import NDArray
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.scoring.alignments import (
-    BY_SPEAKER,
-    Aligned,
-    Measure,
-    Row,
-    align_to,
-    reference_rows,
-    split_channels,
-)
+from espnet_ext.scoring.alignments import BY_SPEAKER, Aligned, Measure, Row, align_to, reference_rows, split_channels
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_pairs
 from espnet_ext.scoring.normalise import normaliser_called
 from espnet_ext.scoring.score import refuse
 from espnet_ext.scoring.score_files import percent
-from espnet_ext.scoring.significance import (
-    EXACT_BELOW,
-    LEAST_SEEDS,
-    crossed_test,
-    holm,
-    mean_interval,
-    outputs_test,
-)
+from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm, mean_interval, outputs_test
 from espnet_ext.text.transcripts import AUTO, Transcripts, read_transcripts
 from espnet_ext.text.words import by_recording, overlap_ratio
 

@@ -94,10 +94,7 @@ def _tested(
 
 
 def _different(better: ArrayLike, worse: ArrayLike) -> int:
-    """Return the number of seeds that differ.
-
-    Systems without a training of their own give the same output under each seed, which are then one observation.
-    """
+    """Return the number of seeds that differ; without a training of their own, systems have one observation."""
     return len(np.unique(np.concatenate([np.asarray(better), np.asarray(worse)], axis=1), axis=0))
 
 

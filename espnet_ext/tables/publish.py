@@ -8,19 +8,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from espnet_ext.errors import InputError
+from espnet_ext.tables import render
 from espnet_ext.tables.collect import collect
 from espnet_ext.tables.design import DESIGN, Design
 from espnet_ext.tables.reading import Table, Tables, load_tables
-from espnet_ext.tables.render import (
-    EFFECT,
-    OURS,
-    claims_grid,
-    counts_text,
-    design_text,
-    markdown_meta,
-    markdown_table,
-    plain_table,
-)
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.run_scores import gather
 from espnet_ext.tables.score_table import META, SCORES, Meta, RunRecord, read_meta, read_scores, write_scores
@@ -85,7 +76,7 @@ def write_tables(
     wanted = {table.id for table in selected}
     for result in results:
         if result.table.id in wanted:
-            print(plain_table(result, rows))
+            print(render.plain_table(result, rows))
     written = [_write(folder / PAGE, folder_page(results)), *_draw_figures(results, folder)]
     print("written: " + " ".join(map(str, [folder / SCORES, *written])))
     return folder
@@ -167,14 +158,14 @@ def verify_pages(recipe_dir: str | Path) -> list[Path]:
 def folder_page(results: Sequence[TableResult]) -> str:
     """Return the page of one folder of results: all its tables and figures, with their claims."""
     meta = results[0].meta
-    lines = [f"# {meta.recipe}: {meta.corpus}, scale {meta.scale}", "", f"{OURS}. {EFFECT}", ""]
+    lines = [f"# {meta.recipe}: {meta.corpus}, scale {meta.scale}", "", f"{render.OURS}. {render.EFFECT}", ""]
     for result in results:
         if result.has_run:
-            lines += markdown_table(result, "##")
-            lines += [*claims_grid(result.claims).text("pipe").splitlines(), ""] if result.claims else []
+            lines += render.markdown_table(result, "##")
+            lines += [*render.claims_grid(result.claims).text("pipe").splitlines(), ""] if result.claims else []
     if missing := [result.table.title for result in results if not result.has_run]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
-    return "\n".join([*lines, *markdown_meta(meta)]).rstrip("\n") + "\n"
+    return "\n".join([*lines, *render.markdown_meta(meta)]).rstrip("\n") + "\n"
 
 
 def report_page(kept: Mapping[Path, Sequence[TableResult]], designs: Sequence[Design], notes: str) -> str:
@@ -200,7 +191,7 @@ def report_page(kept: Mapping[Path, Sequence[TableResult]], designs: Sequence[De
     ]
     shown: list[str] = []
     for result in first:
-        table = markdown_table(result, "###", f"results/{main.name}/") if result.has_run else []
+        table = render.markdown_table(result, "###", f"results/{main.name}/") if result.has_run else []
         fits = len(head) + len(shown) + len(table) + len(foot) + len(text) <= LINES
         shown += table if fits else []
     return "\n".join([*head, *shown, *foot, *text]).rstrip("\n") + "\n"
@@ -212,8 +203,8 @@ def _claims_section(design: Design, results: Sequence[TableResult]) -> list[str]
     if not found:
         return []
     claims = [found[name] for name in design.claims if name in found]
-    lines = [f"## {design.corpus}, scale {design.scale}: {counts_text(claims)}", ""]
-    return [*lines, *claims_grid(claims).text("pipe").splitlines(), "", design_text(design), ""]
+    lines = [f"## {design.corpus}, scale {design.scale}: {render.counts_text(claims)}", ""]
+    return [*lines, *render.claims_grid(claims).text("pipe").splitlines(), "", render.design_text(design), ""]
 
 
 def recipes_with_results() -> list[Path]:

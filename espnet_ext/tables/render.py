@@ -9,14 +9,7 @@ from tabulate import tabulate
 from espnet_ext.scoring.formatting import NOTHING, count_of, format_interval, format_p, format_value
 from espnet_ext.tables.design import Design
 from espnet_ext.tables.reading import Column
-from espnet_ext.tables.result import (
-    VERDICTS,
-    ClaimResult,
-    Effect,
-    Result,
-    ResultRow,
-    TableResult,
-)
+from espnet_ext.tables.result import VERDICTS, ClaimResult, Effect, Result, ResultRow, TableResult
 from espnet_ext.tables.score_table import Meta, RunRecord
 
 OURS = (

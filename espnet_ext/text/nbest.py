@@ -14,12 +14,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, StrictFloat, ValidationError
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import text_lines
 from espnet_ext.work.files import atomic_write_text, parse_json, refuse_twins
+from espnet_ext.work.settings import fault
 
 
 @dataclass(frozen=True)
@@ -119,19 +121,6 @@ def distinct(nbest: NBest) -> NBest:
     return replace(nbest, hyps=tuple(best.values()))
 
 
-def _hypothesis(utt_id: str, number: int, record: Any) -> Hypothesis:
-    try:
-        text, score, scores = record["text"], _score(record["score"]), record.get("scores") or {}
-        if not isinstance(text, str):
-            raise TypeError("text is not a string")
-        named = {str(name): _score(value) for name, value in scores.items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{utt_id}: hypothesis {number} must be an object with text, score and perhaps scores ({error!r})"
-        ) from None
-    return Hypothesis(one_line(text), score, named)
-
-
 def one_line(text: str) -> str:
     """Return a text with single blanks between its words."""
     return " ".join(text.split())
@@ -158,17 +147,24 @@ def ranked_lists(where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]
     ]
 
 
-def _score(value: Any) -> float:
-    if isinstance(value, bool):
-        raise TypeError(f"{value} is no score")
-    return float(value)
+class _Hypothesis(BaseModel):
+    text: str
+    score: StrictFloat
+    scores: dict[str, StrictFloat] | None = None
+
+
+class _List(BaseModel):
+    utt_id: str
+    ref: str | None = None
+    hyps: list[_Hypothesis]
 
 
 def _from_record(record: Any) -> NBest:
     if not isinstance(record, dict) or not isinstance(record.get("utt_id"), str):
         raise InputError("not an N-best list: each line must be an object with utt_id, ref and hyps")
-    utt_id, ref, hyps = record["utt_id"], record.get("ref"), record.get("hyps")
-    if not isinstance(hyps, list) or not isinstance(ref, str | None):
-        raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref a text or null")
-    hypotheses = tuple(_hypothesis(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1))
-    return NBest(utt_id, hypotheses, None if ref is None else one_line(ref))
+    try:
+        found = _List.model_validate(record)
+    except ValidationError as error:
+        raise InputError(f"{record['utt_id']}: {fault(record, error)}") from None
+    hyps = [Hypothesis(one_line(hyp.text), hyp.score, hyp.scores or {}) for hyp in found.hyps]
+    return NBest(found.utt_id, tuple(hyps), None if found.ref is None else one_line(found.ref))

@@ -29,11 +29,7 @@ class PieceModel:
 
 
 def train_pieces(
-    texts: Iterable[str],
-    vocab_size: int,
-    model_type: str = "bpe",
-    user_symbols: Sequence[str] = (),
-    **options: str,
+    texts: Iterable[str], vocab_size: int, model_type: str = "bpe", user_symbols: Sequence[str] = (), **options: str
 ) -> PieceModel:
     """Train a sentencepiece model, ``bpe`` or ``unigram``; ``user_symbols`` are never split.
 
@@ -79,10 +75,7 @@ def train_pieces(
 
 
 def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | None) -> bool:
-    """Return whether anything remains when the texts are normalised and the symbols removed.
-
-    If nothing does, sentencepiece's unigram trainer kills the whole process.
-    """
+    """Return whether anything remains without symbols; else sentencepiece's unigram trainer kills the process."""
     normaliser = sentencepiece.SentencePieceNormalizer(rule_name=rule or "nmt_nfkc")
     words = [symbol.removeprefix(BOUNDARY) for symbol in symbols]
     for text in texts:

@@ -90,10 +90,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         "window": _trained_seconds(model) or SHORT,
         "stride": model.search.get("stride", LONG_STRIDE if model.task == LONG else STRIDE),
     }
-    given = {
-        "window": request.window,
-        "stride": None if request.window_overlap is None else 1 - request.window_overlap,
-    }
+    given = {"window": request.window, "stride": None if request.window_overlap is None else 1 - request.window_overlap}
     checked(WindowSettings, own, model.name)
     wanted = own | {name: value for name, value in given.items() if value is not None}
     settings = checked(WindowSettings, wanted, "--window and --window-overlap")

@@ -91,10 +91,7 @@ def exit_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Block SIGINT in this thread, and so in the threads and processes that it starts. A Ctrl-C is handled afterwards.
-
-    A terminal sends Ctrl-C to all its processes. Workers ignore it: this process ends them.
-    """
+    """Block SIGINT here and in what is started, since a terminal sends Ctrl-C to all; this process ends its workers."""
     resource_tracker.ensure_running()  # unblocks SIGINT in the thread that starts it, so it must run before
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
