@@ -52,21 +52,13 @@ def _own(languages: torch.Tensor, streams: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Stream:
-    """Describe one of the attentions whose outputs are added up.
+    """Describe one of the attentions whose outputs are added up."""
 
-    Attributes:
-        attention: its parameters.
-        factors: what the embeddings of its input are multiplied by, (B, Lq, 1); None: 1.
-        shares: its share in the output of each token, (B, Lq, 1); None: 1.
-        weights: multiply the scores before the softmax, (B, Lq, Lk); None: 1.
-        bias: added to the scores before the softmax, (B, Lq, Lk); None: 0.
-    """
-
-    attention: MultiHeadedAttention
-    factors: torch.Tensor | None = None
-    shares: torch.Tensor | None = None
-    weights: torch.Tensor | None = None
-    bias: torch.Tensor | None = None
+    attention: MultiHeadedAttention  # its parameters
+    factors: torch.Tensor | None = None  # what the embeddings of its input are multiplied by, (B, Lq, 1); None: 1
+    shares: torch.Tensor | None = None  # its share in the output of each token, (B, Lq, 1); None: 1
+    weights: torch.Tensor | None = None  # multiply the scores before the softmax, (B, Lq, Lk); None: 1
+    bias: torch.Tensor | None = None  # added to the scores before the softmax, (B, Lq, Lk); None: 0
 
 
 # The attention of one stream: its number, the stream, and the embeddings of its queries, (B, Lq, D), to (B, Lq, D).

@@ -13,15 +13,10 @@ def valid_frames(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Padding:
-    """Hold what layers need that leave padding out.
+    """Hold what layers need that leave padding out."""
 
-    Attributes:
-        valid: True where a frame belongs to its utterance, (B, T).
-        groups: the utterances of each length, (n,), and that length. Attention within a group needs no mask.
-    """
-
-    valid: torch.Tensor
-    groups: tuple[tuple[torch.Tensor, int], ...]
+    valid: torch.Tensor  # True where a frame belongs to its utterance, (B, T)
+    groups: tuple[tuple[torch.Tensor, int], ...]  # utterances of each length, (n,), which need no mask, and it
 
     @classmethod
     def of(cls, lengths: torch.Tensor, max_length: int) -> Self | None:

@@ -98,11 +98,8 @@ def additive_energies(keys: torch.Tensor, left: torch.Tensor, right: torch.Tenso
 
     Since tanh(a) = 2 sigmoid(2 a) - 1, they are 2 v . sigmoid(2 a) minus a constant, which does not change the softmax.
     On a CPU, torch's sigmoid takes a third of the time of its tanh. One product and one addition give 2 a.
-
-    Args:
-        keys: twice the projected encodings, (T, A).
-        left: what depends on frames, with a column of ones for what does not, (n, T, C).
-        right: twice the vectors that they are multiplied by, (n, C, A).
+    ``keys`` is twice the projected encodings, (T, A); ``left`` what depends on frames, with a column of ones for what
+    does not, (n, T, C); ``right`` twice the vectors that they are multiplied by, (n, C, A).
     """
     chunk = CHUNK_PER_THREAD * torch.get_num_threads() if keys.device.type == "cpu" else CHUNK_ELSEWHERE
     count = min(len(left), max(1, chunk // keys.numel()))

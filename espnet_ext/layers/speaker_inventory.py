@@ -58,15 +58,9 @@ def inventory_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Apply InventoryAttention: a softmax over cosines (P4, eq. 9), by which profiles are averaged (P4, eq. 10).
 
-    Args:
-        queries: (B, L, E).
-        profiles: (B, K, E), padded along K.
-        present: where a profile is no padding, (B, K), at least one in each row; None: everywhere.
-        scale: of the cosines. They lie between -1 and 1, so that with 1 no speaker of eight gets a posterior above
-            0.52.
-
-    Returns logarithms of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding; weighted profiles,
-    (B, L, E).
+    ``queries`` are (B, L, E), ``profiles`` (B, K, E), padded along K; ``present``, (B, K), is true where one is no
+    padding. ``scale`` is of the cosines: with 1 no speaker of eight gets a posterior above 0.52. Returned are logarithms
+    of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding, and weighted profiles, (B, L, E).
     """
     cosines = torch.nn.functional.normalize(queries, dim=-1) @ torch.nn.functional.normalize(profiles, dim=-1).mT
     scores = scale * cosines

@@ -88,14 +88,9 @@ def recognise_together(
 ) -> list[list[SpeakerHypothesis]]:
     """Recognise windows of the same length in one batch and search; each has the ``nbest`` best hypotheses, or fewer.
 
-    Args:
-        model: in evaluation mode.
-        speeches: of each window samples, (N,), or features, (N, D), all as long: nothing is padded, and each result is
-            that of the window alone.
-        inventories: profiles of the speakers to choose from in each window, (K, E), K at least 1.
-        to_words: makes words of the tokens of one utterance.
-
-    Raises InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
+    ``speeches`` are samples, (N,), or features, (N, D), all as long: nothing is padded, and each result is that of the
+    window alone. ``inventories`` are profiles of the speakers to choose from, (K, E); ``to_words`` makes words of the
+    tokens of one utterance. Raises InputError: no profile, one of another dimension, or CTC of a model that has none.
     """
     device = next(model.parameters()).device
     batch = torch.stack([torch.as_tensor(speech, dtype=torch.float32, device=device) for speech in speeches])

@@ -48,14 +48,9 @@ class CrossedTest:
 def crossed_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike, *, fewest: bool = False) -> CrossedTest:
     """Test whether two systems differ, on other trainings and other units than these.
 
-    Args:
-        better: errors, (seeds, units). A row is a seed, paired with that row of ``worse``.
-        worse: the same of the other system. Both may also be changes of the number of errors, and negative.
-        words: reference length of each unit, (units,); a unit may have none.
-        fewest: take the degrees of freedom of the direction that has fewer, which is too strict: an earlier rule.
-
-    Raises:
-        ValueError: shapes that differ, nothing to test, or no words.
+    ``better`` and ``worse`` are errors, or changes of their number, (seeds, units), paired by seed; ``words`` is the
+    reference length of each unit, (units,), which may be 0. ``fewest`` is an earlier, too strict rule: the degrees of
+    freedom of the direction that has fewer. Raises ValueError: shapes that differ, nothing to test, or no words.
     """
     gains, lengths = _gains(better, worse, words)
     different = _different(better, worse)
@@ -116,19 +111,10 @@ def sign_flip(gains: ArrayLike) -> float:
 
 
 def mean_interval(errors: ArrayLike, words: ArrayLike) -> tuple[float, float] | None:
-    """95% interval of an error rate on other units, for the trainings that are there; fractions.
+    """95% interval of an error rate on other units, for the trainings that are there; fractions; None below two units.
 
     A t interval of a ratio of sums, with units as clusters. It is the same for one seed and for the mean of several.
-
-    Args:
-        errors: (seeds, units).
-        words: reference length of each unit, (units,).
-
-    Returns:
-        None below two units.
-
-    Raises:
-        ValueError: as :func:`crossed_test`.
+    ``errors`` is (seeds, units), ``words`` (units,), as of :func:`crossed_test`.
     """
     counts = np.asarray(errors)
     counts, lengths = _gains(np.zeros_like(counts), counts, words)

@@ -152,10 +152,7 @@ def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
 
     A gap lies between two words of its sequence. If both are of one window, that window covers this time and heard
     nothing; the gap's position is the middle between theirs. Otherwise the gap lies at windows' edges, where the
-    confidence is lowest, and the word of the other sequence stays.
-
-    Args:
-        pairs: in the order of speech.
+    confidence is lowest, and the word of the other sequence stays. ``pairs`` are in the order of speech.
     """
     left, right = (_confidences([pair[side] for pair in pairs]) for side in (0, 1))
     chosen = []
