@@ -59,8 +59,8 @@ def inventory_attention(
     """Apply InventoryAttention: a softmax over cosines (P4, eq. 9), by which profiles are averaged (P4, eq. 10).
 
     ``queries`` are (B, L, E), ``profiles`` (B, K, E), padded along K; ``present``, (B, K), is true where one is no
-    padding. ``scale`` is of the cosines: with 1 no speaker of eight gets a posterior above 0.52. Returned are logarithms
-    of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding, and weighted profiles, (B, L, E).
+    padding. ``scale`` is of the cosines: with 1 no speaker of eight gets a posterior above 0.52. Returned are
+    logarithms of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding, and weighted profiles, (B, L, E).
     """
     cosines = torch.nn.functional.normalize(queries, dim=-1) @ torch.nn.functional.normalize(profiles, dim=-1).mT
     scores = scale * cosines
