@@ -72,9 +72,7 @@ class _Track:
             gap = 0.0 if frame.time is None else frame.time - self.start - self.written / RATE
             if gap > _MOST_GAP:
                 where = f"{self.written / RATE:.1f} s"
-                raise InputError(
-                    f"{path}: its time stamps jump by {gap / 3600:.0f} h at {where}: convert or replace it"
-                )
+                raise InputError(f"{path}: its time stamps jump by {gap / 3600:.0f} h at {where}: convert the file")
             if gap > _GAP:
                 self._silence(file, round(gap * RATE))
             assert resampler is not None

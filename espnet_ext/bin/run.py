@@ -21,9 +21,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Run the module or file that the first of ``words`` (the command line) names; the others are its own."""
     sys.argv = list(sys.argv[1:] if words is None else words)
     if not sys.argv:
-        raise InputError(
-            "name what to run: python -m espnet_ext.bin.run espnet2.bin.st_train OPTIONS, or run.py OPTIONS"
-        )
+        raise InputError("name a program: python -m espnet_ext.bin.run espnet2.bin.st_train OPTIONS, or run.py OPTIONS")
     if sys.argv[0].endswith(".py"):
         _run_file(Path(sys.argv[0]))
         return

@@ -65,9 +65,7 @@ def _find(corpus: Path, name: str) -> list[Path]:
     """Find all files or folders of a name, in the corpus folder or up to three folders below it."""
     found = [path for depth in range(_DEPTH + 1) for path in sorted(corpus.glob("/".join(["*"] * depth + [name])))]
     if not found:
-        raise InputError(
-            f"{corpus}: there is no {name} in it: give the folder that holds {TRANSCRIPTS}, {AUDIO}, {METADATA}"
-        )
+        raise InputError(f"{corpus}: no {name} in it: give the folder that holds {TRANSCRIPTS}, {AUDIO}, {METADATA}")
     return found
 
 

@@ -285,9 +285,7 @@ def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list
         return [UNKNOWN] * vocab_size
     languages = read_languages(path)
     if len(languages) != vocab_size:
-        raise InputError(
-            f"{path}: {len(languages)} tokens, but the vocabulary has {vocab_size}: run the token stage again"
-        )
+        raise InputError(f"{path}: {len(languages)} tokens, and the vocabulary has {vocab_size}: write it again")
     try:
         return language_codes(languages.values(), names)
     except InputError as error:

@@ -28,9 +28,7 @@ def voice_encoder() -> Any:
     try:
         from resemblyzer import VoiceEncoder
     except ImportError as error:
-        raise InputError(
-            f"Resemblyzer is not installed ({error}): pip install --no-deps resemblyzer webrtcvad-wheels"
-        ) from None
+        raise InputError(f"no Resemblyzer ({error}): pip install --no-deps resemblyzer webrtcvad-wheels") from None
     return VoiceEncoder("cpu", verbose=False, weights_fpath=weights)
 
 

@@ -44,18 +44,14 @@ class PowerMelFrontend(AbsFrontend):
             if not value > 0:
                 raise InputError(f"power_mel: {name} is {value}, it must be above 0")
         if not 0.0 <= fmin < fmax <= fs / 2.0:
-            raise InputError(
-                f"power_mel: fmin ({fmin}) and fmax ({fmax}) must be in this order, from 0 to {fs / 2.0} Hz"
-            )
+            raise InputError(f"power_mel: fmin ({fmin}) and fmax ({fmax}) must rise, from 0 to {fs / 2.0} Hz")
         self.fs = fs
         self.n_mels = n_mels
         self.window_length = round(fs * window_ms / 1000.0)
         self.hop_length = round(fs * hop_ms / 1000.0)
         self.n_fft = n_fft or 1 << (self.window_length - 1).bit_length()
         if self.n_fft < self.window_length:
-            raise InputError(
-                f"power_mel: n_fft ({self.n_fft}) is shorter than the window ({self.window_length} samples)"
-            )
+            raise InputError(f"power_mel: n_fft ({self.n_fft}) is shorter than the window ({self.window_length})")
         self.register_buffer("window", torch.hamming_window(self.window_length, periodic=False), persistent=False)
         mel = torchaudio.functional.melscale_fbanks(
             self.n_fft // 2 + 1, fmin, fmax, n_mels, fs, norm=None, mel_scale="htk"

@@ -76,9 +76,7 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
     try:
         with soundfile.SoundFile(span.path) as file:
             if file.samplerate != rate:
-                raise InputError(
-                    f"{where}: sampling rate {file.samplerate} Hz, not {rate} Hz: resample it, or ask for its rate"
-                )
+                raise InputError(f"{where}: sampling rate {file.samplerate} Hz, not {rate} Hz: resample the audio")
             if file.channels != 1:
                 raise InputError(f"{where}: {file.channels} channels: extract one of them")
             start = min(round(span.start * rate), file.frames)

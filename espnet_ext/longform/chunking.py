@@ -47,9 +47,7 @@ class Schedule:
         if not all(length >= SHORTEST for length in lengths) or self.double_every < 0:
             raise InputError(f"chunks: lengths must be at least {SHORTEST} s and double_every at least 0: {self}")
         if self.max_seconds > self.batch_seconds:
-            raise InputError(
-                f"chunks: a sequence of {self.max_seconds:g} s does not fit into a batch of {self.batch_seconds:g} s"
-            )
+            raise InputError(f"chunks: {self.max_seconds:g} s do not fit into a batch of {self.batch_seconds:g} s")
 
     def length(self, recordings: int) -> float:
         """Return the sequence length in seconds after a number of recordings (P5, section 2.3)."""

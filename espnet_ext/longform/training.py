@@ -184,9 +184,7 @@ class RecordingsASRTask(ASRTask):
         """Set the options that follow from the data, then train as ESPnet does. Bad tables or settings are refused."""
         features = fitted(RecordingFeatures, args.features_conf, "features_conf")
         if args.input_size != features.n_mels:
-            raise InputError(
-                f"input_size is {args.input_size}: it must be n_mels of features_conf, which is {features.n_mels}"
-            )
+            raise InputError(f"input_size is {args.input_size}, but n_mels of features_conf is {features.n_mels}")
         if not args.collect_stats:
             durations = read_recordings(args.train_data_path_and_name_and_type).duration
             check_plan(vars(args), durations)

@@ -157,9 +157,7 @@ def _duration(utterance: str, path: str) -> float:
     try:
         return soundfile.info(path).duration
     except (soundfile.SoundFileError, OSError):
-        raise InputError(
-            f"{path}: utterance {utterance}: no audio can be read: fix wav.scp, or replace the file"
-        ) from None
+        raise InputError(f"{path}: utterance {utterance}: no audio can be read: fix wav.scp or the file") from None
 
 
 def decode_shard(shard: Shard) -> None:

@@ -38,9 +38,7 @@ def read_profiles(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
             except InputError as error:
                 raise InputError(f"{path}: {speaker}: {error}") from None
             except Exception:  # a broken ark fails in as many ways as it can be broken
-                raise InputError(
-                    f"{path}: {speaker}: no profile can be read from {position}: make them again"
-                ) from None
+                raise InputError(f"{path}: {speaker}: no profile can be read from {position}: make it again") from None
             if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all() or not rows.any(axis=1).all():
                 raise InputError(f"{path}: {speaker}: its profile is empty, zero, NaN or infinite: make it again")
             first = first or (speaker, rows.shape[1])

@@ -63,15 +63,9 @@ class SAASRTask(ASRTask):
         super().add_task_arguments(parser)
         parser.set_defaults(model="sa_asr")
         group = parser.add_argument_group("Speakers")
-        group.add_argument(
-            "--profiles", nargs="+", default=[], help="profiles.scp of all speakers; several files are allowed"
-        )
-        group.add_argument(
-            "--inventory_size", type=int, default=8, help="number of profiles of a mixture without an inventory"
-        )
-        group.add_argument(
-            "--enrolment", type=int, default=2, help="number of enrolment utterances of a training profile"
-        )
+        group.add_argument("--profiles", nargs="+", default=[], help="profiles.scp of speakers, one or several")
+        group.add_argument("--inventory_size", type=int, default=8, help="profiles of a mixture without an inventory")
+        group.add_argument("--enrolment", type=int, default=2, help="enrolment utterances of a training profile")
 
     @classmethod
     def build_preprocess_fn(cls, args: argparse.Namespace, train: bool) -> "SpeakerPreprocessor | None":

@@ -127,6 +127,4 @@ def _require_keys(job: Path, found: dict[str, dict[int, Hypothesis]]) -> None:
     if not (job.name.startswith("output.") and keys.exists()):
         return
     if missing := [utterance for utterance in read_table(keys) if utterance not in found]:
-        raise InputError(
-            f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job has not finished; decode again"
-        )
+        raise InputError(f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job has not finished; run again")

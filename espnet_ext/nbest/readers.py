@@ -51,9 +51,7 @@ def read_kaldi(path: Path) -> list[NBest]:
             score = parts["lm"] + KALDI_ACOUSTIC_SCALE * parts["acoustic"]
             ranks[int(match[2])] = Hypothesis(one_line(text), score, parts)
     if not found:
-        raise InputError(
-            f"{path}: no archives.*/words_text: make n-best lists with lattice-to-nbest and nbest-to-linear"
-        )
+        raise InputError(f"{path}: no archives.*/words_text: make lists with lattice-to-nbest and nbest-to-linear")
     return ranked_lists(path, found)
 
 

@@ -32,9 +32,7 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
     ):
         self.lr = min(group["lr"] for group in optimizer.param_groups)
         if not 0.0 < start_lr <= self.lr:
-            raise InputError(
-                f"newbob_multi_epoch: start_lr is {start_lr}, it must be above 0 and at most lr, {self.lr}"
-            )
+            raise InputError(f"newbob_multi_epoch: start_lr is {start_lr}, it must be above 0, at most lr, {self.lr}")
         if min(warmup_epochs, num_epochs, min_epochs) < 1 or not 0.0 < decay <= 1.0:
             raise InputError(
                 f"newbob_multi_epoch: warmup_epochs ({warmup_epochs}), num_epochs ({num_epochs}) and min_epochs "

@@ -20,9 +20,7 @@ class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
 
     def __init__(self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_steps: int, last_epoch: int = -1):
         if not 1 <= warmup_steps < total_steps:
-            raise InputError(
-                f"warmup_cosine: warmup_steps is {warmup_steps}, it must be between 1 and total_steps ({total_steps})"
-            )
+            raise InputError(f"warmup_cosine: warmup_steps is {warmup_steps}, not 1 to total_steps ({total_steps})")
         self.total_steps, self.warmup_steps = total_steps, warmup_steps
         super().__init__(optimizer, last_epoch)
 

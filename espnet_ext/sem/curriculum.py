@@ -65,9 +65,7 @@ def write_selection(text: Path, stats: str, token_type: str, selection: Selectio
         raise InputError(f"{stats}: its shapes are not of {text}: remove the folder, and run stage statistics again")
     kept = select(tokens, characters, selection)
     if not kept:
-        raise InputError(
-            f"{text}: no utterance is short enough for {selection}: change the settings of the pre-training"
-        )
+        raise InputError(f"{text}: no utterance is short enough for {selection}: change the pre-training's settings")
     samples = _lengths(speech)
     share = sum(samples[key] for key in kept) / sum(samples.values())
     write_table(output, {key: speech[key] for key in kept})

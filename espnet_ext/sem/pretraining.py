@@ -29,9 +29,7 @@ class PretrainSettings(StrictMapping):
     @model_validator(mode="after")
     def _check_epochs(self) -> Self:
         if self.short_epochs >= self.first_epochs:
-            raise ValueError(
-                f"short_epochs ({self.short_epochs}) must be fewer than first_epochs ({self.first_epochs})"
-            )
+            raise ValueError(f"short_epochs ({self.short_epochs}) must be less than first_epochs ({self.first_epochs})")
         return self
 
 

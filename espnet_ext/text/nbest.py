@@ -138,9 +138,7 @@ def ranked_lists(where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]
     """Return lists sorted by utterance, of hypotheses by rank, which must be 1, 2 ..."""
     for utterance, ranks in found.items():
         if ranks and sorted(ranks) != list(range(1, len(ranks) + 1)):
-            raise InputError(
-                f"{where}: {utterance}: its ranks are {sorted(ranks)}, not 1 to {len(ranks)}: decode again"
-            )
+            raise InputError(f"{where}: {utterance}: ranks are {sorted(ranks)}, not 1 to {len(ranks)}: decode again")
     return [
         make_list(where, utterance, [ranks[rank] for rank in sorted(ranks)])
         for utterance, ranks in sorted(found.items())

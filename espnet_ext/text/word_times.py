@@ -131,9 +131,7 @@ def read_word_times(recording: str, entry: str) -> RecordingWords:
         if not all(math.isfinite(word.start) and math.isfinite(word.end) for word in words):
             raise ValueError("times that are no numbers")
     except (OSError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"{entry}: the word times of {recording} cannot be read ({error}): prepare the corpus again"
-        ) from None
+        raise InputError(f"{entry}: word times of {recording} cannot be read ({error}): prepare it again") from None
     return RecordingWords(words)
 
 

@@ -130,9 +130,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
         found = recogniser(samples)
         hypotheses = found[0] if isinstance(found, tuple) else found  # with what a model's intermediate CTCs hear
         if any(math.isnan(hypothesis.score) for *_, hypothesis in hypotheses):  # it would read as silence
-            raise InputError(
-                f"{path}: {model.name} scores it with NaN: listen to it; if it is in order, use another checkpoint"
-            )
+            raise InputError(f"{path}: {model.name} scores it with NaN: listen to it, or use another checkpoint")
         if hypotheses and hypotheses[0][2]:
             yield from lines_of(times_of_words(recogniser, samples, hypotheses[0][2], len(samples) / recording.rate))
 

@@ -98,9 +98,7 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
         if path.is_dir() and not path.name.startswith(".")
     }
     if not found:
-        raise InputError(
-            f"{folder}: no folder in it: put each speaker's audio files into a folder of the speaker's name"
-        )
+        raise InputError(f"{folder}: no folder in it: put each speaker's audio files into a folder of that name")
     for speaker, files in found.items():
         if not files:
             raise InputError(

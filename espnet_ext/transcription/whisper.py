@@ -25,17 +25,13 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
         WINDOWS.overlap if request.window_overlap is None else request.window_overlap,
     )
     if request.enrolment and request.num_speakers:
-        raise InputError(
-            "--num-speakers is for voices without names, and --enrolment names them: leave out one of them"
-        )
+        raise InputError("--num-speakers is for voices without names, and --enrolment names them: leave one out")
     if windowing.length > WINDOWS.length:
         raise InputError(f"--window {windowing.length:g}: Whisper hears at most {WINDOWS.length:g} s at once")
     language, tells = request.language or "en", request.speakers or request.enrolment or request.num_speakers
     network = load_whisper(model, request.device)
     if language != "en" and not network.model.is_multilingual:
-        raise InputError(
-            f"--language {language}: this Whisper knows English only: name a multilingual one with --model"
-        )
+        raise InputError(f"--language {language}: this Whisper knows English only: name another with --model")
     if tells:
         from espnet_ext.multitalker.profiles import profile, resemblyzer
 

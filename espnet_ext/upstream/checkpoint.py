@@ -25,9 +25,7 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
         raise InputError(f"{path}: no such file: train the model first, or check the path") from None
     except Exception as error:  # torch raises many kinds: RuntimeError, UnpicklingError, EOFError ...
         reason = str(error).strip().split("\n")[0]
-        raise InputError(
-            f"{path}: not a checkpoint that loads safely ({reason}): train again, or copy it again"
-        ) from None
+        raise InputError(f"{path}: not a checkpoint that loads safely ({reason}): train or copy it again") from None
 
 
 def load_epochs(folder: Path) -> Mapping[int, Mapping[str, Any]]:

@@ -140,7 +140,7 @@ def test_gradient_is_finite_with_silence_and_padding_and_matches_a_difference():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_fft": 256}, r"n_fft \(256\) is shorter than the window \(400 samples\)"),
+        ({"n_fft": 256}, r"n_fft \(256\) is shorter than the window \(400\)"),
         ({"n_mels": 0}, "n_mels is 0"),
         ({"hop_ms": 0.0}, "hop_ms"),
         ({"window_ms": -1.0}, "window_ms"),

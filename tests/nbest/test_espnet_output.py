@@ -136,7 +136,7 @@ def test_a_gap_in_the_ranks(tmp_path):
     for name in ("text", "score"):
         path = tmp_path / "2best_recog" / name
         path.write_text("".join(line for line in path.open() if not line.startswith("u1")))
-    with pytest.raises(InputError, match=r"u1: its ranks are \[1, 3\], not 1 to 2"):
+    with pytest.raises(InputError, match=r"u1: ranks are \[1, 3\], not 1 to 2"):
         read_espnet_output(tmp_path)
 
 

@@ -70,7 +70,7 @@ def test_continues_from_its_state_in_a_checkpoint(cut):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"start_lr": 1e-3}, "start_lr is 0.001, it must be above 0 and at most lr, 0.0008"),
+        ({"start_lr": 1e-3}, "start_lr is 0.001, it must be above 0, at most lr, 0.0008"),
         ({"start_lr": 0.0}, "start_lr is 0.0"),
         ({"warmup_epochs": 0}, r"warmup_epochs \(0\)"),
         ({"min_epochs": 0}, r"min_epochs \(0\)"),

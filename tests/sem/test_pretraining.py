@@ -60,7 +60,7 @@ def test_updates_follow_the_audio():
         ({}, {"start_layers": 1}, "is impossible with 1 layers"),
         ({}, {"epochs": 0}, "pre-training: epochs"),
         ({}, {"layers": 2}, "pre-training: unknown key 'layers'"),
-        ({}, {"short_epochs": 10}, r"short_epochs \(10\) must be fewer than first_epochs \(10\)"),
+        ({}, {"short_epochs": 10}, r"short_epochs \(10\) must be less than first_epochs \(10\)"),
         ({}, {"first_max_tokens": 2.5}, "pre-training: first_max_tokens"),
         ({"max_epoch": 40}, {}, r"takes all of the 40 epochs \(max_epoch\)"),
     ],

@@ -280,7 +280,5 @@ def frame_unit(model: Any, hop: int, n_mels: int | None, device: str) -> int:
         frames.append(int(encode(model, probe.to(device))[1][0]))
     more = frames[1] - frames[0]
     if more < 1 or (_PROBE * hop) % more:
-        raise InputError(
-            f"the encoder gives {more} more frames for {_PROBE} more inputs: its frame rate is not constant"
-        )
+        raise InputError(f"the encoder gives {more} more frames for {_PROBE} more inputs: no constant rate")
     return _PROBE * hop // more

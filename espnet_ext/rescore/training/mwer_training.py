@@ -91,9 +91,7 @@ def train_mwer(
     Hypotheses without words, which no second pass chooses, are left out where there are others.
     """
     if loss.ce_weight and scorer.name == "pooled":
-        raise InputError(
-            "a pooled scorer has no cross-entropy, since its scores are not probabilities: leave ce_weight at 0"
-        )
+        raise InputError("a pooled scorer has no cross-entropy, its scores are no probabilities: leave ce_weight at 0")
     examples, dev = (make_examples([with_words(nbest) for nbest in each]) for each in (lists, dev_lists))
     if not dev:
         raise InputError("there are no development lists to choose the model by")

@@ -90,9 +90,7 @@ def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
     if lm is not None and Path(lm).is_dir() and Path(lm).resolve() in (output.resolve(), model.resolve()):
         raise InputError(f"{output}: holds {lm}, the model to begin with: name another folder for the training")
     if model.exists() and not (checkpoints(output) or any((output / name).exists() for name in (BEGUN, REPORT))):
-        raise InputError(
-            f"{model} was not written by this training, which would replace it: remove it, or name another folder"
-        )
+        raise InputError(f"{model} was not written by this training, which would replace it: name another folder")
 
 
 def checkpoints(output: Path) -> list[Path]:
@@ -173,9 +171,7 @@ class _Run:
         self._sum_gradients(len(own) / len(batch))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.settings.grad_clip)
         if not norm.isfinite():
-            raise InputError(
-                f"{self.output}: update {self.step + 1}: the gradient is not finite: training has diverged: lower lr"
-            )
+            raise InputError(f"{self.output}: update {self.step + 1}: no finite gradient: it has diverged: lower lr")
         self.optimizer.step()
         self.scheduler.step()
         self.step += 1

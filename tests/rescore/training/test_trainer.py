@@ -150,7 +150,7 @@ def test_a_training_that_never_leaves_its_warm_up_is_warned_of(tmp_path):
 def test_divergence_is_said(tmp_path):
     line = Line()
     line.examples[0][0][0] = torch.nan
-    with pytest.raises(InputError, match="update [1-4]: the gradient is not finite"):
+    with pytest.raises(InputError, match="update [1-4]: no finite gradient"):
         line.train(tmp_path)
 
 
