@@ -151,10 +151,7 @@ class RecordingAudio:
             samples = np.pad(samples, ((0, end - start - len(samples)), (0, 0)))
         if len(samples) < end - start:
             where = f"{self._intact() / self._file.samplerate:.1f} s"
-            raise InputError(
-                f"{self._where}: the audio breaks off or is corrupt near {where}: replace the file, or drop the "
-                "recording"
-            )
+            raise InputError(f"{self._where}: the audio breaks off or is corrupt near {where}: replace the file")
         if not np.isfinite(samples).all():
             raise InputError(f"{self._where}: NaN or infinite samples: replace the file")
         loudest = np.abs(samples).max(initial=0.0)
