@@ -281,10 +281,7 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
         raise InputError(f"{path}: it holds no hypothesis: decode again")
     (key, times), *_ = Counter((item.recording, item.window, item.speaker) for item in windows).most_common(1)
     if times > 1:
-        raise InputError(
-            f"{path}: {key[0]}: speaker {key[2]} appears twice in window {key[1]}: join the two lines, in the order of "
-            "speech"
-        )
+        raise InputError(f"{path}: {key[0]}: speaker {key[2]} appears twice in window {key[1]}: join the lines")
     return windows
 
 

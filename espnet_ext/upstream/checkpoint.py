@@ -42,10 +42,7 @@ def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.T
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise InputError(
-            f"{path}: does not hold the parameters of a model (a training checkpoint?): give a file such as "
-            "valid.acc.ave.pth"
-        )
+        raise InputError(f"{path}: does not hold the parameters of a model: give a file such as valid.acc.ave.pth")
     return state
 
 
