@@ -24,7 +24,7 @@ def table() -> None:
 @click.option("--scale", metavar="NAME", default="full", show_default=True, help="Scale of the run: a file of conf.")
 @click.option("--system", metavar="NAME", help="The system.  [default: list all]")
 def config(recipe: Path, scale: str, system: str | None) -> None:
-    """Print the whole training config of a system, or the names of all systems.
+    """Print the whole training config of a system, or list all.
 
     It is what a run at this scale uses: the section of conf/full.yaml, the changes of the scale, those of the system.
     """
