@@ -123,7 +123,8 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     """Return what a recipe knows of one of its systems: search, language model, prior, results, paper.
 
     ``folder`` is that of a training in a recipe, such as ``egs/librispeech_sem/exp/mini/baseline/seed1``, ``decoding``
-    one of those in its ``conf/tables.yaml``. Raises InputError: the recipe has no such system or decoding.
+    one of those in its ``conf/tables.yaml``, or with the options of the run at its end, as its folder is named:
+    ``default-average_best_3``. Raises InputError: the recipe has no such system or decoding.
     """
     from espnet_ext.tables.plan import decode_config, load_scale
     from espnet_ext.tables.reading import load_tables
@@ -136,18 +137,24 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     named = expdir.name.partition("-")[0]  # SCALE, or SCALE-CORPUS
     scale = named if (recipe / "conf" / f"{named}.yaml").is_file() else "full"
     tables = load_tables(recipe / "conf" / "tables.yaml", scale)
-    search = decode_config(load_scale(recipe, scale), tables, decoding)
+    results = results_of(folder / f"decode_{decoding}")
+    tagged = sorted(name for name in tables.decodings if results and decoding.startswith(f"{name}-"))
+    name = decoding if decoding in tables.decodings or not tagged else tagged[-1]
+    options = f", with the options `{decoding[len(name) + 1 :]}`" if name != decoding else ""
+    search = decode_config(load_scale(recipe, scale), tables, name)
+    lm = expdir / ("lm_large" if "lm_size_large" in options else "lm")
     fused = any(search.get(name) for name in ("lm_weight", "prior_weight"))
     return Packing(
         folder=folder,
         search=search,
-        lm=(expdir / "lm" / CONFIG, expdir / "lm" / "valid.loss.ave.pth") if search.get("lm_weight") else None,
+        lm=(lm / CONFIG, lm / "valid.loss.ave.pth") if search.get("lm_weight") else None,
         prior=next(iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None) if fused else None,
         card=Card(
             corpus=f"the corpus of {expdir.name}",
             paper=tables.file.paper.citation,
-            how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`; decoding `{decoding}`.",
-            results=results_of(folder / f"decode_{decoding}"),
+            how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`; decoding `{name}`"
+            f"{options}.",
+            results=results,
         ),
     )
 

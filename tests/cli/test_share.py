@@ -49,6 +49,16 @@ def test_a_system_of_a_recipe(system, tmp_path, monkeypatch, capsys):
     assert "| test-clean | 5.63 | 2.20 to 9.00 |" in card and "Small energy masking" in card and "seed 1" in card
 
 
+def test_a_decoding_with_options_of_its_run_says_them(system):
+    (system / "decode_default").rename(system / "decode_default-average_best_3")
+    packing = of_recipe(system, "default-average_best_3")
+    assert "`default`" in packing.card.how and "average_best_3" in packing.card.how
+    assert packing.card.results["test-clean"]["value"] == 5.634 and packing.search == of_recipe(system).search
+    assert not of_recipe(system).card.results
+    with pytest.raises(InputError):
+        of_recipe(system, "default-average_best_4")
+
+
 def test_what_the_recipe_does_not_have(system):
     for wrong in (
         lambda: of_recipe(system, "nothing"),
