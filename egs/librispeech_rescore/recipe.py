@@ -260,7 +260,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
 
 
 def rescoring(run: Run) -> None:
-    run.each_system(rescore_system)
+    run.each_system(rescore_system, trains=False)
 
 
 def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:

@@ -4,14 +4,17 @@ As many trainings as GPUs are fastest side by side, with one each. What is left 
 several make a training faster (the setting ``training_gpus`` of a recipe).
 """
 
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import batched, takewhile
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.steps import Step, joined, run_jobs
+from espnet_ext.recipe.steps import Step, joined, run_jobs, show
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Run
@@ -43,7 +46,7 @@ def visible_gpus(run: "Run") -> Lane:
 
 
 def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], list[Lane]]]:
-    """Return which jobs run in which lanes, in rounds that follow each other.
+    """Return which jobs (the longest first) run in which lanes, in rounds that follow each other.
 
     ``most`` is the most GPUs that make one job faster.
 
@@ -62,19 +65,69 @@ def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], 
     return [*full, (list(jobs[-left:]), lanes)]
 
 
-def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, shards: bool = False) -> None:
+def plan_lines(planned: Sequence[tuple[list[str], list[Lane]]], hours: Mapping[str, float]) -> list[str]:
+    """Return lines that say which job runs on which GPU, and until when if the hours of all jobs on one are known.
+
+    A job on several GPUs takes as long: how much faster it is there is not known.
+    """
+    jobs = [name for names, _ in planned for name in names]
+    known = all(name in hours for name in jobs)
+    lines, whole = [], 0.0
+    for names, lanes in planned:
+        ends, shown = [0.0] * len(lanes), [list[str]() for _ in lanes]
+        for name in names:
+            first = ends.index(min(ends))
+            ends[first] += hours[name] if known else 1.0
+            shown[first].append(f"{name} ({hours[name]:.1f} h)" if known else name)
+        for lane, end, own in zip(lanes, ends, shown, strict=True):
+            until = f"; until hour {whole + end:.1f}" if known and own else ""
+            lines.append(f"GPU {'+'.join(lane)}: {', '.join(own)}{until}")
+        whole += max(ends)
+    total = "; --rehearse estimates the hours"
+    if known:
+        total = f": about {whole:.1f} h (one after the other {sum(hours[name] for name in jobs):.1f} h)"
+    return [f"{len(jobs)} side by side{total}", *lines]
+
+
+def hours_file(run: "Run") -> Path:
+    """Return the file in which a rehearsal leaves the hours of each job, beside the run's experiments."""
+    return run.expdir.with_name(f"{run.expdir.name}.hours.json")
+
+
+def hours_known(run: "Run", jobs: Iterable[str]) -> dict[str, float]:
+    """Return the hours of jobs, of any seed, on one GPU, as a rehearsal or the settings of full scale have them."""
+    path, usual = hours_file(run), run.sections.get("settings", {}).get("hours") if run.scale == "full" else None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    named = {name: found.get(seedless(name), usual) for name in jobs}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def seedless(name: str) -> str:
+    """Return the name of a job without its seed: ``lm/gpt2`` of ``lm/seed1/gpt2``."""
+    return re.sub(r"/seed\d+", "", name)
+
+
+def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False) -> None:
     """Run a chain of steps for each job: several in parallel on processors, or one on each GPU.
 
-    What ``cmd.sh`` (trainings) or ``--parallel`` (``shards``) starts elsewhere runs one by one, with all GPUs.
+    Trainings (``trains``) have known hours. What ``cmd.sh`` (trainings) or ``--parallel`` (``shards``) starts elsewhere
+    runs one by one, with all GPUs.
     """
     if not run.ngpu or (run.parallel if shards else run.launch or run.train_options):
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))
         run_jobs((make(run, max(1, run.nj // limit)) for make in jobs.values()), limit)
         return
     gpus = visible_gpus(run)
+    trains = trains and not shards
+    hours = hours_known(run, jobs) if trains else {}
+    longest_first = sorted(jobs, key=lambda name: -hours.get(name, 0.0))
     most = len(gpus) if shards else run.sections.get("settings", {}).get("training_gpus") or len(gpus)
+    planned = rounds(longest_first, gpus, most)
+    if trains and len(gpus) > 1 and len(jobs) > 1:
+        for line in plan_lines(planned, hours):
+            show(line)
     failures: list[Exception] = []
-    for names, lanes in rounds(list(jobs), gpus, most):
+    for names, lanes in planned:
         own = replace(run, options={**run.options, "ngpu": str(len(lanes[0]))})
         nj = max(len(lanes[0]), run.nj // len(lanes))
         try:

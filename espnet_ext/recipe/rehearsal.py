@@ -7,20 +7,23 @@ search. What fails is noted, and the rest goes on. All is removed, but for logs 
 import json
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, islice, zip_longest
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import restrict, spread
+from espnet_ext.recipe.gpus import hours_file, seedless, visible_gpus
 from espnet_ext.recipe.rehearsal_report import OF_RESCORERS, Job, job_lines, jobs_of, problems_of, set_lines
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
-from espnet_ext.recipe.steps import Step, one_line, show, watches
+from espnet_ext.recipe.steps import Step, Watch, one_line, show, watches
 from espnet_ext.text.lm_text import sentences
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write, write_json
@@ -35,15 +38,17 @@ SAMPLE_RATE = 16_000
 MIXTURES = {"train_stitch": 80, "train": 40, "": 4}  # recordings of mixed sets, by how their names begin
 UPDATES = 4  # of a training on N-best lists
 REFERENCES = "references.json"
+POLL_SECONDS = 0.5
 
 
 @dataclass
 class Seen:
-    """A step that has run in a rehearsal, and why it failed, or ""."""
+    """A step that has run in a rehearsal: why it failed, or "", and the most GB of a GPU that it has used."""
 
     stage: str
     step: Step
     seconds: float
+    gigabytes: float | None
     reason: str
 
 
@@ -51,21 +56,23 @@ class Seen:
 class Notes:
     """What a rehearsal has seen of the steps of one start."""
 
+    memory: "GpuMemory"
     stage: str = ""
     seen: list[Seen] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    def ended(self, step: Step, seconds: float, reason: str) -> None:
-        self.seen.append(Seen(self.stage, step, seconds, reason))
-        if reason:
-            self.failed(f"{step.name}: {reason}")
+    def watch(self) -> Watch:
+        """Return what tells the steps of a run to these notes."""
+        return Watch(self._ended, lambda reason: self.faults.append(f"{self.stage}: {reason}"))
 
-    def failed(self, reason: str) -> None:
-        self.faults.append(f"{self.stage}: {reason}")
+    def _ended(self, step: Step, lane: tuple[str, ...], seconds: float, reason: str) -> None:
+        self.seen.append(Seen(self.stage, step, seconds, self.memory.most(lane, seconds), reason))
+        if reason:
+            self.faults.append(f"{self.stage}: {step.name}: {reason}")
 
 
 def rehearse(run: Run) -> None:
-    """Rehearse a run, and print what the whole will take."""
+    """Rehearse a run, print what the whole will take, and leave its hours for the plan of the run itself."""
     top = run.expdir.with_name(f"{run.expdir.name}.rehearsal")
     top.parent.mkdir(parents=True, exist_ok=True)
 
@@ -81,22 +88,25 @@ def rehearse(run: Run) -> None:
 def _rehearse(run: Run, top: Path) -> None:
     whole, small = folders_of(run, top)
     began = time.monotonic()
-    first = Notes()
-    start(whole, [DATA], first)
-    checked = time.monotonic()
-    jobs: list[Job] = []
-    again: list[str] = []
-    for line in set_lines(whole):
+    with GpuMemory(visible_gpus(run) if run.ngpu and not run.launch else ()) as memory:
+        first = Notes(memory)
+        start(whole, [DATA], first)
+        checked = time.monotonic()
+        jobs: list[Job] = []
+        again: list[str] = []
+        for line in set_lines(whole):
+            show(line)
+        if not first.faults:
+            show(f"{shrink(whole, small)} data dirs cut to a few utterances")
+            small = with_text(small)
+            others = [stage for stage in run.recipe.stages if stage != DATA]
+            start(small, others, first)
+            jobs = jobs_of(first.seen, whole, small)
+            again = second_start(small, others, first)
+    for line in job_lines(jobs, run, checked - began, time.monotonic() - checked):
         show(line)
-    if not first.faults:
-        show(f"{shrink(whole, small)} data dirs cut to a few utterances")
-        small = with_text(small)
-        others = [stage for stage in run.recipe.stages if stage != DATA]
-        start(small, others, first)
-        jobs = jobs_of(first.seen, whole, small)
-        again = second_start(small, others, first)
-    for line in job_lines(jobs, checked - began, time.monotonic() - checked):
-        show(line)
+    if hours := {seedless(job.name): job.hours for job in jobs if job.trains and job.hours is not None}:
+        write_json(hours_file(run), hours)
     problems = [*first.faults, *again, *problems_of(jobs, run)]
     clear(top, logs_stay=bool(problems) or any(top.rglob(f"*{FAULTS}*")))
     for line in problems:
@@ -154,7 +164,7 @@ def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
 
 def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
     """Run stages. What fails is noted, and the stages after it run as far as they can."""
-    watches.append(notes)
+    watches.append(notes.watch())
     try:
         for stage in stages:
             notes.stage = stage
@@ -174,7 +184,7 @@ def second_start(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
     for each in first.seen:
         if each.step.name in resumed:
             each.step.note.unlink(missing_ok=True)
-    again = Notes()
+    again = Notes(first.memory)
     failed = {each.step.name for each in first.seen if each.reason}
     start(run, stages, again)
     repeated = [each for each in again.seen if not each.step.resumes and each.step.name not in failed]
@@ -271,3 +281,42 @@ def with_text(run: Run) -> Run:
     with atomic_write(path) as file:
         file.writelines(f"{line}\n" for line in few)
     return replace(run, options={**run.options, "lm_text": str(path.resolve())})
+
+
+class GpuMemory:
+    """What is in use on GPUs, by ``nvidia-smi``, while a rehearsal runs; nothing is known without that command."""
+
+    def __init__(self, gpus: Sequence[str]) -> None:
+        self.gpus, self.samples, self.over = gpus, list[tuple[float, dict[str, float]]](), Event()
+
+    def __enter__(self) -> "GpuMemory":
+        """Begin to measure."""
+        self.before = self._read() if self.gpus else {}
+        if self.before:
+            Thread(target=self._measure, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop measuring."""
+        self.over.set()
+
+    def most(self, lane: Sequence[str], seconds: float) -> float | None:
+        """Return the most GB that were in use on a GPU in the last ``seconds``."""
+        since = time.monotonic() - seconds
+        used = [each for when, each in self.samples if when >= since]
+        names = [name for name in lane or self.gpus if name in self.before]
+        return max((each[name] - self.before[name] for each in used for name in names), default=None)
+
+    def _measure(self) -> None:
+        while not self.over.wait(POLL_SECONDS):
+            if found := self._read():
+                self.samples.append((time.monotonic(), found))
+
+    def _read(self) -> dict[str, float]:
+        query = ["nvidia-smi", "--query-gpu=index,uuid,memory.used", "--format=csv,noheader,nounits"]
+        try:
+            printed = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+            rows = [[word.strip() for word in line.split(",")] for line in printed.splitlines()]
+            return {name: float(used) / 1024 for index, uuid, used in rows for name in (index, uuid)}
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return {}

@@ -1,4 +1,4 @@
-"""What a rehearsal has measured, and what the whole will take by it: hours and disk of each job."""
+"""What a rehearsal has measured, and what the whole will take by it: memory, hours and disk of each job."""
 
 import json
 import math
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from espnet_ext.kaldi.tables import read_table
+from espnet_ext.recipe.gpus import plan_lines, rounds, seedless, visible_gpus
 from espnet_ext.recipe.run import WHOLE_CONFIGS, Run
 from espnet_ext.recipe.steps import Step, paths_in
 from espnet_ext.work.yaml_files import read_yaml
@@ -29,19 +30,22 @@ OF_RESCORERS = "lr"  # a key of their trainings alone; ESPnet's have it in optim
 LISTS = "lists"  # the folder of N-best lists, a file for each set
 DECODED = ("text", "hypotheses.jsonl", "transcripts.json")  # below a folder for each set
 PARTS = ("train", "valid")
-COLUMNS = ("", "seconds of one", "how many", "hours", "disk GB")
-FORMATS = ("", ".3f", "", ".1f", ".1f")
+COLUMNS = ("", "GPU GB", "seconds of one", "how many", "hours", "disk GB")
+FORMATS = ("", ".1f", ".3f", "", ".1f", ".1f")
+OTHER_COUNTS = (1, 4, 8)  # of GPUs, for which the hours of the trainings are said too
 
 
 @dataclass(frozen=True)
 class Job:
     """A training or a decoding, by its folder below the experiments.
 
-    ``seconds`` are of one of the ``count`` updates or utterances of the whole, which writes so many GB to the ``disk``.
+    ``gigabytes`` are of memory on a GPU, ``seconds`` of one of the ``count`` updates or utterances of the whole, which
+    writes so many GB to the ``disk``.
     """
 
     name: str
     trains: bool
+    gigabytes: float | None
     seconds: float | None
     count: int | None
     disk: float
@@ -60,11 +64,11 @@ def jobs_of(seen: "Sequence[Seen]", whole: Run, small: Run) -> list[Job]:
         if (folder := step.resumes) is not None:
             seconds, count, disk = _rescorer(step, folder, amounts) or _espnet_training(step, folder, amounts)
             name = str(folder.relative_to(small.expdir))
-            jobs.append(Job(name, True, seconds, count, disk))
+            jobs.append(Job(name, True, each.gigabytes, seconds, count, disk))
         elif step.preload and (found := _of_sets(step, each.seconds, amounts)):
             place = step.outputs[0].parent
             name = str((place if place.name == LISTS else place.parent).relative_to(small.expdir))
-            jobs.append(Job(name, False, *found, 0.0))
+            jobs.append(Job(name, False, each.gigabytes, *found, 0.0))
     return jobs
 
 
@@ -203,22 +207,33 @@ def set_lines(whole: Run) -> list[str]:
     return lines
 
 
-def job_lines(jobs: Sequence[Job], checked: float, rehearsed: float) -> list[str]:
-    """Return the lines of the report: a table of the jobs, and the seconds of it all."""
-    rows = [(job.name, job.seconds, job.count, job.hours, job.disk if job.trains else None) for job in jobs]
-    shown = tabulate(rows, COLUMNS, tablefmt="plain", floatfmt=FORMATS, intfmt=",", missingval="-", numalign="right")
-    return [
-        "",
-        *shown.splitlines(),
-        "one: an update of a training, an utterance that is decoded; hours of one seed, at most: long batches",
-        f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s",
+def job_lines(jobs: Sequence[Job], run: Run, checked: float, rehearsed: float) -> list[str]:
+    """Return the lines of the report: a table of the jobs, the plan of the trainings, and the seconds of it all."""
+    rows = [
+        (job.name, job.gigabytes, job.seconds, job.count, job.hours, job.disk if job.trains else None) for job in jobs
     ]
+    shown = tabulate(rows, COLUMNS, tablefmt="plain", floatfmt=FORMATS, intfmt=",", missingval="-", numalign="right")
+    lines = ["", *shown.splitlines()]
+    lines.append("one: an update of a training, an utterance that is decoded; hours of one seed, at most: long batches")
+    hours = {seedless(job.name): job.hours for job in jobs if job.trains and job.hours is not None}
+    names = [run.name_of(system, seed) for system in run.systems for seed in run.seeds_of(system)]
+    of_seed = {name: hours[seedless(name)] for name in names if seedless(name) in hours}
+    if of_seed and run.ngpu and not (run.launch or run.train_options):  # which train one by one
+        gpus = visible_gpus(run)
+        most = run.sections["settings"].get("training_gpus") or len(gpus)
+        longest_first = sorted(of_seed, key=lambda name: -of_seed[name])
+        lines += ["", "the plan of the trainings:", *plan_lines(rounds(longest_first, gpus, most), of_seed)]
+        for count in OTHER_COUNTS:
+            planned = rounds(longest_first, tuple(map(str, range(count))), most)
+            lines.append(f"on {count} GPU{'s' * (count > 1)}: {plan_lines(planned, of_seed)[0]}")
+    lines.append(f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s")
+    return lines
 
 
 def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
     """Return what would fail later: a disk that is too small."""
-    seeds = {run.name_of(system, 1): len(run.seeds_of(system)) for system in run.systems}  # rehearsed is seed 1
-    needed = sum(job.disk * seeds.get(job.name, 1) for job in jobs)
+    seeds = {seedless(run.name_of(system, 1)): len(run.seeds_of(system)) for system in run.systems}
+    needed = sum(job.disk * seeds.get(seedless(job.name), 1) for job in jobs)
     folder = next(path for path in (run.expdir.resolve(), *run.expdir.resolve().parents) if path.exists())
     free = shutil.disk_usage(folder).free / GB
     return [f"{folder}: the trainings write {needed:.0f} GB, and {free:.0f} GB are free"] if needed > free else []

@@ -246,7 +246,7 @@ class Run:
         """Return the merged config of a decoding."""
         return decode_config(self.sections, self.tables, decoding)
 
-    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", *, shards: bool = False) -> None:
+    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", **kind: bool) -> None:
         """Run a chain of steps for each system and seed, several in parallel, as :func:`run_side_by_side` does.
 
         ``work`` makes it from the run, a system, a seed, and the number of processes that it may use.
@@ -256,7 +256,7 @@ class Run:
         def job(system: System, seed: int) -> Make:
             return lambda run, nj: work(run, system, seed, nj)
 
-        run_side_by_side(self, {self.name_of(*pair): job(*pair) for pair in pairs}, shards=shards)
+        run_side_by_side(self, {self.name_of(*pair): job(*pair) for pair in pairs}, **kind)
 
 
 def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:

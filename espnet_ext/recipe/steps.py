@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from multiprocessing import connection, get_context
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.guard import end_with_parent, kill_group
@@ -77,14 +77,16 @@ def run_steps(*steps: Step) -> None:
     run_jobs([steps])
 
 
-class Watch(Protocol):
-    """What a rehearsal does with the steps of a run: failures are noted, and the other jobs go on."""
+@dataclass
+class Watch:
+    """What a rehearsal does with the steps of a run: failures are noted, and the other jobs go on.
 
-    def ended(self, step: Step, seconds: float, reason: str) -> None:
-        """Note a step that has ended, after so many seconds, and what failed (empty: nothing)."""
+    ``ended`` is called with a step, its GPUs, its seconds, and what failed (empty: nothing); ``failed`` with what keeps
+    a step from beginning.
+    """
 
-    def failed(self, reason: str) -> None:
-        """Note what keeps a step from beginning."""
+    ended: Callable[[Step, tuple[str, ...], float, str], object]
+    failed: Callable[[str], object]
 
 
 watches: list[Watch] = []  # the last one is told of all steps
@@ -203,7 +205,7 @@ class _Started:
         kill_group(self.process.pid)  # processes that it left running
         for watch in watches[-1:]:
             reason = "" if status in (0, DONE_BY_ANOTHER) else failure_reason(self.step.log, status or 0)
-            watch.ended(self.step, seconds, reason)
+            watch.ended(self.step, self.lane, seconds, reason)
         if status == 0:
             show(f"{self.step.name}: done in {seconds:.0f} s")
             _show_warnings(self.step)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.gpus import gpu_names, rounds, run_side_by_side
+from espnet_ext.recipe.gpus import gpu_names, hours_file, rounds, run_side_by_side
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 
@@ -119,3 +119,17 @@ def test_the_other_trainings_go_on_after_one_has_failed(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="a: failed; c: failed"):
         run_side_by_side(run, {name: make(name) for name in "abcde"})
     assert [name for name in "abcde" if (tmp_path / f"{name}.done").exists()] == ["b", "d", "e"]
+
+
+def test_plan_of_table_1_has_hours_by_gpu(tmp_path, capsys):
+    """By the recipe's own estimate, and then by those of a rehearsal, of which seeds are alike."""
+    run, names = a_run(tmp_path, 4), [f"system{number}" for number in range(5)]
+    hours = run.sections["settings"]["hours"]
+    seen(run, names, 1)
+    assert f"about {2 * hours:.1f} h (one after the other {5 * hours:.1f} h)" in capsys.readouterr().out
+    hours_file(run).write_text('{"a": 4.0, "b": 1.0}')
+    run_side_by_side(run, {name: lambda run, nj: [] for name in ("b/seed1", "a/seed1", "a/seed2")})
+    printed = capsys.readouterr().out
+    run_side_by_side(run, {name: lambda run, nj: [] for name in ("a/seed1", "a/seed2")}, trains=False)
+    assert not capsys.readouterr().out
+    assert "about 4.0 h (one after the other 9.0 h)" in printed and "GPU 0: a/seed1 (4.0 h)" in printed

@@ -1,6 +1,8 @@
 """run.sh --rehearse goes through every recipe at scale smoke; a recipe that fails in places is rehearsed to its end."""
 
+import json
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +11,10 @@ from runs import EGS, RECIPES, ROWS, smoke_run
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
+from espnet_ext.recipe.gpus import hours_file
 from espnet_ext.recipe.options import COMMON
-from espnet_ext.recipe.rehearsal import Seen, choose, folders_of, rehearse, smaller
-from espnet_ext.recipe.rehearsal_report import jobs_of, problems_of
+from espnet_ext.recipe.rehearsal import GpuMemory, Seen, choose, folders_of, rehearse, smaller
+from espnet_ext.recipe.rehearsal_report import job_lines, jobs_of, problems_of
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.tables.plan import load_scale
@@ -36,10 +39,11 @@ def test_recipes_are_rehearsed_to_their_tables(recipe, tmp_path):
         assert f"\n-- {stage}\n" in done.stdout
     assert "nothing failed" in done.stdout and "seconds of one" in done.stdout
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {".exp.rehearsal.lock"}, "the folder of a rehearsal is its own"
+    assert left == {"exp.hours.json", ".exp.rehearsal.lock"}, "the folder of a rehearsal is its own"
     for name in MEASURED.get(recipe, ()):
-        assert re.search(rf"^ *{name} +[0-9.]+ +[1-9][0-9,]* +[0-9.]+ +-$", done.stdout, re.M), done.stdout
-    assert re.search(r"/seed1 +[0-9.]+ +[1-9][0-9,]* +[0-9.]+ +[0-9.]+$", done.stdout, re.M), "a training has its hours"
+        assert re.search(rf"^ *{name} +- +[0-9.]+ +[1-9][0-9,]* +[0-9.]+ +-$", done.stdout, re.M), done.stdout
+    hours = json.loads((tmp_path / "exp.hours.json").read_text())
+    assert hours and all(value > 0 for value in hours.values())
 
 
 def a_set(count: int, speakers: int, prefix: str) -> DataDir:
@@ -162,10 +166,40 @@ def test_hours_and_disk_of_the_whole(tmp_path):
     for part, name in (("train", "train"), ("valid", "dev")):
         words += [f"--{part}_data_path_and_name_and_type", f"{small.datadir / name}/wav.scp,speech,sound"]
     trained = Step("train", folder / "log" / "train.log", write, {"options": words}, resumes=folder)
-    (job,) = jobs_of([Seen("training", trained, 9.0, "")], whole, small)
+    (job,) = jobs_of([Seen("training", trained, 9.0, 7.5, "")], whole, small)
     assert (job.name, job.seconds, job.count) == ("baseline/seed1", pytest.approx(0.5), 250 * 50)
     assert job.hours == pytest.approx(250 * 50 * 0.5 / 3600)
     assert job.disk * 1024 == pytest.approx(3 + 10 * 1, abs=0.1), (
         "the checkpoint, and five epochs by each of two criteria"
     )
     assert problems_of([replace(job, disk=1e9)], run) and not problems_of([job], run)
+    assert hours_file(run).parent == tmp_path
+    many = replace(
+        run, options={**run.options, "ngpu": "2"}, sections=run.sections | {"settings": {"training_gpus": 1}}
+    )
+    names = [run.name_of(system, 1) for system in run.systems]
+    systems = [replace(job, name=name) for name in names]
+    assert len(systems) > 1
+    printed = "\n".join(job_lines(systems, many, 1, 1))
+    for gpus in (1, 4, 8):
+        assert f"about {-(-len(systems) // gpus) * job.hours:.1f} h" in re.search(f"on {gpus} GPU.*", printed)[0]
+
+
+def test_memory_of_a_gpu_is_what_was_added_to_it(tmp_path, monkeypatch):
+    command = tmp_path / "nvidia-smi"
+    command.write_text(
+        "#!/bin/sh\nread used < " + str(tmp_path / "used") + "\necho \"0, GPU-a, $used\"\necho '1, GPU-b, 5'\n"
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "used").write_text("1024\n")
+    with GpuMemory(("0", "1")) as memory:
+        (tmp_path / "used").write_text("9216\n")
+        deadline = time.monotonic() + 60
+        while memory.most(("0",), 60) != 8.0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert memory.most(("1",), 60) == 0.0 and memory.most((), 60) == 8.0
+    monkeypatch.setenv("PATH", "/nowhere")
+    with GpuMemory(("0",)) as memory:
+        assert memory.most(("0",), 60) is None

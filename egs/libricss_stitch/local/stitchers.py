@@ -194,7 +194,7 @@ def train_steps(
 
 
 def stitching(run: Run) -> None:
-    run.each_system(stitch)
+    run.each_system(stitch, trains=False)
 
 
 def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
