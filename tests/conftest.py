@@ -39,7 +39,7 @@ PLUGINS = (
         "sharing",
         "transcription",
     ),
-    *("integration", "test_registry", "test_examples"),
+    *("integration", "test_registry", "test_examples", "test_espnet3"),
 )
 FULL_SIZE = "tests/recipes/test_full_configs"
 SMALL_TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "D", "E", "<sos/eos>"]

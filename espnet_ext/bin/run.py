@@ -12,6 +12,7 @@ from pathlib import Path
 from runpy import run_module
 
 from espnet_ext.errors import InputError
+from espnet_ext.upstream.espnet3 import keep_normaliser
 from espnet_ext.upstream.with_plugins import with_plugins
 
 FILE = "ESPNET_EXT_RUN_FILE"  # environment variable by which a spawned process knows the file that runs
@@ -39,6 +40,8 @@ def _run_file(path: Path) -> None:
     """Run a file's code in this module, where spawned processes look for what it defines."""
     if not path.is_file():
         raise InputError(f"{path} does not exist")
+    if __name__ == "__main__":  # no stage runs in a spawned process
+        keep_normaliser()
     path = path.resolve()
     os.environ[FILE] = str(path)
     sys.path.insert(0, str(path.parent))

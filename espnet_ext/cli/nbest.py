@@ -10,7 +10,7 @@ from espnet_ext.rescore import SCORERS
 from espnet_ext.scoring.normalise import NORMALISERS
 
 NAME = "second_lm"  # of added scores
-FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "srilm", "jsonl")
+FORMATS = ("auto", "espnet", "espnet3", "kaldi", "nemo", "icefall", "wenet", "whisper", "srilm", "jsonl")
 DTYPES = ("float32", "bfloat16", "float16")
 OF_MODELS = ("scorer", "casing", "dtype", "positions")  # of rescore, for each --lm
 
@@ -23,8 +23,9 @@ def nbest() -> None:
     """Convert N-best lists; oracle error rates.
 
     Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output folder of an ESPnet decoding with
-    --nbest, archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo beside its manifest,
-    the output of WeNet's decoder_main --output_nbest, recogs-*.txt of icefall, JSON of Whisper and faster-whisper.
+    --nbest, nbest.scp of ESPnet3 (docs/extending.md), archives.* of Kaldi, a folder of SRILM's n-best files,
+    preds_out_width*.tsv of NeMo beside its manifest, the output of WeNet's decoder_main --output_nbest, recogs-*.txt of
+    icefall, JSON of Whisper and faster-whisper.
     """
 
 

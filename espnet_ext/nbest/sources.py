@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest import readers
+from espnet_ext.nbest.espnet3 import is_espnet3, read_espnet3
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.scoring.score import MUCH_WRITING, SPELT_OTHERWISE, score_texts, spelt_otherwise
@@ -44,6 +45,7 @@ def _holds(path: Path, *patterns: str) -> bool:
 # In this order the first that fits is taken.
 FORMATS: Mapping[str, Format] = {
     "espnet": Format("output folder of a decoding with --nbest", read_espnet_output, is_espnet_output),
+    "espnet3": Format("nbest.scp of ESPnet3's infer, or its folder", read_espnet3, is_espnet3),
     "kaldi": Format(
         "folder with archives.*/{words_text,acwt,lmwt.withlm}",
         readers.read_kaldi,

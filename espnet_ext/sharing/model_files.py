@@ -14,6 +14,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.archives import ARCHIVES, unpack
+from espnet_ext.sharing.espnet3 import as_espnet2, find_average, is_espnet3
 from espnet_ext.upstream.checkpoint import LATEST
 from espnet_ext.upstream.config_paths import bases_of, named_files, replace_paths
 from espnet_ext.work.hub import download
@@ -55,14 +56,14 @@ class ModelFiles:
 def find_model(name: str | Path) -> ModelFiles:
     """Find the files of a model.
 
-    ``name`` is a packed archive, which is unpacked into the cache; the folder of a packed model or of an ESPnet
-    training, or one of its checkpoints; or ``user/model``, with ``@revision`` if wanted, which is downloaded from the
-    hub. Raises InputError: there is no such model, it lacks a file, or it cannot be downloaded.
+    ``name`` is a packed archive, which is unpacked into the cache; the folder of a packed model or of a training by
+    ESPnet2 or 3, or one of its checkpoints; or ``user/model``, with ``@revision`` if wanted, which is downloaded from
+    the hub. Raises InputError: there is no such model, it lacks a file, or it cannot be downloaded.
     """
     path = Path(name)
     if path.is_dir():
         return read_folder(path)
-    if path.suffix == ".pth" and path.is_file():
+    if path.suffix in (".pth", ".ckpt") and path.is_file():
         return read_folder(path.parent, checkpoint=path)
     if path.is_file():
         if not path.name.endswith(ARCHIVES):
@@ -169,20 +170,24 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     for path in [*averages, *last, *(folder / name for name in CHECKPOINTS)]:
         if path.is_file():
             return path
+    if path := find_average(folder):
+        return path
     raise InputError(f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or name a file with --model")
 
 
 def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
     """Return the config with absolute paths: the file itself if they are absolute already, or a copy in the cache."""
-    model_part = without_training(read_yaml(config))
+    whole = read_yaml(config)
+    model_part = without_training(whole, config)
     paths = {name: str(path) for name, path in named_files(model_part, bases, config).items()}
-    if all(name == path for name, path in paths.items()):
+    if all(name == path for name, path in paths.items()) and not is_espnet3(whole):
         return config
     target = _cache_folder() / "configs" / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
     write_yaml(target, replace_paths(model_part, paths), f"{config}, with absolute paths")
     return target
 
 
-def without_training(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config without the paths that only its training needs."""
+def without_training(config: Mapping[str, Any], source: str | Path = CONFIG) -> dict[str, Any]:
+    """Return the config, of ESPnet2 or 3, as ESPnet2 reads it, without the paths that only its training needs."""
+    config = as_espnet2(config, source) if is_espnet3(config) else config
     return {key: TRAINING.get(key, value) for key, value in config.items()}

@@ -26,6 +26,7 @@ from espnet_ext.sharing.model_files import (
     task_of,
     without_training,
 )
+from espnet_ext.upstream.checkpoint import load_parameters
 from espnet_ext.upstream.config_paths import named_files, replace_paths
 from espnet_ext.work.files import atomic_write, scratch_beside
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
@@ -96,7 +97,7 @@ def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]
     from espnet_ext.registry import qualified_names
 
     target.mkdir()
-    values = without_training(read_yaml(config))
+    values = without_training(read_yaml(config), config)
     # A config may come from a stranger and name any file of this machine.
     home = recipe_of(config) or Path.cwd()
     allowed = [config.resolve().parent, home.resolve(), Path.cwd().resolve()]
@@ -112,7 +113,12 @@ def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]
         paths[name] = names[path]
     values = qualified_names(replace_paths(values, paths))
     write_yaml(target / CONFIG, values, "packed by espnet-ext: paths are relative to the folder above")
-    shutil.copyfile(model, target / MODEL)
+    if model.suffix == ".ckpt":  # of Lightning, which also has the optimizer's state, and paths of this machine
+        import torch
+
+        torch.save(load_parameters(model), target / MODEL)
+    else:
+        shutil.copyfile(model, target / MODEL)
     decoding = config.with_name(DECODING)
     if decoding.is_file():
         shutil.copyfile(decoding, target / DECODING)

@@ -59,8 +59,13 @@ class NBest:
 
 def read_nbest(path: str | Path) -> list[NBest]:
     """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are skipped."""
+    return parse_lists(text_lines(Path(path)), path)
+
+
+def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
+    """Parse lists, each a line of JSON in ``path``, which messages name; blank lines are skipped."""
     lists: dict[str, NBest] = {}
-    for number, line in enumerate(text_lines(Path(path)), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
