@@ -15,6 +15,7 @@ PATCHES = sorted(HERE.glob("*.patch"))
 CTC = "espnet2/legacy/nets/ctc_prefix_score.py"
 RNN = "espnet2/asr/decoder/rnn_decoder.py"
 TRANSFORMER = "espnet2/asr/decoder/transformer_decoder.py"
+METRICS = "espnet3/components/metrics/multi_speaker.py"  # new
 
 
 def copy_sources(folder: Path) -> Path:

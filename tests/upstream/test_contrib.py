@@ -1,11 +1,12 @@
 """The patches for ESPnet apply to the installed sources, and change no score."""
 
+import json
 import subprocess
 from importlib.metadata import version
 
 import pytest
 import torch
-from patched import CTC, PATCHES, RNN, TRANSFORMER, apply, copy_sources
+from patched import CTC, METRICS, PATCHES, RNN, TRANSFORMER, apply, copy_sources
 
 pytestmark = pytest.mark.skipif(
     version("espnet").partition(".")[0] != "202611", reason="the patches are for ESPnet 202611"
@@ -19,7 +20,7 @@ def patched(tmp_path_factory):
 
 
 def test_each_patch_applies_alone_and_by_patch(tmp_path):
-    assert len(PATCHES) == 3
+    assert len(PATCHES) == 4
     for patch in PATCHES:
         root = copy_sources(tmp_path / patch.stem)
         subprocess.run(["patch", "-p1", "--dry-run", "-i", str(patch)], cwd=root, check=True, capture_output=True)
@@ -112,3 +113,42 @@ def test_keys_and_values_at_hand_change_no_score(patched, options, first):
     encodings = torch.randn(9, 8, generator=torch.Generator().manual_seed(4)).expand(4, -1, -1)
     own, changed = (step_by_step(each, encodings, first) for each in transformers(patched, **options))
     torch.testing.assert_close(changed, own, atol=1e-5, rtol=1e-5)
+
+
+def seglst(*turns) -> list[dict]:
+    keys = ("session_id", "speaker", "words", "start_time", "end_time")
+    return [dict(zip(keys, ("m", *turn), strict=True)) for turn in turns]
+
+
+def test_error_rates_of_meetings_are_those_of_meeteval(patched, tmp_path):
+    from meeteval.io.seglst import SegLST
+    from meeteval.wer.wer import cp, orc, time_constrained
+
+    ref = seglst(("ada", "a b c", 0, 3), ("bo", "d e", 2, 4), ("ada", "f", 20, 21))
+    hyp = seglst(("1", "a b x", 0, 3), ("bo", "d e", 12, 14), ("1", "f g", 20, 22))
+    metrics = patched(METRICS)
+    for name, lists in (("ref", ref), ("hyp", hyp)):
+        (tmp_path / f"{name}.scp").write_text("".join(f"{key} {json.dumps(lists)}\n" for key in ("m1", "m2")))
+    found = metrics.MultiSpeakerWER()({name: tmp_path / f"{name}.scp" for name in ("ref", "hyp")}, "test")
+    sides = SegLST(ref), SegLST(hyp)
+    tcp = time_constrained.time_constrained_minimum_permutation_word_error_rate(*sides, collar=5)
+    expected = {
+        "cpWER": cp.cp_word_error_rate(*sides),
+        "tcpWER": tcp,
+        "ORC_WER": orc.orc_word_error_rate(*sides),
+    }
+    for name, rate in expected.items():
+        assert [found[f"{name}{end}"] for end in ("", "_low", "_high")] == [round(100 * rate.error_rate, 2)] * 3
+    assert found["cpWER"] < found["tcpWER"] and found["SA_WER"] == round(100 * (4 + 5) / 6, 2)
+    with pytest.raises(ValueError, match="WER"):
+        metrics.MultiSpeakerWER(["WER"])
+
+
+def test_mixed_error_rate_has_an_interval_and_counts_both_languages(patched):
+    metric = patched(METRICS).MER()
+    metric.update(ref=["\u6211 \u60f3 go home", "go"], hyp=["\u6211\u60f3 go", "go"])
+    found = metric.compute()
+    assert found["MER"] == 20.0 and found["MER_low"] == 0.0 and found["MER_high"] == 25.0
+    metric.reset()
+    with pytest.raises(ValueError, match="nothing to score"):
+        metric.compute()
