@@ -1,7 +1,7 @@
 """ESPnet's ``asr_inference`` with more options."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
@@ -129,8 +129,3 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
             asr_inference.inference(**kwargs)
     finally:
         asr_inference.Speech2Text = original
-
-
-def main(cmd: Sequence[str] | None = None) -> None:
-    """Run ``espnet2.bin.asr_inference`` with our options."""
-    inference(get_parser().parse_args(cmd))

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import espnet_ext
+from espnet_ext.bin import asr_inference
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.text.token_languages import read_languages, write_languages
-from espnet_ext.upstream import inference
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "你", "好", "<sos/eos>"]
 TEXTS = ["AB 你好", "CA好", "你 B", "好好 ABC"]
@@ -46,7 +46,7 @@ def test_trains_and_decodes_through_espnets_commands(mode, data, train_small, tm
     command = ["--asr_train_config", tmp_path / "exp" / "config.yaml", "--asr_model_file", model, "--beam_size", 3]
     command += ["--data_path_and_name_and_type", f"{data / 'speech.scp'},speech,npy", "--num_workers", 0, "--nbest", 2]
     command += ["--output_dir", tmp_path / "decode", "--batch_size", 2, "--maxlenratio", 0.5]
-    inference.main([str(part) for part in command])
+    asr_inference.main([str(part) for part in command])
     lines = (tmp_path / "decode" / "1best_recog" / "token").read_text().splitlines()
     assert [line.split(" ")[0] for line in lines] == ["u0", "u1", "u2", "u3"]
     if mode == "none":

@@ -14,6 +14,7 @@ from espnet2.tasks.lm import LMTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
 import espnet_ext
+from espnet_ext.bin import asr_inference as our_inference
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import inference
@@ -73,7 +74,7 @@ def decode(model: Path | None, data: Path, output: Path, *options) -> dict[str, 
         command += [part for name, path in files(model).items() for part in (f"--{name}", path)]
     command += ["--data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy", "--num_workers", 0]
     command += ["--output_dir", output, "--nbest", 3, "--ctc_weight", 0.3, *options]
-    inference.main([str(part) for part in command])
+    our_inference.main([str(part) for part in command])
     return {
         str(path.relative_to(output)): path.read_text().splitlines() for path in sorted(output.glob("*best_recog/*"))
     }
@@ -189,7 +190,7 @@ def test_one_line_refuses(model, data, tmp_path, changes, message):
     given = ["--config", tmp_path / "decode.yaml", "--output_dir", tmp_path / "out"]
     given += ["--data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy"]
     with pytest.raises(InputError, match=message) as raised, checked_arguments():
-        inference.main([str(part) for part in given])
+        our_inference.main([str(part) for part in given])
     assert "\n" not in str(raised.value)
 
 
