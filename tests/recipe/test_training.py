@@ -1,9 +1,8 @@
 """Steps that train and decode: how far they are, which epochs are averaged, what a launcher and a decoding get."""
 
-import importlib
 import shlex
 import sys
-from multiprocessing import get_context
+from multiprocessing.spawn import get_preparation_data
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -105,18 +104,9 @@ def test_processes_for_several_gpus_have_the_plugins(monkeypatch):
     """ESPnet spawns them, and they import what the parent's main module is."""
     from espnet_ext.bin import asr_train
 
-    statuses = []
-
-    def spawn():
-        task = importlib.import_module("espnet2.tasks.asr").ASRTask
-        options = ["--encoder", "blstm_maxpool", "--output_dir", "out", "--print_config"]
-        process = get_context("spawn").Process(target=task.main, kwargs={"cmd": options})
-        process.start()
-        process.join(300)
-        statuses.append(process.exitcode)
-
+    names = []
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     monkeypatch.setattr(sys, "argv", sys.argv)
-    monkeypatch.setattr(asr_train, "main", spawn)
+    monkeypatch.setattr(asr_train, "main", lambda: names.append(get_preparation_data("child")["init_main_from_name"]))
     run_command("asr_train", [])
-    assert statuses == [0]
+    assert names == ["espnet_ext.bin.asr_train"]

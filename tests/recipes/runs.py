@@ -34,10 +34,13 @@ PATIENCE = 1800  # seconds that a whole run may take on a busy machine
 
 
 def smoke_run(recipe: str, *options: str, folder: Path, datadir: Path | None = None) -> subprocess.CompletedProcess:
-    """Run a recipe's ``run.sh`` with experiments, and data where no other place is given, below ``folder``."""
+    """Run a recipe's ``run.sh`` with experiments, and data where no other place is given, below ``folder``.
+
+    In one process, since more start slowly; ``test_reproducible`` has two.
+    """
     folders = ["--expdir", str(folder / "exp"), "--datadir", str(datadir or folder / "data")]
     return subprocess.run(
-        ["./run.sh", "--scale", "smoke", *folders, *options],
+        ["./run.sh", "--scale", "smoke", "--nj", "1", *folders, *options],
         cwd=EGS / recipe,
         env=environment(),
         capture_output=True,

@@ -142,8 +142,8 @@ CORPORA = {
     ascend: ("ascend", aidatatang),
     ascend_of_the_hub: ("ascend", aishell),
 }
-PREPARED = (seame, ascend)
-SAID = {"seame": " (dev is dev_man, test is dev_sge)", "ascend": " (dev is validation)"}
+PREPARED = (talcs, seame, ascend, ascend_of_the_hub)
+SAID = {"seame": " (dev is dev_man, test is dev_sge)"}
 
 
 @pytest.mark.parametrize("make", list(CORPORA))
@@ -155,7 +155,7 @@ def test_a_corpus_goes_from_its_files_to_a_table(make, parts, synthetic, tmp_pat
     options += ["--librispeech", str(synthetic / LIBRISPEECH)]
     options += ["--stop_stage", "1"] if make in PREPARED else []
     wanted = ("all", "baseline,CS+CH") if make == challenge else ("1", "baseline")
-    options += ["--table", wanted[0], "--rows", wanted[1], "--nj", "1"]
+    options += ["--table", wanted[0], "--rows", wanted[1]]
     result = run(*options, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     if make == challenge:

@@ -125,8 +125,6 @@ def test_a_failing_step_of_each_stage_ends_the_run(smoke):
         (["--nbest_lists", "conf"], "no lists of train-clean-100, train-other-500, dev-clean"),
         (["--positions", "0"], "--positions takes a whole number"),
         (["--first_pass", "espnet", "--clean_only", "true"], "use --first_pass whisper"),
-        (["--seed", "one"], "--seed takes whole numbers"),
-        (["--rows", "GPT-3"], "GPT-3"),
         (["--whisper", "/nowhere", "--stage", "8"], "exp: no such folder, so nothing has run there"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import smoke_run
 
 from espnet_ext.recipe.run import load_recipe
 
@@ -34,17 +35,30 @@ os.scandir = _Scan
 """
 
 
-def run_to_training(folder: Path, *options: str, **environment: str) -> dict[str, str]:
-    """Run the stages up to the training of one system; return a digest of each file, and of the parameters."""
+STAGES = list(load_recipe(RECIPE).stages)
+STAGES = STAGES[: STAGES.index("training") + 1]
+OPTIONS = ("--rows=baseline", "--pretrain=false")
+
+
+def run_usually(folder: Path) -> None:
+    done = smoke_run(RECIPE.name, *OPTIONS, f"--stop_stage={len(STAGES)}", folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run_otherwise(folder: Path, **environment: str) -> None:
+    """Run the stages in two processes, with other variables."""
+    given = [f"--recipe={RECIPE}", f"--expdir={folder}/exp", f"--datadir={folder}/data", "--scale=smoke", "--nj=2"]
+    calls = [["run", stage, *given, *OPTIONS] for stage in STAGES]
+    script = f"from espnet_ext.cli.program import call\nfor words in {calls}: assert call(words) == 0"
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **AVX2, **environment}
+    done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return a digest of each file, and of the parameters of the one system."""
     import torch
 
-    stages = list(load_recipe(RECIPE).stages)
-    given = [f"--expdir={folder}/exp", f"--datadir={folder}/data", "--scale=smoke", "--rows=baseline", *options]
-    for stage in stages[: stages.index("training") + 1]:
-        words = [sys.executable, "-m", "espnet_ext.cli", "run", stage, f"--recipe={RECIPE}", "--pretrain=false", *given]
-        variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **AVX2, **environment}
-        done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -72,8 +86,9 @@ def test_results_do_not_depend_on_processes_hash_seeds_order_of_files_or_locale(
     (tmp_path / "reversed").mkdir()
     (tmp_path / "reversed" / "sitecustomize.py").write_text(REVERSED)
     path = os.pathsep.join([str(tmp_path / "reversed"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    expected = run_to_training(tmp_path / "usual")
-    other = run_to_training(tmp_path / "other", "--nj=2", PYTHONHASHSEED="1", PYTHONPATH=path, LC_ALL="C")
+    run_usually(tmp_path / "usual")
+    run_otherwise(tmp_path / "other", PYTHONHASHSEED="1", PYTHONPATH=path, LC_ALL="C")
+    expected, other = (digests(tmp_path / name) for name in ("usual", "other"))
     assert len(expected) > 20
     assert {name: value for name, value in expected.items() if other.get(name) != value} == {}
     assert len(other) == len(expected)

@@ -89,7 +89,7 @@ def test_two_processes_train_as_one(llama, tmp_path, capfd):
     assert (two["key"]["processes"], alone["key"]["processes"]) == (2, 1)
     missing = [tmp_path / "none.jsonl"]
     with pytest.raises(InputError, match="^[^\n]*none.jsonl: no such file[^\n]*$"):
-        devices.launch(train_rescorer, 2, values, missing, lists, tmp_path / "three", ngpu=0)
+        devices.launch(train_rescorer, 1, values, missing, lists, tmp_path / "three", ngpu=0)
 
 
 def test_several_gpus_that_are_not_there_are_refused(llama, tmp_path, monkeypatch):
