@@ -48,9 +48,11 @@ def serve(address: str) -> None:
     """Load ESPnet, then fork for each call."""
     import importlib
 
+    from espnet_ext import loading
     from espnet_ext.recipe.guard import end_at_once_with_parent
 
     end_at_once_with_parent()
+    loading.defer_type_checks = lambda: None  # compiled here, once, and not again in each fork
     for module in PRELOADED:
         importlib.import_module(module)
     with socket.socket(socket.AF_UNIX) as listener:

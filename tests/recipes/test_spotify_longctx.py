@@ -135,48 +135,6 @@ def test_mistakes_get_a_clear_line(options, message, tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def corrupt_ogg(episode: Path, _: Path) -> None:
-    episode.write_bytes(episode.read_bytes()[:3000])
-
-
-def short_ogg(episode: Path, _: Path) -> None:
-    import soundfile
-
-    soundfile.write(episode, [], 16000, format="OGG", subtype="VORBIS")
-
-
-def change_words(change) -> None:
-    def damage(_: Path, transcript: Path) -> None:
-        content = json.loads(transcript.read_text())
-        words = content["results"][0]["alternatives"][0]["words"]
-        change(words)
-        transcript.write_text(json.dumps(content))
-
-    return damage
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (corrupt_ogg, "corrupt|breaks off"),
-        (short_ogg, "no samples|corrupt"),
-        (change_words(lambda words: words[0].update(endTime="9.000s")), "word times overlap.*at most 2 % may"),
-        (change_words(lambda words: [word.pop("startTime") for word in words]), "have no times"),
-    ],
-)
-def test_faulty_podcasts_stop_the_first_stage(damage, message, smoke, tmp_path):
-    corpus = tmp_path / "podcasts"
-    shutil.copytree(smoke[0] / "data" / "corpus" / "spotify", corpus)
-    episode = min(corpus.rglob("*.ogg"))
-    (transcript,) = corpus.rglob(f"{episode.stem}.json")
-    damage(episode, transcript)
-    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), folder=tmp_path)
-    assert done.returncode == 1 and "== Stage 2" not in done.stdout
-    assert re.search(message, done.stdout + done.stderr) and episode.stem in done.stdout + done.stderr
-    kept = {path.name for path in (tmp_path / "data").glob("spotify*")}
-    assert kept <= {"spotify_train_faults.txt", "spotify_train_dropped.txt"}
-
-
 def other_corpora(folder: Path) -> list[str]:
     """The options that name the test sets of a run, so that no synthetic corpus is made."""
     corpus = folder / "data" / "corpus"

@@ -54,13 +54,14 @@ def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
     """No second pass chooses them, however likely they are."""
     lists = [replace(own, hyps=tuple(hyp for hyp in own.hyps if hyp.text)) for own in LISTS]
     likely = [replace(own, hyps=(own.hyps[0], Hypothesis("", 50.0), *own.hyps[1:])) for own in lists]
+    settings = SETTINGS.model_copy(update={"epochs": 5})
     reports = [
-        train_mwer(make_scorer("gpt2"), each, each, MwerLoss(1.0), SETTINGS, tmp_path / name, quiet)
+        train_mwer(make_scorer("gpt2"), each, each, MwerLoss(1.0), settings, tmp_path / name, quiet)
         for name, each in (("without", lists), ("with", likely))
     ]
     assert reports[0]["history"] == reports[1]["history"]
     nothing = [NBest("u", (Hypothesis("", -1.0),), ref="the cat")]
-    report = train_mwer(make_scorer("gpt2"), lists, nothing, MwerLoss(1.0), SETTINGS, tmp_path / "nothing", quiet)
+    report = train_mwer(make_scorer("gpt2"), lists, nothing, MwerLoss(1.0), settings, tmp_path / "nothing", quiet)
     assert report["history"][0]["dev_mwer"] == 2.0
 
 
@@ -69,10 +70,8 @@ def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
     [
         ("gpt2", 0.0, 0.01),
         ("bert", 0.01, 0.01),
-        ("gpt2-last", 0.0, 0.01),
         ("bert-cls", 0.0, 0.003),
         ("gpt2-attention", 0.0, 0.01),
-        ("bert-attention", 0.0, 0.01),
     ],
 )
 def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
