@@ -17,8 +17,8 @@ from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.checks import ADVICE, SHOWN, Faults, Options, check_audio_files, require_corpus, write_parts
 from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, VALID, part_folder, scan_part
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.checks import raise_problems, validate
-from espnet_ext.kaldi.cut_recordings import cut_segments, segment_faults
+from espnet_ext.kaldi.checks import late_segments, raise_problems, utterance_faults, validate
+from espnet_ext.kaldi.cut_recordings import cut_segments
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, refuse_commands, segment_recording
 from espnet_ext.kaldi.parts import restrict
 from espnet_ext.text.mixed_text import language_of
@@ -72,8 +72,13 @@ def prepare_asru2019(
             spoken[segment_recording(segment)].append(key)
         for recording, keys in spoken.items():
             faults.pass_on(part, recording, keys)
-        for key, fault in segment_faults(data, audio[part]).items():
-            faults.add(part, key, f"{fault} ({found[part]})")
+        seconds = {key: format_seconds(each.seconds) for key, each in audio[part].items()}
+        true = dataclasses.replace(data, reco2dur=seconds)
+        for file, what, key in utterance_faults(true):
+            if file == "segments":
+                faults.add(part, key, f"{what} {key} ({found[part]})")
+        for problem in late_segments(true):
+            print(f"warning: {found[part]}/{problem}")
     english = [part for part in found if part in ENGLISH_PARTS]
     checked = librispeech.check_parts(found[english[0]].parent, english, faults) if english else {}
     faults.settle(
@@ -82,13 +87,13 @@ def prepare_asru2019(
     )
     made = {}
     for part, data in scanned.items():
-        seconds = {key: inspected.seconds for key, inspected in audio[part].items()}
+        seconds = {key: format_seconds(inspected.seconds) for key, inspected in audio[part].items()}
         recordings = {key: segment_recording(data.segments[key]) if data.segments else key for key in data.utt2spk}
         good = restrict(data, {key for key in faults.sound(part, data.utt2spk) if recordings[key] in seconds})
         if good.segments:
             made[part] = cut_segments(good, cuts / part, faults.options.num_jobs)
         else:
-            made[part] = dataclasses.replace(good, utt2dur={key: format_seconds(seconds[key]) for key in good.utt2spk})
+            made[part] = dataclasses.replace(good, utt2dur={key: seconds[key] for key in good.utt2spk})
     for part, (utterances, sounds) in checked.items():
         made[part] = _with_rules(librispeech.data_of(utterances, sounds), part, found[part], "en")
     write_parts(made, output, faults.options)

@@ -214,11 +214,12 @@ def warn(data: DataDir) -> list[Problem]:
         ("wav.scp", "no segment uses", data.wav_scp.keys() - set(segments), "`espnet-ext data fix` drops them"),
         ("wav.scp", "commands (ending in |) or archives stand for", unchecked, "their audio is not checked"),
     )
-    return [Problem(file, what, tuple(sorted(ids)), advice) for file, what, ids, advice in found if ids] + _late(data)
+    problems = [Problem(file, what, tuple(sorted(ids)), advice) for file, what, ids, advice in found if ids]
+    return problems + late_segments(data)
 
 
-def _late(data: DataDir) -> list[Problem]:
-    """Return the segments that end a little after their recording."""
+def late_segments(data: DataDir) -> list[Problem]:
+    """List the segments that end a little after their recording, by ``reco2dur``."""
     lengths = {key: _positive(value) or math.inf for key, value in (data.reco2dur or {}).items()}
     sound = {key: value for key, value in (data.segments or {}).items() if not _segment_fault(data, value)}
     ends = {key: parse_segment(value) for key, value in sorted(sound.items())}
@@ -273,7 +274,7 @@ def check_audio(data: DataDir, rate: int | None = None, *, warnings: list[Proble
         beyond = validate(true, require_text=False)
         problems += [dataclasses.replace(each, advice=_CORRECT) for each in beyond if each.file == "segments"]
         if warnings is not None and not data.reco2dur:
-            warnings += _late(true)
+            warnings += late_segments(true)
     return problems
 
 

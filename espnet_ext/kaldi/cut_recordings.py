@@ -5,26 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from espnet_ext.audio.files import Inspected
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import OVERSHOOT, SLACK, DataDir, KaldiSegment, format_seconds, parse_segment
-
-
-def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, str]:
-    """Map utterances to faults, for segments that begin or end after their recording; warn of those that are cut."""
-    faults, late = {}, []
-    for utterance, value in (data.segments or {}).items():
-        name, start, end = parse_segment(value)
-        seconds = audio[name].seconds if name in audio else None
-        if seconds is not None and (start >= seconds or end > seconds + OVERSHOOT):
-            faults[utterance] = (
-                f"segment {utterance} is from {start:g} to {end:g} s, but its recording {name} has {seconds:.2f} s"
-            )
-        elif seconds is not None and end > seconds + SLACK:
-            late.append(utterance)
-    if late:
-        print(f"warning: {len(late)} segments are cut, at most {OVERSHOOT:g} s before their end: {late[0]}")
-    return faults
+from espnet_ext.kaldi.data_dir import DataDir, KaldiSegment, format_seconds, parse_segment
 
 
 def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:

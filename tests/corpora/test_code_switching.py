@@ -170,9 +170,9 @@ def test_a_segment_beyond_its_recording_is_a_fault(tmp_path: Path, capsys) -> No
     seame(tmp_path)
     write(tmp_path / "train" / "segments", "NI01train-1 NI01train 0.1 0.5", "NI01train-2 NI01train 0.5 1.4")
     assert prepare("seame", tmp_path)["train-cs"].utt2dur == {"NI01train-1": "0.4", "NI01train-2": "0.5"}
-    assert re.search("^warning: 1 segments .*NI01train-2", capsys.readouterr().out, re.M)
+    assert re.search("^warning: .*/segments: .*NI01train-2", capsys.readouterr().out, re.M)
     write(tmp_path / "train" / "segments", "NI01train-1 NI01train 0.1 0.5", "NI01train-2 NI01train 0.5 1.6")
-    with pytest.raises(InputError, match=r"NI01train-2 is from 0.5 to 1.6 s, but its recording NI01train has 1.00 s"):
+    with pytest.raises(InputError, match=r"segment goes beyond the end of its recording, of NI01train-2"):
         prepare("seame", tmp_path)
     assert prepare("seame", tmp_path, skip_faulty=0.5)["train-cs"].utterances == ["NI01train-1"]
 
