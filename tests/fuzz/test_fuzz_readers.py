@@ -11,7 +11,7 @@ from damage import FUZZ, WORDS, damaged, read_or_refuse, several
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, rev16, spotify, tedlium
+from espnet_ext.corpora import asru2019, libricss, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.checks import Faults
 from espnet_ext.corpora.code_switching import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
@@ -142,7 +142,9 @@ KINDS = {
     "tedlium.stm": Kind(
         "t 1 s 5.0 6.0 <o> they 're\nt 1 x 7 8 <o> ignore_time_segment_in_scoring\n", tedlium.read_stm, place="t.stm"
     ),
-    "earnings22.csv": Kind("show,File ID\nx,3\n9\nx, 4 \n", earnings22._calls),
+    "earnings22.csv": Kind(
+        "show,File ID\nx,3\n9\nx, 4 \n", lambda path: long_recordings.listed(path, "File ID", "Earnings-22")
+    ),
     "rev16.csv": Kind(f"show,File number\nx,{min(rev16.EPISODES)}\n", rev16._episodes),
     "spotify.json": Kind(json.dumps({"results": SPOTIFY}), spotify.read_transcript),
     "spotify.tsv": Kind("show\tepisode_filename_prefix\nx\tabc\n", spotify.read_metadata),
