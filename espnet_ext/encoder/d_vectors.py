@@ -1,8 +1,7 @@
 """``speaker_encoder: d_vectors``: the network of the speaker profiles, over sliding windows (P4, eq. 6).
 
-P4's recogniser is that of its reference [9], whose SpeakerEncoder is the network that makes the profiles (d-vectors).
-Here it is Resemblyzer's, with its weights, which are not trained further: who is to be recognised was never in the
-training of the recogniser, but many voices were in that of the d-vectors.
+P4's recogniser is that of its reference [9], whose SpeakerEncoder makes the profiles (d-vectors). Here it is
+Resemblyzer's, with its weights, which are not trained further: it knows many voices, but none to be recognised.
 """
 
 from typing import Any

@@ -1,9 +1,8 @@
 """Sets of multi-talker mixtures on disk: whole, or cut as windows cut recordings.
 
-A set's folder holds ``audio/<mixture>.flac``, or recipes ``.mix`` if it is mixed on the fly; ``references.json``
-(SegLST); and a data dir whose utterances are the mixtures, with serialised ``text`` (with ``<sc>``), ``text_speakers``
-(the speaker of each part of it), ``utt2spk`` (each mixture is its own) and ``mixed_utterances``, the ids of what was
-mixed.
+A set's folder holds ``audio/<mixture>.flac``, or recipes ``.mix``; ``references.json`` (SegLST); and a data dir whose
+utterances are the mixtures, with serialised ``text`` (with ``<sc>``), ``text_speakers`` (the speaker of each part of
+it), ``utt2spk`` (each mixture is its own) and ``mixed_utterances``, the ids of what was mixed.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,11 +1,10 @@
 """ESPnet's ASR task with speakers: a second encoder, and profiles and speaker labels as data (P4, section 2.1).
 
 A mixture's data are ``speech``, ``text`` (utterances in the order of their starts, with ``<sc>`` between them), and of
-type ``text``, ``speakers`` (of each utterance, in the same order) and ``inventory`` (the speakers to choose from),
-whose profiles ``--profiles`` holds. Without an inventory, it is the mixture's speakers and others, up to
-``--inventory_size``, in training drawn anew in each epoch. ``d_vectors`` (type ``kaldi_ark``) come from
-:mod:`espnet_ext.multitalker.precomputed_d_vectors`; without them they are computed in each epoch. ``speech`` of type
-``mixed_sound`` may also be recipes (``.mix``, :mod:`espnet_ext.kaldi.utterance_audio`), mixed when they are read.
+type ``text``, ``speakers`` (of each utterance) and ``inventory`` (the speakers to choose from), whose profiles
+``--profiles`` holds. Without an inventory, it is the mixture's speakers and others, up to ``--inventory_size``, in
+training drawn anew in each epoch. ``d_vectors`` (type ``kaldi_ark``) may be precomputed. ``speech`` of type
+``mixed_sound`` may also be recipes (``.mix``, :mod:`espnet_ext.kaldi.utterance_audio`).
 """
 
 import argparse

@@ -1,14 +1,11 @@
 """N-best lists from the output of ESPnet's inference.
 
 ``espnet2.bin.asr_inference --nbest n`` writes ``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to
-n, with the k-th hypothesis of every utterance that has one. ``asr.sh`` runs several jobs, each in
-``logdir/output.<job>``, and merges only their best hypotheses; our own decoding merges all.
+n; ``asr.sh`` runs several jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses.
 
-A score is a printed tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``, a weighted sum of the
-log-probabilities of the search's parts. ESPnet does not write the parts; a file ``scores`` beside it, with
-``str(hyp.scores)`` or JSON as published lists have it, ``{"ctc": "tensor(-0.0041)"}``, is read as well. OWSM and other
-models of the task s2t write marks such as ``<eng><asr>`` into ``text``, and not into ``text_nospecial``, which is read
-if it is there.
+A score is a printed tensor, ``tensor(-12.3456)``, a weighted sum of the search's log-probabilities. A file ``scores``
+beside it, with ``str(hyp.scores)`` or JSON as published lists have it, has its parts. ``text_nospecial``, without the
+marks of the task s2t, comes before ``text``.
 """
 
 import re

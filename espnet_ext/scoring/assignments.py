@@ -1,9 +1,8 @@
 """Error rates that forgive the names of speakers: cpWER and tcpWER of one recording.
 
-cpWER takes the one-to-one assignment of hypothesised to real speakers with the fewest errors (Watanabe et al., "CHiME-6
-challenge", 2020). tcpWER does so too, but a word can only be matched by one that was said at nearly the same time (von
-Neumann et al., "MeetEval", 2023). MeetEval aligns; the assignment is found here, as MeetEval refuses more than 20
-speakers.
+cpWER takes the one-to-one assignment of speakers with the fewest errors (Watanabe et al., "CHiME-6 challenge", 2020);
+tcpWER matches only words that were said at nearly the same time (von Neumann et al., "MeetEval", 2023). MeetEval
+aligns; the assignment is found here, as MeetEval refuses more than 20 speakers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

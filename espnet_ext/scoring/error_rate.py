@@ -1,8 +1,7 @@
 """Errors of a hypothesis against its reference, which add up over utterances and speakers, and intervals of their rate.
 
 Intervals are those of Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance evaluation",
-ICASSP 2004: of draws of as many utterances as the test set has, with replacement. Intervals from a handful of
-utterances are too narrow, and so are those from utterances that share speakers.
+ICASSP 2004. With a handful of utterances, or with utterances that share speakers, they are too narrow.
 """
 
 from collections import Counter

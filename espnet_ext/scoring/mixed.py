@@ -2,18 +2,16 @@
 
 P1, section 4.2: "We count word error for English and character error for Chinese." One alignment of both languages
 gives all three numbers of its tables: a substitution or deletion counts for the language of the reference's token, an
-insertion for that of the hypothesis's. So the errors of CH and EN add up to those of All, and All is the mean of both
-rates, weighted by their shares of the reference. The numbers of P1 keep to that: one share of English for each test set
-gives All from CH and EN in every row. A token that is not Han counts as English, digits too. Of equally cheap
-alignments kaldialign takes one, on which the split into languages may depend; All does not.
+insertion for that of the hypothesis's. So All is the mean of CH and EN, weighted by their shares of the reference, as
+the numbers of P1 are in every row. A token that is not Han counts as English, digits too. Of equally cheap alignments
+kaldialign takes one, on which the split into languages may depend; All does not.
 
 The other habit, here with the suffix ``-filtered``, removes the other language from both texts and aligns the rest. It
 counts a word heard as characters twice; no mean of its two rates gives All.
 
 Errors are also split into those near the points where the language changes, between two tokens of a reference, and the
-rest. A token of the reference is near one if the token before or after it is of another language; an insertion, if it
-stands at the switch point itself. Read the two classes by language: next to a switch there is more of the language that
-comes in single words, and what is hard about that language would pass for what is hard about switching.
+rest: of a token whose neighbour is of another language, and insertions at the switch point itself. Read the two classes
+by language: next to a switch there is more of the language that comes in single words.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

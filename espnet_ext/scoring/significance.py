@@ -1,11 +1,9 @@
 """Tests for claims: two systems on seeds crossed with units (speakers or recordings). ``docs/statistics.md`` says why.
 
-Every training (seed) recognises every unit, so errors vary in two directions at once: another training would have done
-better or worse on all units, and other units would have been easier or harder for all trainings. Both count. The
-variance is that of two-way clustering (Cameron, Gelbach and Miller, "Robust inference with multiway clustering",
-Journal of Business & Economic Statistics 29(2), 2011). The degrees of freedom of the t distribution are those of a sum
-of two variances (Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics
-Bulletin 2(6), 1946).
+Errors vary with the training (seed) and with the unit at once; both count. The variance is that of two-way clustering
+(Cameron, Gelbach and Miller, "Robust inference with multiway clustering", Journal of Business & Economic Statistics
+29(2), 2011), the degrees of freedom those of a sum of two variances (Satterthwaite, "An approximate distribution of
+estimates of variance components", Biometrics Bulletin 2(6), 1946).
 """
 
 from collections.abc import Sequence

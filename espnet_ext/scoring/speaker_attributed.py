@@ -1,9 +1,8 @@
 """Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER and speaker counting.
 
 SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each *identified* speaker with what that
-speaker said: the right words under the wrong name are deletions of one speaker and insertions of the other, and all
-words of somebody who is not in the reference are insertions. :mod:`espnet_ext.scoring.assignments` has the rates that
-forgive names.
+speaker said: the right words under the wrong name are deletions of one speaker and insertions of the other.
+:mod:`espnet_ext.scoring.assignments` has the rates that forgive names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

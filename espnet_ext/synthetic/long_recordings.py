@@ -1,9 +1,8 @@
 """Recordings of minutes with word times, in which half of the words are names that only context can tell apart.
 
-Names come in pairs ("Senton", "Denton"), and a recording has one of each pair. Bursts of noise cover the onset of most
-mentions, under which either of the pair is spoken, drawn anew for each mention. Who hears only the mention must guess;
-who has heard the name elsewhere in the recording knows it: context helps in proportion to how much of the recording it
-holds (P5, section 4.1). Without bursts, context has nothing to add; without recurrence, it does not tell.
+Names come in pairs ("Senton", "Denton"), of which a recording has one. Bursts of noise cover the onset of most
+mentions. Who hears only the mention must guess; who has heard the name elsewhere in the recording knows it: context
+helps in proportion to how much of the recording it holds (P5, section 4.1).
 """
 
 import dataclasses

@@ -1,10 +1,8 @@
 """Mandarin-English sentences: a phrase grammar of both languages at once, and code-switching between them.
 
 A rule stands for weighted lines of rule names ``<name>`` and of word pairs ``Mandarin|English``, in the order of
-Mandarin, and of English unless another is given. The Equivalence Constraint (P1, section 1, and its reference 16) lets
-a speaker change the language only where the order of both languages agrees. Here, a phrase may change it unless it is
-part of a phrase that has another order in English: so each fragment of a mixed sentence is a piece of the same sentence
-in its language.
+Mandarin, and of English unless another is given. As the Equivalence Constraint says (P1, section 1, and its reference
+16), a phrase may change the language unless it is part of one that has another order in English.
 """
 
 import random

@@ -1,9 +1,8 @@
 """Word times of long recordings whose transcripts have none, by a model with CTC.
 
-A recording of an hour is too long for one forced alignment, whose memory grows with its frames times its tokens. So it
-is cut where the model's own best path agrees with the transcript over several tokens, and torchaudio aligns each piece.
-A word lasts from its first token to its last one; a space before it, which may lie in the word before, is no part of
-it.
+The memory of one alignment grows with frames times tokens. So a recording is cut where the model's best path agrees
+with the transcript over several tokens, and torchaudio aligns each piece. A word lasts from its first token to its last
+one, without a space before it.
 """
 
 from collections.abc import Sequence
