@@ -7,7 +7,6 @@ from espnet_ext.cli import data, nbest, options, score, stitch
 
 def test_choices_are_those_of_the_rooms():
     from espnet_ext.audio.files import CHECKS
-    from espnet_ext.corpora.librispeech import PARTS
     from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
     from espnet_ext.scoring.alignments import RATES
     from espnet_ext.stitcher.transcripts import BY_TIME, MERGES
@@ -17,7 +16,6 @@ def test_choices_are_those_of_the_rooms():
     assert tuple(CASINGS) == options.CASINGS and tuple(DTYPES) == nbest.DTYPES
     assert (AUTO, *FORMATS) == score.FORMATS
     assert score.COMPARED == RATES
-    assert tuple(PARTS) == data.LIBRISPEECH_PARTS
     assert tuple(MERGES) == stitch.METHODS and stitch.METHODS[-1] == BY_TIME
 
 
@@ -37,8 +35,6 @@ def test_defaults_are_those_of_the_rooms():
 def test_corpora_and_scorers_are_there():
     from importlib import import_module
 
-    for corpus in data.SYNTHETIC:
-        assert callable(getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}"))
     for corpus in data.CORPORA:
         assert callable(getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"))
 

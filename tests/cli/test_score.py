@@ -92,7 +92,7 @@ def test_mixed_error_rate(mixed_files, tmp_path, capsys):
 def test_letters_of_a_third_script_are_named(tmp_path, capsys):
     (tmp_path / "ref").write_text("u1 我 go カラ\n", encoding="utf-8")
     call(["score", "mer", "--ref", str(tmp_path / "ref"), "--hyp", str(tmp_path / "ref")])
-    assert "count as EN: カラ" in capsys.readouterr().err
+    assert "count as English: カラ" in capsys.readouterr().err
 
 
 def test_systems_compared(files, tmp_path, capsys):
