@@ -70,7 +70,7 @@ def read(paths: Mapping[str, Path], folder: Path, speech: list[np.ndarray]) -> f
             batches.append([])
         batches[-1].append(key)
     data = ESPnetDataset(sources, preprocess=process)
-    loader = DataLoader(data, batch_sampler=batches, collate_fn=CommonCollateFn(int_pad_value=-1))  # type: ignore[arg-type]
+    loader = DataLoader(data, batch_sampler=batches, collate_fn=CommonCollateFn(int_pad_value=-1))
     start = time.process_time()
     assert sum(len(keys) for keys, _ in loader) == len(paths)
     return time.process_time() - start
