@@ -170,8 +170,8 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     for path in [*averages, *last, *(folder / name for name in CHECKPOINTS)]:
         if path.is_file():
             return path
-    if path := find_average(folder):
-        return path
+    if average := find_average(folder):
+        return average
     raise InputError(f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or name a file with --model")
 
 
