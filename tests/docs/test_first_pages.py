@@ -1,0 +1,113 @@
+"""The first pages run as they stand on examples/speech: README's block, first_steps.md, and the notebooks of examples/.
+
+All in one process, in a folder with a space in its name: importing ESPnet takes longer than most of the commands.
+"""
+
+import json
+import logging
+import os
+import re
+import shlex
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espnet_ext.cli.program import call
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEECH = "examples/speech"
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+@pytest.fixture
+def clone(tmp_path) -> Path:
+    """What the pages use of the repository, in a folder with a space in its name."""
+    folder = tmp_path / "first pages" / "a clone"
+    shutil.copytree(ROOT / SPEECH, folder / SPEECH, ignore=shutil.ignore_patterns("build"))
+    (folder / "egs").symlink_to(ROOT / "egs")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def surroundings(clone, tmp_path, monkeypatch):
+    monkeypatch.chdir(clone)
+    monkeypatch.setenv("ESPNET_EXT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # notebooks change it
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command line of a page in this process, or in a shell where it is not one of ours."""
+    words = shlex.split(command)
+    if words[0] == "espnet-ext":
+        assert call(words[1:]) == 0
+    elif words[:3] == ["python", "-m", "espnet_ext.bin.asr_inference"]:
+        from espnet_ext.bin import asr_inference
+
+        monkeypatch.setattr(sys, "argv", words[2:])
+        asr_inference.main(words[3:])
+    elif words[:2] == ["python", "-c"]:
+        exec(words[2], {})
+    else:
+        raise AssertionError(f"how is this run? {command}")
+
+
+def commands(page: Path) -> list[str]:
+    """The command lines of a page's blocks that are about these files, and what follows from them."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    joined = (re.sub(r"\\\n\s*", "", block) for block in blocks if SPEECH in block)
+    return [line.split("  #")[0] for block in joined for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/first_steps.md"])
+def test_commands_run_on_these_files(page, monkeypatch):
+    lines = commands(ROOT / page)
+    assert len(lines) >= 5
+    for line in lines:
+        run(line, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [*((path, "a clone/examples") for path in NOTEBOOKS), (ROOT / "examples/transcribe.ipynb", ".")],
+    ids=lambda value: getattr(value, "stem", value),
+)
+def test_a_notebook_runs(path, folder, clone, monkeypatch):
+    """Also if Jupyter is started in the folder that holds the clone."""
+    monkeypatch.chdir(clone.parent / folder)
+    names: dict[str, object] = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = re.sub(r"\\\n\s*", "", "".join(cell["source"])) if cell["cell_type"] == "code" else ""
+        for part in re.split(r"(^!.*\n?)", source, flags=re.MULTILINE):
+            if part.startswith("!"):
+                run(part[1:].partition(" | ")[0], monkeypatch)
+            elif part.strip():
+                exec(part, names)
+
+
+def test_there_is_a_notebook_for_each_use_and_its_outputs_are_short():
+    assert len(NOTEBOOKS) == 6
+    for path in NOTEBOOKS:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        outputs = [output for cell in cells for output in cell.get("outputs", [])]
+        text = json.dumps(outputs)
+        assert outputs and "error" not in {output["output_type"] for output in outputs}
+        assert not re.search(r"/(home|root|work|tmp|usr)/", text), path
+        lines = sum(len(cell["source"]) for cell in cells) + text.count("\\n")
+        assert lines <= 110, f"{path.stem}: {lines} lines"
+
+
+def test_the_model_is_small_and_its_card_has_its_error_rates():
+    sizes = {path: path.stat().st_size for path in (ROOT / SPEECH).rglob("*") if "build" not in path.parts}
+    assert sizes[ROOT / SPEECH / "model.zip"] < 2_000_000 and sum(sizes.values()) < 5_000_000
+    with zipfile.ZipFile(ROOT / SPEECH / "model.zip") as archive:
+        header = yaml.safe_load(archive.read("README.md").decode().split("---\n")[1])
+    results = header["model-index"][0]["results"]
+    assert {each["dataset"]["type"] for each in results} == {"test-clean", "test-other"}
+    assert header["license"] == "cc-by-sa-4.0"
