@@ -5,7 +5,7 @@
 Two models of the size of ESPnet's own LibriSpeech recipes, with random parameters: a conformer of 12 layers of 512 with
 a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024. Each
 recognises the same utterances of noise, with all options but beam and CTC's weight as they are by default; each
-hypothesis has four tokens per second, so that all do the same work: ESPnet and ``fast_decoder`` one by one,
+hypothesis has five tokens per second, so that all do the same work: ESPnet and ``fast_decoder`` one by one,
 ``batch_size: auto``, and the encoder alone; before that, steps of the CTC prefix scorers. In turns in one process,
 after one that is not counted. Seconds are those of the processor, since others may use the machine.
 """
