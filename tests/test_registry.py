@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_module
 
@@ -203,10 +204,11 @@ def test_other_tasks_of_espnet(data, train_small, tmp_path, command, changes):
 def test_file_of_espnet3_and_what_it_spawns(tmp_path):
     """``python -m espnet_ext.bin.run run.py``: spawned processes have the plugins, and what the file defines."""
     (tmp_path / "helper.py").write_text("NAME = 'sem_global_mvn'\n")
+    task = "espnet3.systems.esp2_asr.task" if find_spec("espnet3.systems.esp2_asr") else "espnet3.systems.asr.task"
     (tmp_path / "run.py").write_text(
         "import sys\nfrom concurrent.futures import ProcessPoolExecutor\n"
         "from multiprocessing import get_context\nfrom helper import NAME\n"
-        "def has(name):\n    from espnet3.systems.esp2_asr.task import normalize_choices\n"
+        f"def has(name):\n    from {task} import normalize_choices\n"
         "    return name in normalize_choices.classes\n"
         "if __name__ == '__main__':\n    with ProcessPoolExecutor(1, get_context('spawn')) as pool:\n"
         "        print(sys.argv[1:], has(NAME), list(pool.map(has, [NAME, 'other'])))\n"

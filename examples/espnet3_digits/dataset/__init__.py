@@ -4,9 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import soundfile
-from espnet3.components.data.base_dataset import BaseDataset
 from espnet3.components.data.dataset_builder import DatasetBuilder as Builder
-from espnet3.contract import Field
+
+try:
+    from espnet3.components.data.base_dataset import BaseDataset
+    from espnet3.contract import Field
+except ImportError:  # ESPnet 202610, where datasets declare no fields
+    from torch.utils.data import Dataset as BaseDataset
+
+    Field = dict
 
 
 def read_transcripts(corpus: str, split: str) -> dict[Path, str]:
@@ -23,7 +29,7 @@ class Dataset(BaseDataset):
         self.utterances = list(read_transcripts(corpus, split).items())
         self.ids = ids
         names = [("speech", "audio"), ("text", "text"), *([("utt_id", "text")] if ids else [])]
-        self.fields = tuple(Field(*name) for name in names)
+        self.fields = tuple(Field(name=name, kind=kind) for name, kind in names)
 
     def __len__(self) -> int:
         return len(self.utterances)
