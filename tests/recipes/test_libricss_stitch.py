@@ -27,7 +27,6 @@ def smoke(tmp_path_factory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("smoke_stitch")
     make_libricss(folder / "data" / "corpus", "smoke")
     result = run(*TABLES, *given(folder), folder=folder)
-    assert result.returncode == 0, result.stdout + result.stderr
     return folder, result.stdout
 
 
@@ -111,30 +110,9 @@ def test_table_1_alone_trains_nothing(smoke, tmp_path):
     folder, _ = smoke
     options = ("--table", "1", "--stage", "2")
     result = run(*options, *given(folder), folder=tmp_path, datadir=folder / "data")
-    assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("nothing to do: these tables only count mixtures") == 6
     assert table(tmp_path, 1) == table(folder, 1)
     assert not (tmp_path / "exp" / "recogniser").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--librispeech", "/nowhere"], "/nowhere"),
-        (["--scale", "full"], "--scale full needs --librispeech DIR"),
-        (["--recogniser", "rnn"], "--recogniser takes one of lstm|conformer|whisper"),
-        (["--speaker_model", "/nowhere/x.pth"], "--speaker_model /nowhere/x.pth: no such file"),
-        (["--speaker_model_config", "conf/full.yaml"], "--speaker_model_config needs --speaker_model"),
-        (["--recogniser", "whisper", "--table", "4"], "Table 4 is of speakers who talk at once"),
-        (["--recogniser", "whisper", "--libricss", "."], "--libricss is for a recogniser that is trained"),
-        (["--libricss", "."], "--libricss needs --librispeech DIR"),
-    ],
-)
-def test_mistakes_are_said_in_one_line(options, message, tmp_path):
-    result = run(*options, folder=tmp_path)
-    assert result.returncode == (2 if "--help lists the options" in result.stderr else 1)  # 2: a wrong command line
-    assert message in result.stdout + result.stderr
-    assert "Traceback" not in result.stdout + result.stderr
 
 
 def test_profiles_by_a_speaker_model_of_espnet(tmp_path, smoke, espnet_speaker_model):
@@ -142,10 +120,9 @@ def test_profiles_by_a_speaker_model_of_espnet(tmp_path, smoke, espnet_speaker_m
     folder, _ = smoke
     corpus = ("--librispeech", str(folder / "data" / "corpus" / "LibriSpeech"), "--rows", "Block-wise inference")
     options = (*corpus, "--table", "2", "--speaker_model", str(espnet_speaker_model))
-    result = run(*options, folder=tmp_path)
-    assert result.returncode == 1 and "add --recogniser conformer" in result.stderr
+    result = run(*options, folder=tmp_path, status=1)
+    assert "add --recogniser conformer" in result.stderr
     result = run(*options, "--recogniser", "conformer", "--stop_stage", "5", folder=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
     (profiles,) = (tmp_path / "data").glob("profiles-*")
     assert {rows.shape for rows in read_profiles([profiles / "test" / "profiles.scp"]).values()} == {(2, 6)}
     assert not (tmp_path / "data" / "profiles").exists()
@@ -164,15 +141,13 @@ def test_table_4_needs_libricss(tmp_path, smoke):
         (("--libricss", "/nowhere"), "--libricss /nowhere: no such file or folder"),
         (("--libricss", str(corpus / "LibriCSS"), "--enrolment_list", "/nowhere"), "/nowhere: no such file"),
     ):
-        result = run(*options, *more, folder=tmp_path)
-        assert result.returncode == 1
+        result = run(*options, *more, folder=tmp_path, status=1)
         assert message in result.stderr
 
 
 def test_whisper_on_speakers_in_turns(tmp_path):
     rows = ("No segmentation", "Time-aware overlapping inference", "Stitcher WCOE guarded")
     result = run("--recogniser", "whisper", "--table", "2", "--rows", ",".join(rows), folder=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("nothing to do: Whisper is not trained") == 3
     cells = table(tmp_path, 2)
     assert all(cells[name][test_set] is not None for name in rows for test_set in MIXTURES)

