@@ -65,14 +65,8 @@ def seen(run: Run, names: list[str], others: int, **options) -> list[str]:
     outputs = {name: run.expdir.parent / f"{name}.txt" for name in names}
 
     def make(name):
-        step = lambda run, nj: Step(  # noqa: E731
-            name=name,
-            log=outputs[name].with_suffix(".log"),
-            function=note,
-            arguments={"output": str(outputs[name]), "others": others},
-            free={"ngpu": run.ngpu, "nj": nj},
-        )
-        return lambda run, nj: [step(run, nj)]
+        log, arguments = outputs[name].with_suffix(".log"), {"output": str(outputs[name]), "others": others}
+        return lambda run, nj: [Step(name, log, note, arguments, free={"ngpu": run.ngpu, "nj": nj})]
 
     run_side_by_side(run, {name: make(name) for name in names}, **options)
     return [outputs[name].read_text() for name in names]

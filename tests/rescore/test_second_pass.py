@@ -27,9 +27,6 @@ class Scorer:
     def __init__(self):
         self.calls = []
 
-    def load(self):
-        return self
-
     def __call__(self, given):
         self.calls.append([nbest.utt_id for nbest in given])
         return [[-2.0 * len(hyp.text.split()) if hyp.text else -20.0 for hyp in nbest.hyps] for nbest in given]
@@ -46,8 +43,8 @@ class Model(NamedTuple):
         return self.make()
 
 
-def run(job: SecondPass, load, name: str = "toy", log=print) -> Outcome:
-    return second_pass.rescore(job, [Model(name, load)], log=log)
+def run(job: SecondPass, load=None, name: str = "toy", log=print) -> Outcome:
+    return second_pass.rescore(job, [Model(name, load or Scorer)], log=log)
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
     scorer = Scorer()
     dev = (tmp_path / "dev.jsonl", tmp_path / "other.jsonl")
     said = []
-    outcome = run(SecondPass(**job, tune_on=dev), scorer.load, log=said.append)
+    outcome = run(SecondPass(**job, tune_on=dev), lambda: scorer, log=said.append)
     assert said[-2] == "4 lists; the best hypothesis has changed in 4 of them"
     assert said[-1] == "WER 66.67 % -> 0.00 % (oracle 0.00 %) of 12 words"
     assert scorer.calls == [["dev-0", "dev-1", "dev-2", "dev-3", "other-0"], ["test-0", "test-1", "test-2", "test-3"]]
@@ -81,34 +78,27 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
     assert (stored["weights"], stored["tuned_on"]) == (outcome.weights, [str(path) for path in dev])
 
     again = SecondPass(**{**job, "output": tmp_path / "again"}, weights=stored["weights"])
-    assert run(again, Scorer().load).after == outcome.after
+    assert run(again).after == outcome.after
     assert {path.name for path in (tmp_path / "again").glob("[!.]*")} == {"nbest.jsonl", "ref", "text"}
 
 
 @pytest.mark.parametrize("weight, best", [(0.0, "THE CAT SAT"), (1.9, "THE CAT SAT"), (2.1, "THE CAT IS SAD")])
 def test_a_given_weight(job, weight, best):
-    assert {
-        nbest.hyps[0].text for nbest in run(SecondPass(**job, weights={FIRST_PASS: weight}), Scorer().load).after
-    } == {best}
-
-
-def test_lists_that_are_tuned_on_themselves_are_scored_once(job):
-    scorer = Scorer()
-    run(SecondPass(**job, tune_on=(job["nbest"],)), scorer.load)
-    assert len(scorer.calls) == 1
+    outcome = run(SecondPass(**job, weights={FIRST_PASS: weight}))
+    assert {nbest.hyps[0].text for nbest in outcome.after} == {best}
 
 
 def test_lists_without_references_are_rescored_but_not_tuned_on(job, tmp_path):
     write_nbest(job["nbest"], [NBest(nbest.utt_id, nbest.hyps) for nbest in lists("test")])
     said = []
-    run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), Scorer().load, log=said.append)
+    run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), log=said.append)
     assert said[-1] == "4 lists; the best hypothesis has changed in 4 of them"
     assert not (job["output"] / "ref").exists()
     with pytest.raises(InputError, match="test.jsonl: test-0: no reference, so errors cannot be counted"):
-        run(SecondPass(**job, tune_on=(job["nbest"],)), Scorer().load)
+        run(SecondPass(**job, tune_on=(job["nbest"],)))
     (tmp_path / "text").write_text("".join(f"test-{index} THE CAT IS SAD\n" for index in range(4)))
     itself = SecondPass(**job, tune_on=(job["nbest"],), tune_references=(tmp_path / "text",))
-    assert run(itself, Scorer().load).after[0].hyps[0].text == "THE CAT IS SAD"
+    assert run(itself).after[0].hyps[0].text == "THE CAT IS SAD"
 
 
 def refuse() -> None:
@@ -157,18 +147,20 @@ def test_what_is_read_or_was_written_by_others_is_not_replaced(job, tmp_path):
 
 
 def test_results_of_an_earlier_run_do_not_stay_beside_new_ones(job, tmp_path):
-    run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), Scorer().load)
+    run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)))
     assert (job["output"] / "interpolation.json").exists() and (job["output"] / "ref").exists()
     write_nbest(job["nbest"], [replace(nbest, ref=None) for nbest in lists("test")])
-    run(SecondPass(**job, weights={FIRST_PASS: 3.0}), Scorer().load)
+    run(SecondPass(**job, weights={FIRST_PASS: 3.0}))
     assert {path.name for path in job["output"].iterdir()} == {"nbest.jsonl", "text", ".rescored"}
 
 
-def test_lists_without_scores_and_weights_tuned_on_the_lists_themselves_are_said(job):
-    said = []
+def test_lists_that_are_tuned_on_themselves_are_scored_once_and_a_warning_says_so(job):
+    """Another one says that their hypotheses have all the same score."""
+    said, scorer = [], Scorer()
     hyps = (Hypothesis("THE CAT IS SAD", 0.0), Hypothesis("THE CAT SAT", 0.0))
     write_nbest(job["nbest"], [NBest("a", hyps, "THE CAT SAT")])
-    run(SecondPass(**job, tune_on=(job["nbest"],)), Scorer().load, log=said.append)
+    run(SecondPass(**job, tune_on=(job["nbest"],)), lambda: scorer, log=said.append)
+    assert len(scorer.calls) == 1
     assert any("gives all hypotheses the same score" in line for line in said)
     assert any("tuned on the lists that are rescored" in line for line in said)
 
@@ -195,10 +187,10 @@ def test_scores_of_a_name_that_lists_have_already(job):
 def test_unlike_case_is_warned_of(job, tmp_path):
     dev, said = tmp_path / "dev.jsonl", []
     write_nbest(dev, [NBest(nbest.utt_id, nbest.hyps, "the cat sat") for nbest in lists("dev")])
-    run(SecondPass(**job, tune_on=(dev, tmp_path / "other.jsonl")), Scorer().load, log=said.append)
+    run(SecondPass(**job, tune_on=(dev, tmp_path / "other.jsonl")), log=said.append)
     assert [line.split(" the ")[0] for line in said if "lower case" in line] == [f"warning: {dev}:"]
     said.clear()
-    run(SecondPass(**{**job, "nbest": dev}, tune_on=(dev,)), Scorer().load, log=said.append)
+    run(SecondPass(**{**job, "nbest": dev}, tune_on=(dev,)), log=said.append)
     assert sum("lower case" in line for line in said) == 1  # the same lists
 
 

@@ -67,13 +67,13 @@ def lists_of(scores: st.SearchStrategy[float]) -> st.SearchStrategy[list[NBest]]
     return lists.map(lambda drawn: [NBest(f"u{n}", tuple(hyps), ref) for n, (ref, hyps) in enumerate(drawn)])
 
 
-def errors_with(lists: list[NBest], weight: float) -> int:
-    """Word errors of each list's first hypothesis with the highest s_i of eq. 1, in numpy."""
+def errors_of(lists: list[NBest], weights: dict[str, float]) -> int:
+    """Word errors of each list's first hypothesis with the highest weighted sum of scores (eq. 1), in numpy."""
     total = 0
     for nbest in lists:
         hyps = candidates(nbest)
-        s = np.array([hyp.scores["lm"] + weight * hyp.score for hyp in hyps])
-        total += word_errors(replace(nbest, hyps=(hyps[int(np.argmax(s))],)))[0]
+        sums = [sum(weights[name] * {**hyp.scores, FIRST_PASS: hyp.score}[name] for name in weights) for hyp in hyps]
+        total += word_errors(replace(nbest, hyps=(hyps[int(np.argmax(sums))],)))[0]
     return total
 
 
@@ -111,16 +111,12 @@ def test_the_curve_is_the_error_count_everywhere(lists, share):
 @given(lists_of(st.floats(-50, 0)))
 def test_the_tuned_weight_is_best_of_all_and_reranking_finds_its_errors(lists):
     tuned, curve = tune(lists, "lm")
-    assert (
-        errors_with(lists, tuned.weights[FIRST_PASS])
-        == tuned.errors
-        == at(curve, tuned.weights[FIRST_PASS])
-        == min(curve.errors)
-    )
-    assert sum(word_errors(rerank(nbest, tuned.weights[FIRST_PASS]))[0] for nbest in lists) == tuned.errors
-    assert all(errors_with(lists, weight) >= tuned.errors for weight in np.logspace(-3, 3, 31))
+    best = tuned.weights[FIRST_PASS]
+    assert errors_of(lists, tuned.weights) == tuned.errors == at(curve, best) == min(curve.errors)
+    assert sum(word_errors(rerank(nbest, best))[0] for nbest in lists) == tuned.errors
+    assert all(errors_of(lists, weights_of(weight)) >= tuned.errors for weight in np.logspace(-3, 3, 31))
     middles = [weight_of((low + high) / 2) for low, high in zip(curve.corners, curve.corners[1:], strict=False)]
-    assert [errors_with(lists, weight) for weight in middles] == list(curve.errors)
+    assert [errors_of(lists, weights_of(weight)) for weight in middles] == list(curve.errors)
 
 
 def one(*scores: tuple[str, float, float]) -> NBest:
@@ -212,15 +208,6 @@ def several_scores(seed: int, count: int = 40) -> list[NBest]:
             hyps.append(Hypothesis(" ".join(text), float(first), scores))
         lists.append(NBest(f"u{number}", tuple(hyps), " ".join(ref)))
     return lists
-
-
-def errors_of(lists: list[NBest], weights: dict[str, float]) -> int:
-    total = 0
-    for nbest in lists:
-        features = [{**hyp.scores, FIRST_PASS: hyp.score} for hyp in nbest.hyps]
-        sums = [sum(weight * own[name] for name, weight in weights.items()) for own in features]
-        total += word_errors(nbest)[int(np.argmax(sums))]
-    return total
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -110,10 +110,6 @@ def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
 
 
 def test_a_config_without_a_checkpoint_is_refused(model):
-    from espnet2.tasks.asr import ASRTask
-
-    from espnet_ext.upstream.checkpoint import load_strictly
-
     load_strictly()
     with pytest.raises(InputError, match="no checkpoint is given"):
         ASRTask.build_model_from_file(model / "config.yaml")

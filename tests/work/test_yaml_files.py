@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,29 @@ def test_reading(tmp_path: Path):
     assert read_yaml(path) == {}
     path.write_text("base: &base {a: 1}\nother:\n  <<: *base\n  b: 2\n")
     assert read_yaml(path)["other"] == {"a": 1, "b": 2}
-    path.write_text("a: {b: 1, b: 2}\n")
-    with pytest.raises(InputError, match=r"x\.yaml: line 1, column 11: the key 'b' stands twice"):
-        read_yaml(path)
+    path.write_text("a: &a [1, 2]\nb: [*a, *a]\n")
+    assert read_yaml(path)["b"] == [[1, 2], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {b: 1, b: 2}\n", "x.yaml: line 1, column 11: the key 'b' stands twice"),
+        ("day: 2020-13-45\n", "not readable as YAML: month must be"),
+        ("a: &a [1, *a]\n", "holds itself"),
+        ("a: &a {b: *a}\n", "holds itself"),
+        ("a: " + "[" * 2000 + "]" * 2000, "x.yaml"),
+        ("".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}' if n else 'x'] * 10)}]\n" for n in range(12)), "anchors"),
+        ("? [a, b]\n: 1\n", "x.yaml"),
+        ("? {a: 1}\n: 1\n", "x.yaml"),
+        ("a: !!python/name:os.system\n", "x.yaml"),
+        ("a: !mine 1\n", "x.yaml"),
+        ("a: \x07\n", "x.yaml"),
+    ],
+)
+def test_yaml_that_is_refused_at_once(tmp_path, text, message):
+    (tmp_path / "x.yaml").write_text(text)
+    began = time.process_time()
+    with pytest.raises(InputError, match=message) as raised:
+        read_yaml(tmp_path / "x.yaml")
+    assert "\n" not in str(raised.value) and time.process_time() - began < 5
