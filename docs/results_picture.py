@@ -15,7 +15,7 @@ from espnet_ext.work.plot_style import BLUE, COLOURS
 ROOT = Path(__file__).parents[1]
 PANELS = {  # recipe: results, test set, title, and bars: table, row, label
     "asru2019_cs": (
-        "mini-synthetic",
+        "mini_again-synthetic",
         "test All",
         "P1: attention by language\nMER of test, all data (%)",
         [("2", "CS+CH+EN", "baseline"), ("4", "CS+CH+EN", "separate\nattention")],

@@ -13,7 +13,7 @@ set -euo pipefail
 # What to run
 table=1          # number of a table of the paper, several separated by commas, or all
 rows=            # rows of the table by name, separated by commas; all if empty
-scale=mini       # smoke|mini|mini_joint|full: size of the models and of the synthetic corpus; full is the paper's
+scale=mini       # smoke|mini|mini_again|mini_joint|full: size of the models and of the synthetic corpus; full is the paper's
 seed=1           # seeds, separated by commas
 encoder=         # joint|shared|pretrained: each trains its encoder, all use one, or each trains it further; the scale's choice if empty
 average=         # best:N|last:N: decode the mean of the N best or last epochs; the scale's own choice if empty

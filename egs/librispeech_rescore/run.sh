@@ -16,7 +16,7 @@ set -euo pipefail
 # What to run
 table=1          # number of a table of the paper, several separated by commas, or all
 rows=            # rows of the table by name, separated by commas; all if empty
-scale=mini       # smoke|mini|full: size of the models and of the synthetic corpus; full is the paper's
+scale=mini       # smoke|mini|mini_again|full: size of the models and of the synthetic corpus; full is the paper's
 seed=1           # seeds, separated by commas
 rescorer_config= # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
