@@ -26,21 +26,10 @@ del sys.argv[1:]
 PROCESS_MEMORY = 3 << 30  # bytes: what a process with torch and ESPnet may take, and the commands that it starts
 # Tests that run ESPnet or large libraries, which take seconds to import.
 PLUGINS = (
-    *("frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "whisper"),
-    *(
-        "sem",
-        "codeswitch",
-        "nbest",
-        "rescore",
-        "multitalker",
-        "stitcher",
-        "longform",
-        "upstream",
-        "sharing",
-        "transcription",
-    ),
-    *("integration", "test_registry", "test_examples", "test_espnet3"),
-)
+    "frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "whisper", "sem", "codeswitch",
+    "nbest", "rescore", "multitalker", "stitcher", "longform", "upstream", "sharing", "transcription", "integration",
+    "test_registry", "test_examples", "test_espnet3",
+)  # fmt: skip
 FULL_SIZE = "tests/recipes/test_full_configs"
 SMALL_TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "D", "E", "<sos/eos>"]
 MODEL = {
@@ -154,13 +143,10 @@ def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def espnet_speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def espnet_speaker_model(tmp_path_factory: pytest.TempPathFactory, save_model) -> Path:
     """Checkpoint of a tiny speaker model of ESPnet, random, of 6 dimensions; its config.yaml is beside it."""
-    import torch
-    import yaml
     from espnet2.tasks.spk import SpeakerTask
 
-    folder = tmp_path_factory.mktemp("speaker_model")
     mels = {"n_fft": 512, "win_length": 400, "hop_length": 160, "n_mels": 20, "log": True, "normalize": "mn"}
     settings = {
         "frontend": "melspec_torch",
@@ -172,28 +158,47 @@ def espnet_speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "projector_conf": {"output_size": 6},
         "spk_num": 4,
     }
-    config = SpeakerTask.get_default_config() | settings
-    torch.manual_seed(0)
-    model = SpeakerTask.build_model(argparse.Namespace(**config))
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    torch.save(model.state_dict(), folder / "valid.eer.best.pth")
-    return folder / "valid.eer.best.pth"
+    folder = save_model(SpeakerTask, tmp_path_factory.mktemp("speaker_model"), **settings)
+    return (folder / "model.pth").rename(folder / "valid.eer.best.pth")
 
 
 @pytest.fixture(scope="session")
 def build_model():
     """Return a function that builds the model of an ESPnet task from its defaults and what differs from them."""
 
-    def build(task, **settings):
+    def build(task, seed: int = 0, **settings):
         import torch
 
         import espnet_ext
 
         espnet_ext.register()
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         return task.build_model(argparse.Namespace(**task.get_default_config() | settings))
 
     return build
+
+
+@pytest.fixture(scope="session")
+def save_model(build_model):
+    """Return a function that leaves such a model in a folder as ESPnet's training does: config.yaml and model.pth.
+
+    ``deviation``: that of its weights, large where hypotheses shall differ.
+    """
+
+    def save(task, folder: Path, seed: int = 0, deviation: float | None = None, **settings) -> Path:
+        import torch
+        from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
+
+        network = build_model(task, seed, **settings)
+        for parameter in network.parameters():
+            if deviation and parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=deviation)
+        torch.save(network.state_dict(), folder / "model.pth")
+        with (folder / "config.yaml").open("w") as file:
+            yaml_no_alias_safe_dump(task.get_default_config() | settings, file, sort_keys=False)
+        return folder
+
+    return save
 
 
 @pytest.fixture(scope="session")
@@ -318,33 +323,17 @@ def token_list(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory, token_list) -> Path:
+def model(tmp_path_factory, save_model) -> Path:
     """A folder with config.yaml and model.pth, as ESPnet's training leaves them."""
-    import yaml
     from espnet2.tasks.asr import ASRTask
 
-    folder = tmp_path_factory.mktemp("model")
-    (folder / "train.yaml").write_text(yaml.safe_dump(MODEL))
-    return _save(ASRTask, folder, ["--config", folder / "train.yaml", "--token_list", token_list])
+    tokens = {"token_list": SMALL_TOKENS, "token_type": "char"}
+    return save_model(ASRTask, tmp_path_factory.mktemp("model"), seed=3, **MODEL, **tokens)
 
 
 @pytest.fixture(scope="session")
-def language_model(tmp_path_factory, token_list) -> Path:
+def language_model(tmp_path_factory, save_model) -> Path:
     from espnet2.tasks.lm import LMTask
 
-    folder = tmp_path_factory.mktemp("lm")
-    return _save(LMTask, folder, ["--token_list", token_list, "--lm_conf", "unit=8", "--lm_conf", "nlayers=1"])
-
-
-def _save(task, folder: Path, options: list) -> Path:
-    import torch
-    from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
-
-    options = [*options, "--token_type", "char", "--output_dir", folder]
-    args = task.get_parser().parse_args([str(option) for option in options])
-    torch.manual_seed(3)
-    network = task.build_model(args)
-    torch.save(network.state_dict(), folder / "model.pth")
-    with (folder / "config.yaml").open("w") as file:
-        yaml_no_alias_safe_dump(vars(args), file, sort_keys=False)
-    return folder
+    settings = {"token_list": SMALL_TOKENS, "token_type": "char", "lm_conf": {"unit": 8, "nlayers": 1}}
+    return save_model(LMTask, tmp_path_factory.mktemp("lm"), seed=3, **settings)

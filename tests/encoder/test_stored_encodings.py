@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-import yaml
+from espnet2.tasks.asr import ASRTask
 from omniio import kaldi
 
-import espnet_ext
 from espnet_ext.upstream.decode import Decoding, decode
 from espnet_ext.upstream.encodings import write_encodings
 
@@ -35,23 +34,9 @@ def data(tmp_path_factory, make_data_dir):
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A model with random parameters: config.yaml and checkpoint."""
-    from espnet2.tasks.asr import ASRTask
-
-    espnet_ext.register()
-    folder = tmp_path_factory.mktemp("model")
-    args = ASRTask.get_parser().parse_args(["--config", str(write(folder / "given.yaml", CONFIG))])
-    torch.manual_seed(0)
-    network = ASRTask.build_model(args).eval()
-    torch.save(network.state_dict(), folder / "model.pth")
-    write(folder / "config.yaml", vars(args))
-    return folder, network
-
-
-def write(path, config):
-    path.write_text(yaml.safe_dump({key: value for key, value in config.items() if not callable(value)}))
-    return path
+def model(build_model, save_model, tmp_path_factory):
+    """The folder of a model with random parameters, and the model."""
+    return save_model(ASRTask, tmp_path_factory.mktemp("model"), **CONFIG), build_model(ASRTask, **CONFIG).eval()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import numpy as np
 import plot_attention
 import pytest
 import torch
-import yaml
 from attention_figures import draw_attention
 from attention_maps import AttentionMap, TranscriptReader, contributions
 from matplotlib.image import imread
@@ -26,36 +25,26 @@ SPEECH = np.random.default_rng(0).normal(scale=0.1, size=16000).astype(np.float3
 
 
 @pytest.fixture(scope="module")
-def make_reader(tmp_path_factory):
+def make_reader(tmp_path_factory, save_model):
     """Return a function that makes a reader with a decoder of three blocks and random parameters."""
     from espnet2.tasks.asr import ASRTask
-    from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
-
-    import espnet_ext
-
-    espnet_ext.register()
 
     def make(decoder: str, **decoder_conf) -> TranscriptReader:
         folder = tmp_path_factory.mktemp("system")
-        (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
         write_languages(folder / "languages.txt", TOKENS)
         small = {"attention_heads": 2, "linear_units": 8}
         if decoder == "language_transformer":
             decoder_conf["languages_file"] = str(folder / "languages.txt")
         settings = {
+            "token_list": TOKENS,
+            "token_type": "char",
             "frontend_conf": {"fs": 16000, "n_fft": 256, "hop_length": 160, "n_mels": 20},
             "encoder": "transformer",
             "encoder_conf": {"output_size": 16, "num_blocks": 1, **small},
             "decoder": decoder,
             "decoder_conf": decoder_conf if decoder == "rnn" else {"num_blocks": 3, **small, **decoder_conf},
         }
-        (folder / "train.yaml").write_text(yaml.safe_dump(settings))
-        options = ["--config", folder / "train.yaml", "--token_list", folder / "tokens.txt", "--token_type", "char"]
-        args = ASRTask.get_parser().parse_args([str(option) for option in [*options, "--output_dir", folder]])
-        torch.manual_seed(1)
-        torch.save(ASRTask.build_model(args).state_dict(), folder / "model.pth")
-        with (folder / "config.yaml").open("w") as file:
-            yaml_no_alias_safe_dump(vars(args), file, sort_keys=False)
+        save_model(ASRTask, folder, seed=1, **settings)
         return TranscriptReader(folder / "config.yaml", folder / "model.pth")
 
     return make

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import yaml
 from espnet2.tasks.mt import MTTask
 
 import espnet_ext
@@ -15,15 +13,12 @@ BLOCK = {"num_blocks": 1, "attention_heads": 2, "linear_units": 8}
 
 
 @pytest.fixture(scope="module")
-def merging_model(build_model, tmp_path_factory) -> Path:
+def merging_model(save_model, tmp_path_factory) -> Path:
     """The folder of a random model that rewrites texts of six tokens."""
-    folder = tmp_path_factory.mktemp("mt")
     settings = {"token_list": TOKENS, "src_token_list": TOKENS, "token_type": "word", "frontend_conf": {"embed_dim": 8}}
     settings |= {"encoder": "transformer", "encoder_conf": {**BLOCK, "output_size": 8, "input_layer": None}}
     settings |= {"decoder": "transformer", "decoder_conf": BLOCK, "model_conf": {"report_bleu": False}}
-    (folder / "config.yaml").write_text(yaml.safe_dump(MTTask.get_default_config() | settings))
-    torch.save(build_model(MTTask, **settings).state_dict(), folder / "model.pth")
-    return folder
+    return save_model(MTTask, tmp_path_factory.mktemp("mt"), **settings)
 
 
 def hypotheses(recogniser, signal: np.ndarray) -> list[tuple]:

@@ -9,9 +9,11 @@ from threading import Thread
 
 import psutil
 import pytest
+import soundfile
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.espnet_output import read_espnet_output
 from espnet_ext.upstream import decode as module
 from espnet_ext.upstream.decode import Decoding, decode, merge, plan
 from espnet_ext.work import model_cache
@@ -51,6 +53,10 @@ def espnet(job: Decoding, output: Path) -> Path:
     return output
 
 
+def shards_of(job: Decoding) -> list[str]:
+    return sorted(path.name for path in (job.output / "log").iterdir() if path.is_dir())
+
+
 def kill_a_worker(log: Path, killed: list) -> None:
     """Wait until both workers are in the middle of a shard, and kill one."""
     deadline = time.monotonic() + 60
@@ -78,9 +84,7 @@ def test_two_workers_of_which_one_is_killed_write_what_espnet_writes(job, tmp_pa
     lines = (job.output / "text").read_text().split("\n")
     assert [line.split(" ")[0] for line in lines[:-1]] == list(DURATIONS)
     assert lines[2] == "s2-0  "  # too short for the encoder: ESPnet writes a blank
-    assert sorted(path.name for path in (job.output / "log").iterdir() if path.is_dir()) == [
-        f"output.{number}" for number in range(1, 6)
-    ]
+    assert shards_of(job) == [f"output.{number}" for number in range(1, 6)]
 
 
 def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
@@ -97,9 +101,7 @@ def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
     assert done == ["2"]
     assert (job.output / "text").read_text() == text
     assert "decode: 3 of 4 shards are done already" in capsys.readouterr().err
-    assert sorted(path.name for path in (job.output / "log").iterdir() if path.is_dir()) == [
-        f"output.{number}" for number in range(1, 5)
-    ]
+    assert shards_of(job) == [f"output.{number}" for number in range(1, 5)]
 
 
 def test_whole_sets_are_what_espnet_writes_and_resume(job, tmp_path, monkeypatch):
@@ -221,3 +223,40 @@ def test_scores_that_are_nan_are_refused_before_anything_is_written(tmp_path):
     with pytest.raises(InputError, match="score: the model scores 1 of 2 utterances with NaN, the first is b"):
         merge([tmp_path / "output.0"], tmp_path / "decode", ["a", "b"])
     assert not (tmp_path / "decode").exists()
+
+
+@pytest.fixture
+def long_lists(job) -> Decoding:
+    """A beam of 3 over at most two tokens ends with fewer than 6 hypotheses."""
+    job.config.write_text("beam_size: 3\nnbest: 6\nmaxlenratio: -2\nctc_weight: 0.4\n")
+    return replace(job, options=())
+
+
+def test_lists_on_disk_are_those_of_the_search(long_lists):
+    from espnet2.bin.asr_inference import Speech2Text
+
+    decode(long_lists)
+    options = {"beam_size": 3, "nbest": 6, "maxlenratio": -2, "ctc_weight": 0.4}
+    search = Speech2Text(long_lists.model_config, long_lists.model_file, **options)
+    lists = read_espnet_output(long_lists.output)
+    assert [nbest.utt_id for nbest in lists] == list(DURATIONS)
+    for nbest in lists:
+        if nbest.utt_id == "s2-0":  # too short for the encoder
+            assert [(hyp.text, hyp.score) for hyp in nbest.hyps] == [("", 0.0)] * 6
+            continue
+        expected = search(soundfile.read(long_lists.data / f"{nbest.utt_id}.flac", dtype="float32")[0])
+        assert [hyp.text.split() for hyp in nbest.hyps] == [text.split() for text, *_ in expected]
+        scores = [float(hypothesis.score) for *_, hypothesis in expected]
+        assert [hyp.score for hyp in nbest.hyps] == pytest.approx(scores, abs=2e-4)
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_jobs_below_logdir_as_asr_sh_leaves_them(long_lists, tmp_path):
+    decode(long_lists)
+    logdir, lines = tmp_path / "logdir", (long_lists.data / "wav.scp").read_text().splitlines(keepends=True)
+    logdir.mkdir()
+    for number, part in enumerate((lines[:2], lines[2:]), start=1):
+        keys = logdir / f"keys.{number}.scp"
+        keys.write_text("".join(part))
+        espnet(replace(long_lists, options=("--key_file", str(keys))), logdir / f"output.{number}")
+    assert read_espnet_output(tmp_path) == read_espnet_output(logdir) == read_espnet_output(long_lists.output)

@@ -1,19 +1,15 @@
 """``--fast_decoder`` through asr_inference: the same hypotheses of a model with ESPnet's decoder, with and without."""
 
 import functools
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 import yaml
 from espnet2.bin import asr_inference
 from espnet2.tasks.asr import ASRTask
 from espnet2.tasks.lm import LMTask
-from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
-import espnet_ext
 from espnet_ext.bin import asr_inference as our_inference
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
@@ -26,40 +22,36 @@ ENCODER = {"output_size": 16, "attention_heads": 2, "linear_units": 16, "num_blo
 TRANSFORMER = {"attention_heads": 2, "linear_units": 16, "num_blocks": 3}
 
 
+def write_features(folder: Path, frames: dict[int, int]) -> Path:
+    """Random features of utterances, each with its number of frames, in an order that is not that of their names."""
+    random = np.random.default_rng(len(frames))
+    for number, length in frames.items():
+        np.save(folder / f"u{number}.npy", random.normal(size=(length, 8)).astype(np.float32))
+    (folder / "feats.scp").write_text("".join(f"u{number} {folder}/u{number}.npy\n" for number in frames))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     """Features of four utterances of different lengths."""
-    folder = tmp_path_factory.mktemp("data")
-    random = np.random.default_rng(0)
-    rows = []
-    for number, frames in enumerate((60, 35, 90, 47)):
-        np.save(folder / f"u{number}.npy", random.normal(size=(frames, 8)).astype(np.float32))
-        rows.append(f"u{number} {folder / f'u{number}.npy'}\n")
-    (folder / "feats.scp").write_text("".join(rows))
-    return folder
-
-
-def asr(folder: Path, data: Path, decoder: str = "transformer", conf: dict = TRANSFORMER) -> Path:
-    """A model of random parameters, as ESPnet's training leaves one; large ones, so that hypotheses differ."""
-    espnet_ext.register()
-    settings = {"input_size": 8, "encoder": "transformer", "encoder_conf": ENCODER, "model_conf": {"ctc_weight": 0.3}}
-    settings |= {"token_list": TOKENS, "token_type": "char", "decoder": decoder, "decoder_conf": conf}
-    config = ASRTask.get_default_config() | settings
-    torch.manual_seed(3)
-    model = ASRTask.build_model(Namespace(**config))
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.4)
-    folder.mkdir()
-    torch.save(model.state_dict(), folder / "model.pth")
-    with (folder / "config.yaml").open("w") as file:
-        yaml_no_alias_safe_dump(config, file, sort_keys=False)
-    return folder
+    return write_features(tmp_path_factory.mktemp("data"), {0: 60, 1: 35, 2: 90, 3: 47})
 
 
 @pytest.fixture(scope="module")
-def model(data, tmp_path_factory) -> Path:
-    return asr(tmp_path_factory.mktemp("asr") / "exp", data)
+def asr(save_model, tmp_path_factory):
+    """Return a function that leaves a model with this decoder; its parameters are large, so that hypotheses differ."""
+
+    def save(decoder: str = "transformer", conf: dict = TRANSFORMER) -> Path:
+        settings = {"input_size": 8, "encoder": "transformer", "encoder_conf": ENCODER, "token_type": "char"}
+        settings |= {"token_list": TOKENS, "decoder": decoder, "decoder_conf": conf, "model_conf": {"ctc_weight": 0.3}}
+        return save_model(ASRTask, tmp_path_factory.mktemp("asr"), seed=3, deviation=0.4, **settings)
+
+    return save
+
+
+@pytest.fixture(scope="module")
+def model(asr) -> Path:
+    return asr()
 
 
 def files(model: Path) -> dict[str, str]:
@@ -127,28 +119,17 @@ LM = {"embed_unit": 8, "att_unit": 8, "head": 2, "unit": 16, "layer": 1}
 
 
 @pytest.fixture(scope="module")
-def models(model, data, tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("models")
-    config = LMTask.get_default_config() | {"lm": "transformer", "lm_conf": LM, "token_list": TOKENS}
-    torch.manual_seed(4)
-    lm = LMTask.build_model(Namespace(**config))
-    torch.save(lm.state_dict(), folder / "lm.pth")
-    with (folder / "lm.yaml").open("w") as file:
-        yaml_no_alias_safe_dump(config, file, sort_keys=False)
-    return {"transformer": model, "rnn": asr(folder / "rnn", data, "rnn", RNN), "lm": folder}
+def models(model, asr, save_model, tmp_path_factory) -> dict[str, Path]:
+    settings = {"lm": "transformer", "lm_conf": LM, "token_list": TOKENS}
+    lm = save_model(LMTask, tmp_path_factory.mktemp("lm"), seed=4, **settings)
+    return {"transformer": model, "rnn": asr("rnn", RNN), "lm": lm}
 
 
 @pytest.fixture(scope="module")
 def lengths(tmp_path_factory) -> Path:
     """Features of utterances of very different lengths, odd ones, the shortest possible and one that is too short."""
-    folder = tmp_path_factory.mktemp("lengths")
-    random = np.random.default_rng(1)
-    for number, frames in enumerate((7, 95, 5, 301, 31, 8, 430, 33, 32)):
-        np.save(folder / f"u{number}.npy", random.normal(size=(frames, 8)).astype(np.float32))
-    # not in the order of their names, nor of their lengths
-    names = [f"u{number}" for number in (3, 1, 0, 4, 8, 7, 2, 5, 6)]
-    (folder / "feats.scp").write_text("".join(f"{name} {folder / name}.npy\n" for name in names))
-    return folder
+    frames = {3: 301, 1: 95, 0: 7, 4: 31, 8: 32, 7: 33, 2: 5, 5: 8, 6: 430}
+    return write_features(tmp_path_factory.mktemp("lengths"), frames)
 
 
 @pytest.mark.parametrize("decoder", ["transformer", "rnn"])
@@ -160,7 +141,7 @@ def test_many_at_once_are_espnets_one_by_one(models, lengths, tmp_path, decoder,
     options = ["--ctc_weight", ctc_weight, "--ctc_window_margin", 0, "--nbest", 3]
     options += ["--maxlenratio", ratios[0], "--minlenratio", ratios[1]]
     if lm:
-        options += ["--lm_train_config", models["lm"] / "lm.yaml", "--lm_file", models["lm"] / "lm.pth"]
+        options += ["--lm_train_config", models["lm"] / "config.yaml", "--lm_file", models["lm"] / "model.pth"]
         options += ["--lm_weight", 0.4, "--penalty", 0.2]
     slow = decode(models[decoder], lengths, tmp_path / "slow", *options)
     for size in ("auto", 3):
@@ -198,12 +179,12 @@ def build(model: Path, **options):
     return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
 
 
-def test_what_cannot_be_replaced_is_refused(data, model, tmp_path):
+def test_what_cannot_be_replaced_is_refused(model, asr):
     names = ", ".join(kind.__name__ for kind in FAST)
-    lightconv = asr(tmp_path / "exp", data, "lightweight_conv", TRANSFORMER | {"num_blocks": 6})
+    lightconv = asr("lightweight_conv", TRANSFORMER | {"num_blocks": 6})
     with pytest.raises(InputError, match=f"LightweightConvolutionTransformerDecoder: it replaces only {names}: set it"):
         build(lightconv)
-    coverage = asr(tmp_path / "coverage", data, "rnn", {"hidden_size": 8, "att_conf": {"atype": "coverage"}})
+    coverage = asr("rnn", {"hidden_size": 8, "att_conf": {"atype": "coverage"}})
     with pytest.raises(InputError, match="fast_decoder: .*atype"):
         build(coverage)
     with pytest.raises(InputError, match="not decoded by ESPnet's beam search"):

@@ -78,66 +78,49 @@ def direct(model, inputs: np.ndarray) -> np.ndarray:
     return model.model.ctc.softmax(encoded)[0].numpy()
 
 
-def source_of(model, data, name="long"):
-    audio = RecordingAudio(name, data / f"{name}.flac")
-    return model.source(audio), audio
+def source_of(model, data):
+    return model.source(RecordingAudio("long", data / "long.flac"))
 
 
-@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
-def test_frames_are_measured(kind, request):
-    model = request.getfixturevalue(kind)
-    assert model.unit == (640 if kind == "samples_model" else 8)
-    assert model.frame_seconds == pytest.approx(0.04 if kind == "samples_model" else 0.08)
+@pytest.fixture(params=["samples_model", "features_model"])
+def either_model(request) -> longform.LongModel:
+    return request.getfixturevalue(request.param)
 
 
-@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
+def test_frames_are_measured(samples_model, features_model):
+    assert (samples_model.unit, features_model.unit) == (640, 8)
+    assert samples_model.frame_seconds == pytest.approx(0.04) and features_model.frame_seconds == pytest.approx(0.08)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_window_of_the_whole_recording_is_one_pass(kind, batch, data, request):
-    model = request.getfixturevalue(kind)
-    source, _ = source_of(model, data)
-    found = np.concatenate(list(model.posteriors(source, seconds=60.0, batch=batch)))
-    assert np.allclose(found, direct(model, source.read(0, source.length)), atol=1e-5)
+def test_a_window_of_the_whole_recording_is_one_pass(either_model, batch, data):
+    source = source_of(either_model, data)
+    found = np.concatenate(list(either_model.posteriors(source, seconds=60.0, batch=batch)))
+    assert np.allclose(found, direct(either_model, source.read(0, source.length)), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
-@pytest.mark.parametrize("batch", [1, 3])
-def test_a_stride_of_a_window_is_block_by_block(kind, batch, data, request):
-    model = request.getfixturevalue(kind)
-    source, _ = source_of(model, data)
-    frames = round(WINDOW / model.frame_seconds)
-    size = frames * model.unit
-    starts = range(0, source.length, size)
-    blocks = [direct(model, source.read(start, min(size, source.length - start))) for start in starts]
-    # The frames that an encoder loses at the end of a block repeat its last one.
-    whole = [np.pad(block[:frames], ((0, frames - len(block[:frames])), (0, 0)), "edge") for block in blocks[:-1]]
-    expected = np.concatenate([*whole, blocks[-1]])
-    found = np.concatenate(list(model.posteriors(source, WINDOW, stride=1.0, batch=batch)))
-    assert np.allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
 @pytest.mark.parametrize("batch", [1, 4])
-def test_posteriors_are_averaged_over_windows(kind, batch, data, request):
-    """Against the mean written out; posteriors, not logits."""
-    model = request.getfixturevalue(kind)
-    source, _ = source_of(model, data)
-    frames = round(WINDOW / model.frame_seconds)
-    step = round(frames * 0.125)
+@pytest.mark.parametrize("stride", [1.0, 0.125])
+def test_posteriors_are_averaged_over_windows(either_model, stride, batch, data):
+    """Against the mean written out; posteriors, not logits. At a stride of a window it is that of one block."""
+    source, unit = source_of(either_model, data), either_model.unit
+    frames = round(WINDOW / either_model.frame_seconds)
     sums, counts = {}, {}
-    for number in itertools.count():
-        start = number * step
-        last = (start + frames) * model.unit >= source.length
-        end = source.length if last else (start + frames) * model.unit
-        for index, row in enumerate(direct(model, source.read(start * model.unit, end - start * model.unit))):
+    for start in itertools.count(step=round(frames * stride)):
+        last = (start + frames) * unit >= source.length
+        end = source.length if last else (start + frames) * unit
+        for index, row in enumerate(direct(either_model, source.read(start * unit, end - start * unit))):
             if last or index < frames:
                 sums[start + index] = sums.get(start + index, 0) + row
                 counts[start + index] = counts.get(start + index, 0) + 1
         if last:
             break
-    expected = np.stack([sums[frame] / counts[frame] for frame in sorted(sums)])
-    found = np.concatenate(list(model.posteriors(source, WINDOW, 0.125, batch)))
-    assert max(counts.values()) >= 7
-    assert np.allclose(found, expected, atol=1e-5)
+    expected = [sums[0]]
+    for frame in range(1, max(sums) + 1):  # a frame that the encoder loses at the end of a block repeats the last one
+        expected.append(sums[frame] / counts[frame] if frame in sums else expected[-1])
+    found = np.concatenate(list(either_model.posteriors(source, WINDOW, stride, batch)))
+    assert max(counts.values()) >= (7 if stride < 1 else 1)
+    assert np.allclose(found, np.stack(expected), atol=1e-5)
 
 
 def test_what_is_held_does_not_grow_with_the_recording(features_model, monkeypatch):
@@ -188,17 +171,13 @@ def test_the_command(features_folder, features_model, data, tmp_path, capsys):
 
 
 def test_nan_does_not_read_as_silence(features_folder, data, tmp_path):
-    """Parameters that are finite, with which a layer overflows; and NaN among the parameters."""
+    """Of parameters that are finite, with which a layer overflows."""
     folder, state = tmp_path / "model", torch.load(features_folder / "model.pth", weights_only=True)
     shutil.copytree(features_folder, folder)
     (first,) = (name for name in state if name.endswith("embed.conv.0.weight"))
     state[first] = torch.full_like(state[first], 3e38)
     torch.save(state, folder / "model.pth")
     with pytest.raises(InputError, match=r"recording (long|short|tiny): .*model.pth gives posteriors that are NaN"):
-        decode(folder, data, tmp_path / "out")
-    folder = folder.rename(tmp_path / "nan")
-    torch.save(state | {first: state[first] * torch.nan}, folder / "model.pth")
-    with pytest.raises(InputError, match="model.pth: values of .*embed.conv.0.weight are NaN or infinite"):
         decode(folder, data, tmp_path / "out")
     assert not (tmp_path / "out" / "text").exists()
 
@@ -277,12 +256,9 @@ def test_noise_and_regions_are_in_what_the_model_hears(model, data, tmp_path, mo
         assert 10 * np.log10(ratio) == pytest.approx(5.0, abs=1.0)
 
 
-@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
-def test_half_precision_is_close(kind, data, request):
-    exact = request.getfixturevalue(kind)
-    half = dataclasses.replace(exact, precision="bfloat16")
-    source, _ = source_of(exact, data)
-    found, wanted = (np.concatenate(list(each.posteriors(source, WINDOW))) for each in (half, exact))
+def test_half_precision_is_close(either_model, data):
+    half, source = dataclasses.replace(either_model, precision="bfloat16"), source_of(either_model, data)
+    found, wanted = (np.concatenate(list(each.posteriors(source, WINDOW))) for each in (half, either_model))
     assert found.shape == wanted.shape and 0 < np.abs(found - wanted).max() < 0.05
 
 
@@ -302,21 +278,12 @@ def test_bad_input(model, features_folder, data, tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "wav.scp").write_text(f"r {bad / 'r.wav'}\n")
-    soundfile.write(bad / "r.wav", np.ones(100) * 0.1, 16000)
-    decode(features_folder, bad, tmp_path / "short")
-    assert read_table(tmp_path / "short" / "text") == {"r": ""}
-    soundfile.write(bad / "r.wav", np.zeros(16000), 16000)
-    decode(features_folder, bad, tmp_path / "silent")
-    assert read_table(tmp_path / "silent" / "text") == {"r": ""}
-    decode(features_folder, bad, tmp_path / "silent_noisy", noise="music", snr=5)
-    assert read_table(tmp_path / "silent_noisy" / "text") == {"r": ""}
-    wrong = {
-        "window": (math.nan, math.inf, 0, "ten"),
-        "batch_seconds": (-1,),
-        "stride": (0, 2),
-        "snr": (math.nan, -9999),
-    }
-    wrong |= {"seed": (True,), "noise": ("rain",)}
+    for name, samples in (("short", [0.1] * 100), ("silent", [0.0] * 16000)):
+        soundfile.write(bad / "r.wav", samples, 16000)
+        assert decode(features_folder, bad, tmp_path / name) == {"r": ""}
+    assert decode(features_folder, bad, tmp_path / "noisy", noise="music", snr=5) == {"r": ""}
+    wrong = {"window": (math.nan, math.inf, 0, "ten"), "batch_seconds": (-1,), "stride": (0, 2), "noise": ("rain",)}
+    wrong |= {"snr": (math.nan, -9999), "seed": (True,)}
     for name, values in wrong.items():
         for value in values:
             refused(f"settings.yaml: {name}: ", **{name: value})
