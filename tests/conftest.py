@@ -235,6 +235,15 @@ def build_sa_asr():
 
 
 @pytest.fixture(scope="session")
+def digits() -> Path:
+    """LibriSpeech-digits: real recordings, which are not part of this repository."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data" / "LibriSpeech-digits"
+    if not folder.is_dir():
+        pytest.skip("the real recordings (shared/data/LibriSpeech-digits) are not here")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def make_data_dir():
     """Return a function that writes noise of the given durations in seconds, with transcripts of three words."""
 

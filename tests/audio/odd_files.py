@@ -1,15 +1,12 @@
 """Audio files as people have them: containers, damages, headers, time stamps, levels; and what is right for each.
 
-A file has a tone of its own in every second, so that what is read, and where, can be told. As a program this prints
-how many files of each kind come out right: ``python tests/audio/odd_files.py``.
+A file has a tone of its own in every second, so that what is read, and where, can be told.
 """
 
 import contextlib
 import io
 import os
 import re
-import tempfile
-from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -322,15 +319,3 @@ def _tone(samples: np.ndarray) -> int:
         return SILENCE
     peak = np.abs(np.fft.rfft(samples)).argmax() * RATE / len(samples)
     return round((peak - 300) / 200)
-
-
-if __name__ == "__main__":
-    right, all_of_them = Counter(), Counter(case.kind for case in CASES)
-    with tempfile.TemporaryDirectory() as folder:
-        for each in CASES:
-            reason = fault(each, Path(folder))
-            right[each.kind] += not reason
-            if reason:
-                print(f"{each.name}: {reason}")
-    for kind, count in all_of_them.items():
-        print(f"{kind}: {right[kind]} of {count}")

@@ -68,10 +68,3 @@ def test_results_and_verify(recipe, capsys):
     for folder, message in ((recipe / "none", "no such file"), (kept, "nothing is kept")):
         with pytest.raises(InputError, match=message):
             call(["table", "results", "--recipe", str(folder), *(["--results", str(folder)] if folder != kept else [])])
-
-
-def test_a_mistake_in_the_tables_is_one_line(recipe):
-    tables = recipe / "conf" / "tables.yaml"
-    tables.write_text(tables.read_text().replace("system: {sem: [-80, -60]}", "system: {smm: [-80, -60]}"))
-    with pytest.raises(InputError, match=f"^{tables}: [^\n]*smm[^\n]*$"):
-        call(["table", "config", "--recipe", str(recipe)])

@@ -1,7 +1,6 @@
 """A folder of recordings with word times or transcripts."""
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,6 @@ from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.recordings import align_recordings
 from espnet_ext.sharing.model_files import find_model
 from espnet_ext.text.word_times import read_regions, read_word_times
-
-DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
 
 
 @pytest.fixture
@@ -134,13 +131,11 @@ def test_words_or_text_and_a_model(folder):
 
 
 @pytest.fixture
-def chapters(tmp_path):
+def chapters(tmp_path, digits):
     """LibriSpeech-digits joined by chapters: recordings, their ctm and transcripts."""
-    if not DIGITS.is_dir():
-        pytest.skip("the real recordings (shared/data/LibriSpeech-digits) are not here")
     (tmp_path / "audio").mkdir()
     lines, texts = [], []
-    for transcripts in sorted((DIGITS / "dev-clean").glob("*/*/*.trans.txt"))[:3]:
+    for transcripts in sorted((digits / "dev-clean").glob("*/*/*.trans.txt"))[:3]:
         chapter, pieces, spoken, at = transcripts.name.removesuffix(".trans.txt"), [], [], 0.0
         for key, text in read_table(transcripts).items():
             samples, rate = soundfile.read(transcripts.parent / f"{key}.flac", dtype="int16")

@@ -10,8 +10,6 @@ from bad_corpora import each_damage, refused_by, write_noise
 from espnet_ext.corpora.librispeech import prepare_librispeech
 from espnet_ext.kaldi.data_dir import read_data_dir
 
-DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
-
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
@@ -84,9 +82,8 @@ def test_links_are_followed_but_not_to_a_folder_above(corpus: Path, linked: str)
     assert dev(corpus) == plain
 
 
-@pytest.mark.skipif(not DIGITS.is_dir(), reason="the real recordings (shared/data/LibriSpeech-digits) are not here")
-def test_real_recordings(tmp_path: Path) -> None:
-    found = prepare_librispeech(DIGITS, tmp_path, ["test-clean", "test-other"], check_audio="header")
+def test_real_recordings(digits: Path, tmp_path: Path) -> None:
+    found = prepare_librispeech(digits, tmp_path, ["test-clean", "test-other"], check_audio="header")
     assert [len(data.text) for data in found.values()] == [162, 166]
 
 

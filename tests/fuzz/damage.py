@@ -18,11 +18,7 @@ from espnet_ext.errors import InputError
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "100"))
 # An example of hypothesis holds so many inputs: making one takes ten times as long as reading a small file.
 AT_ONCE = 20
-FUZZ = settings(
-    max_examples=-(-INPUTS // AT_ONCE),
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+FUZZ = settings(max_examples=-(-INPUTS // AT_ONCE), database=None, suppress_health_check=list(HealthCheck))
 
 # Nothing here is white space to Python, which is what a word is; marks of formats are among them.
 WORDS = st.text(alphabet="aBé中𠀀々9'\"\\|<>{}[];,.:-_#%\u0301\u200b\u2047▁\x00\x7f", min_size=1, max_size=5)

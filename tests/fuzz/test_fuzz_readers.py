@@ -26,13 +26,7 @@ from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcripts import read_segments, read_transcripts
 from espnet_ext.text.window_hypotheses import group_by_speaker, read_grouped
-from espnet_ext.text.word_times import (
-    read_regions,
-    read_word_times,
-    word_faults,
-    write_regions,
-    write_word_times,
-)
+from espnet_ext.text.word_times import read_regions, read_word_times, word_faults, write_regions, write_word_times
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.text.writing import write_hypotheses, write_segments
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from espnet_ext.scoring.error_rate import align, count_errors, count_pairs
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score_files import evaluate
+from espnet_ext.text.mixed_text import mixed_tokens
 
 # Few different words make many ties; the others are what a table of symbols may stumble over.
 FEW = st.sampled_from(["a", "b", "c", "A", "<eps>", "*", "你", "é", "e\u0301", "\x00", "-1"])
@@ -70,6 +71,7 @@ def test_errors_of_mixed_text(inputs):
         reference, hypothesis = ({str(n): pair[side] for n, pair in enumerate(texts)} for side in (0, 1))
         score = score_mixed_texts(reference, hypothesis)
         pairs = [(tokens_of(left), tokens_of(right)) for left, right in texts]
+        assert pairs == [(mixed_tokens(left), mixed_tokens(right)) for left, right in texts]
         assert score.total.errors == sum(distance(*pair) for pair in pairs)
         assert score.total.reference_length == sum(len(left) for left, _ in pairs)
         parts = {name: part.total for name, part in score.parts.items()}

@@ -7,13 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.checks import (
-    check_audio,
-    fix_data_dir,
-    scan_data_dir,
-    validate_data_dir,
-    validate_scan,
-)
+from espnet_ext.kaldi.checks import check_audio, fix_data_dir, scan_data_dir, validate_data_dir, validate_scan
 from espnet_ext.kaldi.data_dir import read_data_dir, write_data_dir
 
 
@@ -122,26 +116,12 @@ def noise():
     return np.random.default_rng(1).uniform(-0.5, 0.5, 8000)
 
 
-def with_nan():
-    samples = noise()
-    samples[7000] = np.nan
-    return samples
-
-
-@pytest.mark.parametrize(
-    ("samples", "rate", "message"),
-    [
-        (with_nan(), 16000, "NaN or infinite samples in the audio of"),
-        (noise(), 8000, "sampling rate 8000 Hz, not 16000 Hz, of"),
-    ],
-)
-def test_bad_audio_is_named(audio_dir, tmp_path, samples, rate, message):
+def test_bad_audio_is_named(audio_dir, tmp_path):
     assert check_audio(audio_dir, rate=16000) == []
-    soundfile.write(tmp_path / "bad.wav", samples, rate, subtype="FLOAT")
+    soundfile.write(tmp_path / "bad.wav", np.append(noise(), np.nan), 16000, subtype="FLOAT")
     data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "bad.wav")})
-    for expected in (16000, None):
-        (problem,) = check_audio(data, rate=expected)
-        assert (problem.file, problem.what, problem.ids) == ("wav.scp", message, ("a-2",))
+    (problem,) = check_audio(data)
+    assert (problem.file, problem.what, problem.ids) == ("wav.scp", "NaN or infinite samples in the audio of", ("a-2",))
 
 
 def test_a_header_written_to_a_pipe_promises_nothing(audio_dir, tmp_path):

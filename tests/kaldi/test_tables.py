@@ -16,7 +16,7 @@ def put(tmp_path, content: bytes):
 
 def test_values_are_the_rest_of_the_line(tmp_path):
     path = put(tmp_path, "b two  words\r\na\t你 好\u3000\nc\nd x\u2028y".encode())
-    assert read_table(path) == {"b": "two  words", "a": "你 好\u3000", "c": "", "d": "x\u2028y"}
+    assert list(read_table(path).items()) == [("b", "two  words"), ("a", "你 好\u3000"), ("c", ""), ("d", "x\u2028y")]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,6 @@ def test_missing_file_and_folder_are_refused(tmp_path):
         read_table(tmp_path / "none")
     with pytest.raises(InputError, match=r"is a folder"):
         read_table(tmp_path)
-
-
-def test_a_table_keeps_its_order(tmp_path):
-    assert list(read_table(put(tmp_path, b"a x\nc x\nb y\n"))) == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize("table", [{}, {"": "x"}, {"a b": "x"}, {"a": "x\ny"}])

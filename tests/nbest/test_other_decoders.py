@@ -3,7 +3,6 @@
 import gzip
 import json
 import math
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
@@ -107,11 +106,7 @@ def test_icefall(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("recogs-x.txt.gz", recogs([("u", ["A"], ["A"])])),
-        ("result.gz", "wav u\ncandidate 0 A\n"),
-    ],
+    ("name", "text"), [("recogs-x.txt.gz", recogs([("u", ["A"], ["A"])])), ("result.gz", "wav u\ncandidate 0 A\n")]
 )
 def test_gzipped_lists_of_any_decoder(tmp_path, name, text):
     (tmp_path / name).write_bytes(gzip.compress(text.encode()))
@@ -126,25 +121,11 @@ def test_timestamps_of_icefall_are_skipped(tmp_path):
     assert (nbest.utt_id, nbest.ref, nbest.hyps[0].text) == ("u-1", "A CAT", "A")
 
 
-@dataclass
-class Segment:
-    """The fields of faster_whisper.transcribe.Segment 1.2."""
-
-    id: int
-    seek: int
-    start: float
-    end: float
-    text: str
-    tokens: list[int]
-    avg_logprob: float
-    compression_ratio: float
-    no_speech_prob: float
-    words: None
-    temperature: float
-
-
 def segment(seek: int, text: str, tokens: int, mean: float) -> dict:
-    return asdict(Segment(1, seek, 0.0, 1.0, text, list(range(tokens)), mean, 1.0, 0.0, None, 0.0))
+    """The fields of faster_whisper.transcribe.Segment 1.2."""
+    heard = {"start": 0.0, "end": 1.0, "text": text, "tokens": list(range(tokens)), "words": None}
+    measured = {"avg_logprob": mean, "compression_ratio": 1.0, "no_speech_prob": 0.0, "temperature": 0.0}
+    return {"id": 1, "seek": seek, **heard, **measured}
 
 
 def test_whisper(tmp_path):

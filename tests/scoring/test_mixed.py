@@ -9,12 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval, count_errors, count_pairs
-from espnet_ext.scoring.mixed import (
-    count_filtered_errors,
-    count_switches,
-    score_mixed_texts,
-    split_at_switches,
-)
+from espnet_ext.scoring.mixed import count_filtered_errors, count_switches, score_mixed_texts, split_at_switches
 from espnet_ext.scoring.score_files import evaluate
 from espnet_ext.text.mixed_text import has_han
 

@@ -9,14 +9,10 @@ from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
 from espnet_ext.tables.collect import collect
-from espnet_ext.tables.reading import Tables, load_tables
+from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.run_scores import gather
 from espnet_ext.tables.score_table import Meta
-from espnet_ext.work.yaml_files import read_yaml
-
-EGS = Path(__file__).parents[2] / "egs"
-PAPERS = Path(__file__).parent / "papers"
 
 TOY = """
 recipe: toy
@@ -88,19 +84,6 @@ claims:
 designs:
   - {corpus: c, scale: mini, commit: abc, claims: [gain, more], seeds: [1, 2, 3], units: 40 recordings}
 """
-
-
-@pytest.fixture(scope="session")
-def printed() -> Callable[[str], dict]:
-    """The numbers that a paper prints, as ``papers/<name>.yaml`` holds them."""
-    return lambda name: read_yaml(PAPERS / f"{name}.yaml")
-
-
-@pytest.fixture(scope="session")
-def recipe_tables() -> Callable[..., Tables]:
-    """The tables of a recipe of this repository."""
-
-    return lambda recipe, scale=None: load_tables(EGS / recipe / "conf" / "tables.yaml", scale)
 
 
 @pytest.fixture

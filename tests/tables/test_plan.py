@@ -5,14 +5,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.plan import (
-    decode_config,
-    load_scale,
-    select,
-    sets_needed,
-    system_config,
-    systems_needed,
-)
+from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.schema import System
 
@@ -59,6 +52,8 @@ def test_unknown_names_are_refused_with_those_there_are(toy: Path, recipe: Path)
         select(tables, ["1", "7"])
     with pytest.raises(InputError, match=r"no row 'lm' in table 1; known are -1dB, base row$"):
         select(tables, ["1"], ["lm"])
+    with pytest.raises(InputError, match=r"conf: no scale 'huge'; known are full, mini$"):
+        load_scale(recipe, "huge")
     sections = load_scale(recipe, "full")
     with pytest.raises(InputError, match=r"no decoding 'x'; known are default, lm$"):
         decode_config(sections, tables, "x")
@@ -122,8 +117,3 @@ def test_what_the_papers_scale_lacks_is_refused(recipe: Path, content: str, mess
     (recipe / "conf" / "mini.yaml").write_text(content + "\n")
     with pytest.raises(InputError, match=message):
         load_scale(recipe, "mini")
-
-
-def test_an_unknown_scale(recipe: Path):
-    with pytest.raises(InputError, match=r"conf: no scale 'huge'; known are full, mini$"):
-        load_scale(recipe, "huge")

@@ -10,7 +10,6 @@ from espnet_ext.tables.publish import (
     LINES,
     keep_results,
     read_results,
-    recipe_pages,
     verify_pages,
     write_pages,
     write_tables,
@@ -63,8 +62,6 @@ def test_earlier_tables_stay_and_runs_are_listed(toy: Path, write: Callable):
 
 def test_kept_results_give_the_pages(toy: Path, write: Callable):
     recipe = toy.parents[1]
-    with pytest.raises(InputError, match="nothing is kept"):
-        recipe_pages(recipe)
     (toy.parent / "notes.md").write_text("## Notes\n\nSmall.\n")
     kept = keep_results(write("1", "2"), recipe)
     assert kept == recipe / "results" / "mini-c"
@@ -72,9 +69,6 @@ def test_kept_results_give_the_pages(toy: Path, write: Callable):
     assert verify_pages(recipe) == [recipe / "RESULTS.md", kept / "tables.md"]
     text = (recipe / "RESULTS.md").read_text()
     assert text.endswith("## Notes\n\nSmall.\n") and "### Table 1. New against base" in text
-    (recipe / "RESULTS.md").write_text(text.replace("4.17", "4.16"))
-    with pytest.raises(InputError, match=r"RESULTS\.md: line \d+: not what the scores give"):
-        verify_pages(recipe)
 
 
 def test_results_of_other_tables_are_refused(toy: Path, write: Callable):

@@ -143,8 +143,7 @@ def test_espnets_own_symbols_are_refused(tmp_path, symbol):
 
 
 @pytest.mark.parametrize(
-    ("token_type", "expected"),
-    [("char", ["<space>", "A", "B", "é", "好"]), ("word", ["A", "AB", "é好"])],
+    ("token_type", "expected"), [("char", ["<space>", "A", "B", "é", "好"]), ("word", ["A", "AB", "é好"])]
 )
 def test_characters_and_words(tmp_path, token_type, expected):
     tokens = write_tokens(["AB A", "é好\u3000A\xa0A"], tmp_path, token_type)

@@ -85,33 +85,6 @@ def test_as_meeteval_reads(tmp_path, name, text):
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "form", "expected"),
-    [
-        ("text", "u1 one 2 3 four\nu2 [noise] (laughs)\n", "kaldi", {"u1": "one 2 3 four", "u2": "[noise] (laughs)"}),
-        ("text", "u1 1 2 3 4 5 6\nu2 9 9 1 1 7 7\n", "kaldi", {"u1": "1 2 3 4 5 6", "u2": "9 9 1 1 7 7"}),
-        ("text", "u1 1 2 3 4 5 6\nu2 9 9 1\n", "kaldi", {"u1": "1 2 3 4 5 6", "u2": "9 9 1"}),
-        ("text", "u1 hello\nu2\n", "kaldi", {"u1": "hello", "u2": ""}),
-        ("r.trn", "yes and / or no (u1)\n", "trn", {"u1": "yes and / or no"}),
-        ("a.stm", "m 1 a 0 2 the <unk> cat\n", "stm", {"m": "the <unk> cat"}),
-        ("a.stm", "m 1 a 0 2 <o,f0,male>\n", "stm", {"m": ""}),
-        ("a.json", json.dumps([{"session_id": "u", "speaker": "a", "words": "X X "}]), "seglst", {"u": "X X"}),
-        ("a.stm", "t 1 gap 0 9 <o,,unknown> ignore_time_segment_in_scoring\nt 1 ann 9 12 <o> a b", "stm", {"t": "a b"}),
-    ],
-)  # fmt: skip
-def test_files_that_look_like_others(tmp_path, name, text, form, expected):
-    """Numerals, labels and marks that are read wrongly are scored wrongly, in silence."""
-    (tmp_path / name).write_text(text)
-    found = read_transcripts(tmp_path / name)
-    assert (found.format, found.plain) == (form, expected)
-
-
-def test_an_ignored_stretch_is_not_text(tmp_path):
-    (tmp_path / "a.stm").write_text("t 1 gap 0 10 IGNORE_TIME_SEGMENT_IN_SCORING\nt 1 ann 10 12 a b\n")
-    found = read_transcripts(tmp_path / "a.stm")
-    assert [turn.span for turn in found.ignored] == [(0.0, 10.0)] and found.segments[0].words == ("a", "b")
-
-
 def test_times_of_words_of_whisper(tmp_path):
     """Words without times, such as numerals of WhisperX, lie in their segment, between their neighbours."""
     was = {"word": "was", "start": 11.9, "end": 12.1, "score": 0.8}

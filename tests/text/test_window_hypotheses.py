@@ -19,9 +19,6 @@ def hypothesis(window=0, speaker="a", words=("ONE", "TWO"), recording="r", **mor
     return Segment(recording, speaker, tuple(words), start, end, **more, window=window)
 
 
-FULL = hypothesis(1, times=((8.0, 8.5), (9.25, 9.5)), confidences=(0.5, 1.0))
-
-
 @st.composite
 def some_hypotheses(draw):
     keys = st.tuples(st.sampled_from(["r", "s"]), st.integers(0, 4), st.sampled_from(["a", "b é"]))
@@ -36,8 +33,8 @@ def some_hypotheses(draw):
 @given(some_hypotheses())
 def test_jsonl_comes_back(tmp_path_factory, hypotheses):
     path = tmp_path_factory.mktemp("jsonl") / "hyp.jsonl"
-    write_hypotheses(path, [*hypotheses, hypothesis(1, "full", times=FULL.times, confidences=FULL.confidences)])
-    every = [*hypotheses, hypothesis(1, "full", times=FULL.times, confidences=FULL.confidences)]
+    every = [*hypotheses, hypothesis(1, "full", times=((8.0, 8.5), (9.25, 9.5)), confidences=(0.5, 1.0))]
+    write_hypotheses(path, every)
     assert sorted(read_hypotheses(path), key=repr) == sorted(every, key=repr)
 
 

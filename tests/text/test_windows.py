@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import validate
-from espnet_ext.kaldi.data_dir import DataDir, parse_segment, write_data_dir
-from espnet_ext.kaldi.tables import read_table
-from espnet_ext.text.windows import Windowing, window_data_dir, window_id, window_of, write_windows
+from espnet_ext.kaldi.data_dir import DataDir, parse_segment
+from espnet_ext.text.windows import Windowing, window_data_dir, window_id, window_of
 
 
 @pytest.mark.parametrize(("overlap", "shift"), [(0.0, 16.0), (0.25, 12.0), (0.5, 8.0)])
@@ -48,7 +47,7 @@ def test_no_length(length):
         Windowing().cut("r", length)
 
 
-def test_data_dir_of_windows(tmp_path, capsys):
+def test_data_dir_of_windows():
     data = DataDir(wav_scp={"b": "b.wav", "a-w00001": "a.wav"}, utt2spk={}, reco2dur={"b": "17", "a-w00001": "5.5"})
     cut = window_data_dir(data, Windowing(16.0, 0.5))
     assert validate(cut, require_text=False) == []
@@ -57,9 +56,3 @@ def test_data_dir_of_windows(tmp_path, capsys):
     assert cut.utt2dur[window_id("b", 1)] == "9"
     with pytest.raises(InputError, match="recording b has no duration"):
         window_data_dir(DataDir(wav_scp={"b": "b.wav"}, utt2spk={"b": "b"}), Windowing())
-    write_data_dir(DataDir(wav_scp={"r": "r.wav"}, utt2spk={"r": "r"}, utt2dur={"r": "30"}), tmp_path / "data")
-    write_windows(tmp_path / "data", tmp_path / "windows", Windowing(16.0, 0.25))
-    assert read_table(tmp_path / "windows" / "segments") == {
-        "r-w00000": "r 0 16", "r-w00001": "r 12 28", "r-w00002": "r 24 30",
-    }  # fmt: skip
-    assert "3 windows of 1 recordings" in capsys.readouterr().out

@@ -7,17 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.words import (
-    LONGEST,
-    PAUSE,
-    WIDEST,
-    Segment,
-    Word,
-    in_order,
-    lines_of,
-    serialise,
-    words_by_speaker,
-)
+from espnet_ext.text.words import LONGEST, PAUSE, WIDEST, Segment, Word, in_order, lines_of, serialise, words_by_speaker
 
 TURNS = [
     Segment("r", "b", ("TWO", "你好"), 2.5, 4.0),

@@ -1,12 +1,12 @@
 """egs/asru2019_cs/conf/tables.yaml against the numbers that P1 prints."""
 
-from collections.abc import Callable
-
 import pytest
 
 from espnet_ext.tables.plan import select, systems_needed
 from espnet_ext.tables.reading import Table, Tables
 from espnet_ext.tables.result import reduction
+
+RECIPE, PAPER = "asru2019_cs", "p1"
 
 COLUMNS = ["dev All", "dev CH", "dev EN", "test All", "test CH", "test EN"]
 DATA = {"CS": "200h CS", "CS+CH": "+ 500h CH", "CS+EN": "+ 460h EN", "CS+CH+EN": "All"}
@@ -16,16 +16,6 @@ MODELS = {
     "shared": "attention share",
     "separate": "attention not share",
 }
-
-
-@pytest.fixture(scope="module")
-def tables(recipe_tables: Callable[..., Tables]) -> Tables:
-    return recipe_tables("asru2019_cs")
-
-
-@pytest.fixture(scope="module")
-def paper(printed: Callable[[str], dict]) -> dict:
-    return printed("p1")
 
 
 def of_the_paper(tables: Tables) -> list[Table]:

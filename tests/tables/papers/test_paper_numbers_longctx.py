@@ -1,21 +1,11 @@
 """egs/spotify_longctx/conf/tables.yaml against the numbers that P5 prints."""
 
-from collections.abc import Callable
-
 import pytest
 
 from espnet_ext.tables.plan import load_scale, system_config, systems_needed
 from espnet_ext.tables.reading import Tables
 
-
-@pytest.fixture(scope="module")
-def tables(recipe_tables: Callable[..., Tables]) -> Tables:
-    return recipe_tables("spotify_longctx", "full")
-
-
-@pytest.fixture(scope="module")
-def paper(printed: Callable[[str], dict]) -> dict:
-    return printed("p5")
+RECIPE, SCALE, PAPER = "spotify_longctx", "full", "p5"
 
 
 @pytest.fixture(scope="module")

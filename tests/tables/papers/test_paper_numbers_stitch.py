@@ -1,12 +1,10 @@
 """egs/libricss_stitch/conf/tables.yaml against the numbers that P4 prints."""
 
-from collections.abc import Callable
-
-import pytest
-
 from espnet_ext.multitalker.mixture_plan import UNITS
 from espnet_ext.tables.plan import systems_needed
 from espnet_ext.tables.reading import Row, Tables
+
+RECIPE, PAPER = "libricss_stitch", "p4"
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 CONDITIONS = ("libricss 0S", "libricss 0L", "libricss 10", "libricss 20", "libricss 30", "libricss 40", "libricss")
@@ -24,10 +22,7 @@ CUTS = {"whole": "-", "windows0": "0%", "windows25": "25%", "windows50": "50%"}
 
 # rows beyond the paper, which has no numbers for them
 OURS = {
-    "2": [
-        "Time-aware overlapping inference",
-        *(f"Stitcher {style} guarded" for style in ("alignment", "WC", "WCOE")),
-    ],
+    "2": ["Time-aware overlapping inference", *(f"Stitcher {style} guarded" for style in ("alignment", "WC", "WCOE"))],
     "3": ["Time-aware 25 %", "25 % guarded"],
     "4": ["Time-aware overlapping inference", "Stitcher WCOE guarded"],
 }
@@ -40,16 +35,6 @@ def papers_rows(tables: Tables, name: str) -> list[Row]:
     assert [row.name for row in rows[count:]] == OURS[name]
     assert all(value is None for row in rows[count:] for value in row.paper.values())
     return list(rows[:count])
-
-
-@pytest.fixture(scope="module")
-def tables(recipe_tables: Callable[..., Tables]) -> Tables:
-    return recipe_tables("libricss_stitch")
-
-
-@pytest.fixture(scope="module")
-def paper(printed: Callable[[str], dict]) -> dict:
-    return printed("p4")
 
 
 def test_table_2(tables: Tables, paper: dict):
