@@ -117,16 +117,11 @@ def test_a_speaker_model_of_espnet(data, tmp_path, espnet_speaker_model):
         np.testing.assert_allclose(rows, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_resemblyzer_tells_the_real_speakers_of_librispeech_digits_apart():
+def test_resemblyzer_tells_the_real_speakers_of_librispeech_digits_apart(digits):
     pytest.importorskip("resemblyzer")
-    from pathlib import Path
-
-    root = Path(__file__).parents[2].parent / "shared" / "data" / "LibriSpeech-digits"
-    if not root.is_dir():
-        pytest.skip("no real recordings here")
     embed = module.resemblyzer()
     files = {}
-    for path in sorted(root.glob("train-clean-100/*/*/*.flac")):
+    for path in sorted(digits.glob("train-clean-100/*/*/*.flac")):
         files.setdefault(path.parts[-3], []).append(path)
     first, second = (
         np.stack([embed(soundfile.read(paths[n])[0].astype(np.float32)) for paths in list(files.values())[:4]])

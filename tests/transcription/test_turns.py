@@ -1,7 +1,5 @@
 """Who says which word: turns without pauses between them, of drawn vectors, real digits and synthetic voices."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from bench_speakers import converse, cp_wer, read_utterances, synthetic_speakers, texts
@@ -11,7 +9,6 @@ from espnet_ext.transcription import voices
 from espnet_ext.transcription.turns import Runs, find_turns, unit
 from espnet_ext.transcription.voices import d_vectors_of_runs, tell_voices
 
-DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
 MOUTHS = unit(np.abs(np.random.default_rng(1).normal(size=(4, 64))))
 
 
@@ -54,11 +51,13 @@ def embedding():
 
 @pytest.mark.parametrize(("speakers", "gap", "number", "most"), [(2, 0.15, 2, 10), (4, 0.0, None, 20)])
 @pytest.mark.parametrize("kind", ["digits", "synthetic"])
-def test_turns_without_pauses(embedding, kind, speakers, gap, number, most):
-    if kind == "digits" and not DIGITS.is_dir():
-        pytest.skip("the real recordings (shared/data/LibriSpeech-digits) are not here")
-    every = read_utterances(DIGITS, "test-clean") if kind == "digits" else synthetic_speakers("test")
-    chosen = sorted(every)[-speakers:] if kind == "digits" else sorted(every)[::3][:speakers]
+def test_turns_without_pauses(request, embedding, kind, speakers, gap, number, most):
+    if kind == "digits":
+        every = read_utterances(request.getfixturevalue("digits"), "test-clean")
+        chosen = sorted(every)[-speakers:]
+    else:
+        every = synthetic_speakers("test")
+        chosen = sorted(every)[::3][:speakers]
     recording = converse({name: every[name] for name in chosen}, gap, np.random.default_rng(0))
     words = [word for word, _ in recording.words]
     assert cp_wer(recording, texts(tell_voices(words, recording, embedding, None, number))) <= most

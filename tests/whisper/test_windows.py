@@ -1,7 +1,5 @@
 """Whisper on windows whose speakers take turns: whose words they are, and batches that change nothing."""
 
-import json
-
 import numpy as np
 import pytest
 import soundfile
@@ -94,6 +92,9 @@ def test_a_window_has_at_most_so_many_tokens(speech):
     assert 0 < len(words) <= len(speech) / 16000 + 4
 
 
+OTHER = Segment("other", "a", ("A",), 0.0, 1.0)
+
+
 def data_dir(folder, samples: np.ndarray):
     folder.mkdir()
     soundfile.write(folder / "r.wav", samples, 16000)
@@ -115,12 +116,7 @@ def test_a_data_dir_gets_hypotheses_with_times(tmp_path, speech):
     ("change", "message"),
     [
         (lambda data: (data / "utt2dur").write_text("r 31\n"), "Whisper hears at most 30 s"),
-        (
-            lambda data: (data / "references.json").write_text(
-                json.dumps([{"session_id": "other", "speaker": "a", "words": "A", "start_time": 0, "end_time": 1}])
-            ),
-            "r has no turns",
-        ),
+        (lambda data: write_segments(data / "references.json", [OTHER]), "r has no turns"),
     ],
 )
 def test_what_whisper_cannot_hear_is_refused(tmp_path, speech, change, message):
