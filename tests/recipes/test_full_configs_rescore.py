@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from bench_latency import ScorerKind, make_scorers
+from full_size import size
 
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, make_examples
@@ -54,7 +55,7 @@ def test_the_papers_models_take_a_step():
         if kind.pooling == "attention":
             continue  # the same model under another small layer
         torch.manual_seed(0)
-        sizes[kind] = sum(parameter.numel() for parameter in scorer.parameters()) / 1e6
+        sizes[kind] = size(scorer) / 1e6
         optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-5)
         values = backward(scorer.train(), batch, MwerLoss(ce_weight=0.0 if kind.scorer == "pooled" else 0.01))
         # P3, eq. 5: a mean of the hypotheses' errors, weighted by posteriors, all of which eq. 6 has above 0
@@ -62,5 +63,6 @@ def test_the_papers_models_take_a_step():
         without = [name for name, parameter in scorer.named_parameters() if parameter.grad is None]
         assert without == [], kind
         optimizer.step()
+    # P3, section 4.2: 117M (as GPT-2 was announced) and 110M
     assert sizes[ScorerKind("gpt2", "causal")] == pytest.approx(124.4, abs=0.1)
     assert sizes[ScorerKind("bert-base-cased", "pll")] == pytest.approx(108.3, abs=0.1)

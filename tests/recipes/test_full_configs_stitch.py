@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from full_size import size, take_step, tokens
 
 import espnet_ext
 from espnet_ext.tables.plan import load_scale, system_config
@@ -31,8 +32,7 @@ def read(style: str, scale: str, tmp_path: Path, *overlays: str) -> Namespace:
     path.write_text(yaml.safe_dump(config))
     options = ["--config", str(path), "--output_dir", str(tmp_path), "--token_type", "bpe", "--src_token_type", "bpe"]
     args = MTTask.get_parser().parse_args(options)
-    args.token_list = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
-    args.src_token_list = args.token_list
+    args.token_list = args.src_token_list = tokens(TOKENS)
     return args
 
 
@@ -52,7 +52,7 @@ def test_the_papers_stitcher_has_its_size_and_takes_a_step(style, tmp_path):
     espnet_ext.register()
     torch.manual_seed(0)
     model = MTTask.build_model(read(style, "full", tmp_path))
-    assert sum(parameter.numel() for parameter in model.parameters()) == by_hand(style)
+    assert size(model) == by_hand(style)
     pair = style == "alignment"
     assert (type(model.encoder).__name__, model.patch_size) == (
         ("AlignedPairsEncoder", 2) if pair else ("TransformerEncoder", 1)
@@ -62,13 +62,7 @@ def test_the_papers_stitcher_has_its_size_and_takes_a_step(style, tmp_path):
     source[1, 4:] = -1
     lengths = {"src_text_lengths": torch.tensor([6, 4]), "text_lengths": torch.tensor([3, 2])}
     text = torch.tensor([[5, 6, 7], [8, 9, -1]])
-    before = model.encoder.encoders[0].self_attn.linear_q.weight.detach().clone()
-    loss, _, _ = model.train()(src_text=source, text=text, **lengths)
-    loss.backward()
-    assert torch.isfinite(loss)
-    assert all(parameter.grad is not None for parameter in model.parameters())
-    torch.optim.SGD(model.parameters(), lr=0.01).step()
-    assert not torch.equal(model.encoder.encoders[0].self_attn.linear_q.weight, before)
+    take_step(model, {"src_text": source, "text": text, **lengths})
 
 
 @pytest.mark.parametrize("scale", ["full", "mini", "smoke"])
@@ -96,14 +90,6 @@ def test_training_is_the_papers(tmp_path):
 @pytest.mark.parametrize("style", STYLES)
 def test_a_first_training_differs_in_its_schedule_alone(style, tmp_path):
     last, first = vars(read(style, "mini", tmp_path)), vars(read(style, "mini", tmp_path, "stitcher_first"))
-    schedule = {
-        "optim_conf",
-        "scheduler",
-        "scheduler_conf",
-        "num_iters_per_epoch",
-        "max_epoch",
-        "patience",
-        "batch_size",
-    }
     differ = {key for key in last if last[key] != first[key]}
-    assert differ == schedule | {"log_interval", "keep_nbest_models"}
+    schedule = "optim_conf scheduler scheduler_conf num_iters_per_epoch max_epoch patience batch_size"
+    assert differ == {*schedule.split(), "log_interval", "keep_nbest_models"}

@@ -4,8 +4,6 @@ import json
 
 import bench_latency as latency
 import pytest
-import torch
-from transformers import BertForMaskedLM, GPT2Model
 
 from espnet_ext.errors import InputError
 
@@ -24,13 +22,6 @@ def test_every_scorer_of_the_paper_is_measured(kind, tmp_path, monkeypatch):
 def test_no_run_begins_after_the_time():
     ((_, scorer),) = latency.make_scorers(latency.KINDS[:1], **SMALL)
     assert len(latency.measure(scorer, ["w1 w2"], runs=3, seconds=0)) == 1
-
-
-def test_models_have_the_papers_sizes():
-    gpt2, bert = latency.configs()
-    with torch.device("meta"):
-        sizes = [sum(p.numel() for p in model.parameters()) / 1e6 for model in (GPT2Model(gpt2), BertForMaskedLM(bert))]
-    assert sizes == pytest.approx([124.4, 108.3], abs=0.1)  # P3, section 4.2: 117M (as GPT-2 was announced) and 110M
 
 
 def test_a_list_is_as_long_as_the_papers():
