@@ -1,7 +1,10 @@
 """Small language-related decoders, in double precision, and what they and recurrent decoders are given."""
 
 import torch
+from espnet2.asr.ctc import CTC
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
+from espnet2.legacy.nets.beam_search import BeamSearch
+from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
 
@@ -47,6 +50,14 @@ def tokens(count: int, length: int, seed: int = 0) -> torch.Tensor:
     ys = torch.randint(0, EOS, (count, length), generator=torch.Generator().manual_seed(seed))
     ys[:, 0] = EOS
     return ys
+
+
+def search(vocabulary: int, size: int, kind: type, decoder, ctc_weight=0.0, beam=4, **options) -> BeamSearch:
+    """ESPnet's search of a kind with a decoder and a random CTC layer; the last token is sos and eos."""
+    torch.manual_seed(5)
+    scorers = {"decoder": decoder, "ctc": CTCPrefixScorer(CTC(vocabulary, size).double().eval(), vocabulary - 1)}
+    weights, ends = {"decoder": 1.0 - ctc_weight, "ctc": ctc_weight}, (vocabulary - 1, vocabulary - 1)
+    return kind(scorers, weights, beam, vocabulary, *ends, pre_beam_score_key="full", **options)
 
 
 def teach(decoder: TransformerDecoder, x: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:

@@ -7,14 +7,13 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from espnet2.asr.ctc import CTC
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch
 from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
-from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 from espnet2.utils.get_default_kwargs import get_default_kwargs
 from small_decoders import frames, padded
+from small_decoders import search as search_of
 
 from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.errors import InputError
@@ -33,6 +32,7 @@ CONFIGS = {
 FEW = ["lstm_3_layers", "gru_2_layers", "residual"]
 LENGTHS = [9, 5, 14, 1]
 encodings = partial(frames, ENCODINGS)
+search = partial(search_of, VOCABULARY, ENCODINGS)
 FEW_TOKENS = {"maxlenratio": -6.0}
 
 
@@ -55,14 +55,6 @@ def espnets(name: str = "lstm", seed: int = 0) -> RNNDecoder:
         for parameter in decoder.parameters():
             parameter.mul_(3)
     return decoder
-
-
-def search(kind: type[BeamSearch], decoder: RNNDecoder, ctc_weight: float = 0.0, beam: int = 4) -> BeamSearch:
-    torch.manual_seed(5)
-    ctc = CTC(VOCABULARY, ENCODINGS).double().eval()
-    scorers = {"decoder": decoder, "ctc": CTCPrefixScorer(ctc, EOS)}
-    weights = {"decoder": 1 - ctc_weight, "ctc": ctc_weight}
-    return kind(scorers, weights, beam, VOCABULARY, EOS, EOS, pre_beam_score_key="full")
 
 
 def looping(peer: RNNDecoder) -> OneByOne:

@@ -35,9 +35,6 @@ def score_in_steps(decoder: TransformerDecoder, x: torch.Tensor, ys: torch.Tenso
     return torch.stack(scores, dim=1)
 
 
-# ---- mode none is ESPnet's decoder
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_none_is_espnets_decoder(kind):
     ours, peer = make(**KINDS[kind]), make(cls=TransformerDecoder, **KINDS[kind])
@@ -69,9 +66,6 @@ def test_other_modes_return_hidden_states_too():
     assert torch.equal(decoder.after_norm(outputs[-1]), hidden)
 
 
-# ---- where the languages make no difference
-
-
 @pytest.mark.parametrize(("mode", "blocks"), [*((mode, None) for mode in OTHERS), ("separate", [2]), ("bias", [2])])
 def test_neutral_factors_give_the_scores_of_none(mode, blocks):
     neutral = {"same_language_weight": 1.0, "other_language_weight": 1.0, "other_language_factor": 1.0}
@@ -88,9 +82,6 @@ def test_neutral_factors_give_the_scores_of_none(mode, blocks):
     expected = teach(plain, x, ys)
     torch.testing.assert_close(teach(decoder, x, ys), expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(score_in_steps(decoder, x, ys), expected, rtol=1e-9, atol=1e-9)
-
-
-# ---- scores in steps
 
 
 @settings(max_examples=8)
@@ -165,9 +156,6 @@ def test_all_modes_start_from_the_values_of_espnets_decoder(mode):
     for name, value in state.items():
         assert torch.equal(value, start[re.sub(r"self_attn\.\d\.", "self_attn.", name)]), name
     assert after[0] == after[1]
-
-
-# ---- what is refused
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,19 @@
 """The language-related decoder in ESPnet's beam search."""
 
+from functools import partial
+
 import pytest
 import torch
-from espnet2.asr.ctc import CTC
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch
-from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 from small_decoders import EOS, FRAMES, SIZE, VOCAB, encodings, make, teach
+from small_decoders import search as search_of
 
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
 from espnet_ext.upstream.inference import forget_ended
 
-
-def search(decoder: torch.nn.Module, cls: type = BatchBeamSearch, ctc_weight: float = 0.0, **options) -> BeamSearch:
-    torch.manual_seed(1)
-    ctc = CTC(VOCAB, SIZE).double()
-    return cls(
-        scorers={"decoder": decoder, "ctc": CTCPrefixScorer(ctc, EOS)},
-        weights={"decoder": 1.0 - ctc_weight, "ctc": ctc_weight},
-        beam_size=4,
-        vocab_size=VOCAB,
-        sos=EOS,
-        eos=EOS,
-        pre_beam_score_key="full",
-        **options,
-    )
+search = partial(search_of, VOCAB, SIZE)
 
 
 def best(hypotheses: list, count: int = 4) -> list[tuple]:
@@ -39,10 +27,10 @@ def test_batched_search_finds_what_one_by_one_search_finds(mode, ctc_weight):
     xs, lengths = encodings(3), torch.tensor([FRAMES, 12, 14])
     with torch.no_grad():
         expected = [
-            best(search(decoder, BeamSearch, ctc_weight)(x[:length], maxlenratio=-6, minlenratio=-4))
+            best(search(BeamSearch, decoder, ctc_weight)(x[:length], maxlenratio=-6, minlenratio=-4))
             for x, length in zip(xs, lengths, strict=True)
         ]
-        batched = search(decoder, ctc_weight=ctc_weight)
+        batched = search(BatchBeamSearch, decoder, ctc_weight)
         for x, length, hypotheses in zip(xs, lengths, expected, strict=True):
             assert best(batched(x[:length], maxlenratio=-6, minlenratio=-4)) == hypotheses
         together = batched(xs, maxlenratio=-6, minlenratio=-4, x_lengths=lengths)
@@ -54,7 +42,7 @@ def test_a_search_with_espnets_decoder_finds_the_same():
     xs, lengths = encodings(3), torch.tensor([FRAMES, 12, 14])
     for options in ({}, {"hyp_primer": [EOS, 3, 4]}, {"return_hs": True}):
         found = [
-            search(make(cls=cls), ctc_weight=0.3, **options)(xs, maxlenratio=-8, x_lengths=lengths)
+            search(BatchBeamSearch, make(cls=cls), 0.3, **options)(xs, maxlenratio=-8, x_lengths=lengths)
             for cls in (LanguageTransformerDecoder, TransformerDecoder)
         ]
         assert [best(hypotheses) for hypotheses in found[0]] == [best(hypotheses) for hypotheses in found[1]]
@@ -64,7 +52,7 @@ def test_hypotheses_that_have_ended_keep_nothing():
     """They wait for the end of the search, which holds the keys and values of the whole batch."""
     decoder = make()
     xs = encodings(2)
-    plain, forgetting = search(decoder), search(decoder)
+    plain, forgetting = (search(BatchBeamSearch, decoder) for _ in range(2))
     forget_ended(forgetting)
     kept, ended = ([hyp for found in each(xs, maxlenratio=-6) for hyp in found] for each in (plain, forgetting))
     assert ended and all(hyp.states["decoder"] is None for hyp in ended)
