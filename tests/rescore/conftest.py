@@ -1,58 +1,30 @@
 """Small language models with random weights and tokenizers of a few words."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MambaConfig,
-    MambaForCausalLM,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaForMaskedLM,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 PIECES = ["a", "b", "c", "d", "##a", "##b", "##c", "##d", "mat", "##mat", "the", "cat", "on", "sat"]
 SPECIAL = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "<end>"]
 # the padding token comes last, so that no model works by its being number 0
 VOCABULARY = [*SPECIAL, *PIECES, "[PAD]"]
-SIZE = {"vocab_size": len(VOCABULARY), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-ENDS = {"pad_token_id": len(VOCABULARY) - 1, "bos_token_id": 4, "eos_token_id": 4}
+SIZE = {"vocab_size": len(VOCABULARY), "hidden_size": 16, "num_hidden_layers": 2, "pad_token_id": len(VOCABULARY) - 1}
+HEADS = {"num_attention_heads": 2, "max_position_embeddings": 64}
+UNITS = {"intermediate_size": 32}
+ENDS = {"bos_token_id": 4, "eos_token_id": 4}
 CAUSAL = {
-    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**SIZE, n_positions=64, **ENDS)),
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZE, intermediate_size=32, max_position_embeddings=64, **ENDS)),
-    "gemma2": lambda: Gemma2ForCausalLM(
-        Gemma2Config(
-            **SIZE,
-            intermediate_size=32,
-            num_key_value_heads=2,
-            head_dim=8,
-            max_position_embeddings=64,
-            sliding_window=64,
-            final_logit_softcapping=3.0,
-            **ENDS,
-        )
-    ),
-    "mamba": lambda: MambaForCausalLM(
-        MambaConfig(vocab_size=len(VOCABULARY), hidden_size=16, state_size=4, num_hidden_layers=2, **ENDS)
-    ),
-}
+    "gpt2": SIZE | HEADS | ENDS,
+    "llama": SIZE | HEADS | UNITS | ENDS,
+    "gemma2": SIZE | HEADS | UNITS | ENDS
+    | {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 64, "final_logit_softcapping": 3.0},
+    "mamba": SIZE | ENDS | {"state_size": 4},
+}  # fmt: skip
 MASKED = {
-    "bert": lambda: BertForMaskedLM(
-        BertConfig(**SIZE, intermediate_size=32, max_position_embeddings=32, pad_token_id=len(VOCABULARY) - 1)
-    ),
-    "roberta": lambda: RobertaForMaskedLM(
-        RobertaConfig(
-            **SIZE, intermediate_size=32, max_position_embeddings=32 + len(VOCABULARY), pad_token_id=len(VOCABULARY) - 1
-        )
-    ),
+    "bert": SIZE | HEADS | UNITS | {"max_position_embeddings": 32},
+    "roberta": SIZE | HEADS | UNITS | {"max_position_embeddings": 32 + len(VOCABULARY)},
 }
 
 
@@ -89,32 +61,36 @@ def make_tokenizer(ends: bool) -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture
-def make_causal():
-    """Return a function that makes a causal model of a family in ``CAUSAL`` and its tokenizer."""
+def make_lm():
+    """Return a function that makes a model of a family in ``CAUSAL`` or ``MASKED``, and its tokenizer."""
 
     def make(family: str):
+        causal = family in CAUSAL
         torch.manual_seed(0)
-        return spread(CAUSAL[family]()), make_tokenizer(ends=True)
+        kind, sizes = (AutoModelForCausalLM, CAUSAL) if causal else (AutoModelForMaskedLM, MASKED)
+        model = kind.from_config(AutoConfig.for_model(family, **sizes[family]))
+        return spread(model), make_tokenizer(ends=causal)
 
     return make
 
 
 @pytest.fixture
-def make_masked():
-    """Return a function that makes a masked model of a family in ``MASKED`` and its tokenizer."""
+def saved(tmp_path, make_lm):
+    """Return a function that writes a model of a family and its tokenizer, or others that are given, to a folder."""
 
-    def make(family: str):
-        torch.manual_seed(0)
-        return spread(MASKED[family]()), make_tokenizer(ends=False)
+    def save(name: str, *given) -> Path:
+        for each in given or make_lm(name):
+            each.save_pretrained(tmp_path / name)
+        return tmp_path / name
 
-    return make
+    return save
 
 
 @pytest.fixture(params=list(CAUSAL))
-def causal_model(request, make_causal):
-    return request.param, *make_causal(request.param)
+def causal_model(request, make_lm):
+    return request.param, *make_lm(request.param)
 
 
 @pytest.fixture(params=list(MASKED))
-def masked_model(request, make_masked):
-    return request.param, *make_masked(request.param)
+def masked_model(request, make_lm):
+    return request.param, *make_lm(request.param)

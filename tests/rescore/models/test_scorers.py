@@ -14,19 +14,13 @@ LISTS = [["THE CAT SAT", "the cat sat on  the mat", ""], [], ["cat"]]
 
 
 @pytest.fixture
-def gpt2(make_causal, tmp_path):
-    return write(*make_causal("gpt2"), tmp_path / "gpt2")
+def gpt2(saved):
+    return saved("gpt2")
 
 
 @pytest.fixture
-def bert(make_masked, tmp_path):
-    return write(*make_masked("bert"), tmp_path / "bert")
-
-
-def write(model, tokenizer, folder):
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+def bert(saved):
+    return saved("bert")
 
 
 def flat(lists):
@@ -44,8 +38,8 @@ def flat(lists):
         ("bert", {"scorer": "pooled", "pooling": "attention"}, AutoModel),
     ],
 )
-def test_a_saved_scorer_is_loaded_as_it_was(name, options, loader, request, tmp_path):
-    scorer = load_lm(request.getfixturevalue(name), **options, new_layer=True)
+def test_a_saved_scorer_is_loaded_as_it_was(name, options, loader, saved, tmp_path):
+    scorer = load_lm(saved(name), **options, new_layer=True)
     with torch.no_grad():
         scorer.get_parameter(next(key for key, _ in scorer.named_parameters())).add_(0.1)
     scorer.save(tmp_path / "saved")
@@ -88,8 +82,6 @@ def test_casing(gpt2):
     scores = {casing: flat(score_lists(load_lm(gpt2, casing=casing), LISTS)) for casing in ("as-is", "lower", "upper")}
     upper = flat(score_lists(load_lm(gpt2), [[text.upper() for text in texts] for texts in LISTS]))
     assert scores["upper"] == upper != scores["as-is"] != scores["lower"]
-    with pytest.raises(InputError, match="casing small: choose one of as-is, lower, upper, sentence"):
-        load_lm(gpt2, casing="small")
 
 
 def test_capitals_that_the_vocabulary_lacks_are_warned_of():
@@ -106,9 +98,9 @@ def test_capitals_that_the_vocabulary_lacks_are_warned_of():
     assert scorer.casing_warning([sentence.upper() for sentence in sentences]) is None
 
 
-def test_words_that_a_vocabulary_does_not_know_are_warned_of(make_causal):
+def test_words_that_a_vocabulary_does_not_know_are_warned_of(make_lm):
     """A vocabulary in lower case has one token for each word in capitals: that for what it does not know."""
-    scorer = CausalScorer(*make_causal("gpt2"))
+    scorer = CausalScorer(*make_lm("gpt2"))
     sentences = ["the cat sat on the mat"] * 3
     assert scorer.casing_warning(sentences) is None
     assert "18 tokens (18 unknown), in lower case 18 (0 unknown)" in scorer.casing_warning(
@@ -140,11 +132,13 @@ def test_scores_that_are_no_numbers_are_refused(gpt2):
         ("gpt2", {"scorer": "pll"}, "scorer pll does not fit this model: it is causal"),
         ("bert", {"scorer": "causal"}, "scorer causal does not fit this model: it is bidirectional"),
         ("bert", {"scorer": "ppl"}, "scorer ppl: choose one of causal, pll, pooled"),
+        ("gpt2", {"casing": "small"}, "casing small: choose one of as-is, lower, upper, sentence"),
+        ("gpt2", {"dtype": "int4"}, "dtype int4: choose one of float32, bfloat16, float16"),
     ],
 )
-def test_wrong_options_are_refused(name, options, message, request):
+def test_wrong_options_are_refused(name, options, message, saved):
     with pytest.raises(InputError, match=message):
-        load_lm(request.getfixturevalue(name), **options, new_layer=True)
+        load_lm(saved(name), **options, new_layer=True)
 
 
 def one_layer_more(folder):
@@ -170,13 +164,12 @@ def test_broken_folders_are_refused_in_one_line(gpt2, spoil):
         load_lm(gpt2)
 
 
-def test_tokens_that_the_model_lacks_are_refused_when_they_are_written(make_causal, tmp_path):
+def test_tokens_that_the_model_lacks_are_refused_when_they_are_written(make_lm, saved):
     """Some models' tokenizers have one for padding that their vocabulary lacks."""
-    model, tokenizer = make_causal("llama")
-    folder = write(model, tokenizer, tmp_path / "exact")
-    before = score_lists(load_lm(folder), [["THE CAT SAT"]], ["u"])
+    model, tokenizer = make_lm("llama")
+    before = score_lists(load_lm(saved("exact", model, tokenizer)), [["THE CAT SAT"]], ["u"])
     tokenizer.add_tokens(["MORE", "AND MORE"])
-    scorer = load_lm(write(model, tokenizer, tmp_path / "few"))
+    scorer = load_lm(saved("few", model, tokenizer))
     assert score_lists(scorer, [["THE CAT SAT"]], ["u"]) == before
     with pytest.raises(InputError, match=r"its tokenizer writes the token 20 .'MORE'., and its model has 20"):
         score_lists(scorer, [["THE MORE"]], ["u"])

@@ -12,9 +12,13 @@ TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + ["DON
 SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}
 
 
+def small(kind: str = "gpt2", casing: str = "as-is", **config) -> SmallModel:
+    return SmallModel(kind=kind, vocabulary=300, config=SIZES | config, casing=casing)
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_saved_and_loaded_with_its_tokenizer(tmp_path, kind):
-    scorer = make_small_model(SmallModel(kind=kind, vocabulary=300, config=SIZES, casing="lower"), TEXTS)
+    scorer = make_small_model(small(kind, "lower"), TEXTS)
     scorer.save(tmp_path)
     loaded = load_lm(tmp_path)
     assert (loaded.name, loaded.casing) == (scorer.name, "lower")
@@ -37,10 +41,7 @@ def test_the_same_tokenizer_each_time(train):
 
 
 def test_the_seed_makes_the_weights():
-    one, same, other = (
-        make_small_model(SmallModel(kind="gpt2", vocabulary=300, config=SIZES), TEXTS, seed) for seed in (0, 0, 1)
-    )
-    weights = [scorer.model.transformer.wte.weight for scorer in (one, same, other)]
+    weights = [make_small_model(small(), TEXTS, seed).model.transformer.wte.weight for seed in (0, 0, 1)]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
 
@@ -63,10 +64,8 @@ def test_wrong_recipes_are_refused(change, message):
 
 
 def test_what_cannot_be_made_is_refused():
-    with pytest.raises(InputError, match="the key 'kind' is missing"):
-        checked(SmallModel, {"vocabulary": 300, "config": SIZES}, "small")
     with pytest.raises(InputError, match="no text"):
-        make_small_model(SmallModel(kind="gpt2", vocabulary=300, config=SIZES), [])
+        make_small_model(small(), [])
     for wrong in ({"num_attention_heads": 3}, {"num_hidden_layers": "two"}, {"num_attention_heads": 0}):
         with pytest.raises(InputError, match="^gpt2: [^\n]*$"):
-            make_small_model(SmallModel(kind="gpt2", vocabulary=300, config=SIZES | wrong), TEXTS)
+            make_small_model(small(**wrong), TEXTS)

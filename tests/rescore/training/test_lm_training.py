@@ -2,8 +2,10 @@
 
 import math
 import multiprocessing
+from functools import partial
 
 import pytest
+import tiny_scorers
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, DataCollatorForLanguageModeling
 
@@ -12,24 +14,9 @@ from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training.lm_training import LmTask, train_lm
 from espnet_ext.rescore.training.settings import TrainingSettings
-from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 
 TEXTS = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home", "it is", "the dog sat"]
-SIZES = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
-
-
-def make_scorer(kind: str, dropout: float = 0.0, casing: str = "as-is"):
-    names = {
-        "gpt2": ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
-        "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
-    }[kind]
-    inner = {"intermediate_size": 64} if kind == "bert" else {}
-    return make_small_model(
-        SmallModel(
-            kind=kind, vocabulary=330, config={**SIZES, **inner, **dict.fromkeys(names, dropout)}, casing=casing
-        ),
-        TEXTS,
-    )
+make_scorer = partial(tiny_scorers.make_scorer, texts=TEXTS)
 
 
 def test_causal_loss_is_that_of_the_model_itself():

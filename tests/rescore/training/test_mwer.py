@@ -4,31 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiny_scorers
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from transformers import AutoModel
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, graphs_at_once
-from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 from espnet_ext.text.nbest import Hypothesis, NBest
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
-SIZES = {
-    "gpt2": {"n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 64},
-    "bert": {
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "max_position_embeddings": 64,
-    },
-}
-DROPOUT = {
-    "gpt2": ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
-    "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
-}
 
 
 def example(utterance: str, scores: dict[str, float], errors: tuple[int, ...], reference: str) -> Example:
@@ -43,13 +27,8 @@ BATCH = [
 
 
 def make_scorer(which: str, dropout: float = 0.0, dtype: torch.dtype = torch.float64):
-    """Tiny models with large weights, so that scores differ well; several chunks a batch."""
-    kind, _, pooling = which.partition("-")
-    sizes = SIZES[kind] | dict.fromkeys(DROPOUT[kind], dropout)
-    scorer = make_small_model(SmallModel(kind=kind, vocabulary=330, config=sizes), SENTENCES)
-    if pooling:
-        torch.manual_seed(1)
-        scorer = PooledScorer(AutoModel.from_config(scorer.model.config), scorer.tokenizer, pooling=pooling)
+    """With large weights, so that scores differ well; several chunks a batch."""
+    scorer = tiny_scorers.make_scorer(which, SENTENCES, dropout, units=32, hidden_size=16)
     torch.manual_seed(2)
     for parameter in scorer.parameters():
         if parameter.dim() > 1:
@@ -153,56 +132,42 @@ def test_posteriors_are_those_of_scaled_scores(scale):
     assert values["effective"].item() == pytest.approx(np.exp(-(posteriors * np.log(posteriors)).sum()))
 
 
-class Recording(torch.nn.Module):
-    """A scorer that keeps what each chunk gave."""
-
-    def __init__(self, scorer):
-        super().__init__()
-        self.scorer, self.name = scorer, scorer.name
-        self.seen = []
-
-    @property
-    def budget(self):
-        return self.scorer.budget
-
-    def chunks(self, lists):
-        return self.scorer.chunks(lists)
-
-    def forward(self, chunk):
-        terms, index = self.scorer(chunk)
-        self.seen.append(terms.detach().clone())
-        return terms, index
+def recorded(scorer) -> list[torch.Tensor]:
+    """What the scorer gives of each chunk from now on."""
+    seen: list[torch.Tensor] = []
+    scorer.register_forward_hook(lambda module, given, output: seen.append(output[0].detach().clone()))
+    return seen
 
 
 @pytest.mark.parametrize("which", ["gpt2", "bert", "gpt2-last"])
 def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which):
-    scorer = Recording(make_scorer(which, dropout=0.3)).train()
-    scorer.scorer.budget = 16
+    scorer = make_scorer(which, dropout=0.3).train()
+    scorer.budget, seen = 16, recorded(scorer)
     positions = [chunk.ids.numel() for chunk in scorer.chunks(MwerLoss().texts(BATCH))]
     count = len(positions)
     torch.manual_seed(5)
     backward(scorer, BATCH, MwerLoss())
-    first, second = scorer.seen[:count], scorer.seen[count:]
+    first, second = seen[:count], seen[count:]
     again = count - graphs_at_once(positions, scorer.budget)
     assert 0 < len(second) == again < count
     for once, again in zip(first, second, strict=False):
         torch.testing.assert_close(once, again)
-    scorer.seen = []
+    seen.clear()
     backward(scorer, BATCH, MwerLoss())
-    assert not torch.allclose(scorer.seen[0], first[0])
+    assert not torch.allclose(seen[0], first[0])
 
 
 @pytest.mark.parametrize("which", ["gpt2", "bert", "gpt2-last"])
 def test_chunks_whose_graphs_fit_at_once_are_computed_once(which):
-    scorer = Recording(make_scorer(which))
-    scorer.scorer.budget = 16
+    scorer = make_scorer(which)
+    scorer.budget = 16
     bounded = backward(scorer, BATCH, MwerLoss())
-    expected = gradients(scorer.scorer)
+    expected = gradients(scorer)
     scorer.zero_grad()
-    scorer.scorer.budget, scorer.seen = 10_000, []
+    scorer.budget, seen = 10_000, recorded(scorer)
     assert backward(scorer, BATCH, MwerLoss()) == pytest.approx(bounded)
-    assert len(scorer.seen) == len(scorer.chunks(MwerLoss().texts(BATCH)))
-    torch.testing.assert_close(gradients(scorer.scorer), expected, rtol=1e-4, atol=1e-6)
+    assert len(seen) == len(scorer.chunks(MwerLoss().texts(BATCH)))
+    torch.testing.assert_close(gradients(scorer), expected, rtol=1e-4, atol=1e-6)
 
 
 class Saved:

@@ -1,19 +1,18 @@
 """MWER training on a few lists: they are learnt, the choice is made on development lists, bad input is refused."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-import torch
+import tiny_scorers
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training import mwer_training
 from espnet_ext.rescore.training.mwer import MwerLoss, make_examples
 from espnet_ext.rescore.training.mwer_training import evaluate, train_mwer, tuned_weight
 from espnet_ext.rescore.training.settings import TrainingSettings
-from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 from espnet_ext.text.nbest import Hypothesis, NBest
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
@@ -33,17 +32,7 @@ LISTS = [
 SETTINGS = TrainingSettings(batch_size=2, epochs=30, lr=0.01, evaluate_every=10, seed=3)
 
 
-def make_scorer(which: str, dropout: float = 0.0):
-    kind, _, pooling = which.partition("-")
-    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
-    names = ("resid_pdrop", "attn_pdrop") if kind == "gpt2" else ("hidden_dropout_prob", "attention_probs_dropout_prob")
-    scorer = make_small_model(
-        SmallModel(kind=kind, vocabulary=320, config=sizes | dict.fromkeys(names, dropout)), RIGHT
-    )
-    if pooling:
-        torch.manual_seed(1)
-        scorer = PooledScorer(scorer.model.base_model, scorer.tokenizer, pooling=pooling)
-    return scorer
+make_scorer = partial(tiny_scorers.make_scorer, texts=RIGHT, vocabulary=320, units=3072)
 
 
 def quiet(text: str) -> None:
@@ -141,9 +130,8 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, whi
     settings = TrainingSettings(batch_size=3, epochs=4, lr=0.01, evaluate_every=3, seed=2)
 
     def run(folder: str) -> list[dict]:
-        return train_mwer(make_scorer(which, 0.2), LISTS, LISTS[:2], MwerLoss(), settings, tmp_path / folder, quiet)[
-            "history"
-        ]
+        scorer = make_scorer(which, dropout=0.2)
+        return train_mwer(scorer, LISTS, LISTS[:2], MwerLoss(), settings, tmp_path / folder, quiet)["history"]
 
     expected = run("whole")
     updates, backward = iter(range(5)), mwer_training.backward
