@@ -1,6 +1,5 @@
 """BLSTMMaxPoolEncoder against P2, section 4, and against torch's own modules on single utterances."""
 
-import math
 import re
 
 import pytest
@@ -24,37 +23,22 @@ def encode_alone(encoder: BLSTMMaxPoolEncoder, utterance: torch.Tensor, pooling:
     return x
 
 
-@pytest.fixture(scope="module")
-def encoder() -> BLSTMMaxPoolEncoder:
-    torch.manual_seed(0)
-    return BLSTMMaxPoolEncoder(5, num_layers=4, hidden_size=3, pooling=[2, 2, 2]).double().eval()
-
-
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 9))
-@settings(max_examples=40)
-def test_batch_equals_utterances_one_by_one(encoder, lengths, extra):
-    x = torch.randn(len(lengths), max(lengths) + extra, 5, generator=torch.Generator().manual_seed(1)).double()
-    out, out_lengths, states = encoder(x, torch.tensor(lengths))
-    assert out_lengths.tolist() == [math.ceil(math.ceil(math.ceil(length / 2) / 2) / 2) for length in lengths]
-    assert out.shape == (len(lengths), max(out_lengths), 6) and states is None
-    for row, utterance, length, out_length in zip(out, x, lengths, out_lengths.tolist(), strict=True):
-        torch.testing.assert_close(row[:out_length], encode_alone(encoder, utterance[:length], [2, 2, 2]))
-        assert not row[out_length:].any()
-
-
 @pytest.mark.parametrize(
-    ("pooling", "num_layers"), [([8, 4], 2), ([3], 3), ([1, 5], 2), ([], 1), ([2, 2, 2], 3), ([32], 2)]
+    ("pooling", "num_layers"), [([2, 2, 2], 4), ([8, 4], 2), ([3], 3), ([1, 5], 2), ([], 1), ([2, 2, 2], 3), ([32], 2)]
 )
-def test_other_pooling(pooling, num_layers):
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=6), st.integers(0, 9))
+@settings(max_examples=10)
+def test_batch_equals_utterances_one_by_one(pooling, num_layers, lengths, extra):
     torch.manual_seed(0)
-    encoder = BLSTMMaxPoolEncoder(4, num_layers=num_layers, hidden_size=2, pooling=pooling).double().eval()
-    lengths = [100, 64, 33, 32, 31, 9, 8, 1]
-    x = torch.randn(len(lengths), 100, 4).double()
-    out, out_lengths, _ = encoder(x, torch.tensor(lengths))
+    encoder = BLSTMMaxPoolEncoder(5, num_layers=num_layers, hidden_size=3, pooling=pooling).double().eval()
+    x = torch.randn(len(lengths), max(lengths) + extra, 5).double()
+    out, out_lengths, states = encoder(x, torch.tensor(lengths))
+    assert out.shape == (len(lengths), max(out_lengths), 6) and states is None
     for row, utterance, length, out_length in zip(out, x, lengths, out_lengths.tolist(), strict=True):
         expected = encode_alone(encoder, utterance[:length], pooling)
         assert out_length == len(expected)
         torch.testing.assert_close(row[:out_length], expected)
+        assert not row[out_length:].any()
 
 
 def test_dropout_is_on_the_inputs_of_the_layers_above_the_first():

@@ -32,16 +32,15 @@ def espnets(ours: ConformerLayer) -> EncoderLayer:
         "self_attn.linear_k.weight": keys,
         "self_attn.linear_v.weight": values,
         "self_attn.linear_out.weight": ours.attention.output.weight,
-        "conv_module.pointwise_conv1.weight": ours.convolution.gated.weight.unsqueeze(-1),
-        "conv_module.depthwise_conv.weight": ours.convolution.depthwise.weight,
-        "conv_module.pointwise_conv2.weight": ours.convolution.output.weight.unsqueeze(-1),
-        "conv_module.pointwise_conv1.bias": ours.convolution.gated.bias,
-        "conv_module.depthwise_conv.bias": ours.convolution.depthwise.bias,
-        "conv_module.pointwise_conv2.bias": ours.convolution.output.bias,
         "conv_module.norm.running_mean": renorm.running_mean,
         "conv_module.norm.running_var": renorm.running_deviation**2 - 1e-5,
         "conv_module.norm.num_batches_tracked": renorm.updates,
     }
+    convolutions = {"pointwise_conv1": "gated", "depthwise_conv": "depthwise", "pointwise_conv2": "output"}
+    for name, own in convolutions.items():
+        module = getattr(ours.convolution, own)
+        weight = module.weight if own == "depthwise" else module.weight.unsqueeze(-1)
+        state |= {f"conv_module.{name}.weight": weight, f"conv_module.{name}.bias": module.bias}
     norms = {
         "conv_module.norm": renorm,
         "norm_ff_macaron": ours.first_feed_forward[0],

@@ -39,32 +39,34 @@ SETTINGS = {
 
 def shapes(pieces, settings):
     """The tensors of a checkpoint: name -> shape."""
-    d, c = settings["d_model"], settings["subsampling_conv_channels"]
-    found = {"subsampling.conv.0.weight": (c, 1, 3, 3), "subsampling.conv.0.bias": (c,)}
+    d, c, found = settings["d_model"], settings["subsampling_conv_channels"], {}
+
+    def layer(name, *shape, bias=True):
+        found[f"{name}.weight"] = shape
+        if bias:
+            found[f"{name}.bias"] = shape[:1]
+
+    layer("subsampling.conv.0", c, 1, 3, 3)
     for place in (2, 5):
-        found |= {f"subsampling.conv.{place}.weight": (c, 1, 3, 3), f"subsampling.conv.{place}.bias": (c,)}
-        found |= {f"subsampling.conv.{place + 1}.weight": (c, c, 1, 1), f"subsampling.conv.{place + 1}.bias": (c,)}
-    found["subsampling.out.weight"] = (d, c * settings["feat_in"] // 8)
-    for number in range(settings["n_layers"]):
-        for part in ("ff1.fn.norm", "attend.norm", "conv.norm", "ff2.fn.norm", "norm_out"):
-            found |= {f"layers.{number}.{part}.weight": (d,), f"layers.{number}.{part}.bias": (d,)}
+        layer(f"subsampling.conv.{place}", c, 1, 3, 3)
+        layer(f"subsampling.conv.{place + 1}", c, c, 1, 1)
+    layer("subsampling.out", d, c * settings["feat_in"] // 8, bias=False)
+    for own in (f"layers.{number}" for number in range(settings["n_layers"])):
+        for part in ("ff1.fn.norm", "attend.norm", "conv.norm", "ff2.fn.norm", "norm_out", "conv.fn.batch_norm"):
+            layer(f"{own}.{part}", d)
         for part in ("ff1", "ff2"):
-            found[f"layers.{number}.{part}.fn.fn.fc1.weight"] = (4 * d, d)
-            found[f"layers.{number}.{part}.fn.fn.fc2.weight"] = (d, 4 * d)
-        found[f"layers.{number}.attend.fn.qkv_proj.weight"] = (3 * d, d)
-        found[f"layers.{number}.attend.fn.out_proj.weight"] = (d, d)
-        convolution = f"layers.{number}.conv.fn"
-        for part, shape in (
-            ("pointwise_conv1", (2 * d, d, 1)),
-            ("depthwise_conv", (d, 1, 9)),
-            ("pointwise_conv2", (d, d, 1)),
-        ):
-            found |= {f"{convolution}.{part}.weight": shape, f"{convolution}.{part}.bias": shape[:1]}
-        for part in ("weight", "bias", "running_mean", "running_std"):
-            found[f"{convolution}.batch_norm.{part}"] = (d,)
-    found |= {"decoder.ff.weight": (pieces + 1, d), "decoder.ff.bias": (pieces + 1,)}
-    found |= {"decoder.reprojection.weight": (d, pieces + 1), "decoder.reprojection.bias": (d,)}
-    return found | {"decoder.norm.weight": (d,), "decoder.norm.bias": (d,)}
+            layer(f"{own}.{part}.fn.fn.fc1", 4 * d, d, bias=False)
+            layer(f"{own}.{part}.fn.fn.fc2", d, 4 * d, bias=False)
+        layer(f"{own}.attend.fn.qkv_proj", 3 * d, d, bias=False)
+        layer(f"{own}.attend.fn.out_proj", d, d, bias=False)
+        layer(f"{own}.conv.fn.pointwise_conv1", 2 * d, d, 1)
+        layer(f"{own}.conv.fn.depthwise_conv", d, 1, 9)
+        layer(f"{own}.conv.fn.pointwise_conv2", d, d, 1)
+        found |= {f"{own}.conv.fn.batch_norm.running_{part}": (d,) for part in ("mean", "std")}
+    layer("decoder.ff", pieces + 1, d)
+    layer("decoder.reprojection", d, pieces + 1)
+    layer("decoder.norm", d)
+    return found
 
 
 def draw(pieces, settings):

@@ -1,6 +1,6 @@
 """A synthetic corpus of two utterances in each part, made once for all tests that only read it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,10 +23,21 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture(scope="session")
-def mini_corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a tiny corpus of seed 0. Tests leave it as it is."""
-    output = tmp_path_factory.mktemp("mini") / "corpus"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(parameters.LIBRISPEECH_SIZES, "tiny", TINY)
-        assert librispeech.make_librispeech(output, "tiny", seed=0)
-    yield output
+def make_tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that makes a corpus of seed 0 of a size that is in none of the package's tables of sizes."""
+
+    def make(make_corpus: Callable[..., bool], sizes: dict, size) -> Path:
+        output = tmp_path_factory.mktemp("mini") / "corpus"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sizes, "tiny", size)
+            assert make_corpus(output, "tiny", seed=0)
+            assert not make_corpus(output, "tiny", seed=0), "left as it is"
+        return output
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def mini_corpus(make_tiny) -> Path:
+    """The folder of a tiny corpus. Tests leave it as it is."""
+    return make_tiny(librispeech.make_librispeech, parameters.LIBRISPEECH_SIZES, TINY)

@@ -4,7 +4,6 @@ import dataclasses
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
 from itertools import batched
 from pathlib import Path
 
@@ -28,13 +27,9 @@ MIXED = ("train-cs", "dev", "test")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a tiny corpus of seed 0. Tests leave it as it is."""
-    output = tmp_path_factory.mktemp("mini") / "corpus"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(parameters.ASRU2019_SIZES, "tiny", TINY)
-        assert make_asru2019(output, "tiny", seed=0)
-    yield output
+def corpus(make_tiny) -> Path:
+    """The folder of a tiny corpus. Tests leave it as it is."""
+    return make_tiny(make_asru2019, parameters.ASRU2019_SIZES, TINY)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +58,6 @@ def counts(size: str, which: str = "utterances") -> dict[str, int]:
 
 def text(sentence: tuple[Fragment, ...]) -> str:
     return " ".join(fragment.text for fragment in sentence)
-
-
-# --- the grammar ---
 
 
 def test_fragments_keep_the_equivalence_constraint(derivations: list[Phrase]) -> None:
@@ -122,9 +114,6 @@ def test_a_homophone_is_told_by_its_subject_in_the_same_language_across_the_othe
         assert set.intersection(*after)  # the same words stand before either of them
 
 
-# --- the sentences of a corpus ---
-
-
 def test_every_fragment_stands_in_monolingual_training_text(mini) -> None:
     mandarin = "|".join(text(sentence) for sentence in mini["train-zh"])
     english = "|".join(f" {text(sentence)} " for sentence in mini["LibriSpeech"])
@@ -153,9 +142,6 @@ def test_sentences_that_are_drawn_later_change_no_others(mini) -> None:
         assert (len(mini[part]) > len(sentences)) == (part in ("dev", "test"))
 
 
-# --- the corpus on disk ---
-
-
 def test_recipe_reads_it(data_dirs: dict[str, DataDir]) -> None:
     assert list(data_dirs) == ["train-cs", "train-zh", "dev", "test", "train-clean-100", "train-clean-360"]
     drawn = draw_sentences(
@@ -182,9 +168,6 @@ def test_speakers_are_bilingual_and_of_training_or_one_test_set(corpus: Path, da
         line.split("|") for line in (corpus / "LibriSpeech" / "SPEAKERS.TXT").read_text().splitlines() if line[0] != ";"
     ]
     assert {row[0].strip() for row in rows} == speakers["train-cs"]
-
-
-# --- speech ---
 
 
 def say(text: str, language: str, **changes) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,17 +28,12 @@ from espnet_ext.text.words import overlap_ratio
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def corpus(make_tiny) -> Path:
     """The smallest size with eight speakers. Tests leave it as it is."""
-    output = tmp_path_factory.mktemp("mini") / "corpus"
     parts = {"train-clean-100": (1, 1, 1), "dev-clean": (1, 1, 1), "test-clean": (8, 1, 4)}
     size = parameters.librispeech_size(parts, lm_sentences=400)
     tiny = parameters.LibriCssSize(size, sessions=1, utterances=2, group=4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(parameters.LIBRICSS_SIZES, "tiny", tiny)
-        assert make_libricss(output, "tiny", seed=0)
-        assert not make_libricss(output, "tiny", seed=0), "left as it is"
-    yield output
+    return make_tiny(make_libricss, parameters.LIBRICSS_SIZES, tiny)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The synthetic corpora of long recordings, as the readers of the real corpora find them."""
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,15 +21,9 @@ TINY = parameters.LongformSize(PARTS, (6, 9), voices=2)
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
+def corpora(make_tiny) -> list[Path]:
     """Two corpora of one seed."""
-    folders = [tmp_path_factory.mktemp("mini") / name for name in ("first", "second")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(parameters.LONGFORM_SIZES, "tiny", TINY)
-        for folder in folders:
-            assert make_spotify(folder, "tiny", seed=0)
-        assert not make_spotify(folders[0], "tiny", seed=0)
-    return folders
+    return [make_tiny(make_spotify, parameters.LONGFORM_SIZES, TINY) for _ in range(2)]
 
 
 def test_same_seed_same_bytes(corpora):
