@@ -28,6 +28,6 @@ def format_p(p_value: float | None) -> str:
     return NOTHING if p_value is None else f"{p_value:.2g}"
 
 
-def count_of(number: int, what: str) -> str:
-    """Write a number of things: ``1 core``, ``2 cores``."""
-    return f"{number} {what}" + ("" if number == 1 else "s")
+def count_of(number: float, what: str) -> str:
+    """Write a number of things: ``1 core``, ``2 cores``, ``0.5 points``."""
+    return f"{number:.10g} {what}" + ("" if number == 1 else "s")

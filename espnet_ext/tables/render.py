@@ -155,7 +155,7 @@ def design_text(design: Design) -> str:
     parts = [
         f"Design of commit {design.commit}: {count_of(len(design.seeds), 'seed')}, {design.units}",
         f"claims {level}, {count_of(design.looks, 'look')}",
-        *([f"margin {design.margin:g} points"] if design.margin else []),
+        *([f"margin {count_of(design.margin, 'point')}"] if design.margin else []),
         *([f"failed: loss on dev above {design.failed:g}"] if design.failed else []),
         *([f"detectable: {design.detectable}"] if design.detectable else []),
         *([f"hours of one core: {design.hours:g}"] if design.hours else []),

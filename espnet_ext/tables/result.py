@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+from espnet_ext.scoring.formatting import count_of
 from espnet_ext.tables.design import Claim, Design
 from espnet_ext.tables.reading import Column, Row, Table
 from espnet_ext.tables.schema import Paper
@@ -93,7 +94,7 @@ class ClaimResult:
     @property
     def verdict_text(self) -> str:
         """The verdict, the reason why it could not be decided or what it is about, and trainings that failed."""
-        margin = f" above {self.design.margin:g} points" if self.verdict == NO_DIFFERENCE else ""
+        margin = f" above {count_of(self.design.margin or 0, 'point')}" if self.verdict == NO_DIFFERENCE else ""
         return f"{self.verdict}{margin}" + (f" ({self.reason})" if self.reason else "") + self.failed
 
     @property
