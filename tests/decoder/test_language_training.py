@@ -77,7 +77,7 @@ def test_languages_come_from_the_file(tmp_path):
     names = {"-": 0, "zh": 1, "en": 2}
     assert decoder.token_languages.tolist() == [names[language] for language in read_languages(path).values()]
     assert decoder.state_dict()["token_languages"].dtype is torch.uint8
-    with pytest.raises(InputError, match=rf"^{path}: 9 tokens, but the vocabulary has 12"):
+    with pytest.raises(InputError, match=rf"^{path}: 9 tokens, .*12"):
         LanguageTransformerDecoder(12, 16, **options)
     with pytest.raises(InputError, match=rf"^{path}: the language 'zh' of a token is not one of en, fr: set languages"):
         LanguageTransformerDecoder(len(TOKENS), 16, languages=("en", "fr"), **options)
