@@ -150,7 +150,7 @@ def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narro
     shutil.copytree(model, tmp_path / "model")
     config = read_yaml(model / "config.yaml")
     config["encoder_conf"] |= {"num_blocks": 2, "interctc_layer_idx": [1]}
-    (tmp_path / "model" / "config.yaml").write_text(json.dumps(config))
+    write_yaml(tmp_path / "model" / "config.yaml", config, "model")
     state = torch.load(model / "model.pth", weights_only=True)
     again = {name.replace("encoders.0.", "encoders.1."): value for name, value in state.items()}
     torch.save(again | state, tmp_path / "model" / "model.pth")

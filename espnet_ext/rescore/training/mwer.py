@@ -63,7 +63,7 @@ def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
 class MwerLoss:
     """Compute MWER + alpha CE (P3, section 5), both averaged over the utterances."""
 
-    first_pass_weight: float = 1.0  # lambda of P3, eq. 8 (a likelihood) and eq. 9 (a pseudo-likelihood)
+    first_pass_weight: float = 1.0  # lambda of P3, eq. 8 (likelihood) and P3, eq. 9 (pseudo-likelihood)
     posterior_scale: float = 1.0  # what s_i is multiplied by in P3, eq. 6; the paper's is 1; it changes no ranking
     ce_weight: float = 0.0  # alpha; CE is the scorer's negative (pseudo-)log-likelihood of the reference
 
