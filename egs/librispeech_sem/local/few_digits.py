@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw a fifth of train-clean-100 and of its copy in noisy rooms (train-other-500); dev and test parts become links.
+"""Draw a share of train-clean-100 and of its copy in noisy rooms (train-other-500); dev and test parts become links.
 
 Noise is three other speakers or a hum, at 5 to 20 dB. The same seed gives the same bytes.
 Example: local/few_digits.py --corpus LibriSpeech-digits --output LibriSpeech-digits-few
@@ -26,13 +26,14 @@ def main() -> None:
         "--corpus", type=Path, required=True, help="folder in LibriSpeech's layout, of whole FLAC files"
     )
     parser.add_argument("--output", type=Path, required=True, help="folder of the new corpus, which must not exist")
+    parser.add_argument("--share", type=float, default=0.2, help="1: all")
     parser.add_argument("--seed", type=int, default=2)
     args = parser.parse_args()
     args.output.mkdir(parents=True)
     for path in args.corpus.resolve().iterdir():
         if path.name not in (CLEAN, NOISY):
             (args.output / path.name).symlink_to(path)
-    draw_training_set(args.corpus, args.output, 0.2, args.seed)
+    draw_training_set(args.corpus, args.output, args.share, args.seed)
 
 
 def draw_training_set(corpus: Path, output: Path, share: float, seed: int) -> None:
