@@ -4,6 +4,7 @@
 the server. The command's arguments, environment, working directory and open files go to a fork of the server.
 """
 
+import fcntl
 import json
 import os
 import socket
@@ -18,17 +19,28 @@ FILES = (0, 1, 2)
 PRELOADED = (
     *("espnet_ext.bin.asr_train", "espnet_ext.bin.lm_train", "espnet2.bin.asr_inference", "espnet2.bin.mt_train"),
     *("espnet_ext.recipe.run", "espnet_ext.recipe.rehearsal", "espnet_ext.scoring.score_files", "pandas", "lhotse"),
+    *("espnet_ext.rescore.training.mwer_training", "transformers.models.bert.modeling_bert", "accelerate", "inflect"),
+    *("transformers.models.gpt2.modeling_gpt2", "espnet_ext.multitalker.task", "faster_whisper", "resemblyzer"),
+    "espnet_ext.tables.figures",
 )
 
 
 @cache
 def environment() -> dict[str, str]:
-    """Start the server, and return the environment in which run.sh uses it."""
-    address = Path(tempfile.mkdtemp(prefix="stages")) / "socket"
-    start = f". {ROOT}/utils/path.sh && exec python {__file__} serve {address}"
-    server = subprocess.Popen(["bash", "-c", start], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    while (line := server.stdout.readline()) != "ready\n":
-        assert line, f"the server of stages ended: {start}"
+    """Start the server, one for all workers of a run of pytest, and return the environment in which run.sh uses it."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    folder = Path(tempfile.gettempdir(), f"stages-{run}") if run else Path(tempfile.mkdtemp(prefix="stages"))
+    folder.mkdir(exist_ok=True)
+    address, pid = folder / "socket", os.getppid() if run else os.getpid()
+    start = f". {ROOT}/utils/path.sh && exec python {__file__} serve {address} {pid}"
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not address.exists():
+            server = subprocess.Popen(
+                ["bash", "-c", start], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            while (line := server.stdout.readline()) != b"ready\n":
+                assert line, f"the server of stages ended: {start}"
     client = f'() {{ {sys.executable} -S -E {__file__} call {address} "$@"; }}'
     return {**os.environ, "BASH_FUNC_espnet-ext%%": client}
 
@@ -44,23 +56,26 @@ def call(address: str, arguments: list[str]) -> int:
             return int(stream.readline() or 137)
 
 
-def serve(address: str) -> None:
-    """Load ESPnet, then fork for each call."""
+def serve(address: str, pid: str) -> None:
+    """Load ESPnet, then fork for each call, until the process of this id is gone."""
     import importlib
 
     from espnet_ext import loading
-    from espnet_ext.recipe.guard import end_at_once_with_parent
 
-    end_at_once_with_parent()
     loading.defer_type_checks = lambda: None  # compiled here, once, and not again in each fork
     for module in PRELOADED:
         importlib.import_module(module)
+    importlib.import_module("espnet_ext.codeswitch.mixed_units")._compiled_rules()  # kept by its cache: five seconds
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
         print("ready", flush=True)
-        while True:
-            client, _ = listener.accept()
+        listener.settimeout(1)
+        while Path("/proc", pid).exists():
+            try:
+                client, _ = listener.accept()
+            except TimeoutError:
+                continue
             if not os.fork():
                 answer(client)
             client.close()
@@ -99,6 +114,6 @@ def answer(client: socket.socket) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(sys.argv[2])
+        serve(*sys.argv[2:])
     else:
         sys.exit(call(sys.argv[2], sys.argv[3:]))
