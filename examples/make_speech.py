@@ -116,17 +116,17 @@ def write_call(recogniser) -> None:
     turns = {name: sorted(folder.rglob("*.flac"))[FIRST:] for name, folder in folders.items()}
     texts = {name: read_table(next(folder.rglob("*.trans.txt"))) for name, folder in folders.items()}
     samples, segments, at = np.zeros((60 * RATE, 2), dtype="float32"), [], 0.3
-    for number in range(8):
+    for number in range(6):
         name = list(CALL)[number % 2]
         path = turns[name][number // 2]
         speech, _ = soundfile.read(path, dtype="float32")
         start, end = round(at * RATE), round(at * RATE) + len(speech)
         samples[start:end, number % 2] += speech
         segments.append(Segment("call", name, tuple(texts[name][path.stem].split()), start / RATE, end / RATE))
-        at = end / RATE + (-0.4 if number % 3 == 2 else 0.3)
+        at = end / RATE + (-0.4 if number % 2 else 0.3)
     samples = samples[: end + RATE // 4]
     samples += 1e-3 * np.random.default_rng(demo.SEED).standard_normal(samples.shape, dtype="float32")  # a line's noise
-    soundfile.write(OUT / "call.flac", samples, RATE)
+    soundfile.write(OUT / "call.flac", samples, RATE, compression_level=1.0)
     write_segments(OUT / "call.json", segments)
     write_hypotheses(OUT / "windows.jsonl", windows_of(recogniser, samples[:, 0]))
 

@@ -156,6 +156,9 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
         f"speaker counting error {counting['value']:.2f} %: {counting['missed']} missed and {counting['false_alarms']} "
         f"too many of {counting['speakers']}; {summary['unknown_speakers']} were not in the reference"
     )
+    under_names = [real for own in result.pairs.values() for real, words in own.values() if words]
+    if under_names and not any(under_names):
+        warn(f"{hyp}: no speaker has a name of {ref}, so SA-WER counts each word as missed and inserted: see cpWER")
     if "measures" in summary:
         click.echo(f"\n{measures_table(summary)}\n")
     _print_end(result.score, "recordings", output)

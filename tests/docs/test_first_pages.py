@@ -106,6 +106,7 @@ def test_there_is_a_notebook_for_each_use_and_its_outputs_are_short():
 def test_the_model_is_small_and_its_card_has_its_error_rates():
     sizes = {path: path.stat().st_size for path in (ROOT / SPEECH).rglob("*") if "build" not in path.parts}
     assert sizes[ROOT / SPEECH / "model.zip"] < 2_000_000 and sum(sizes.values()) < 5_000_000
+    assert sum(size for path, size in sizes.items() if path.suffix == ".flac") < 3_000_000
     with zipfile.ZipFile(ROOT / SPEECH / "model.zip") as archive:
         header = yaml.safe_load(archive.read("README.md").decode().split("---\n")[1])
     results = header["model-index"][0]["results"]
