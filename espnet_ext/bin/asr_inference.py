@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError
+from espnet_ext.sharing.load import search_options
 from espnet_ext.sharing.model_files import find_model
 from espnet_ext.upstream.inference import get_parser, inference
 from espnet_ext.upstream.with_plugins import with_plugins
@@ -12,24 +13,21 @@ from espnet_ext.upstream.with_plugins import with_plugins
 def main(cmd: Sequence[str] | None = None) -> None:
     """Run ``espnet2.bin.asr_inference`` with our options; ``--model_tag`` may be a packed archive or folder.
 
-    ESPnet would unpack it below its own package, and take what is there for an archive that has changed since.
+    Its search options are then the defaults. ESPnet would unpack it below its own package, take what is there for an
+    archive that has changed since, and search with its own defaults.
     """
-    options = get_parser().parse_args(cmd)
+    parser = get_parser()
+    options = parser.parse_args(cmd)
     if options.model_tag and Path(options.model_tag).exists():
+        from espnet2.bin.asr_inference import Speech2Text
+
         files = find_model(options.model_tag)
         if files.task != "asr":
             raise InputError(f"--model_tag {options.model_tag}: a model of the task {files.task}, not asr")
+        parser = get_parser()
+        parser.set_defaults(**files.options(), **search_options(files, {}, Speech2Text))
+        options = parser.parse_args(cmd)
         options.model_tag = None
-        paths = {
-            "asr_train_config": files.config,
-            "asr_model_file": files.model,
-            "lm_train_config": files.lm_config,
-            "lm_file": files.lm_file,
-            "prior_file": files.prior_file,
-        }
-        for name, path in paths.items():
-            if path is not None and getattr(options, name) is None:
-                setattr(options, name, str(path))
     inference(options)
 
 

@@ -57,10 +57,7 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
         from espnet_ext.upstream.inference import build_speech2text
 
         chosen = search_options(files, options, Speech2Text)
-        paths: dict[str, Any] = {"asr_train_config": files.config, "asr_model_file": files.model}
-        if files.lm_config is not None and chosen.get("lm_weight", 1.0):
-            paths |= {"lm_train_config": files.lm_config, "lm_file": files.lm_file}
-        return build_speech2text(prior_file=str(files.prior_file or "") or None, device=device, **paths, **chosen)
+        return build_speech2text(device=device, **(files.options() | chosen))
 
 
 @contextmanager

@@ -52,6 +52,17 @@ class ModelFiles:
     search: Mapping[str, Any] = field(default=EMPTY)  # options by the names of espnet2.bin.asr_inference
     espnet: str = ""  # the release that packed it; "" for a training's folder
 
+    def options(self) -> dict[str, str]:
+        """Return the files that there are, by the names of options of ``espnet2.bin.asr_inference`` and ours."""
+        files = {
+            "asr_train_config": self.config,
+            "asr_model_file": self.model,
+            "lm_train_config": self.lm_config,
+            "lm_file": self.lm_file,
+            "prior_file": self.prior_file,
+        }
+        return {name: str(path) for name, path in files.items() if path is not None}
+
 
 def find_model(name: str | Path) -> ModelFiles:
     """Find the files of a model.

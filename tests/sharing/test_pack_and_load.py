@@ -1,5 +1,6 @@
 """A packed model decodes elsewhere as it did at home; what is missing is said in one line."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import soundfile
 import yaml
 
 import espnet_ext
@@ -65,6 +67,21 @@ def test_packed_moved_and_loaded_it_decodes_alike_to_the_last_digit(training, no
     assert len(one(noise)) == 1 and one.beam_search.beam_size == 1
     with pytest.raises(InputError, match="unknown option 'beamsize'"):
         espnet_ext.load(name, beamsize=1)
+
+
+def test_the_command_searches_as_the_model_brings_unless_options_are_given(training, noise):
+    from espnet_ext.bin import asr_inference
+
+    pack(packing(training), training / "shared.zip")
+    soundfile.write("a.wav", noise, 16000, subtype="FLOAT")
+    Path("wav.scp").write_text("a a.wav\n")
+    expected = [hypothesis[2] for hypothesis in output_of(espnet_ext.load("shared.zip"), noise)]
+    tagged = ["--model_tag", "shared.zip", "--data_path_and_name_and_type", "wav.scp,speech,sound"]
+    asr_inference.main([*tagged, "--output_dir", "own"])
+    scores = [Path(f"own/{rank}best_recog/score").read_text().split()[-1] for rank in (1, 2)]
+    assert [float(re.search(r"-\d+[.]\d+", score)[0]) for score in scores] == pytest.approx(expected, abs=1e-3)
+    asr_inference.main([*tagged, "--nbest", "1", "--output_dir", "given"])
+    assert not Path("given/2best_recog").exists()
 
 
 def test_the_archive_holds_relative_paths_and_nothing_of_the_training(training):
