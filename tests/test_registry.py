@@ -212,10 +212,11 @@ def test_file_of_espnet3_and_what_it_spawns(tmp_path):
         "    return name in normalize_choices.classes\n"
         "if __name__ == '__main__':\n    with ProcessPoolExecutor(1, get_context('spawn')) as pool:\n"
         "        print(sys.argv[1:], has(NAME), list(pool.map(has, [NAME, 'other'])))\n"
+        "    print('espnet3.systems.base.system' in sys.modules)\n"
     )
     command = [sys.executable, "-m", "espnet_ext.bin.run", str(tmp_path / "run.py"), "--stages", "all"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout == "['--stages', 'all'] True [True, False]\n", done.stderr
+    assert done.stdout == "['--stages', 'all'] True [True, False]\nFalse\n", done.stderr
 
 
 @pytest.mark.parametrize("wrong", [[], ["absent.py"], ["espnet2.bin.absent"], ["absent.absent"]])

@@ -12,7 +12,7 @@ from pathlib import Path
 from runpy import run_module
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.espnet3 import keep_normaliser
+from espnet_ext.upstream.espnet3 import KeepNormaliser
 from espnet_ext.upstream.with_plugins import with_plugins
 
 FILE = "ESPNET_EXT_RUN_FILE"  # environment variable by which a spawned process knows the file that runs
@@ -23,6 +23,7 @@ def main(words: Sequence[str] | None = None) -> None:
     sys.argv = list(sys.argv[1:] if words is None else words)
     if not sys.argv:
         raise InputError("name a program: python -m espnet_ext.bin.run espnet2.bin.st_train OPTIONS, or run.py OPTIONS")
+    sys.meta_path.insert(0, KeepNormaliser())  # not in spawned processes, where no stage runs
     if sys.argv[0].endswith(".py"):
         _run_file(Path(sys.argv[0]))
         return
@@ -40,8 +41,6 @@ def _run_file(path: Path) -> None:
     """Run a file's code in this module, where spawned processes look for what it defines."""
     if not path.is_file():
         raise InputError(f"{path} does not exist")
-    if __name__ == "__main__":  # no stage runs in a spawned process
-        keep_normaliser()
     path = path.resolve()
     os.environ[FILE] = str(path)
     sys.path.insert(0, str(path.parent))

@@ -1,24 +1,27 @@
 """A fault of ESPnet3 that changes a model without a word."""
 
 import copy
-from functools import wraps
+import sys
 from typing import Any
 
 
-def keep_normaliser() -> None:
-    """Let the stage ``collect_stats`` of ESPnet3 work on a copy of its config; calling it again changes nothing.
+class KeepNormaliser:
+    """Wait on ``sys.meta_path`` for the import of ESPnet3's stages; ``collect_stats`` then gets a copy of its config.
 
     It takes ``normalize`` out of the config that all stages of a run share. A stage ``train`` of the same run would
     train with ESPnet's default, ``utterance_mvn``.
     """
-    from espnet3.systems.base import system
 
-    collect = system.collect_stats
-    if hasattr(collect, "__wrapped__"):
-        return
+    def find_spec(self, name: str, *_: object) -> None:
+        """Leave the search for a module to the others."""
+        if name != "espnet3.systems.base.system":
+            return
+        sys.meta_path.remove(self)
+        from espnet3.systems.base import training
 
-    @wraps(collect)
-    def collect_from_copy(config: Any) -> None:
-        collect(copy.deepcopy(config))
+        collect = training.collect_stats
 
-    system.collect_stats = collect_from_copy
+        def collect_from_copy(config: Any) -> None:
+            collect(copy.deepcopy(config))
+
+        training.collect_stats = collect_from_copy
