@@ -25,6 +25,7 @@ def pack(
     system: Path,
     output: Path | None,
     decoding: str,
+    model: Path | None,
     config: Path | None,
     lm_config: Path | None,
     lm_file: Path | None,
@@ -43,8 +44,9 @@ def pack(
     if (lm_config is None) != (lm_file is None):
         raise InputError("a language model needs both --lm-config and --lm-file")
     found = packing.of_recipe(system, decoding)
-    found = replace(
+    found = packing.replaced(
         found,
+        model=model or found.model,
         search=common.settings(config, {}) if config else found.search,
         lm=(lm_config, lm_file) if lm_config and lm_file else found.lm,
         card=replace(found.card, licence=licence, language=common.names(language)),

@@ -34,14 +34,15 @@ SLOTS = ("frontend", "specaug", "normalize", "preencoder", "encoder", "speaker_e
 class Card:
     """What a card says that the model's files do not.
 
-    ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the ``score.json`` of each test set;
-    ``licence`` is that of the weights, as the hub names it, "" if its author did not say; ``language`` are codes such
-    as ``en``.
+    ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the ``score.json`` of each test set, and
+    ``decoding`` a sentence on how they were decoded; ``licence`` is that of the weights, as the hub names it, "" if its
+    author did not say; ``language`` are codes such as ``en``.
     """
 
     corpus: str = ""
     paper: str = ""
     how: str = ""
+    decoding: str = ""
     results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     licence: str = ""
     language: Sequence[str] = ()
@@ -63,7 +64,7 @@ def write_card(card: Card, name: str, task: str, config: Mapping[str, Any], sear
     }
     sections = {
         "Load it": LOAD.format(name=name),
-        "Results": table_of(card.results) or "None were packed.",
+        "Results": f"{card.decoding}\n\n{table_of(card.results)}".strip() if card.results else "None were packed.",
         **{title: "\n".join(f"- {key}: `{value}`" for key, value in each.items()) for title, each in lists.items()},
         "Licence": f"{card.licence or 'Not said by its author: ask before you use the weights'}. The corpus of its "
         "training has a licence of its own.",
@@ -97,4 +98,4 @@ def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
         f"| {part} | {score['value']:.2f} | {score['ci95'][0]:.2f} to {score['ci95'][1]:.2f} |"
         for part, score in results.items()
     ]
-    return "\n".join(["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines]) if lines else ""
+    return "\n".join(["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines])

@@ -2,10 +2,11 @@
 
 import json
 import platform
+import re
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -149,20 +150,38 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     options = f", with the options `{decoding[len(name) + 1 :]}`" if name != decoding else ""
     search = decode_config(load_scale(recipe, scale), tables, name)
     lm = expdir / ("lm_large" if "lm_size_large" in options else "lm")
+    average = re.search(r"average_(best|last)_(\d+)", options)
     fused = any(search.get(name) for name in ("lm_weight", "prior_weight"))
     return Packing(
         folder=folder,
+        model=folder / f"{average[1]}{average[2]}.ave.pth" if average else None,
         search=search,
         lm=(lm / CONFIG, lm / "valid.loss.ave.pth") if search.get("lm_weight") else None,
         prior=next(iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None) if fused else None,
         card=Card(
             corpus=f"the corpus of {expdir.name}",
             paper=tables.file.paper.citation,
-            how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`; decoding `{name}`"
-            f"{options}.",
+            how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`.",
+            decoding=f"Decoding `{name}`{options}:",
             results=results,
         ),
     )
+
+
+def replaced(found: Packing, **given: Any) -> Packing:
+    """Return the packing with what the user gives instead; the error rates of another search or model do not go in."""
+    new = replace(found, **given)
+    scored = [found.model] if found.model else sorted(found.folder.glob("*.ave.pth"))
+    same = {
+        "search": new.search == found.search,
+        "language model": [path.resolve() for path in new.lm or ()] == list(found.lm or ()),
+        "checkpoint": new.model in (None, found.model) or [new.model.resolve()] == scored,
+    }
+    other = [name for name in same if not same[name]]
+    if not other or not found.card.results:
+        return new
+    warn(f"{found.folder}: the card gets no error rates, since the recipe's are of another {', '.join(other)}")
+    return replace(new, card=replace(new.card, decoding="", results={}))
 
 
 def recipe_of(folder: Path) -> Path | None:

@@ -52,11 +52,23 @@ def test_a_system_of_a_recipe(system, tmp_path, monkeypatch, capsys):
 def test_a_decoding_with_options_of_its_run_says_them(system):
     (system / "decode_default").rename(system / "decode_default-average_best_3")
     packing = of_recipe(system, "default-average_best_3")
-    assert "`default`" in packing.card.how and "average_best_3" in packing.card.how
+    assert "`default`" in packing.card.decoding and "average_best_3" in packing.card.decoding
+    assert packing.model == system / "best3.ave.pth"
     assert packing.card.results["test-clean"]["value"] == 5.634 and packing.search == of_recipe(system).search
     assert not of_recipe(system).card.results
     with pytest.raises(InputError):
         of_recipe(system, "default-average_best_4")
+
+
+@pytest.mark.parametrize("other", [["--config", "search.yaml"], ["--model", "other.pth"], []])
+def test_error_rates_of_another_search_or_checkpoint_do_not_go_in(system, tmp_path, monkeypatch, capsys, other):
+    monkeypatch.chdir(tmp_path)
+    Path("search.yaml").write_text("beam_size: 2\n")
+    shutil.copy(system / "best5.ave.pth", "other.pth")
+    call(["pack", str(system), "--output", "packed", *(other or ["--model", str(system / "best5.ave.pth")])])
+    card = Path("packed/README.md").read_text()
+    assert ("5.63" in card, "model-index" in card, "`default`" in card) == (not other,) * 3
+    assert ("error rates" in capsys.readouterr().err) == bool(other)
 
 
 def test_what_the_recipe_does_not_have(system):
