@@ -22,11 +22,14 @@ def say_loading() -> None:
 
 
 class LoadQuickly:
-    """Wait on ``sys.meta_path`` for the first import of ESPnet, and prepare what it imports."""
+    """Wait on ``sys.meta_path`` for the first module of ESPnet, and prepare what it imports.
+
+    Not for the package itself, which commands that need no model look for without importing it.
+    """
 
     def find_spec(self, name: str, *_: object) -> None:
         """Leave the search for a module to the others."""
-        if name == "espnet2":
+        if name.startswith("espnet2."):
             sys.meta_path.remove(self)
             defer_type_checks()
             defer_modules()

@@ -1,7 +1,6 @@
 """Text normalisers for references and hypotheses, by the name that the results give."""
 
 from collections.abc import Callable
-from importlib.metadata import version
 
 from espnet_ext.errors import InputError
 
@@ -34,6 +33,8 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
         return (rules.LIBRISPEECH if name == LIBRISPEECH else rules.MANDARIN_ENGLISH), name
     if name != WHISPER_ENGLISH:
         raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
+    from importlib.metadata import version
+
     try:
         from whisper_normalizer.english import EnglishTextNormalizer
     except ImportError as error:

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import alignment_blocks
 from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate, bootstrap_interval
@@ -92,6 +90,8 @@ def _figures(score: Score) -> dict[str, Any]:
 
 def measures_table(summary: Mapping[str, Any]) -> str:
     """Write the whole and its parts as a table, one line each: rate with its interval, reference tokens, and errors."""
+    from tabulate import tabulate
+
     counts = ("words", "errors", "substitutions", "deletions", "insertions")
     rows = [
         [name, _shown(each["value"]), _shown(*(each["ci95"] or [None])), *(each[key] for key in counts)]

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
-from scipy.stats import fisher_exact
 
 from espnet_ext.scoring.formatting import format_p
 from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm, outputs_test
@@ -140,6 +139,8 @@ def _failures(rows: Sequence[Row], design: Design, scores: Scores) -> str:
     ]
     if not any(map(any, sides)):
         return ""
+    from scipy.stats import fisher_exact  # which takes seconds to import
+
     p_value = fisher_exact([[sum(side), len(side) - sum(side)] for side in sides]).pvalue
     shares = " and ".join(f"{sum(side)} of {len(side)}" for side in sides)
     return f"; trainings that failed: {shares} (Fisher p = {format_p(float(p_value))})"

@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, Field, ValidationError
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import LONGEST_LINE, text_lines
 from espnet_ext.text.words import Segment, Span
 from espnet_ext.work.files import parse_json, unpacked
-from espnet_ext.work.settings import Whole, fault
 
 CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
@@ -33,9 +30,6 @@ _CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s*-->\s*((?:\d+:)?\d+:\d+[.,]\d+)"
 _VOICE = re.compile(r"<v(?:\.\S*)?\s+([^>]*)>")
 _MARKUP = re.compile(r"<[^>]*>|\{\\[^}]*\}")
 _NAMED = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
-
-_Name = Annotated[str, Field(min_length=1)]
-_OneWord = Annotated[str, Field(pattern=r"^[^\s\x1c-\x1f]+$")]
 
 
 def is_number(text: str) -> bool:
@@ -159,34 +153,19 @@ def _json_line(line: str, where: str) -> Any:
 
 def read_seglst(path: Path) -> Iterator[Segment]:
     """Read SegLST, a list of objects; a recording in which nobody speaks has one without words."""
+    from espnet_ext.text.json_records import Turn, checked_record
+
     records = load_json(path)
     if not isinstance(records, list):
         raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
     for number, record in enumerate(records, start=1):
         where = f"{path}: turn {number}"
-        turn = _checked(_Turn, record, where, "write SegLST")
+        turn = checked_record(Turn, record, where, "write SegLST")
         if not turn.speaker and turn.words.strip():
             raise InputError(f"{where}: words of {turn.session_id} without a speaker: name the speaker")
         times = turn.start_time, turn.end_time
         span = (0.0, math.inf) if times == (None, None) else _checked_span(*times, where)
         yield Segment(turn.session_id, turn.speaker, tuple(turn.words.split()), *span)
-
-
-class _Turn(BaseModel):  # of SegLST; other keys are ignored
-    session_id: _Name
-    speaker: str
-    words: str
-    start_time: float | None = None
-    end_time: float | None = None
-
-
-def _checked[Schema: BaseModel](schema: type[Schema], record: Any, where: str, advice: str) -> Schema:
-    """Return an object of a JSON file as its schema has it; the first thing that is wrong is refused."""
-    try:
-        return schema.model_validate(record)
-    except ValidationError as error:
-        reason = fault(record, error) if isinstance(record, dict) else "not an object"
-        raise InputError(f"{where}: {reason}: {advice}") from None
 
 
 def _checked_span(start: float | None, end: float | None, where: str) -> Span:
@@ -239,19 +218,15 @@ def _clock_seconds(clock: str) -> float:
     return seconds
 
 
-class _Entry(BaseModel):  # of NeMo's manifest
-    audio_filepath: _Name
-    text: str | None = None
-    pred_text: str | None = None
-
-
 def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
     """Read a manifest of NeMo: the references, or what was recognised, by the name of the audio file."""
+    from espnet_ext.text.json_records import ManifestEntry, checked_record
+
     texts: dict[str, str] = {}
     entries = load_json(path)
     for number, record in enumerate(entries if isinstance(entries, list) else [entries], start=1):
         where, advice = f"{path}: line {number}", "write a manifest of NeMo"
-        entry = _checked(_Entry, record, where, advice)
+        entry = checked_record(ManifestEntry, record, where, advice)
         name = Path(entry.audio_filepath).stem
         text = entry.pred_text if recognised and "pred_text" in entry.model_fields_set else entry.text
         if text is None:
@@ -260,17 +235,6 @@ def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
             raise InputError(f"{where}: {name} comes twice: keep one of its lines")
         texts[name] = text
     return texts
-
-
-class _WindowRecord(BaseModel):
-    recording: _Name
-    window: Whole
-    start: float
-    end: float
-    speaker: str  # "" where nobody speaks
-    words: tuple[_OneWord, ...]
-    times: tuple[Span, ...] | None = None
-    confidences: tuple[float, ...] | None = None
 
 
 def read_hypotheses(path: str | Path) -> list[Segment]:
@@ -286,7 +250,9 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
 
 
 def _window(line: str, where: str) -> Segment:
-    record = _checked(_WindowRecord, _json_line(line, where), where, "fix it")
+    from espnet_ext.text.json_records import WindowRecord, checked_record
+
+    record = checked_record(WindowRecord, _json_line(line, where), where, "fix it")
     try:
         if record.words and not record.speaker:
             raise ValueError("words without a speaker")

@@ -16,7 +16,18 @@ from espnet_ext.cli.program import call, program
 from espnet_ext.errors import InputError
 
 SEM = Path(__file__).parents[2] / "egs" / "librispeech_sem"
-HEAVY = ("torch", "espnet2", "espnet3", "lhotse", "numpy", "soundfile", "transformers", "matplotlib", "yaml")
+HEAVY = (
+    "torch",
+    "espnet2",
+    "espnet3",
+    "lhotse",
+    "numpy",
+    "soundfile",
+    "transformers",
+    "matplotlib",
+    "yaml",
+    "typeguard",
+)
 
 
 def every_command(
@@ -75,8 +86,10 @@ def test_no_help_needs_a_library():
     assert done.returncode == 0, done.stderr
 
 
+SLOW = {"torch", "transformers", "espnet2", "lhotse", "matplotlib", "typeguard", "scipy.stats"}
 MODEL = ["--model-config", "none.yaml", "--model", "none.pth", "--data", "none", "--output", "x"]
 GOOD = ["score wer --ref ref --hyp ref", "data validate --no-wav data", "data fix data", f"table config --recipe {SEM}"]
+GOOD += ["score compare --ref ref --system one=ref --system two=ref"]
 BAD = [
     "nbest convert --nbest none --output x",
     "rescore --nbest none --lm x --weight 1 --output x",
@@ -92,10 +105,7 @@ def test_what_needs_no_model_imports_none(words, tmp_path):
     for name, value in (("ref", "A B"), ("data/text", "A B"), ("data/wav.scp", "a.flac"), ("data/utt2spk", "a-1")):
         (tmp_path / name).write_text(f"a-1 {value}\n")
     (tmp_path / "data/spk2utt").write_text("a-1 a-1\n")
-    code = (
-        "import sys\nfrom espnet_ext.cli import main\ntry: main()\n"
-        "finally: assert not {'torch', 'transformers', 'espnet2', 'lhotse', 'matplotlib'} & set(sys.modules)\n"
-    )
+    code = f"import sys\nfrom espnet_ext.cli import main\ntry: main()\nfinally: assert not {SLOW} & set(sys.modules)\n"
     command = [sys.executable, "-c", code, *words.split()]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == (words in BAD), done.stderr
