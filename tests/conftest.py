@@ -1,6 +1,7 @@
 """What tests of several folders use."""
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -19,6 +20,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # On a busy machine an example takes as long as it takes: no test fails because of its wall-clock time.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
+
+# What is imported stays: the search for garbage leaves it out, here and in what tests fork.
+gc.disable()
 
 # ESPnet's tasks look into the command line for their defaults, and take pytest's --ignore for one of their options.
 del sys.argv[1:]
@@ -95,6 +99,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker("recipes" if room == "recipes" else "plugins" if room in PLUGINS else "unit")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: "tests/recipes/" not in item.nodeid)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

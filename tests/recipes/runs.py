@@ -38,8 +38,7 @@ def smoke_run(
 ) -> subprocess.CompletedProcess:
     """Run a recipe's ``run.sh`` with experiments, and data where no other place is given, below ``folder``.
 
-    It must end with ``status``; ``None``: with any. In one process, since more start slowly; ``test_reproducible`` has
-    two.
+    It must end with ``status``; ``None``: with any. In one process, since more start slowly.
     """
     folders = ["--expdir", str(folder / "exp"), "--datadir", str(datadir or folder / "data")]
     done = subprocess.run(

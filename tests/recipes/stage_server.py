@@ -19,7 +19,7 @@ FILES = (0, 1, 2)
 PRELOADED = (
     *("espnet_ext.bin.asr_train", "espnet_ext.bin.lm_train", "espnet2.bin.asr_inference", "espnet2.bin.mt_train"),
     *("espnet_ext.recipe.run", "espnet_ext.recipe.rehearsal", "espnet_ext.scoring.score_files", "pandas", "lhotse"),
-    *("espnet_ext.rescore.training.mwer_training", "transformers.models.bert.modeling_bert", "accelerate", "inflect"),
+    *("espnet_ext.rescore.training.mwer_training", "transformers.models.bert.modeling_bert", "accelerate"),
     *("transformers.models.gpt2.modeling_gpt2", "espnet_ext.multitalker.task", "faster_whisper", "resemblyzer"),
     "espnet_ext.tables.figures",
 )
@@ -58,14 +58,17 @@ def call(address: str, arguments: list[str]) -> int:
 
 def serve(address: str, pid: str) -> None:
     """Load ESPnet, then fork for each call, until the process of this id is gone."""
+    import gc
     import importlib
 
     from espnet_ext import loading
 
-    loading.defer_type_checks = lambda: None  # compiled here, once, and not again in each fork
+    defer, loading.defer_type_checks = loading.defer_type_checks, lambda: None  # compiled once, not in each fork
     for module in PRELOADED:
         importlib.import_module(module)
     importlib.import_module("espnet_ext.codeswitch.mixed_units")._compiled_rules()  # kept by its cache: five seconds
+    defer()  # what a stage loads besides
+    gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()

@@ -1,24 +1,48 @@
-"""egs/librispeech_sem/run.sh at scale smoke: the whole way, and mistakes."""
+"""egs/librispeech_sem/run.sh at scale smoke: the whole way, the same to the last bit each time, and mistakes."""
 
+import gzip
+import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import yaml
 from runs import EGS, assert_nothing_is_repeated, cells_of, fail_in_each_stage, smoke_run, table_of
 
+from espnet_ext.recipe.run import load_recipe
 from espnet_ext.synthetic.librispeech import make_librispeech
 
 RECIPE = EGS / "librispeech_sem"
 run = partial(smoke_run, RECIPE.name, "--table", "1")
-
-
 rows = partial(cells_of, RECIPE.name)
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+SKIPPED = {".log", ".done", ".lock", ".yaml", ".pth"}  # they hold times and folders; parameters are compared below
+LATER = re.compile(r"/log/|/decode_|^exp/(results|sem_m80_0)/")  # logs, and what later stages and other systems leave
+# A folder lists its files in the order of its file system: here in reverse.
+REVERSED = """
+import os
+_listdir, _scandir = os.listdir, os.scandir
+os.listdir = lambda *a: sorted(_listdir(*a), reverse=True)
+class _Scan:
+    def __init__(self, *a):
+        with _scandir(*a) as found:
+            self.found = iter(sorted(found, key=lambda entry: entry.name, reverse=True))
+    def __iter__(self): return self
+    def __next__(self): return next(self.found)
+    def __enter__(self): return self
+    def __exit__(self, *a): pass
+    def close(self): pass
+os.scandir = _Scan
+"""
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +68,64 @@ def test_run_fills_the_rows_that_were_asked_for(smoke):
         )
     assert table["baseline"]["test-clean"].paper == 4.19
     assert "tables.md" in result.stdout and "4.19" in result.stdout
+
+
+def run_otherwise(folder: Path, **environment: str) -> None:
+    """Run the stages up to the training in two processes, with other variables."""
+    given = [f"--recipe={RECIPE}", f"--expdir={folder}/exp", f"--datadir={folder}/data", "--scale=smoke", "--nj=2"]
+    stages = list(load_recipe(RECIPE).stages)
+    calls = [["run", stage, *given, "--rows=baseline"] for stage in stages[: stages.index("training") + 1]]
+    script = f"from espnet_ext.cli.program import call\nfor words in {calls}: assert call(words) == 0"
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **AVX2, **environment}
+    done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return a digest of each file, and of the parameters of the one system."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and path.suffix not in SKIPPED and not path.name.startswith(".") and not LATER.search(name):
+            found[name] = digest(path, folder)
+    [model] = (folder / "exp").glob("baseline/seed*/best*.ave.pth")
+    arrays = {name: value.numpy() for name, value in torch.load(model, weights_only=True).items()}
+    return found | {"parameters": digest_of(arrays)}
+
+
+def digest(path: Path, folder: Path) -> str:
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return digest_of(dict(arrays))
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return hashlib.sha256(data.replace(str(folder).encode(), b"FOLDER")).hexdigest()
+
+
+def digest_of(arrays: dict[str, np.ndarray]) -> str:
+    parts = [name.encode() + np.ascontiguousarray(value).tobytes() for name, value in sorted(arrays.items())]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def test_results_do_not_depend_on_processes_hash_seeds_order_of_files_or_locale(smoke, tmp_path):
+    (tmp_path / "reversed").mkdir()
+    (tmp_path / "reversed" / "sitecustomize.py").write_text(REVERSED)
+    path = os.pathsep.join([str(tmp_path / "reversed"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    run_otherwise(tmp_path / "other", PYTHONHASHSEED="1", PYTHONPATH=path, LC_ALL="C")
+    expected, other = digests(smoke[0]), digests(tmp_path / "other")
+    assert len(expected) > 20
+    assert other == expected
+
+
+@pytest.mark.skipif("avx2" not in Path("/proc/cpuinfo").read_text().split(), reason="the processor has no AVX2")
+def test_recipes_use_the_instructions_that_most_processors_have():
+    shell = "source utils/path.sh && env"
+    given = {"PATH": os.environ["PATH"], "ATEN_CPU_CAPABILITY": "avx512"}
+    found = subprocess.run(["bash", "-c", shell], cwd=EGS.parent, env=given, capture_output=True, text=True, check=True)
+    variables = dict(line.split("=", 1) for line in found.stdout.splitlines() if "=" in line)
+    assert variables | AVX2 | {"OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"} == variables
+    script = "import torch; print(torch.backends.cpu.get_cpu_capability())"
+    python = [str(EGS.parent / "tools" / "venv" / "bin" / "python"), "-c", script]
+    assert subprocess.run(python, env=variables, capture_output=True, text=True, check=True).stdout == "AVX2\n"
 
 
 def test_table_5_on_a_librispeech_without_its_other_parts(tmp_path):
