@@ -51,14 +51,16 @@ KINDS = (
 def measure_scorer(kind: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
     """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles, runs, device, and how it was made.
 
-    ``options`` are ``runs`` and ``seconds`` of :func:`measure`, and ``layers`` (None: 12, as GPT-2 and BERT).
+    ``options`` are ``runs`` and ``seconds`` of :func:`measure`, ``layers`` (None: 12, as GPT-2 and BERT), and ``units``
+    where there are not as many as theirs.
     """
     if kind not in KINDS:
         raise InputError(f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}")
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     layers = options["layers"]
-    ((_, scorer),) = make_scorers([kind], **({} if layers is None else {"num_hidden_layers": layers}))
+    size = {"num_hidden_layers": layers, "hidden_size": options.get("units")}
+    ((_, scorer),) = make_scorers([kind], **{name: value for name, value in size.items() if value})
     words = torch.randint(
         scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=torch.Generator().manual_seed(0)
     )
