@@ -11,7 +11,6 @@ from itertools import zip_longest
 from operator import add
 
 import kaldialign
-import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from espnet_ext.errors import InputError
@@ -156,6 +155,8 @@ def bootstrap_interval(counts: Sequence[ErrorRate], *, replicas: int = REPLICAS,
     """
     if not any(each.reference_length for each in counts):
         raise ValueError("there is no utterance with a reference to draw")
+    import numpy as np
+
     table = np.array([(each.errors, each.reference_length) for each in counts], dtype=np.int64)
     kinds, first, numbers = np.unique(table, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)  # of appearance
