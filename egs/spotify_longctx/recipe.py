@@ -1,7 +1,6 @@
 """The stages of run.sh: training on podcasts with any context, decoding whole recordings by moving windows."""
 
 import math
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -271,12 +270,11 @@ def context_step(run: Run) -> Step:
 
 
 def measure_context(config: Path, seconds: float, device: str, expdir: str) -> None:
-    """Call local/bench_context.py."""
+    """Call local/bench_context.py in this process, which is the step's own."""
     options = ["--config", str(config), "--seconds", str(seconds), "--device", device]
-    outputs = ["--output", f"{expdir}/context.json", "--expdir", expdir]
-    status = subprocess.run([sys.executable, "local/bench_context.py", *options, *outputs], check=False).returncode
-    if status:
-        raise InputError(f"local/bench_context.py has ended with status {status}")
+    sys.path.insert(0, "local")  # for what it imports
+    bench = load_script(Path("local", "bench_context.py"))
+    bench.main([*options, "--output", f"{expdir}/context.json", "--expdir", expdir])
 
 
 def tables(run: Run) -> None:

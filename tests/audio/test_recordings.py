@@ -51,8 +51,9 @@ def test_compressed_audio_is_read_from_anywhere(tmp_path, name, subtype):
 def test_a_long_part_is_read_in_little_memory(tmp_path):
     """Ten minutes of stereo at 48 kHz are 230 MB as numbers; read in one part, and resampled."""
     with soundfile.SoundFile(tmp_path / "a.flac", "w", 48000, 2) as file:
+        piece = speechlike(48000, 10.0, 2)
         for _ in range(60):
-            file.write(speechlike(48000, 10.0, 2))
+            file.write(piece)
     with opened(tmp_path / "a.flac", 16000) as audio:
         tracemalloc.start()
         samples = audio.read(0, audio.length)

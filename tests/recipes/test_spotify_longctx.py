@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from runs import EGS, assert_nothing_is_repeated, fail_in_each_stage, smoke_run, table_of
+from runs import EGS, assert_nothing_is_repeated, cells_of, fail_in_each_stage, smoke_run, table_of
 
 from espnet_ext.corpora.spotify import read_transcript
 from espnet_ext.kaldi.tables import read_table
@@ -255,3 +255,14 @@ def test_published_models_take_the_place_of_trainings(smoke, tmp_path):
     assert not (tmp_path / SYSTEM / "config.yaml").exists() and not (tmp_path / "data" / "corpus").exists()
     assert point(tmp_path, "figure1", "Rev16", 10).here == point(folder, "figure1", "Rev16", 10).here
     assert result(tmp_path, "figure1").meta.corpus == "published models"
+
+
+def test_table_1_measures_and_trains_nothing(tmp_path):
+    run("--table", "1", folder=tmp_path)
+    rows = cells_of(RECIPE.name, tmp_path)
+    assert not list((tmp_path / "exp").rglob("config.yaml")) and not list((tmp_path / "data").glob("*/text"))
+    minutes = {name: cells["minutes"].here.value for name, cells in rows.items()}
+    assert minutes["Conformer"] < minutes["Conformer with flash"] < minutes["FastConformer with flash"]
+    assert minutes["FastConformer"] <= minutes["FastConformer with flash"]
+    assert [cells["minutes"].paper for cells in rows.values()] == [9, 23, 18, 70]
+    assert all(cells["frames_per_second"].here.value > 0 for cells in rows.values())

@@ -98,8 +98,8 @@ def test_pieces_are_those_of_the_whole_texts():
 
 
 def test_texts_larger_than_memory_are_read_line_by_line(tmp_path):
-    """7 MB of a few words: the peak of Python's memory is far below."""
-    line = "the cat sat on the mat " * 1000
+    """7 MB of a few long words: the peak of Python's memory is far below."""
+    line = " ".join([20 * "the", 20 * "cat", 20 * "sat", 20 * "on", 20 * "mat"] * 79)
     with (tmp_path / "text").open("w") as file:
         file.writelines(f"u{number:04d} {line}\n" for number in range(300))
     tracemalloc.start()
