@@ -45,6 +45,7 @@ def recipe(tmp_path_factory) -> Path:
     (folder / "conf/training.yaml").write_text(yaml.safe_dump(training))
     inference = yaml.safe_load((folder / "conf/inference.yaml").read_text())
     inference["dataset"]["test"] = inference["dataset"]["test"][-1:]
+    inference["model"] |= {"beam_size": 3, "nbest": 3, "maxlenratio": -8}
     (folder / "conf/inference.yaml").write_text(yaml.safe_dump(inference))
     configs = [f"--{name}_config=conf/{name}.yaml" for name in ("training", "inference", "metrics")]
     command = [sys.executable, "-m", "espnet_ext.bin.run", "run.py", "--stages", *STAGES, *configs]

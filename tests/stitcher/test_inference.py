@@ -59,8 +59,8 @@ def config(style: str) -> dict:
         "model_conf": {"report_bleu": False, "length_normalized_loss": True, "patch_size": 2 if pair else 1},
         "token_type": "bpe",
         "src_token_type": "word" if pair else "bpe",
-        **{"optim_conf": {"lr": 0.003}, "batch_type": "unsorted", "batch_size": 8, "max_epoch": 4},
-        **{"num_iters_per_epoch": 90, "keep_nbest_models": 1, "best_model_criterion": [["valid", "acc", "max"]]},
+        **{"optim_conf": {"lr": 0.005}, "batch_type": "unsorted", "batch_size": 8, "max_epoch": 3},
+        **{"num_iters_per_epoch": 70, "keep_nbest_models": 1, "best_model_criterion": [["valid", "acc", "max"]]},
     }
 
 
