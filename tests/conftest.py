@@ -211,18 +211,15 @@ def save_model(build_model):
 
 
 @pytest.fixture(scope="session")
-def build_sa_asr():
-    """Return a function that builds the model, in evaluation mode, from a config that its arguments change."""
+def sa_asr_config():
+    """Return a function that gives the config of a small speaker-attributed model, which its arguments change."""
     encoder = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
 
-    def build(**options):
-        import torch
-
+    def config(**options) -> dict[str, Any]:
         import espnet_ext
         from espnet_ext.multitalker.task import SAASRTask
 
         espnet_ext.register()
-        torch.manual_seed(0)
         speakers = {"profile_size": 4, "speaker_conf": {"query_conf": {"hidden_size": 6}}}
         settings = {
             "token_list": SA_ASR_TOKENS,
@@ -238,9 +235,34 @@ def build_sa_asr():
             **options,
             "model_conf": speakers | options.get("model_conf", {}),
         }
-        return SAASRTask.build_model(argparse.Namespace(**SAASRTask.get_default_config() | settings)).eval()
+        return SAASRTask.get_default_config() | settings
+
+    return config
+
+
+@pytest.fixture(scope="session")
+def build_sa_asr(sa_asr_config):
+    """Return a function that builds the model, in evaluation mode, of such a config."""
+
+    def build(**options):
+        import torch
+
+        from espnet_ext.multitalker.task import SAASRTask
+
+        config = sa_asr_config(**options)
+        torch.manual_seed(0)
+        return SAASRTask.build_model(argparse.Namespace(**config)).eval()
 
     return build
+
+
+@pytest.fixture(scope="session")
+def stats_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Statistics as ESPnet's collect_stats writes them: 40 channels, mean 0.3 to 0.7, standard deviation 0.1 to 0.2."""
+    mean, std = np.linspace(0.3, 0.7, 40), np.linspace(0.1, 0.2, 40)
+    path = tmp_path_factory.mktemp("stats") / "feats_stats.npz"
+    np.savez(path, count=1000, sum=1000 * mean, sum_square=1000 * (std**2 + mean**2))
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,6 @@ from espnet2.tasks.asr import ASRTask
 TOKENS = ["<blank>", "<unk>", "A", "B", "<sos/eos>"]
 
 
-@pytest.fixture(scope="module")
-def stats_file(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("stats") / "feats_stats.npz"
-    np.savez(path, count=1000, sum=np.full(40, 600.0), sum_square=np.full(40, 1000 * (0.6**2 + 0.15**2)))
-    return str(path)
-
-
 @pytest.fixture
 def build(build_model, stats_file):
     """Return a function that builds a model with a normalisation."""
@@ -26,7 +19,7 @@ def build(build_model, stats_file):
             frontend="power_mel",
             frontend_conf={},
             normalize=normalize,
-            normalize_conf={"stats_file": stats_file} | normalize_conf,
+            normalize_conf={"stats_file": str(stats_file)} | normalize_conf,
             encoder="blstm_maxpool",
             encoder_conf={"num_layers": 3, "hidden_size": 8},
             decoder="rnn",

@@ -1,11 +1,12 @@
 """A recording of one's own: from audio files to a transcript on disk, and what is refused."""
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+import torch
+import yaml
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
@@ -24,44 +25,32 @@ from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.speakers import windowing_of
 from espnet_ext.work.files import write_json
 
-ENCODER = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
-SETTINGS = {
-    "token_list": ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"],
-    "token_type": "word",
-    "frontend_conf": {"fs": 16000, "n_fft": 256, "hop_length": 160, "n_mels": 20},
-    "normalize": "utterance_mvn",
-    "encoder": "transformer",
-    "encoder_conf": ENCODER,
-    "speaker_encoder": "transformer",
-    "speaker_encoder_conf": ENCODER,
-    "decoder": "transformer",
-    "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
-    "model": "sa_asr",
-}
 SEARCH = {"beam_size": 2, "maxlenratio": -4, "minlenratio": -2}
 
 
-def random_model(folder: Path, profile_size: int) -> Path:
-    """A folder with config.yaml and model.pth of a recogniser that was not trained."""
-    import torch
-    import yaml
+@pytest.fixture(scope="module")
+def random_model(sa_asr_config, build_sa_asr):
+    """Return a function that makes a folder with config.yaml and model.pth of a recogniser that was not trained."""
 
-    import espnet_ext
-    from espnet_ext.multitalker.task import SAASRTask
+    def make(folder: Path, profile_size: int) -> Path:
+        options = {
+            "token_list": ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"],
+            "token_type": "word",
+            "input_size": None,
+            "frontend_conf": {"fs": 16000, "n_fft": 256, "hop_length": 160, "n_mels": 20},
+            "normalize": "utterance_mvn",
+            "model_conf": {"profile_size": profile_size},
+        }
+        folder.mkdir()
+        (folder / "config.yaml").write_text(yaml.safe_dump(sa_asr_config(**options)))
+        torch.save(build_sa_asr(**options).state_dict(), folder / "model.pth")
+        return folder
 
-    espnet_ext.register()
-    sizes = {"profile_size": profile_size, "speaker_conf": {"query_conf": {"hidden_size": 6}}}
-    config = SAASRTask.get_default_config() | SETTINGS | {"model_conf": sizes}
-    torch.manual_seed(0)
-    model = SAASRTask.build_model(argparse.Namespace(**config))
-    folder.mkdir()
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    torch.save(model.state_dict(), folder / "model.pth")
-    return folder
+    return make
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
+def model(random_model, tmp_path_factory) -> Path:
     return random_model(tmp_path_factory.mktemp("model") / "sa_asr", 4)
 
 
@@ -123,9 +112,7 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
     refused("cid: no audio file in it")
 
 
-def test_a_model_of_nan_ends_the_run(enrolment, tmp_path, capsys):
-    import torch
-
+def test_a_model_of_nan_ends_the_run(random_model, enrolment, tmp_path, capsys):
     model, again = random_model(tmp_path / "sa_asr", 4), tmp_path / "again.wav"
     state = torch.load(model / "model.pth", weights_only=True)
     first = next(name for name, value in state.items() if value.is_floating_point())
@@ -154,14 +141,14 @@ def test_a_broken_enrolment_file_is_left_out(enrolment, model, tmp_path, capsys)
         call(words)
 
 
-def test_by_a_speaker_model_in_windows_side_by_side(enrolment, espnet_speaker_model, tmp_path):
+def test_by_a_speaker_model_in_windows_side_by_side(random_model, enrolment, espnet_speaker_model, tmp_path):
     model = random_model(tmp_path / "sa_asr", 6)
     options = {"window_overlap": 0.0, "speaker_model": espnet_speaker_model}
     list(engine_for(model, request(enrolment, **options))(enrolment / "a meeting.wav"))
     assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1), (1, 2), (2, 3)}
 
 
-def test_a_packed_model_says_how_it_is_used(enrolment, tmp_path, capsys):
+def test_a_packed_model_says_how_it_is_used(random_model, enrolment, tmp_path, capsys):
     """Search and windows come from the archive, by the command; words and speakers are those of the model's folder."""
     model = random_model(tmp_path / "sa_asr", 4)
     write_json(model / DECODING, DecodingSettings(search=SEARCH, window=1.5).model_dump())

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -31,26 +30,6 @@ LINES = [
 ]
 
 
-class Page(HTMLParser):
-    """The words of a page with their times and marks."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.words, self.loaded, self._inside = [], [], None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.loaded += [found[name] for name in ("src", "href") if name in found]
-        self._inside = found if "data-start" in found else None
-
-    def handle_data(self, data):
-        if self._inside is not None:
-            found = self._inside
-            self.words.append((data, float(found["data-start"]), float(found["data-end"]), found.get("class")))
-            self._inside = None
-
-
 def files_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {NOTES}
 
@@ -59,21 +38,28 @@ def named(*files: Path) -> list[Recording]:
     return [Recording(path, path.stem) for path in files]
 
 
+def faults_of(engine, *files: Path, into: Path, **options) -> list[str]:
+    """Transcribe files to text; why some of them fail."""
+    found = []
+    options["failed"] = lambda path, reason: found.append(reason)
+    assert transcribe_files(engine, named(*files), into, ["txt"], **options) == len(found)
+    return found
+
+
 def test_all_formats_and_the_page(audio, tmp_path):
     assert transcribe_files(lambda path: iter(LINES), named(audio), tmp_path / "out", KINDS) == 0
     text = {kind: (tmp_path / "out" / f"my talk.{ENDINGS.get(kind, kind)}").read_text() for kind in KINDS}
     assert text["txt"] == "<so> hello\nAda & Bo: there\n"
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
     assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
-    page = Page(text["html"])
-    assert page.words == [
-        ("<so>", 0.1, 0.4, "spoken"),
-        ("hello", 0.5, 0.9, "spoken unsure"),
-        ("there", 2.0, 2.4, "spoken"),
+    assert re.findall('class="(spoken.*?)".*? data-start="(.*?)" data-end="(.*?)".*?>(.*?)<', text["html"]) == [
+        ("spoken", "0.100", "0.400", "&lt;so&gt;"),
+        ("spoken unsure", "0.500", "0.900", "hello"),
+        ("spoken", "2.000", "2.400", "there"),
     ]
-    assert all(address.startswith(("data:", "#")) for address in page.loaded), "nothing from a network or a file"
-    source = page.loaded[-1]
-    kind, _, data = source.partition(",")
+    addresses = re.findall('(?:src|href)="(.*?)"', text["html"])
+    assert all(address.startswith(("data:", "#")) for address in addresses), "nothing from a network or a file"
+    kind, _, data = addresses[-1].partition(",")
     assert kind == "data:audio/mpeg;base64" and "Ada &amp; Bo" in text["html"]
     heard, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
     assert rate == 16000 and abs(len(heard) / rate - 3.0) < 0.2
@@ -83,40 +69,30 @@ def test_all_formats_and_the_page(audio, tmp_path):
 def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
     broken = tmp_path / "broken.wav"
     broken.write_bytes(b"RIFF")
-    faults, shown = [], []
-    failures = transcribe_files(
-        lambda path: iter(LINES),
-        named(broken, audio),
-        tmp_path / "out",
-        ["txt"],
-        show=lambda path, line, share: shown.append((path.name, round(share, 2))),
-        failed=lambda path, reason: faults.append((path.name, reason)),
-    )
-    assert failures == 1 and faults[0][0] == "broken.wav" and (tmp_path / "out/my talk.txt").is_file()
-    assert shown == [("my talk.flac", 0.3), ("my talk.flac", 0.8)]
+    shown = []
+    show = lambda path, line, share: shown.append((path, round(share, 2)))  # noqa: E731
+    (line,) = faults_of(lambda path: iter(LINES), broken, audio, into=tmp_path / "out", show=show)
+    assert line.startswith(f"{broken}: ") and (tmp_path / "out/my talk.txt").is_file()
+    assert shown == [(audio, 0.3), (audio, 0.8)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory\nat 0x1"), MemoryError(), OSError(28, "No space left")])
 def test_what_a_library_raises_for_a_file_ends_that_file_alone(error, audio, tmp_path):
-    other, faults = tmp_path / "other.flac", []
-    shutil.copy(audio, other)
+    other = shutil.copy(audio, tmp_path / "other.flac")
 
     def engine(path):
         if path == audio:
             raise error
         yield from LINES
 
-    transcribe_files(
-        engine, named(audio, other), tmp_path / "out", ["txt"], failed=lambda path, reason: faults.append(reason)
-    )
-    (line,) = faults
+    (line,) = faults_of(engine, audio, other, into=tmp_path / "out")
     assert line.startswith(f"{audio}: ") and "\n" not in line and len(line) > len(f"{audio}: ")
     assert files_in(tmp_path / "out") == {"other.txt"}
 
 
 def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
     """And removed once the file is done."""
-    out, faults, breaks = tmp_path / "out", [], [True]
+    out, breaks = tmp_path / "out", [True]
 
     def engine(path):
         yield LINES[0]
@@ -125,12 +101,10 @@ def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
             raise RuntimeError("out of memory")
         yield LINES[1]
 
-    for count in (1, 0):
-        done = transcribe_files(engine, named(audio), out, ["txt"], failed=lambda path, reason: faults.append(reason))
-        assert done == count
+    for faults in ([f"{audio}: out of memory (the lines until then: {out / 'my talk.txt.part'})"], []):
+        assert faults_of(engine, audio, into=out) == faults
         assert files_in(out) == {"my talk.txt.part" if breaks else "my talk.txt"}
         breaks.clear()
-    assert faults == [f"{audio}: out of memory (the lines until then: {out / 'my talk.txt.part'})"]
 
 
 def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
@@ -297,13 +271,9 @@ def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
         number = int(abs(first - samples[0]) > 1e-4)
         yield Segment.of((Word("ab"[number], 0.5 - number / 10, 0.9),))
 
-    faults = []
-    failures = transcribe_files(
-        engine, named(mono, call_, same), tmp_path, ["txt"], separate=True,
-        failed=lambda path, reason: faults.append(reason),
-    )  # fmt: skip
+    faults = faults_of(engine, mono, call_, same, into=tmp_path, separate=True)
     assert (tmp_path / "call.txt").read_text() == "channel2: b\nchannel1: a\n"
-    assert failures == 2 and [line.split(": ")[0] for line in faults] == [str(mono), str(same)]
+    assert [line.split(": ")[0] for line in faults] == [str(mono), str(same)]
 
 
 def test_a_folder_that_cannot_be_read_and_a_pipe_are_named(audio, tmp_path, monkeypatch):
@@ -334,11 +304,8 @@ def test_enrolment_without_what_macos_leaves(tmp_path):
 
 def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
     (tmp_path / "empty.m4a").touch()
-    faults, silent = [], []
-    transcribe_files(
-        lambda path: iter(()), named(audio, tmp_path / "empty.m4a"), tmp_path, ["txt"],
-        failed=lambda path, reason: faults.append(reason), silent=silent.append,
-    )  # fmt: skip
+    silent = []
+    faults = faults_of(lambda path: iter(()), audio, tmp_path / "empty.m4a", into=tmp_path, silent=silent.append)
     assert silent == [audio] and (tmp_path / "my talk.txt").read_text() == ""
     assert faults == [f"{tmp_path / 'empty.m4a'}: is empty (0 bytes)"]
 
