@@ -25,9 +25,7 @@ def test_arguments_that_make_no_sense(words, message):
 
 def test_options_after_the_dashes_reach_espnet(monkeypatch, capsys):
     found = []
-    monkeypatch.setattr(
-        "espnet_ext.upstream.decode.decode_all", lambda jobs, **options: found.extend([*jobs, options]) or [7, 8]
-    )
+    monkeypatch.setattr("espnet_ext.upstream.decode.decode_all", lambda jobs, **kw: found.extend([*jobs, kw]) or [7, 8])
     command = ["decode", "asr", *LONG[2:], "--data", "d", "--data", "e", "--output", "o", "--output", "p", "--nj", "3"]
     assert call([*command, "--", "--beam_size", "4", "--nbest=2"]) == 0
     *jobs, options = found

@@ -44,10 +44,7 @@ def every_command(
 
 
 COMMANDS = {context.command_path: (command, context) for command, context in every_command()}
-PATHS = {
-    path: [param for param in command.params if isinstance(param.type, Utf8Path)]
-    for path, (command, _) in COMMANDS.items()
-}
+PATHS = {path: [p for p in command.params if isinstance(p.type, Utf8Path)] for path, (command, _) in COMMANDS.items()}
 
 
 @pytest.mark.parametrize("path", COMMANDS)

@@ -1,6 +1,5 @@
 """``espnet-ext pack`` on a recipe's system: its search, its scores and its paper go into the archive."""
 
-import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -23,9 +22,7 @@ def system(tmp_path) -> Path:
     (recipe / "recipe.py").touch()
     folder = recipe / "exp/mini/baseline/seed1"
     (folder / "decode_default/test-clean").mkdir(parents=True)
-    (folder / "decode_default/test-clean/score.json").write_text(
-        json.dumps({"unit": "word", "value": 5.634, "ci95": [2.2, 9.0]})
-    )
+    (folder / "decode_default/test-clean/score.json").write_text('{"unit": "word", "value": 5.634, "ci95": [2.2, 9.0]}')
     (folder / "best5.ave.pth").write_bytes(b"weights")
     config = {"encoder": "blstm_maxpool", "token_list": ["a", "b/c"], "bpemodel": "data/mini/tokens/bpe.model"}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))

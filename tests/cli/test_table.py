@@ -32,11 +32,7 @@ def test_configs(recipe, capsys):
     (recipe / "conf" / "mini.yaml").write_text("train: {max_epoch: 2}\n")
     words = ("config", "--recipe", recipe)
     found = yaml.safe_load("\n".join(output(capsys, *words, "--scale", "mini", "--system", "sem_m80_0")))
-    assert found == {
-        "normalize": "sem_global_mvn",
-        "max_epoch": 2,
-        "normalize_conf": {"eta_min": -80.0, "eta_max": 0.0},
-    }
+    assert found == {"normalize": "sem_global_mvn", "max_epoch": 2, "normalize_conf": {"eta_min": -80, "eta_max": 0}}
     assert {"baseline", "sem_m80_0"} < set(output(capsys, *words))
 
 

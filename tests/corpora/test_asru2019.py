@@ -52,8 +52,12 @@ def prepare(corpus: Path, **options) -> dict[str, DataDir]:
 refused = refused_by(prepare_asru2019)
 
 
+def written(name: str, text: str) -> Callable[[Path], object]:
+    return lambda corpus: (corpus / name).write_text(text)
+
+
 def listed(*lines: str) -> Callable[[Path], object]:
-    return lambda corpus: (corpus / "train-cs" / "transcript.txt").write_text("".join(f"{line}\n" for line in lines))
+    return written("train-cs/transcript.txt", "".join(f"{line}\n" for line in lines))
 
 
 LINES = ("G1-0 我", "G1-1 你", "G2-0 他")
@@ -158,39 +162,24 @@ def command_in_wav_scp(corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "pattern"),
     [
-        (
-            lambda corpus: (corpus / "train-cs" / "G1" / "G1-1.wav").unlink(),
-            r"no audio file for utterance G1-1 \(.*/transcript.txt\)",
-        ),
+        (lambda corpus: (corpus / "train-cs/G1/G1-1.wav").unlink(), r"no audio file for utterance G1-1 \(.*transcript"),
         (listed(*LINES), r"no transcript of utterance G2-1 \(.*/G2/G2-1.wav\)"),
         (lost_transcript, r"no audio file for utterance T9G1S7 \(.*no transcript of utterance T9G1S0 \("),
         (listed(*LINES, "G2-1 好", "G1-0 好"), "G1-0 comes twice"),
         (audio_twice, r"G1-0 comes twice, and the files differ: .*/G1/G1-0.wav and .*/G3/G1-0.wav"),
         (listed(*LINES, "G2-1 \t "), r"empty transcript of G2-1 \(.*/transcript.txt\)"),
-        (
-            lambda corpus: (corpus / "train-zh" / "wav" / "G1" / "T9G1S0.txt").write_text("\n"),
-            r"empty transcript of T9G1S0 \(.*/T9G1S0.txt\)",
-        ),
+        (written("train-zh/wav/G1/T9G1S0.txt", "\n"), r"empty transcript of T9G1S0 \(.*/T9G1S0.txt\)"),
         (listed(*LINES, "G2-1 好", "transcripts of 2019"), r"no audio file for utterance transcripts \("),
         (other_encoding, "transcript.txt is not UTF-8 text: .*iconv -f GB18030"),
         (
             listed(*(f"G{speaker}-{number} [NOISE]" for speaker in (1, 2) for number in range(2))),
             "train-cs: no transcript contains a word",
         ),
-        (
-            lambda corpus: (corpus / "train-cs" / "utt2spk").write_text("G1-0 x\nG1-1 y\nG2-0 x\n"),
-            "no speaker of utterance G2-1 in .*/utt2spk",
-        ),
-        (
-            lambda corpus: write_noise(corpus / "train-cs" / "G1" / "G1 2.wav"),
-            r"a name with a space in it \(.*/G1 2.wav\)",
-        ),
-        (lambda corpus: (corpus / "dev" / "text").write_text("a-1 我\na-2 你\n"), "dev/text: no transcript for b-1"),
+        (written("train-cs/utt2spk", "G1-0 x\nG1-1 y\nG2-0 x\n"), "no speaker of utterance G2-1 in .*/utt2spk"),
+        (lambda corpus: write_noise(corpus / "train-cs/G1/G1 2.wav"), r"a name with a space in it \(.*/G1 2.wav\)"),
+        (written("dev/text", "a-1 我\na-2 你\n"), "dev/text: no transcript for b-1"),
         (command_in_wav_scp, r"dev/wav.scp: d2 is a command"),
-        (
-            lambda corpus: next(corpus.glob("LibriSpeech/*360/7/70/7-70-0000.flac")).write_bytes(b""),
-            "empty audio file .* 7-70-0000",
-        ),
+        (written("LibriSpeech/train-clean-360/7/70/7-70-0000.flac", ""), "empty audio file .* 7-70-0000"),
     ],
 )
 def test_faulty_corpora(corpus: Path, change: Callable[[Path], object], pattern: str) -> None:

@@ -57,9 +57,7 @@ def test_data_dirs_are_those_of_lhotse_s_recipe(corpus: Path) -> None:
     assert ours.utt2spk == {item.id: item.speaker for item in theirs["supervisions"]}
     assert ours.utt2lang == {item.id: item.language for item in theirs["supervisions"]}
     assert ours.wav_scp == {item.id: item.sources[0].source for item in theirs["recordings"]}
-    assert {key: float(value) for key, value in ours.utt2dur.items()} == {
-        item.id: item.duration for item in theirs["recordings"]
-    }
+    assert all(float(ours.utt2dur[item.id]) == item.duration for item in theirs["recordings"])
 
 
 def test_top_folder_of_the_archive_is_found(corpus: Path) -> None:

@@ -30,10 +30,7 @@ SPEAKERS = {"al-1": "al", "bo-1": "bo"}
 
 def columns(text: str) -> int:
     """Width in a terminal, for the characters of the tests below."""
-    return sum(
-        0 if unicodedata.category(character) == "Mn" else 2 if "\u4e00" <= character <= "\u9fff" else 1
-        for character in text
-    )
+    return sum(0 if unicodedata.category(c) == "Mn" else 2 if "\u4e00" <= c <= "\u9fff" else 1 for c in text)
 
 
 def test_a_block_an_utterance():
@@ -106,10 +103,8 @@ def test_reports_are_written_and_stale_ones_deleted(tmp_path):
 
     write_reports(folder, score_texts(REFERENCE, HYPOTHESIS), summary)
     assert sorted(path.name for path in folder.iterdir()) == ["alignment.txt", "per_utterance.tsv", "score.json"]
-    assert (folder / "per_utterance.tsv").read_text().splitlines()[:2] == [
-        "id\twords\tcorrect\tsub\tdel\tins",
-        "al-1\t3\t2\t1\t0\t1",
-    ]
+    table = (folder / "per_utterance.tsv").read_text()
+    assert table.startswith("id\twords\tcorrect\tsub\tdel\tins\nal-1\t3\t2\t1\t0\t1\n")
 
 
 def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
@@ -143,7 +138,7 @@ def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
 
 # Asterisks are words here too, though a gap looks like them; so are wide, combining and zero-width characters.
 TEXT = st.lists(
-    st.sampled_from(["a", "b", "*", "**", "long-word", "我", "é", "e\u0301", "\u200d", "S", "REF:"]), max_size=8
+    st.sampled_from(["a", "b", "*", "**", "a-word", "我", "é", "e\u0301", "\u200d", "S", "REF:"]), max_size=8
 )
 
 

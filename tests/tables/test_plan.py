@@ -57,9 +57,7 @@ def test_unknown_names_are_refused_with_those_there_are(toy: Path, recipe: Path)
     sections = load_scale(recipe, "full")
     with pytest.raises(InputError, match=r"no decoding 'x'; known are default, lm$"):
         decode_config(sections, tables, "x")
-    with pytest.raises(
-        InputError, match=r"system 'new': unknown section 'tune'; known are settings, train, sizes, dec"
-    ):
+    with pytest.raises(InputError, match=r"system 'new': unknown section 'tune'; known are settings, train"):
         system_config(sections, System(name="new", kind="train", config="tune", data=["a"]))
     with pytest.raises(InputError, match=r"system 'new': unknown size 'wide'; known are deep$"):
         system_config(sections, System(name="new", kind="train", config="train", size="wide", data=["a"]))
@@ -100,14 +98,8 @@ def test_decode_config(toy: Path, recipe: Path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            "tain: {}",
-            r"mini\.yaml: unknown section 'tain': full\.yaml has none of that name; known are settings, train",
-        ),
-        (
-            "settings: {vocab: 1}",
-            r"mini\.yaml: settings: unknown setting 'vocab': full.*; known are vocab_size, mixing",
-        ),
+        ("tain: {}", r"mini\.yaml: unknown section 'tain': full.*; known are settings, train"),
+        ("settings: {vocab: 1}", r"mini\.yaml: settings: unknown setting 'vocab': full.*; known are vocab_size"),
         ("sizes: {wide: {}}", r"mini\.yaml: sizes: unknown size 'wide': full.*; known are deep$"),
         ("train: 3", r"mini\.yaml: train: a section must be a mapping"),
         ("train: [", r"mini\.yaml: line 2"),

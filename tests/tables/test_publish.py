@@ -6,14 +6,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.publish import (
-    LINES,
-    keep_results,
-    read_results,
-    verify_pages,
-    write_pages,
-    write_tables,
-)
+from espnet_ext.tables.publish import LINES, keep_results, read_results, verify_pages, write_pages, write_tables
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.score_table import SCORES, read_meta
 

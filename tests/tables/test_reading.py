@@ -113,7 +113,7 @@ def test_rows_give_the_values_of_a_sweep(swept: Path):
     assert rows == [("mask_m80_m0.5", "default"), ("mask_m80_m0.5", "lm_0.4")]
 
 
-# the file, what is replaced in it, by what, and the place that the message names
+# the fixture, what is replaced in its file, by what, and the place that the message names
 MISTAKES = [
     ("toy", "recipe: toy", "recipe: [toy", r"line \d+, column \d+"),
     ("toy", "recipe: toy", "recipe: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
@@ -169,19 +169,6 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "old", "new", "place"), MISTAKES)
-def test_mistakes_are_refused_with_their_place(
-    request: pytest.FixtureRequest, file: str, old: str, new: str, place: str
-):
-    path: Path = request.getfixturevalue(file)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-    with pytest.raises(InputError, match=rf"tables\.yaml: .*{place}") as caught:
-        load_tables(path)
-    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
-
-
 DESIGN_MISTAKES = [
     ("toy", "better: 1/-1dB", "better: -1dB", r"claims\.better: '-1dB' must be table/row"),
     ("toy", "better: 1/-1dB", "better: 1/-2dB", r"claims\.better: unknown row of table 1 '-2dB'"),
@@ -192,12 +179,7 @@ DESIGN_MISTAKES = [
     ("toy", "claims: [better, worse]", "claims: [better, worse, x]", "unknown claim 'x'"),
     ("toy", "commit: abc, ", "", "names no commit"),
     ("toy", "seeds: [1, 2, 3]", "seeds: []", r"designs\[0\]\.seeds"),
-    (
-        "toy",
-        "claims:\n",
-        "claims:\n" + "".join(f"  c{i}: {{text: a, better: 1/a, worse: 1/b}}\n" for i in range(5)),
-        "6",
-    ),
+    ("toy", "claims:\n", "claims:\n" + "".join(f"  {i}: {{text: a, better: 1/a, worse: 1/b}}\n" for i in "abcde"), "6"),
     ("mixed", "better: {from: 2/new, to: 2/more}", "better: 2/more", "gain: .* both be rows, or both changes"),
     ("mixed", "better: {from: 2/new, to: 2/more}", "better: {from: 2/new}", r"gain\.better: the key 'to' is missing"),
     ("mixed", "better: {from: 2/new, to: 2/more}", "better: {from: 2/new, to: 2/new}", "gain: from and to are"),
@@ -206,15 +188,16 @@ DESIGN_MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "old", "new", "place"), DESIGN_MISTAKES)
-def test_claims_without_a_design_and_mistakes_are_refused(
-    request: pytest.FixtureRequest, file: str, old: str, new: str, place: str
-):
-    tables: Path = request.getfixturevalue(file)
-    path = tables.with_name("design.yaml")
+@pytest.mark.parametrize(
+    ("file", "fixture", "old", "new", "place"),
+    [("tables", *each) for each in MISTAKES] + [("design", *each) for each in DESIGN_MISTAKES],
+)
+def test_mistakes_are_refused_with_their_place(request: pytest.FixtureRequest, file, fixture, old, new, place):
+    tables: Path = request.getfixturevalue(fixture)
+    path = tables.with_name(f"{file}.yaml")
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    with pytest.raises(InputError, match=rf"design\.yaml: .*{place}") as caught:
+    with pytest.raises(InputError, match=rf"{file}\.yaml: .*{place}") as caught:
         check_registered(load_tables(tables))
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)

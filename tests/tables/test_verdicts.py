@@ -189,9 +189,8 @@ def test_failed_trainings_are_a_share_of_their_own(tmp_path: Path, run: Callable
     assert better.verdict == "holds" and better.seeds == (1, 3, 4, 6)
     assert "0 of 6 and 2 of 6 (Fisher p = 0.45)" in claims_grid([better]).text("pipe")  # 2 * C(6, 2) / C(12, 2)
     assert judged(seeds=[1, 2, 3, 4, 5, 6])[0].failed == ""
-    assert (
-        judged(seeds=[1, 2, 3, 4, 5, 6, 7], failed=4)[0].reason == "6 of 7 seeds"
-    )  # a seed that has not run has not failed
+    # a seed that has not run has not failed
+    assert judged(seeds=[1, 2, 3, 4, 5, 6, 7], failed=4)[0].reason == "6 of 7 seeds"
 
 
 def test_systems_without_a_training_are_tested_over_units(toy: Path, run: Callable, judged: Callable):
