@@ -12,6 +12,7 @@ fail() {
 
 # The option whose name is closest to a wrong one; without one, all of them.
 did_you_mean() {
+  # shellcheck disable=SC2086 # names are words
   "${python:-python3}" -c 'import difflib, sys
 wrong, *names = sys.argv[1:]
 close = difflib.get_close_matches(wrong, names, 1)
