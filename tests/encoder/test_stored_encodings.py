@@ -72,14 +72,10 @@ def test_a_decoder_trains_on_them_and_decodes_them_as_the_whole_model_decodes_au
     assert all(torch.equal(trained[name], whole[name]) for name in whole if name.startswith("ctc"))
     assert not torch.equal(trained["decoder.embed.0.weight"], whole["decoder.embed.0.weight"])
 
-    torch.save(
-        whole | {name: value for name, value in trained.items() if name.startswith("decoder")}, tmp_path / "w.pth"
-    )
+    torch.save(whole | {key: value for key, value in trained.items() if key.startswith("decoder")}, tmp_path / "w.pth")
     options = ("--beam_size", "2", "--ctc_weight", "0.3", "--maxlenratio", "-4")
     jobs = (
-        Decoding(
-            tmp_path / "exp" / "config.yaml", tmp_path / "exp" / "2epoch.pth", kept, tmp_path / "a", options=options
-        ),
+        Decoding(tmp_path / "exp/config.yaml", tmp_path / "exp/2epoch.pth", kept, tmp_path / "a", options=options),
         Decoding(model[0] / "config.yaml", tmp_path / "w.pth", data, tmp_path / "b", options=options),
     )
     for job in jobs:

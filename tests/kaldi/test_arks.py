@@ -125,9 +125,7 @@ def audio(tmp_path, monkeypatch):
     return paths
 
 
-@pytest.mark.parametrize(
-    "entry", ["touch {} |", "touch {} | ", "| touch {}", "touch {} |\x0b", "cat a.ark | touch {} |"]
-)
+@pytest.mark.parametrize("entry", ["touch {} |", "touch {} | ", "| touch {}", "touch {} |\x0b", "cat a | touch {} |"])
 def test_no_entry_runs_a_command(tmp_path, library, entry):
     """Neither ours nor ESPnet's readers, of arrays or of whole tables."""
     never_run_commands()

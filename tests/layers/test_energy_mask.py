@@ -42,10 +42,7 @@ def test_mask_on_features_equals_equations_6_to_8_on_energies(eta_range):
 def test_peak_is_numpys_nearest_rank(lengths, channels, seed):
     # rounding makes ties
     x = np.random.default_rng(seed).uniform(0, 2, (len(lengths), max(lengths) + 2, channels)).round(2)
-    expected = [
-        np.percentile(utterance[:length], 95, method="inverted_cdf")
-        for utterance, length in zip(x, lengths, strict=True)
-    ]
+    expected = [np.percentile(row[:length], 95, method="inverted_cdf") for row, length in zip(x, lengths, strict=True)]
     tensor, frames = torch.from_numpy(x), torch.tensor(lengths)
     assert energy_mask.peak(tensor, frames).tolist() == expected
     # the way of an accelerator, on this machine's tensors

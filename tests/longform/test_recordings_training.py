@@ -109,9 +109,7 @@ def test_silent_recordings_are_left_out_of_training(data, tmp_path, capsys):
     )
     (tmp_path / "utt2dur").write_text((data / "utt2dur").read_text() + "mute 2.0\ntiny 0.02\n")
     for share in (0.0, 0.2):
-        with pytest.raises(
-            InputError, match="2 of 7 recordings are digital silence or shorter than a frame: mute, tiny"
-        ):
+        with pytest.raises(InputError, match="2 of 7 recordings .* shorter than a frame: mute, tiny"):
             write_statistics(tmp_path, tmp_path / "out", {"n_mels": N_MELS}, keep_features=True, skip_silent=share)
         assert not (tmp_path / "out" / "statistics.scp").exists()
     count = write_statistics(tmp_path, tmp_path / "out", {"n_mels": N_MELS}, keep_features=True, skip_silent=0.3)
@@ -135,9 +133,7 @@ def test_a_shard_of_silent_recordings_has_no_statistics(data, tmp_path):
         soundfile.write(tmp_path / f"s{number:02}.wav", np.zeros(800), 16000)
     lines = [f"s{number:02} {tmp_path}/s{number:02}.wav\n" for number in range(60)]
     (tmp_path / "wav.scp").write_text((data / "wav.scp").read_text() + "".join(lines))
-    with pytest.raises(
-        InputError, match=r"60 of 65 .*: s00, s01, s02 and 57 more \(all: .*no_speech.txt\): remove them"
-    ):
+    with pytest.raises(InputError, match=r"60 of 65 .*: s00, s01, s02 and 57 more \(all: .*no_speech.txt\): remove"):
         write_statistics(tmp_path, tmp_path, {"n_mels": N_MELS})
     assert len((tmp_path / "no_speech.txt").read_text().splitlines()) == 60
 

@@ -63,9 +63,7 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
         assert len(stretches[mixture.name].split()) == data.text[mixture.name].count("<sc>") + 1
         samples, _ = soundfile.read(data.wav_scp[mixture.name], dtype="float32")
         np.testing.assert_allclose(samples, mix(mixture), atol=1e-4)
-    assert read_segments(tmp_path / "set" / "references.json") == [
-        turn for mixture in mixtures for turn in mixture.turns
-    ]
+    assert read_segments(tmp_path / "set/references.json") == [turn for mixture in mixtures for turn in mixture.turns]
 
 
 def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(corpus, tmp_path):

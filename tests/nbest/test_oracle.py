@@ -43,11 +43,7 @@ def test_the_report():
     assert oracle_report(lists) == {
         "lists": 2,
         "words": 4,
-        "oracle": [
-            {"n": 1, "errors": 3, "value": 75.0},
-            {"n": 2, "errors": 3, "value": 75.0},
-            {"n": 3, "errors": 2, "value": 50.0},
-        ],
+        "oracle": [{"n": n, "errors": errors, "value": 25.0 * errors} for n, errors in ((1, 3), (2, 3), (3, 2))],
     }
 
 

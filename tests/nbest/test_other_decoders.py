@@ -50,7 +50,7 @@ def test_srilm(tmp_path):
     (tmp_path / "u2.gz").write_bytes(gzip.compress(packed))
     write(
         tmp_path / "u3",
-        "NBestList2.0\n(-2000) <s> ( st: 0.00 et: 0.30 g: 0 a: -10 ) yes ( st: 0.31 et: 0.60 g: -5 a: -300 )\n",
+        "NBestList2.0\n(-20) <s> ( st: 0.0 et: 0.3 g: 0 a: -10 ) yes ( st: 0.31 et: 0.6 g: -5 a: -30 )\n",
     )
     write(tmp_path / "u4.score", "-1 -2 1 no\n")
     write(tmp_path / ".u5.swp", "\0")
@@ -179,11 +179,7 @@ NEMO = {"test.json": '{"audio_filepath": "/data/a.wav", "text": "a"}\n', "preds_
         ("kaldi", {**three("u-1 1\n"), "archives.1/acwt": "u-1 nan\n"}, ": u: hypothesis 1"),
         ("kaldi", three("u-1 1\nu-3 1\n"), ": u: ranks are"),
         ("kaldi", three("u 1\n"), "archives.1/words_text: u"),
-        (
-            "kaldi",
-            {"archives.1/words_text": "u-1 a\n", "archives.1/acwt": "u-1 1\n"},
-            "archives.1/lmwt.withlm: no such",
-        ),
+        ("kaldi", {"archives.1/words_text": "u-1 a\n", "archives.1/acwt": "u-1 1\n"}, "lmwt.withlm: no such"),
         ("srilm", {"u1": "-1 -2 x a\n"}, "u1: line 1"),
         ("srilm", {"u1": "NBestList1.0\n-7166 a\n"}, "u1: line 2"),
         ("srilm", {"u1": "NBestList9.9\n(1) a\n"}, "u1: NBestList9.9"),

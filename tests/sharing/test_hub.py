@@ -23,9 +23,7 @@ def shared(training, monkeypatch) -> Path:
     folder = training / "shared"
     pack(Packing(training / "exp/seed1", search={"beam_size": 1, "maxlenratio": 0.2}), folder)
     copies = {(NAME, None): folder}
-    monkeypatch.setattr(
-        huggingface_hub, "snapshot_download", lambda name, revision, **options: str(copies[name, revision])
-    )
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, revision, **_: str(copies[name, revision]))
     return folder
 
 

@@ -121,9 +121,8 @@ def test_it_learns_a_few_pairs_by_heart(overfitted, style):
 @pytest.mark.parametrize("style", STYLES)
 def test_a_batch_is_stitched_as_one_by_one(overfitted, style, monkeypatch):
     folder, model, _ = overfitted(style)
-    turns, heard = recordings(
-        6, 5, ERRORS.model_copy(update={"speaker": 0.03})
-    )  # unknown ones, on which the model is unsure
+    # unknown ones, on which the model is unsure
+    turns, heard = recordings(6, 5, ERRORS.model_copy(update={"speaker": 0.03}))
     write_hypotheses(folder / "other.jsonl", heard)
     together = merge(folder, style, "other", model)
     assert together == merge(folder, style, "other", model)

@@ -65,9 +65,7 @@ def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
     hypotheses = windows(*texts, overlap=overlap)
     edits, expected = full_alignment(hypotheses)
     pairs = align_windows(hypotheses)
-    assert [
-        tuple(heard and (heard.window, heard.place, heard.word.text) for heard in pair) for pair in pairs
-    ] == expected
+    assert [tuple(item and (item.window, item.place, item.word.text) for item in pair) for pair in pairs] == expected
     assert sum(left is None or right is None or left.word.text != right.word.text for left, right in pairs) == edits
 
 

@@ -51,9 +51,9 @@ def test_windows_of_a_segments_file(tmp_path, segments, name, make):
     assert read_grouped(tmp_path / name, segments) == EXPECTED
 
 
-def whisper_words(window: int, shift: float) -> list[dict]:
+def whisper_words(index: int, shift: float) -> list[dict]:
     return [
-        {"word": f" {word}", "start": at + shift, "end": at + shift + 0.5} for w, _, word, at in WORDS if w == window
+        {"word": f" {word}", "start": at + shift, "end": at + shift + 0.5} for w, _, word, at in WORDS if w == index
     ]
 
 
@@ -82,10 +82,7 @@ def test_whisperx_with_speakers_and_words_without_times(tmp_path):
         {"word": "1999,"},
         {"word": "yes", "start": 2.5, "end": 3.0, "score": 0.25, "speaker": "B"},
     ]
-    content = {
-        "segments": [{"start": 1.0, "end": 3.0, "text": "", "speaker": "A", "words": words}],
-        "word_segments": [],
-    }
+    content = {"segments": [{"start": 1, "end": 3, "text": "", "speaker": "A", "words": words}], "word_segments": []}
     (tmp_path / "talk.json").write_text(json.dumps(content))
     found = read_grouped(tmp_path / "talk.json")["talk"]
     assert found["A"][0].words == ("In", "1999,") and found["A"][0].times == ((1.0, 1.5), (1.5, 2.5))

@@ -28,11 +28,8 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
     write_languages(tmp_path / "languages.txt", tokens)
     languages = read_languages(tmp_path / "languages.txt")
     assert list(languages) == tokens
-    assert [languages[token] for token in ("<blank>", "<space>", "7", "A", "你", "<sos/eos>")] == list("---") + [
-        "en",
-        "zh",
-        "-",
-    ]
+    expected = {"<blank>": "-", "<space>": "-", "7": "-", "A": "en", "你": "zh", "<sos/eos>": "-"}
+    assert languages.items() >= expected.items()
 
 
 def test_codes():

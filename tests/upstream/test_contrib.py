@@ -132,11 +132,7 @@ def test_error_rates_of_meetings_are_those_of_meeteval(patched, tmp_path):
     found = metrics.MultiSpeakerWER()({name: tmp_path / f"{name}.scp" for name in ("ref", "hyp")}, "test")
     sides = SegLST(ref), SegLST(hyp)
     tcp = time_constrained.time_constrained_minimum_permutation_word_error_rate(*sides, collar=5)
-    expected = {
-        "cpWER": cp.cp_word_error_rate(*sides),
-        "tcpWER": tcp,
-        "ORC_WER": orc.orc_word_error_rate(*sides),
-    }
+    expected = {"cpWER": cp.cp_word_error_rate(*sides), "tcpWER": tcp, "ORC_WER": orc.orc_word_error_rate(*sides)}
     for name, rate in expected.items():
         assert [found[f"{name}{end}"] for end in ("", "_low", "_high")] == [round(100 * rate.error_rate, 2)] * 3
     assert found["cpWER"] < found["tcpWER"] and found["SA_WER"] == round(100 * (4 + 5) / 6, 2)

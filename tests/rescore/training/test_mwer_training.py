@@ -56,12 +56,7 @@ def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
 
 @pytest.mark.parametrize(
     ("which", "ce_weight", "lr"),
-    [
-        ("gpt2", 0.0, 0.01),
-        ("bert", 0.01, 0.01),
-        ("bert-cls", 0.0, 0.003),
-        ("gpt2-attention", 0.0, 0.01),
-    ],
+    [("gpt2", 0.0, 0.01), ("bert", 0.01, 0.01), ("bert-cls", 0.0, 0.003), ("gpt2-attention", 0.0, 0.01)],
 )
 def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
     scorer = make_scorer(which)
