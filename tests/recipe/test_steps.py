@@ -233,12 +233,7 @@ def test_all_jobs_are_over_when_run_jobs_returns(limit, tmp_path):
 
 @pytest.mark.parametrize(
     ("how", "limit", "shell"),
-    [
-        (signal.SIGKILL, 1, False),
-        (signal.SIGKILL, 2, True),
-        (signal.SIGTERM, 2, False),
-        (signal.SIGINT, 2, False),
-    ],
+    [(signal.SIGKILL, 1, False), (signal.SIGKILL, 2, True), (signal.SIGTERM, 2, False), (signal.SIGINT, 2, False)],
 )
 def test_nothing_outlives_a_killed_run_or_its_shell(how, limit, shell, tmp_path):
     body = f"run_jobs([[step(name, two_processes)] for name in 'abc'], {limit})"
