@@ -211,7 +211,7 @@ def test_an_exception_between_the_steps_of_a_job_ends_the_run(tmp_path):
         if name == "b":
             raise InputError("this config is wrong")
         yield step(name + "2", append, arguments={"word": name})
-    run_jobs([chain("a"), chain("b"), chain("c")], 2)
+    run_jobs([chain("a"), chain("b"), chain("c")], 1)
     print("reached")"""
     result = run(tmp_path, body)
     assert result.returncode == 1 and result.stderr.endswith("error: this config is wrong\n")
