@@ -223,8 +223,9 @@ def test_file_of_espnet3_and_what_it_spawns(tmp_path):
 def test_run_refuses_what_is_not_there(wrong):
     from espnet_ext.bin import run
 
-    with pytest.raises(InputError, match=wrong[0] if wrong else "name"):
+    with pytest.raises(InputError, match=wrong[0] if wrong else "name") as refused:
         run.main(wrong)
+    assert refused.value.status == (1 if wrong == ["absent.py"] else 2)
 
 
 def test_third_party_package_trains_and_decodes(train, tmp_path, monkeypatch):

@@ -80,10 +80,9 @@ if ((CPU)); then
 fi
 ((LATEST)) || options+=(--constraint "$tools/requirements.lock")
 command -v cc >/dev/null || command -v gcc >/dev/null || echo "note: meeteval needs a C++ compiler (Debian: apt-get install g++)"
-# Editable by a path entry, not by an import hook: then a folder that holds the clone does not hide the package.
 extras=recipes,whisper,longform,stitch,dvectors,mini,report,docs,dev
 if ((!CPU)) && command -v nvidia-smi >/dev/null; then extras+=,whisper-gpu; fi
-options+=(--config-setting editable_mode=compat pip --editable "${root}[$extras]")
+options+=(pip --editable "${root}[$extras]")
 for attempt in 1 2 3; do
   if "$uv" pip install "${options[@]}"; then
     printf '%s\n' "$state" >"$venv/.installed"

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_module
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, UsageError
 from espnet_ext.upstream.espnet3 import KeepNormaliser
 from espnet_ext.upstream.with_plugins import with_plugins
 
@@ -22,7 +22,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Run the module or file that the first of ``words`` (the command line) names; the others are its own."""
     sys.argv = list(sys.argv[1:] if words is None else words)
     if not sys.argv:
-        raise InputError("name a program: python -m espnet_ext.bin.run espnet2.bin.st_train OPTIONS, or run.py OPTIONS")
+        raise UsageError("name a program: python -m espnet_ext.bin.run espnet2.bin.st_train OPTIONS, or run.py OPTIONS")
     sys.meta_path.insert(0, KeepNormaliser())  # not in spawned processes, where no stage runs
     if sys.argv[0].endswith(".py"):
         _run_file(Path(sys.argv[0]))
@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except (ImportError, ValueError):
         found = None
     if found is None:
-        raise InputError(f"{sys.argv[0]}: no such module, such as espnet2.bin.st_train, nor a file that ends in .py")
+        raise UsageError(f"{sys.argv[0]}: no such module, such as espnet2.bin.st_train, nor a file that ends in .py")
     # This module stays the program, so that processes which ESPnet spawns import it, and with it the plugins.
     run_module(sys.argv[0], run_name="__main__")
 
