@@ -52,7 +52,7 @@ TASKS = {
     "espnet2.tasks.s2t": _PARTS,
     "espnet2.tasks.st": _PARTS,
     "espnet2.tasks.slu": _PARTS,
-    "espnet2.tasks.s2t_ctc": (*_FEATURES, "encoder"),
+    "espnet2.tasks.s2t_ctc": _FEATURES,  # its model gives an encoder the prompt too
     "espnet2.tasks.asr_transducer": _FEATURES,
     "espnet3.systems.esp2_asr.src.transducer_task": _FEATURES,
     "espnet3.systems.asr.transducer_task": _FEATURES,
