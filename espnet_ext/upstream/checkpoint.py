@@ -24,7 +24,7 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: train the model first, or check the path") from None
     except Exception as error:  # torch raises many kinds: RuntimeError, UnpicklingError, EOFError ...
-        reason = str(error).strip().split("\n")[0]
+        reason = str(error).split(". ")[0].split("\n")[0] or type(error).__name__  # not its advice: load unsafely
         raise InputError(f"{path}: not a checkpoint that loads safely ({reason}): train or copy it again") from None
 
 
