@@ -6,6 +6,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from espnet_ext.errors import InputError, warn
 from espnet_ext.sharing.archives import ARCHIVES
 from espnet_ext.sharing.card import Card, write_card
-from espnet_ext.sharing.load import SEARCH
+from espnet_ext.sharing.load import SEARCH, building
 from espnet_ext.sharing.model_files import (
     CARD,
     CONFIG,
@@ -23,11 +24,12 @@ from espnet_ext.sharing.model_files import (
     MODEL,
     OURS,
     PRIOR,
+    ModelFiles,
     find_checkpoint,
     task_of,
     without_training,
 )
-from espnet_ext.upstream.checkpoint import load_parameters
+from espnet_ext.upstream.checkpoint import check_model, load_parameters
 from espnet_ext.upstream.config_paths import named_files, replace_paths
 from espnet_ext.work.files import atomic_write, scratch_beside
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
@@ -53,7 +55,7 @@ def pack(packing: Packing, output: Path) -> list[Path]:
     """Write a zip archive or a new folder, completely or not at all; return the files that went in.
 
     All paths in it are relative. Raises InputError: a file that the model needs is not there or lies outside of the
-    training's folders, or the folder to write is there.
+    training's folders, the checkpoint does not fit its config, or the folder to write is there.
     """
     if output.suffix != ".zip" and (output.exists() or output.name.endswith(ARCHIVES)):
         raise InputError(f"{output}: is there, or no zip: name a new folder, or an archive that ends with .zip")
@@ -66,6 +68,7 @@ def pack(packing: Packing, output: Path) -> list[Path]:
             raise InputError(f"{path}: no such file: train the model first, or correct the path")
     with scratch_beside(output) as folder:
         packed = _copy_model(settings, model, folder / "model", packing.include)
+        _check_fit(folder, task, model)
         prefix = "mt" if task == "mt" else "asr"
         yaml_files = {f"{prefix}_train_config": f"model/{CONFIG}"}
         files = {f"{prefix}_model_file": f"model/{MODEL}"}
@@ -91,6 +94,22 @@ def pack(packing: Packing, output: Path) -> list[Path]:
             for path in sorted(path for path in folder.rglob("*") if path.is_file()):
                 archive.write(path, path.relative_to(folder))
     return packed
+
+
+def _check_fit(folder: Path, task: str, model: Path) -> None:
+    """Refuse a checkpoint of another model than its config's, which nobody could load."""
+    if task == "sa_asr":  # of a room above this one
+        return
+    import espnet_ext
+
+    espnet_ext.register()
+    if task == "mt":
+        from espnet2.tasks.mt import MTTask as Task
+    else:
+        from espnet2.tasks.asr import ASRTask as Task
+    # Paths in the config are relative to the folder.
+    with building(ModelFiles(str(model), folder, model)), chdir(folder):
+        check_model(Task, f"model/{CONFIG}", f"model/{MODEL}", named=model)
 
 
 def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]) -> list[Path]:

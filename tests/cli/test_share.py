@@ -15,8 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def system(tmp_path) -> Path:
-    """The folder of a training in a copy of a recipe."""
+def system(tmp_path, monkeypatch) -> Path:
+    """The folder of a training in a copy of a recipe; its parameters are none."""
+    monkeypatch.setattr("espnet_ext.sharing.pack._check_fit", lambda *_: None)
     recipe = tmp_path / "egs" / "librispeech_sem"
     shutil.copytree(ROOT / "egs/librispeech_sem/conf", recipe / "conf")
     (recipe / "recipe.py").touch()

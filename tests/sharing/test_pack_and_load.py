@@ -161,6 +161,13 @@ def test_what_is_missing_is_said_before_anything_is_written(training):
     assert not [path for path in training.iterdir() if path.name.startswith((".shared", "shared"))]
 
 
+def test_a_checkpoint_of_another_model_is_not_packed(training):
+    shutil.copy("lm/model.pth", "exp/seed1/other.pth")
+    with pytest.raises(InputError, match=r"other.pth: does not fit its config"):
+        pack(packing(training, model=Path("exp/seed1/other.pth")), training / "shared.zip")
+    assert not Path("shared.zip").exists()
+
+
 def test_a_damaged_copy_is_refused(training, tmp_path):
     archive = training / "shared.zip"
     pack(packing(training, lm=None, prior=None), archive)
