@@ -24,7 +24,6 @@ def main(cmd: Sequence[str] | None = None) -> None:
         files = find_model(options.model_tag)
         if files.task != "asr":
             raise InputError(f"--model_tag {options.model_tag}: a model of the task {files.task}, not asr")
-        parser = get_parser()
         parser.set_defaults(**files.options(), **search_options(files, {}, Speech2Text))
         options = parser.parse_args(cmd)
         options.model_tag = None

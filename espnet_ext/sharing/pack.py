@@ -107,9 +107,10 @@ def _check_fit(folder: Path, task: str, model: Path) -> None:
         from espnet2.tasks.mt import MTTask as Task
     else:
         from espnet2.tasks.asr import ASRTask as Task
+    checkpoint = model.resolve()
     # Paths in the config are relative to the folder.
     with building(ModelFiles(str(model), folder, model)), chdir(folder):
-        check_model(Task, f"model/{CONFIG}", f"model/{MODEL}", named=model)
+        check_model(Task, f"model/{CONFIG}", checkpoint)
 
 
 def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]) -> list[Path]:

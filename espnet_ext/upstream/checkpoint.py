@@ -46,17 +46,14 @@ def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.T
     return state
 
 
-def check_checkpoint(model_file: str | Path, model: "torch.nn.Module", named: Path | None = None) -> None:
-    """Compare the names and shapes in ``model_file`` with those of ``model``. Values are not read.
-
-    A message names ``named`` in place of a copy.
-    """
+def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
+    """Compare the names and shapes in ``model_file`` with those of ``model``. Values are not read."""
     found = {key: tuple(value.shape) for key, value in load_parameters(model_file, "meta").items()}
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
     faults = misfits(found, wanted)
     if faults:
         raise InputError(
-            f"{named or model_file}: does not fit its config ({len(wanted)} parameters and buffers): {faults}: "
+            f"{model_file}: does not fit its config ({len(wanted)} parameters and buffers): {faults}: "
             "give the config.yaml that it was trained with, or train again"
         )
 
@@ -90,14 +87,14 @@ def check_values(model_file: str | Path, model: "torch.nn.Module") -> None:
         )
 
 
-def check_model(task: Any, config_file: str | Path, model_file: str | Path, named: Path | None = None) -> None:
+def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:
     """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it, but for adapters."""
     from argparse import Namespace
 
     config = read_yaml(config_file)
     if not config.get("use_adapter"):  # whose checkpoint may hold only the adapters
         # The checkpoint overwrites what initialisation would fill in.
-        check_checkpoint(model_file, task.build_model(Namespace(**(config | {"init": None}))), named)
+        check_checkpoint(model_file, task.build_model(Namespace(**(config | {"init": None}))))
 
 
 def load_strictly() -> None:
