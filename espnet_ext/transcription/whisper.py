@@ -15,7 +15,7 @@ from espnet_ext.whisper.recordings import WINDOWS, transcribe, transcribe_window
 
 
 def whisper(model: str | Path | None, request: Request) -> Engine:
-    """Return the engine: with ``speakers``, ``window`` or ``window_overlap`` in windows, otherwise in Whisper's manner.
+    """Return the engine: with ``speakers``, ``window`` or ``window_overlap`` in windows, otherwise in pieces.
 
     ``model`` is the folder of a Whisper that CTranslate2 has converted; None: tiny.en of the package. Raises
     InputError: the extra ``whisper`` is not installed, windows are too long, or it does not know the language.

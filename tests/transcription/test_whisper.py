@@ -1,4 +1,6 @@
-"""Transcribing without a model of one's own: Whisper in windows, and voices by d-vectors."""
+"""Transcribing without a model of one's own: Whisper in pieces and in windows, and voices by d-vectors."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from espnet_ext.synthetic.voices import VOICE_RATE, draw_speakers
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription.voices import loud_part
-from espnet_ext.whisper.model import load_whisper
+from espnet_ext.whisper import recordings
+from espnet_ext.whisper.model import MOST_TOKENS, RATE, load_whisper
 
 
 class Talk:
@@ -77,6 +80,60 @@ def test_a_talk_in_windows(talk, tmp_path, capsys):
     starts = [float(line.split()[2]) for line in (tmp_path / "a talk.ctm").read_text().splitlines()]
     assert starts == sorted(starts) and {turn.speaker for turn in turns} == {"speaker"}
     assert "a talk.wav" in capsys.readouterr().out
+
+
+def test_a_recording_is_cut_in_its_pauses(talk, tmp_path, monkeypatch):
+    """Four equal sentences, of which a search leaves one out; each comes once, whole or in parts."""
+    whole = transcribed(talk, tmp_path / "whole")
+    monkeypatch.setattr(recordings, "PART", 8)
+    parts = transcribed(talk, tmp_path / "parts")
+    assert [text_of(turns).count("seven") for turns in (whole, parts)] == [4, 4], (whole, parts)
+    starts = [turn.start for turn in parts]
+    assert starts == sorted(starts) and [turn.start for turn in whole] == pytest.approx(starts, abs=0.5)
+
+
+def piece(*words: tuple[str, float, float], seek: int = 0, tokens: int = 9) -> SimpleNamespace:
+    timed = [SimpleNamespace(word=text, start=start, end=end, probability=0.5) for text, start, end in words]
+    spans = {"start": words[0][1], "end": words[-1][2]} if words else {"start": 0.0, "end": 0.0}
+    return SimpleNamespace(words=timed, seek=seek, tokens=[1] * tokens, **spans)
+
+
+BOTH = piece(("a", 1, 2), ("m", 3.5, 4))
+
+
+@pytest.mark.parametrize(
+    ("first", "part", "expected"),
+    [
+        ([BOTH, piece(("b", 5, 6))], None, ["a", "m", "b"]),
+        ([piece(("a", 1, 1.2), ("m", 4.3, 4.5)), piece(("b", 5, 6))], (0, 5), ["x", "b"]),
+        ([piece(("a", 1, 4.4)), piece(("b", 5, 6))], (0, 10), ["x"]),  # a word of 3.4 s: what follows it is left out
+        ([BOTH, piece(), piece(("b", 5, 6))], None, ["a", "m", "b"]),
+        ([BOTH, piece(("b", 5, 6), seek=3, tokens=MOST_TOKENS)], (4, 10), ["a", "m", "x"]),
+        ([BOTH, piece(("b", 5, 5.4))], (4, 10), ["a", "m", "x"]),
+        ([piece()], (0, 10), ["x"]),
+        ([], (0, 10), ["x"]),
+    ],
+)
+def test_what_a_search_leaves_out_is_recognised_again(first, part, expected):
+    """From the words before it to those after it, in the next way, whose times are of the part."""
+    asked: list[float] = []
+
+    def again(_network, samples: np.ndarray, _language) -> list[SimpleNamespace]:
+        asked.append(len(samples) / RATE)
+        return [piece(("x", 0.5, 4.5))]
+
+    spoken = [(1.0, 2.2), (3.0, 4.4), (5.0, 7.4)]
+    samples = np.zeros(10 * RATE, dtype=np.float32)
+    found = recordings._recognised(None, samples, "en", spoken, (lambda *_: first, again))
+    assert [word.text for word in found] == expected
+    assert asked == ([] if part is None else [part[1] - part[0]])
+    assert [word.start for word in found if word.text == "x"] == ([] if part is None else [part[0] + 0.5])
+
+
+def test_speech_without_words_is_named(talk, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recordings, "WAYS", (lambda *_: [piece(("a", 0.3, 0.8))],))
+    assert text_of(transcribed(talk, tmp_path)) == "a"
+    assert "a_talk: no words" in capsys.readouterr().err
 
 
 def test_what_whisper_samples_is_the_same_again(talk):
