@@ -72,6 +72,6 @@ def _draw_paper(axes: Any, figure: Figure, curve: str, points: Sequence[ResultRo
     if figure.y != RATE and curve in figure.largest:
         label = f"{curve}, the paper's largest: {figure.largest[curve]:g} %"
         axes.axhline(figure.largest[curve], color=colour, linestyle=":", linewidth=1.0, label=label)
-    rates = [(point.x, point.cell.paper) for point in points if point.cell.paper is not None]
+    rates = [(point.x, point.cell.paper, point.spread or 0.0) for point in points if point.cell.paper is not None]
     if figure.y == RATE and rates:
-        axes.plot(*zip(*rates, strict=True), "x", color=colour, label=f"{curve}, the paper's")
+        axes.errorbar(*zip(*rates, strict=True), fmt="x", color=colour, label=f"{curve}, the paper's")

@@ -57,7 +57,10 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row, with the paper's numbers (None: it has none) by column; in a figure, of a ``curve`` at ``x``."""
+    """A row, with the paper's numbers (None: it has none) by column; in a figure, of a ``curve`` at ``x``.
+
+    ``spread`` is the standard deviation of the paper's repeats, if they are known.
+    """
 
     name: str
     system: str
@@ -65,6 +68,7 @@ class Row:
     paper: Mapping[str, float | None]
     curve: str = ""
     x: float = 0.0
+    spread: float | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,8 @@ class Tables:
         """Return the tables without the paper's numbers, for results on a corpus of which it has none."""
 
         def blank(table: Table) -> Table:
-            return replace(table, rows=tuple(replace(row, paper=dict.fromkeys(row.paper)) for row in table.rows))
+            rows = (replace(row, paper=dict.fromkeys(row.paper), spread=None) for row in table.rows)
+            return replace(table, rows=tuple(rows))
 
         return replace(self, tables={name: blank(table) for name, table in self.tables.items()})
 
@@ -249,14 +254,15 @@ class _Reader:
         columns = self.columns_of(list(dict.fromkeys(curve.column for curve in entry.curves)), place)
         for number, curve in enumerate(entry.curves):
             where = f"{place}.curves[{number}]"
-            if unknown := [value for value in curve.paper if value not in everywhere]:
-                raise self.error(f"{where} ({curve.name}).paper", f"{unknown[0]:g} is on the axis of no scale")
+            for key, numbers in (("paper", curve.paper), ("spread", curve.spread)):
+                if unknown := [value for value in numbers if value not in everywhere]:
+                    raise self.error(f"{where} ({curve.name}).{key}", f"{unknown[0]:g} is on the axis of no scale")
             for value in values:
                 name = f"{curve.name} at {value:g} {axis.unit}"
                 x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
                 system, paper = replace(curve.system, values=(*curve.system.values, x)), curve.paper.get(value)
                 row = self.row(f"{where} ({name})", name, system, curve.decoding, {curve.column: paper})
-                rows[f"{table}/{name}"] = replace(row, curve=curve.name, x=x)
+                rows[f"{table}/{name}"] = replace(row, curve=curve.name, x=x, spread=curve.spread.get(value))
         largest = {curve.name: curve.largest for curve in entry.curves if curve.largest is not None}
         figure = Figure(f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest)
         return Table(table, entry.caption, columns, tuple(rows.values()), figure=figure)

@@ -77,7 +77,7 @@ def _point(point: ResultRow) -> str:
         spread = "" if point.reduction.spread is None else f" ± {point.reduction.spread:.1f}"
         reduced = f" ({point.reduction.value:.1f}{spread}%)"
     text = NOTHING if here is None else f"{format_value(here.value, here.spread)}{reduced}"
-    return text if point.cell.paper is None else f"{text}; paper {point.cell.paper:g}"
+    return text if point.cell.paper is None else f"{text}; paper {format_value(point.cell.paper, point.spread)}"
 
 
 def shown_result(here: Result | None) -> str:

@@ -223,7 +223,8 @@ class Axis(StrictMapping):
 class Curve(StrictMapping):
     """A curve: one system at each value of the axis, on one test set.
 
-    ``paper`` holds the paper's error rates by value, ``largest`` the largest reduction that it names, in percent.
+    ``paper`` holds the paper's error rates by value, ``spread`` the standard deviations of its repeats, in points, and
+    ``largest`` the largest reduction that it names, in percent.
     """
 
     name: RowName
@@ -231,6 +232,7 @@ class Curve(StrictMapping):
     decoding: Chosen = Choice(DEFAULT_DECODING)
     column: Text
     paper: dict[Number, Weight | None] = {}
+    spread: dict[Number, Weight] = {}
     largest: Number | None = None
 
 

@@ -1,6 +1,7 @@
 """``--fast_decoder``: replaces ESPnet's attention decoder by a fast one with the same parameters and scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from copy import copy
 
 import torch
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder
@@ -55,3 +56,16 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
         speech2text.__class__, speech2text.batch_size = WholeSets, batch_size
     elif batch_size != 1:
         raise InputError(f"batch_size {batch_size}: a scorer of this search takes no batches: set it to 1")
+
+
+def quantise_encoder(speech2text: Speech2Text, modules: Iterable[str], dtype: str) -> None:
+    """Compute these ``modules`` of the encoder with weights of 8 bits, as ESPnet's ``quantize_asr_model`` does.
+
+    The decoder, which ESPnet quantises too, is the fast one in float32. InputError: the model is not on a CPU.
+    """
+    if speech2text.device != "cpu":
+        raise InputError("quantize_asr_model: PyTorch computes with 8 bits on CPUs only: set it to false")
+    model = speech2text.asr_model = copy(speech2text.asr_model)  # the one in the cache keeps its encoder
+    model._modules = dict(model._modules)
+    kinds = {getattr(torch.nn, name) for name in modules}
+    model.encoder = torch.ao.quantization.quantize_dynamic(model.encoder, kinds, dtype=getattr(torch, dtype))

@@ -15,7 +15,7 @@ from espnet2.utils.types import str2bool, str_or_none
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
-from espnet_ext.upstream.fast_decoder import use_fast_decoder
+from espnet_ext.upstream.fast_decoder import quantise_encoder, use_fast_decoder
 from espnet_ext.upstream.prior import add_prior
 from espnet_ext.upstream.whole_sets import AUTO, windows
 from espnet_ext.work.model_cache import keep_last
@@ -42,15 +42,17 @@ def build_speech2text(
 ) -> Any:
     """Build ESPnet's ``Speech2Text`` with our scorers in its beam search; ``model_tag`` is allowed."""
     check_arguments(argparse.Namespace(**options))
-    if fast_decoder and options.get("quantize_asr_model"):
-        raise InputError("fast_decoder and quantize_asr_model: the fast decoder has no quantised form: unset one")
     _refuse_auto(fast_decoder, options)
+    quantised = fast_decoder and options.pop("quantize_asr_model", False)
+    kinds, dtype = options.get("quantize_modules", ["Linear"]), options.get("quantize_dtype", "qint8")
     # ESPnet refuses batches where its own decoder has none; the fast one has
     utterances = options.pop("batch_size", 1) if fast_decoder else 1
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     fit_beam(speech2text.beam_search)
     if fast_decoder:
         use_fast_decoder(speech2text, utterances)
+    if quantised:
+        quantise_encoder(speech2text, kinds, dtype)
     forget_ended(speech2text.beam_search)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
     return speech2text

@@ -5,9 +5,10 @@
 Two models of the size of ESPnet's own LibriSpeech recipes, with random parameters: a conformer of 12 layers of 512 with
 a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024. Each
 recognises the same utterances of noise, with all options but beam and CTC's weight as they are by default; each
-hypothesis has five tokens per second, so that all do the same work: ESPnet and ``fast_decoder`` one by one,
-``batch_size: auto``, and the encoder alone; before that, steps of the CTC prefix scorers. In turns in one process,
-after one that is not counted. Seconds are those of the processor, since others may use the machine.
+hypothesis has five tokens per second, so that all do the same work: ESPnet and ``fast_decoder`` one by one, then
+``batch_size: auto`` and the encoder alone, both also with 8 bits (``quantize_asr_model``); before that, steps of the
+CTC prefix scorers. In turns in one process, after one that is not counted. Seconds are those of the processor, since
+others may use the machine.
 """
 
 import argparse
@@ -144,11 +145,14 @@ def compare(options: dict[str, Any], speech: list[np.ndarray], rounds: int) -> d
     """Seconds of each way, and the ratios of ESPnet's to the others."""
     espnet = build_speech2text(**options)
     ours = build_speech2text(fast_decoder=True, batch_size="auto", **options)
+    quantised = build_speech2text(fast_decoder=True, batch_size="auto", quantize_asr_model=True, **options)
     ways: dict[str, Callable[[list[np.ndarray]], object]] = {
         "espnet": lambda speech: [espnet(each) for each in speech],
         "one_by_one": lambda speech: [ours(each) for each in speech],
         "auto": lambda speech: ours(list(speech)),
+        "auto_8_bits": lambda speech: quantised(list(speech)),
         "encoder": lambda speech: [ours.encode(each) for each in speech],
+        "encoder_8_bits": lambda speech: [quantised.encode(each) for each in speech],
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for way in ways.values():
@@ -159,7 +163,7 @@ def compare(options: dict[str, Any], speech: list[np.ndarray], rounds: int) -> d
             way(speech)
             times[name].append(time.process_time() - start)
     found: dict[str, Any] = {f"{name}_s": statistics.median(each) for name, each in times.items()}
-    for name in ("one_by_one", "auto"):
+    for name in ("one_by_one", "auto", "auto_8_bits"):
         ratios = [a / b for a, b in zip(times["espnet"], times[name], strict=True)]
         found[f"{name}_ratio"] = [statistics.median(ratios), min(ratios), max(ratios)]
     return found

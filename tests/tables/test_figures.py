@@ -32,7 +32,7 @@ figures:
     y: reduction
     baseline: 10
     curves:
-      - {name: Calls, system: base, column: calls, paper: {10: 27.7}, largest: 12.2}
+      - {name: Calls, system: base, column: calls, paper: {10: 27.7}, spread: {10: 0.6}, largest: 12.2}
       - {name: Noisy talks, system: base, decoding: {noisy: 5}, column: talks}
       - {name: Deep, system: deep, column: calls}
 tables: {}
@@ -96,7 +96,15 @@ def test_means_spreads_and_reductions(curves: Path, run: None, computed: Callabl
     (claim,) = result.claims
     assert (claim.verdict, claim.reason, claim.tests[0].here.points) == ("open", "2 of 3 seeds", 2.0)
     assert curve_grid(result).rows[0][:2] == ("2.5", "6.00 ± 1.41 (-50.0 ± 9.0%)")
+    assert curve_grid(result).rows[1][1].endswith("; paper 27.70 ± 0.60")
     assert "Rows with different seeds: seeds 1: Noisy talks at 10 s" in legend(result)
+
+
+def test_rates_are_drawn_beside_the_papers_with_its_spread(curves: Path, run: None, computed: Callable):
+    curves.write_text(TOY.replace("y: reduction", "y: rate", 1))
+    (axes,) = draw(computed(curves, "figure1")[0]).axes
+    [(bars,)] = [each.lines[2] for each in axes.containers if "paper" in each.get_label()]
+    assert bars.get_segments()[0][:, 1] == pytest.approx([27.1, 28.3])
 
 
 def test_reductions_are_over_the_seeds_that_both_points_have():
@@ -127,6 +135,7 @@ def test_curves_are_told_apart_and_say_what_they_are(curves: Path, run: None, co
         ("values: {mini: [2.5, 10], full", "values: {full", r"axis\.values: unknown scale 'mini'"),
         ("y: reduction", "y: colour", r"figures\.1\.y"),
         ("paper: {10: 27.7}", "paper: {11: 27.7}", r"curves\[0\] \(Calls\)\.paper"),
+        ("spread: {10: 0.6}", "spread: {11: 0.6}", r"curves\[0\] \(Calls\)\.spread"),
         ("column: talks", "column: talk", r"figures\.1\.columns"),
         ("{noisy: 5}", "noisy", r"\(Noisy talks at 2\.5 s\)\.decoding"),
         ("axis:\n  label: Length\n  unit: s\n  values: {mini: [2.5, 10], full: [10, 41]}\n", "", "'axis' is missing"),

@@ -162,7 +162,6 @@ def test_many_at_once_are_espnets_one_by_one(models, lengths, tmp_path, decoder,
         ({"lm_train_config": "lm.yaml"}, "lm_train_config without lm_file: the model would have random parameters"),
         ({"lm_file": "lm.pth"}, "lm_file without lm_train_config"),
         ({"beam_sise": 3}, "is beam_size meant"),
-        ({"fast_decoder": True, "quantize_asr_model": True}, "fast_decoder and quantize_asr_model"),
     ],
 )
 def test_one_line_refuses(model, data, tmp_path, changes, message):
@@ -177,6 +176,20 @@ def test_one_line_refuses(model, data, tmp_path, changes, message):
 
 def build(model: Path, **options):
     return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
+
+
+def test_the_encoder_alone_is_quantised(model, data):
+    """Of this model alone: one with the same files keeps its encoder."""
+    features = [np.load(data / f"u{number}.npy") for number in range(4)]
+    exact = inference.last_speech2text(fast_decoder=True, **files(model))
+    quantised = inference.last_speech2text(fast_decoder=True, quantize_asr_model=True, **files(model))
+    found, expected = ([each.encode(one)[0] for one in features] for each in (quantised, exact))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert 0 < (ours - theirs).abs().max() < 0.1 * theirs.abs().max()
+    assert any("quantized" in type(each).__module__ for each in quantised.asr_model.encoder.modules())
+    assert not any("quantized" in type(each).__module__ for each in exact.asr_model.encoder.modules())
+    assert quantised.asr_model.decoder is exact.asr_model.decoder
+    assert all(nbest for nbest in quantised.batch_decode(features))
 
 
 def test_what_cannot_be_replaced_is_refused(model, asr):
