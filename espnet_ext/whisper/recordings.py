@@ -26,6 +26,7 @@ PART = 480  # seconds that are recognised at once, about two batches, however lo
 PAUSE = 160  # milliseconds at least between two spans of speech, as in faster-whisper's batches
 LEFT_OUT = 1.5  # seconds of speech without a word; from here on a search has failed
 UNHEARD = 5.0  # seconds of speech without a word that no search has mended, and that are worth a warning
+NO_SPEECH, DOUBT = 0.6, -0.5  # probability above which, and mean log-probability below which it was perhaps no speech
 LONGEST_WORD = 1.0  # seconds; Whisper gives speech that it leaves out to the word beside it
 
 Span = tuple[float, float]  # start and end in seconds
@@ -53,7 +54,8 @@ def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Itera
                 place = f"between {first + begin:.0f} and {first + end:.0f} s"
                 warn(f"{audio.name}: no words are found in {seconds:.0f} s of what sounds like speech, {place}")
         for word in words:
-            yield replace(word, text=word.text.strip(), start=first + word.start, end=first + word.end)
+            begin, end = inside(word, first, first + len(samples) / RATE)
+            yield replace(word, text=word.text.strip(), start=begin, end=end)
         start += len(samples)
 
 
@@ -130,7 +132,10 @@ def _words(piece: Any) -> list[Word]:
 
 
 def _failed(pieces: Sequence[Any], spoken: Sequence[Span], length: float) -> list[bool]:
-    """Tell of each piece whether speech beside or between its words was left out, or its search did not end."""
+    """Tell of each piece whether its search has failed.
+
+    It has if speech beside or between its words is left out, if it did not end, or if its words may be made up.
+    """
     words = [(number, word) for number, piece in enumerate(pieces) for word in _words(piece)]
     beside = [-1, *(number for number, _ in words), -1]
     skipped = {
@@ -142,7 +147,12 @@ def _failed(pieces: Sequence[Any], spoken: Sequence[Span], length: float) -> lis
     tokens = Counter[int]()
     for piece in pieces:
         tokens[piece.seek] += len(piece.tokens)  # pieces of one search have the same seek
-    return [number in skipped or tokens[piece.seek] >= MOST_TOKENS - 2 for number, piece in enumerate(pieces)]
+    return [
+        number in skipped
+        or tokens[piece.seek] >= MOST_TOKENS - 2
+        or (piece.no_speech_prob > NO_SPEECH and piece.avg_logprob < DOUBT)
+        for number, piece in enumerate(pieces)
+    ]
 
 
 def _speech(samples: np.ndarray) -> list[Span]:

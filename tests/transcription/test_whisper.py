@@ -92,10 +92,11 @@ def test_a_recording_is_cut_in_its_pauses(talk, tmp_path, monkeypatch):
     assert starts == sorted(starts) and [turn.start for turn in whole] == pytest.approx(starts, abs=0.5)
 
 
-def piece(*words: tuple[str, float, float], seek: int = 0, tokens: int = 9) -> SimpleNamespace:
+def piece(*words: tuple[str, float, float], seek: int = 0, tokens: int = 9, doubt: float = -0.1) -> SimpleNamespace:
     timed = [SimpleNamespace(word=text, start=start, end=end, probability=0.5) for text, start, end in words]
     spans = {"start": words[0][1], "end": words[-1][2]} if words else {"start": 0.0, "end": 0.0}
-    return SimpleNamespace(words=timed, seek=seek, tokens=[1] * tokens, **spans)
+    measures = {"avg_logprob": doubt, "no_speech_prob": 0.7}
+    return SimpleNamespace(words=timed, seek=seek, tokens=[1] * tokens, **spans, **measures)
 
 
 BOTH = piece(("a", 1, 2), ("m", 3.5, 4))
@@ -109,6 +110,7 @@ BOTH = piece(("a", 1, 2), ("m", 3.5, 4))
         ([piece(("a", 1, 4.4)), piece(("b", 5, 6))], (0, 10), ["x"]),  # a word of 3.4 s: what follows it is left out
         ([BOTH, piece(), piece(("b", 5, 6))], None, ["a", "m", "b"]),
         ([BOTH, piece(("b", 5, 6), seek=3, tokens=MOST_TOKENS)], (4, 10), ["a", "m", "x"]),
+        ([BOTH, piece(("b", 5, 6), doubt=-0.9)], (4, 10), ["a", "m", "x"]),
         ([BOTH, piece(("b", 5, 5.4))], (4, 10), ["a", "m", "x"]),
         ([piece()], (0, 10), ["x"]),
         ([], (0, 10), ["x"]),
