@@ -254,9 +254,8 @@ class _Reader:
         columns = self.columns_of(list(dict.fromkeys(curve.column for curve in entry.curves)), place)
         for number, curve in enumerate(entry.curves):
             where = f"{place}.curves[{number}]"
-            for key, numbers in (("paper", curve.paper), ("spread", curve.spread)):
-                if unknown := [value for value in numbers if value not in everywhere]:
-                    raise self.error(f"{where} ({curve.name}).{key}", f"{unknown[0]:g} is on the axis of no scale")
+            if unknown := [value for value in curve.paper if value not in everywhere]:
+                raise self.error(f"{where} ({curve.name}).paper", f"{unknown[0]:g} is on the axis of no scale")
             for value in values:
                 name = f"{curve.name} at {value:g} {axis.unit}"
                 x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0

@@ -112,7 +112,8 @@ def legend(result: TableResult) -> str:
         return f"{OURS}."
     text = (
         f"{result.metric}, in brackets the reduction from the value at {result.table.figure.start:g} on the same "
-        f"curve, over the seeds that both have; ± standard deviation over seeds; {NOTHING}: not run."
+        f"curve, over the seeds that both have; ± standard deviation over seeds, of the paper over its repeats; "
+        f"{NOTHING}: not run."
     )
     rows: dict[str, list[str]] = {}
     for row in result.rows:

@@ -235,6 +235,12 @@ class Curve(StrictMapping):
     spread: dict[Number, Weight] = {}
     largest: Number | None = None
 
+    @model_validator(mode="after")
+    def _check_spread(self) -> Self:
+        if missing := [value for value in self.spread if self.paper.get(value) is None]:
+            raise ValueError(f"spread: there is no number of the paper at {missing[0]:g}")
+        return self
+
 
 class FigureEntry(StrictMapping):
     """A figure: error rates over the axis, or their reductions from the rate at ``baseline``."""

@@ -8,6 +8,7 @@ from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.bin.asr_inference import Speech2Text
 from espnet2.legacy.nets.beam_search import BeamSearch
+from espnet2.torch_utils.quantization import quantize_dynamic
 
 from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
@@ -58,14 +59,21 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
         raise InputError(f"batch_size {batch_size}: a scorer of this search takes no batches: set it to 1")
 
 
-def quantise_encoder(speech2text: Speech2Text, modules: Iterable[str], dtype: str) -> None:
-    """Compute these ``modules`` of the encoder with weights of 8 bits, as ESPnet's ``quantize_asr_model`` does.
+def quantise_encoder(speech2text: Speech2Text, modules: str | Iterable[str] | None, dtype: str | None) -> None:
+    """Compute ``modules`` of the encoder with quantised weights, as ESPnet's ``quantize_asr_model`` does.
 
-    The decoder, which ESPnet quantises too, is the fast one in float32. InputError: the model is not on a CPU.
+    They are classes of ``torch.nn``, by default Linear in ``qint8``. The decoder, which ESPnet quantises too, is the
+    fast one in float32. InputError: unknown modules, or the encoder has none of them.
     """
-    if speech2text.device != "cpu":
-        raise InputError("quantize_asr_model: PyTorch computes with 8 bits on CPUs only: set it to false")
+    names = [modules] if isinstance(modules, str) else list(modules or ["Linear"])
+    if unknown := [name for name in names if not hasattr(torch.nn, name)]:
+        raise InputError(f"quantize_modules: torch.nn has no {unknown[0]}")
+    if speech2text.enh_s2t_task:
+        raise InputError("quantize_asr_model and fast_decoder: not for models that enhance speech first: unset one")
+    encoder = speech2text.asr_model.encoder
+    kinds = {getattr(torch.nn, name) for name in names}
+    quantised = quantize_dynamic(encoder, kinds, dtype=getattr(torch, dtype or "qint8"))
+    if not {type(each) for each in quantised.modules()} - {type(each) for each in encoder.modules()}:
+        raise InputError(f"quantize_asr_model: of {', '.join(names)} nothing in this encoder can be quantised")
     model = speech2text.asr_model = copy(speech2text.asr_model)  # the one in the cache keeps its encoder
-    model._modules = dict(model._modules)
-    kinds = {getattr(torch.nn, name) for name in modules}
-    model.encoder = torch.ao.quantization.quantize_dynamic(model.encoder, kinds, dtype=getattr(torch, dtype))
+    model._modules = model._modules | {"encoder": quantised}

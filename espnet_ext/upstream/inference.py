@@ -6,6 +6,7 @@ from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
+import torch
 from espnet2.bin import asr_inference
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch
@@ -44,7 +45,9 @@ def build_speech2text(
     check_arguments(argparse.Namespace(**options))
     _refuse_auto(fast_decoder, options)
     quantised = fast_decoder and options.pop("quantize_asr_model", False)
-    kinds, dtype = options.get("quantize_modules", ["Linear"]), options.get("quantize_dtype", "qint8")
+    kinds = [options.pop(name, None) for name in ("quantize_modules", "quantize_dtype")] if quantised else []
+    if quantised and torch.device(options.get("device") or "cpu").type != "cpu":
+        raise InputError("quantize_asr_model: PyTorch computes with 8 bits on CPUs only: set it to false")
     # ESPnet refuses batches where its own decoder has none; the fast one has
     utterances = options.pop("batch_size", 1) if fast_decoder else 1
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
@@ -52,7 +55,7 @@ def build_speech2text(
     if fast_decoder:
         use_fast_decoder(speech2text, utterances)
     if quantised:
-        quantise_encoder(speech2text, kinds, dtype)
+        quantise_encoder(speech2text, *kinds)
     forget_ended(speech2text.beam_search)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
     return speech2text

@@ -18,6 +18,7 @@ RATE = 16000  # Hz
 FRAMES_PER_SECOND = 100
 TRAINED_WINDOW = 30  # seconds that Whisper was trained on
 MOST_TOKENS = 224  # of a window: half of Whisper's 448 positions; the others hold the preceding text
+LONGEST_WORD = 0.8  # seconds; Whisper gives a pause, or speech that it leaves out, to the word beside it
 BUNDLED = "bundled"  # tiny.en, whose weights are in a package
 CUBLAS = "libcublas.so.12"  # which CTranslate2 opens by this name when it first computes on a GPU
 CONVERTED = "model.bin"  # CTranslate2's name for the weights

@@ -2,11 +2,12 @@
 
 Windows overlap, and are merged by the times of their words. Whisper hears one voice at a time: where people talk at
 once, the weaker one is lost. Only what a detector of voices takes for speech is recognised: in silence Whisper makes up
-words. Speech that is left without a word, or on which a search does not end, is recognised again in another way.
+words. Speech that is left without a word, on which a search does not end, or whose words may be made up, is recognised
+again in another way.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -18,18 +19,16 @@ from espnet_ext.audio.recordings import RecordingAudio, opened
 from espnet_ext.errors import warn
 from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.windows import Windowing
-from espnet_ext.text.words import SPEAKER, Segment, Word, lines_of
-from espnet_ext.whisper.model import MOST_TOKENS, RATE, TRAINED_WINDOW, inside
+from espnet_ext.text.words import SPEAKER, Segment, Span, Word, lines_of
+from espnet_ext.whisper.model import LONGEST_WORD, MOST_TOKENS, RATE, TRAINED_WINDOW, inside
 
 WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
 PART = 480  # seconds that are recognised at once, about two batches, however long the recording is
 PAUSE = 160  # milliseconds at least between two spans of speech, as in faster-whisper's batches
 LEFT_OUT = 1.5  # seconds of speech without a word; from here on a search has failed
-UNHEARD = 5.0  # seconds of speech without a word that no search has mended, and that are worth a warning
+WARN_FROM = 5.0  # seconds of speech for which no search has found a word
 NO_SPEECH, DOUBT = 0.6, -0.5  # probability above which, and mean log-probability below which it was perhaps no speech
-LONGEST_WORD = 1.0  # seconds; Whisper gives speech that it leaves out to the word beside it
 
-Span = tuple[float, float]  # start and end in seconds
 Way = Callable[[Any, np.ndarray, str], Iterable[Any]]  # from a network, samples and a language to pieces with words
 
 
@@ -49,10 +48,7 @@ def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Itera
             (_, end), (begin, _) = spoken[-2:]
             samples, spoken = samples[: round((end + begin) / 2 * RATE)], spoken[:-1]
         words = _recognised(network, samples, language, spoken, WAYS)
-        for begin, end in _gaps(words, len(samples) / RATE):
-            if (seconds := _seconds(spoken, begin, end)) > UNHEARD:
-                place = f"between {first + begin:.0f} and {first + end:.0f} s"
-                warn(f"{audio.name}: no words are found in {seconds:.0f} s of what sounds like speech, {place}")
+        _name_speech_without_words(audio.name, words, spoken, first, len(samples) / RATE)
         for word in words:
             begin, end = inside(word, first, first + len(samples) / RATE)
             yield replace(word, text=word.text.strip(), start=begin, end=end)
@@ -61,10 +57,13 @@ def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Itera
 
 def transcribe_windows(network: Any, audio: RecordingAudio, windowing: Windowing, language: str) -> Iterator[Segment]:
     """Recognise a recording at 16 kHz in windows."""
+    named = 0.0
     for window in windowing.cut(audio.name, audio.length / RATE):
         first = round(window.start * RATE)
         samples = np.asarray(audio.read(first, min(round(window.end * RATE), audio.length) - first), dtype=np.float32)
-        found = _recognised(network, samples, language, _speech(samples), WAYS)
+        spoken = _speech(samples)
+        found = _recognised(network, samples, language, spoken, WAYS)
+        named = _name_speech_without_words(audio.name, found, spoken, window.start, len(samples) / RATE, named)
         spans = (inside(word, window.start, window.end) for word in found)
         yield replace(
             window,
@@ -106,23 +105,32 @@ def _recognised(
     if not spoken:
         return []
     way, *others = ways
-    length = len(samples) / RATE
     pieces = [piece for piece in way(network, samples, language) if _words(piece)]
-    failed = _failed(pieces, spoken, length) if others else [False] * len(pieces)
-    if not pieces and others and _seconds(spoken, 0.0, length) > LEFT_OUT:
+    if not others:
+        return [word for piece in pieces for word in _words(piece)]
+    if not pieces:
         return _recognised(network, samples, language, spoken, others)
-    numbers = [list(group) for _, group in groupby(range(len(pieces)), key=failed.__getitem__)]
+    length, wrong = len(samples) / RATE, _wrong(pieces)
+    failed = wrong | _beside_gaps(pieces, spoken, length)
     words: list[Word] = []
-    for first, last in ((group[0], group[-1]) for group in numbers):
-        if not failed[first]:
-            words += (word for piece in pieces[first : last + 1] for word in _words(piece))
-            continue
-        start = pieces[first - 1].end if first else 0.0
-        end = pieces[last + 1].start if last + 1 < len(pieces) else length
-        part = [(begin - start, stop - start) for begin, stop in _clipped(spoken, start, end)]
-        again = _recognised(network, samples[round(start * RATE) : round(end * RATE)], language, part, others)
-        words += (replace(word, start=start + word.start, end=start + word.end) for word in again)
+    for has_failed, group in groupby(range(len(pieces)), key=lambda number: number in failed):
+        own = list(group)
+        found = [word for number in own for word in _words(pieces[number])]
+        if has_failed:
+            start = pieces[own[0] - 1].end if own[0] else 0.0
+            end = pieces[own[-1] + 1].start if own[-1] + 1 < len(pieces) else length
+            part = [(begin - start, stop - start) for begin, stop in _clipped(spoken, start, end)]
+            again = _recognised(network, samples[round(start * RATE) : round(end * RATE)], language, part, others)
+            spans = [inside(word, start, end) for word in again]
+            again = [replace(word, start=start, end=end) for word, (start, end) in zip(again, spans, strict=True)]
+            found = again if wrong & set(own) else max(found, again, key=_right_words)
+        words += found
     return words
+
+
+def _right_words(words: Iterable[Word]) -> float:
+    """Return how many words are expected to be right, less those that are expected to be wrong."""
+    return sum(2 * word.confidence - 1 for word in words)
 
 
 def _words(piece: Any) -> list[Word]:
@@ -131,28 +139,40 @@ def _words(piece: Any) -> list[Word]:
     return [Word(word.word, float(word.start), float(word.end), float(word.probability)) for word in words]
 
 
-def _failed(pieces: Sequence[Any], spoken: Sequence[Span], length: float) -> list[bool]:
-    """Tell of each piece whether its search has failed.
-
-    It has if speech beside or between its words is left out, if it did not end, or if its words may be made up.
-    """
-    words = [(number, word) for number, piece in enumerate(pieces) for word in _words(piece)]
-    beside = [-1, *(number for number, _ in words), -1]
-    skipped = {
-        number
-        for gap, pair in zip(_gaps([word for _, word in words], length), pairwise(beside), strict=True)
-        if _seconds(spoken, *gap) > LEFT_OUT
-        for number in pair
-    }
+def _wrong(pieces: Sequence[Any]) -> Set[int]:
+    """Return the numbers of pieces whose search did not end, or whose words may be made up."""
     tokens = Counter[int]()
     for piece in pieces:
         tokens[piece.seek] += len(piece.tokens)  # pieces of one search have the same seek
-    return [
-        number in skipped
-        or tokens[piece.seek] >= MOST_TOKENS - 2
-        or (piece.no_speech_prob > NO_SPEECH and piece.avg_logprob < DOUBT)
+    return {
+        number
         for number, piece in enumerate(pieces)
-    ]
+        if tokens[piece.seek] >= MOST_TOKENS - 2 or (piece.no_speech_prob > NO_SPEECH and piece.avg_logprob < DOUBT)
+    }
+
+
+def _beside_gaps(pieces: Sequence[Any], spoken: Sequence[Span], length: float) -> Set[int]:
+    """Return the numbers of pieces beside whose words, or between them, speech is left out."""
+    words = [(number, word) for number, piece in enumerate(pieces) for word in _words(piece)]
+    beside = pairwise([-1, *(number for number, _ in words), -1])
+    gaps = zip(_gaps([word for _, word in words], length), beside, strict=True)
+    return {number for gap, pair in gaps if _seconds(spoken, *gap) > LEFT_OUT for number in pair}
+
+
+def _name_speech_without_words(
+    name: str, words: Sequence[Word], spoken: Sequence[Span], first: float, length: float, after: float = 0.0
+) -> float:
+    """Warn of long gaps that begin ``after`` what an earlier window has named; return the end of the last one.
+
+    ``words`` and ``spoken`` are of ``length`` seconds that begin at ``first`` in the recording, as ``after``.
+    """
+    for begin, end in _gaps(words, length):
+        seconds = _seconds(spoken, begin, end)
+        if seconds > WARN_FROM and first + end > after:
+            place = f"between {first + begin:.0f} and {first + end:.0f} s"
+            warn(f"{name}: no words are found in {seconds:.0f} s of what sounds like speech, {place}")
+            after = first + end
+    return after
 
 
 def _speech(samples: np.ndarray) -> list[Span]:

@@ -24,6 +24,7 @@ from espnet_ext.text.words import Segment, Word, by_recording
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.whisper.model import (
     FRAMES_PER_SECOND,
+    LONGEST_WORD,
     RATE,
     TRAINED_WINDOW,
     inside,
@@ -36,7 +37,6 @@ from espnet_ext.work.settings import Count, Flag, StrictMapping
 
 PADDING = 2  # seconds of silence after a window, in place of up to 30 s: windows of 8 s take a third of the time
 TOGETHER = 16  # windows of the same length that are recognised as one batch
-LONGEST_WORD = 0.8  # seconds; Whisper gives a pause to the word after it
 _WINDOWS_OF_A_SHARD = 200
 
 

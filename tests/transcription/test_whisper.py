@@ -93,7 +93,7 @@ def test_a_recording_is_cut_in_its_pauses(talk, tmp_path, monkeypatch):
 
 
 def piece(*words: tuple[str, float, float], seek: int = 0, tokens: int = 9, doubt: float = -0.1) -> SimpleNamespace:
-    timed = [SimpleNamespace(word=text, start=start, end=end, probability=0.5) for text, start, end in words]
+    timed = [SimpleNamespace(word=text, start=start, end=end, probability=0.6) for text, start, end in words]
     spans = {"start": words[0][1], "end": words[-1][2]} if words else {"start": 0.0, "end": 0.0}
     measures = {"avg_logprob": doubt, "no_speech_prob": 0.7}
     return SimpleNamespace(words=timed, seek=seek, tokens=[1] * tokens, **spans, **measures)
@@ -113,6 +113,7 @@ BOTH = piece(("a", 1, 2), ("m", 3.5, 4))
         ([BOTH, piece(("b", 5, 6), doubt=-0.9)], (4, 10), ["a", "m", "x"]),
         ([BOTH, piece(("b", 5, 5.4))], (4, 10), ["a", "m", "x"]),
         ([piece()], (0, 10), ["x"]),
+        ([piece(*((text, 1, 2) for text in "abcde"))], (0, 10), [*"abcde"]),  # more than the next way finds
         ([], (0, 10), ["x"]),
     ],
 )
@@ -122,14 +123,18 @@ def test_what_a_search_leaves_out_is_recognised_again(first, part, expected):
 
     def again(_network, samples: np.ndarray, _language) -> list[SimpleNamespace]:
         asked.append(len(samples) / RATE)
-        return [piece(("x", 0.5, 4.5))]
+        found = piece(("x", 0.5, 14.5))
+        found.words[0].probability = 0.9
+        return [found]
 
-    spoken = [(1.0, 2.2), (3.0, 4.4), (5.0, 7.4)]
+    spoken = [(1.0, 2.2), (3.0, 4.4), (5.0, 7.2)]
     samples = np.zeros(10 * RATE, dtype=np.float32)
     found = recordings._recognised(None, samples, "en", spoken, (lambda *_: first, again))
     assert [word.text for word in found] == expected
     assert asked == ([] if part is None else [part[1] - part[0]])
-    assert [word.start for word in found if word.text == "x"] == ([] if part is None else [part[0] + 0.5])
+    spans = [(word.start, word.end) for word in found if word.text == "x"]
+    end = part and (part[1] if any(each.words for each in first) else 14.5)
+    assert spans == ([(part[0] + 0.5, end)] if "x" in expected else [])
 
 
 def test_speech_without_words_is_named(talk, tmp_path, monkeypatch, capsys):

@@ -192,6 +192,19 @@ def test_the_encoder_alone_is_quantised(model, data):
     assert all(nbest for nbest in quantised.batch_decode(features))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "cuda"}, "on CPUs only"),
+        ({"quantize_modules": "Linea"}, "torch.nn has no Linea"),
+        ({"quantize_modules": ["LSTM"]}, "of LSTM nothing in this encoder"),
+    ],
+)
+def test_what_cannot_be_quantised_is_refused(model, options, message):
+    with pytest.raises(InputError, match=message):
+        build(model, quantize_asr_model=True, **options)
+
+
 def test_what_cannot_be_replaced_is_refused(model, asr):
     names = ", ".join(kind.__name__ for kind in FAST)
     lightconv = asr("lightweight_conv", TRANSFORMER | {"num_blocks": 6})
