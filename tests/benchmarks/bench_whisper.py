@@ -21,7 +21,6 @@ import soxr
 from faster_whisper import BatchedInferencePipeline
 
 from espnet_ext.scoring.error_rate import count_errors
-from espnet_ext.text.words import Segment
 from espnet_ext.whisper.model import RATE, load_whisper
 from espnet_ext.whisper.recordings import transcribe
 
@@ -70,7 +69,7 @@ def main() -> None:
         soundfile.write(path, samples, RATE)
         ways: dict[str, Callable[[], list[str]]] = {
             "batches of 8": lambda: [segment.text for segment in pipeline.transcribe(samples, **options)[0]],
-            "ours": lambda: spoken(transcribe(network, path, "en")),
+            "ours": lambda: [word for line in transcribe(network, path, "en") for word in line.words],
         }
         taken: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(args.rounds):
@@ -86,10 +85,6 @@ def main() -> None:
             f"{len(samples) / RATE:.0f} s of audio, {name}: {median(seconds):.1f} s ({min(seconds):.1f} to "
             f"{max(seconds):.1f}); ours takes {median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
         )
-
-
-def spoken(lines: Iterable[Segment]) -> list[str]:
-    return [word for line in lines for word in line.words]
 
 
 if __name__ == "__main__":

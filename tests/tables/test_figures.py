@@ -130,8 +130,6 @@ def test_curves_are_told_apart_and_say_what_they_are(curves: Path, run: None, co
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
-        ("label: Length", "label: [Length]", r"axis\.label"),
-        ("mini: [2.5, 10]", "mini: [2.5, a]", r"axis\.values\.mini\[1\]"),
         ("values: {mini: [2.5, 10], full", "values: {full", r"axis\.values: unknown scale 'mini'"),
         ("y: reduction", "y: colour", r"figures\.1\.y"),
         ("paper: {10: 27.7}, spread: {10: 0.6}", "paper: {11: 27.7}", r"curves\[0\] \(Calls\)\.paper"),
