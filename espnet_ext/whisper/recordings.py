@@ -50,8 +50,7 @@ def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Itera
         words = _recognised(network, samples, language, spoken, WAYS)
         _name_speech_without_words(audio.name, words, spoken, first, len(samples) / RATE)
         for word in words:
-            begin, end = inside(word, first, first + len(samples) / RATE)
-            yield replace(word, text=word.text.strip(), start=begin, end=end)
+            yield replace(_placed(word, first, first + len(samples) / RATE), text=word.text.strip())
         start += len(samples)
 
 
@@ -121,11 +120,16 @@ def _recognised(
             end = pieces[own[-1] + 1].start if own[-1] + 1 < len(pieces) else length
             part = [(begin - start, stop - start) for begin, stop in _clipped(spoken, start, end)]
             again = _recognised(network, samples[round(start * RATE) : round(end * RATE)], language, part, others)
-            spans = [inside(word, start, end) for word in again]
-            again = [replace(word, start=start, end=end) for word, (start, end) in zip(again, spans, strict=True)]
+            again = [_placed(word, start, end) for word in again]
             found = again if wrong & set(own) else max(found, again, key=_right_words)
         words += found
     return words
+
+
+def _placed(word: Word, start: float, end: float) -> Word:
+    """Return a word of a part, which is from ``start`` to ``end``, at its time in the whole."""
+    first, last = inside(word, start, end)
+    return replace(word, start=first, end=last)
 
 
 def _right_words(words: Iterable[Word]) -> float:

@@ -7,8 +7,7 @@ a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` deco
 recognises the same utterances of noise, with all options but beam and CTC's weight as they are by default; each
 hypothesis has five tokens per second, so that all do the same work: ESPnet and ``fast_decoder`` one by one, then
 ``batch_size: auto`` and the encoder alone, both also with 8 bits (``quantize_asr_model``); before that, steps of the
-CTC prefix scorers. In turns in one process, after one that is not counted. Seconds are those of the processor, since
-others may use the machine.
+CTC prefix scorers. In turns in one process, after one that is not counted. Seconds are the processor's.
 """
 
 import argparse

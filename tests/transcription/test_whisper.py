@@ -92,11 +92,10 @@ def test_a_recording_is_cut_in_its_pauses(talk, tmp_path, monkeypatch):
     assert starts == sorted(starts) and [turn.start for turn in whole] == pytest.approx(starts, abs=0.5)
 
 
-def piece(*words: tuple[str, float, float], seek: int = 0, tokens: int = 9, doubt: float = -0.1) -> SimpleNamespace:
-    timed = [SimpleNamespace(word=text, start=start, end=end, probability=0.6) for text, start, end in words]
+def piece(*words: tuple[str, float, float], seek: int = 0, tokens: int = 9, doubt: float = -0.1, right: float = 0.6):
+    timed = [SimpleNamespace(word=text, start=start, end=end, probability=right) for text, start, end in words]
     spans = {"start": words[0][1], "end": words[-1][2]} if words else {"start": 0.0, "end": 0.0}
-    measures = {"avg_logprob": doubt, "no_speech_prob": 0.7}
-    return SimpleNamespace(words=timed, seek=seek, tokens=[1] * tokens, **spans, **measures)
+    return SimpleNamespace(words=timed, seek=seek, tokens=[1] * tokens, avg_logprob=doubt, no_speech_prob=0.7, **spans)
 
 
 BOTH = piece(("a", 1, 2), ("m", 3.5, 4))
@@ -123,12 +122,9 @@ def test_what_a_search_leaves_out_is_recognised_again(first, part, expected):
 
     def again(_network, samples: np.ndarray, _language) -> list[SimpleNamespace]:
         asked.append(len(samples) / RATE)
-        found = piece(("x", 0.5, 14.5))
-        found.words[0].probability = 0.9
-        return [found]
+        return [piece(("x", 0.5, 14.5), right=0.9)]
 
-    spoken = [(1.0, 2.2), (3.0, 4.4), (5.0, 7.2)]
-    samples = np.zeros(10 * RATE, dtype=np.float32)
+    spoken, samples = [(1.0, 2.2), (3.0, 4.4), (5.0, 7.2)], np.zeros(10 * RATE, dtype=np.float32)
     found = recordings._recognised(None, samples, "en", spoken, (lambda *_: first, again))
     assert [word.text for word in found] == expected
     assert asked == ([] if part is None else [part[1] - part[0]])
