@@ -5,6 +5,7 @@ import torch
 from espnet_ext.layers.padding import valid_frames
 
 KERNEL = 3
+BLOCK = 64  # frames of output at a time, without gradients: what the first stage gives fills no memory, but caches
 
 
 class ConvSubsampling(torch.nn.Module):
@@ -28,6 +29,20 @@ class ConvSubsampling(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Subsample features, (B, T, F), of lengths (B,), the longest T: (B, T', D), ``ceil(length / 2 ** stages)``."""
+        if torch.is_grad_enabled():
+            return self._subsample(x, lengths)
+        unit = 2 ** len(self.stages)
+        parts = []
+        for start in range(0, x.size(1), BLOCK * unit):
+            # The first frame of a block depends on fewer than ``unit`` frames before it; so it begins one frame earlier.
+            begin = max(0, start - unit)
+            part, _ = self._subsample(x[:, begin : start + BLOCK * unit], lengths - begin)
+            parts.append(part[:, (start - begin) // unit :])
+        for _ in self.stages:
+            lengths = halved(lengths)
+        return torch.cat(parts, dim=1), lengths
+
+    def _subsample(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x, padded = x.unsqueeze(1), bool(lengths.min() < x.size(1))
         for stage in self.stages:
             if padded:

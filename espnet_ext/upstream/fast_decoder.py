@@ -59,21 +59,33 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
         raise InputError(f"batch_size {batch_size}: a scorer of this search takes no batches: set it to 1")
 
 
-def quantise_encoder(speech2text: Speech2Text, modules: str | Iterable[str] | None, dtype: str | None) -> None:
-    """Compute ``modules`` of the encoder with quantised weights, as ESPnet's ``quantize_asr_model`` does.
+def quantise(speech2text: Speech2Text, modules: str | Iterable[str] | None, dtype: str | None) -> None:
+    """Compute ``modules`` of encoder and ``transformer`` decoder with quantised weights, as ESPnet's own option does.
 
-    They are classes of ``torch.nn``, by default Linear in ``qint8``. The decoder, which ESPnet quantises too, is the
-    fast one in float32. InputError: unknown modules, or the encoder has none of them.
+    They are classes of ``torch.nn``, by default Linear in ``qint8``. The rest of the search stays in float32. A search
+    of many utterances says what this costs in hypotheses. InputError: unknown modules, or the encoder has none of them.
     """
     names = [modules] if isinstance(modules, str) else list(modules or ["Linear"])
     if unknown := [name for name in names if not hasattr(torch.nn, name)]:
         raise InputError(f"quantize_modules: torch.nn has no {unknown[0]}")
     if speech2text.enh_s2t_task:
         raise InputError("quantize_asr_model and fast_decoder: not for models that enhance speech first: unset one")
+
+    def quantised(module: torch.nn.Module) -> torch.nn.Module:
+        kinds = {getattr(torch.nn, name) for name in names}
+        return quantize_dynamic(module, kinds, dtype=getattr(torch, dtype or "qint8"))
+
     encoder = speech2text.asr_model.encoder
-    kinds = {getattr(torch.nn, name) for name in names}
-    quantised = quantize_dynamic(encoder, kinds, dtype=getattr(torch, dtype or "qint8"))
-    if not {type(each) for each in quantised.modules()} - {type(each) for each in encoder.modules()}:
+    fewer = quantised(encoder)
+    if not {type(each) for each in fewer.modules()} - {type(each) for each in encoder.modules()}:
         raise InputError(f"quantize_asr_model: of {', '.join(names)} nothing in this encoder can be quantised")
+    exact, search = copy(speech2text), copy(speech2text.beam_search)
     model = speech2text.asr_model = copy(speech2text.asr_model)  # the one in the cache keeps its encoder
-    model._modules = model._modules | {"encoder": quantised}
+    model._modules = model._modules | {"encoder": fewer}
+    if isinstance(search.full_scorers.get("decoder"), LanguageTransformerDecoder):
+        new = {"decoder": quantised(search.full_scorers["decoder"])}
+        search.scorers, search.full_scorers = search.scorers | new, search.full_scorers | new
+        search._modules = search._modules | {"nn_dict": torch.nn.ModuleDict(dict(search.nn_dict) | new)}
+        speech2text.beam_search = search
+    if isinstance(speech2text, WholeSets):
+        speech2text.exact = exact

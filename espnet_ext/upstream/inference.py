@@ -16,7 +16,7 @@ from espnet2.utils.types import str2bool, str_or_none
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
-from espnet_ext.upstream.fast_decoder import quantise_encoder, use_fast_decoder
+from espnet_ext.upstream.fast_decoder import quantise, use_fast_decoder
 from espnet_ext.upstream.prior import add_prior
 from espnet_ext.upstream.whole_sets import AUTO, windows
 from espnet_ext.work.model_cache import keep_last
@@ -54,10 +54,10 @@ def build_speech2text(
     fit_beam(speech2text.beam_search)
     if fast_decoder:
         use_fast_decoder(speech2text, utterances)
-    if quantised:
-        quantise_encoder(speech2text, *kinds)
     forget_ended(speech2text.beam_search)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
+    if quantised:
+        quantise(speech2text, *kinds)
     return speech2text
 
 

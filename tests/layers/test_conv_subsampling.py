@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from espnet_ext.layers import conv_subsampling
 from espnet_ext.layers.conv_subsampling import ConvSubsampling
 
 
@@ -35,12 +36,16 @@ def subsampled(module: ConvSubsampling, x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("stages", "separable", "bins"), [(3, True, 13), (2, False, 10), (1, True, 10)])
-def test_is_its_convolutions_and_padding_does_not_reach_it(stages, separable, bins):
+@pytest.mark.parametrize("gradients", [True, False])
+def test_is_its_convolutions_and_padding_does_not_reach_it(stages, separable, bins, gradients, monkeypatch):
+    """Also without gradients, in blocks of two frames."""
     torch.manual_seed(0)
+    monkeypatch.setattr(conv_subsampling, "BLOCK", 2)
     module = ConvSubsampling(bins, 5, 6, stages, separable).double()
     lengths = [41, 40, 16, 9, 8, 1]
     x = torch.randn(len(lengths), 41, bins).double()
-    out, out_lengths = module(x, torch.tensor(lengths))
+    with torch.set_grad_enabled(gradients):
+        out, out_lengths = module(x, torch.tensor(lengths))
     factor = 2**stages
     assert out_lengths.tolist() == [math.ceil(length / factor) for length in lengths]
     assert out.shape == (len(lengths), math.ceil(41 / factor), 5)

@@ -178,18 +178,22 @@ def build(model: Path, **options):
     return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
 
 
-def test_the_encoder_alone_is_quantised(model, data):
-    """Of this model alone: one with the same files keeps its encoder."""
+def test_encoder_and_decoder_are_quantised(model, data, caplog):
+    """Of this model alone: one with the same files keeps its own. What it costs in hypotheses is said once."""
     features = [np.load(data / f"u{number}.npy") for number in range(4)]
     exact = inference.last_speech2text(fast_decoder=True, **files(model))
-    quantised = inference.last_speech2text(fast_decoder=True, quantize_asr_model=True, **files(model))
-    found, expected = ([each.encode(one)[0] for one in features] for each in (quantised, exact))
-    for ours, theirs in zip(found, expected, strict=True):
-        assert 0 < (ours - theirs).abs().max() < 0.1 * theirs.abs().max()
-    assert any("quantized" in type(each).__module__ for each in quantised.asr_model.encoder.modules())
-    assert not any("quantized" in type(each).__module__ for each in exact.asr_model.encoder.modules())
-    assert quantised.asr_model.decoder is exact.asr_model.decoder
-    assert all(nbest for nbest in quantised.batch_decode(features))
+    ours = inference.last_speech2text(fast_decoder=True, quantize_asr_model=True, **files(model))
+    for one in features:
+        found, expected = (each.encode(one)[0] for each in (ours, exact))
+        assert 0 < (found - expected).abs().max() < 0.1 * expected.abs().max()
+    for each, quantised in ((ours, True), (exact, False)):
+        for module in (each.asr_model.encoder, each.beam_search.scorers["decoder"], each.beam_search.nn_dict.decoder):
+            assert any("quantized" in type(part).__module__ for part in module.modules()) == quantised
+    assert ours.asr_model.decoder is exact.asr_model.decoder
+    same = sum(a[0][2] == b[0][2] for a, b in zip(*(each.batch_decode(features) for each in (ours, exact)), strict=True))
+    assert f" {same} of the first 4 utterances" in caplog.text
+    caplog.clear()
+    assert all(ours.batch_decode(features)) and not caplog.text
 
 
 @pytest.mark.parametrize(

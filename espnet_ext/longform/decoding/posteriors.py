@@ -58,7 +58,7 @@ class PosteriorMean:
     def __init__(self) -> None:
         self._first = 0
         self._sums = np.zeros((0, 0), dtype=np.float32)
-        self._counts = np.zeros(0, dtype=np.int32)
+        self._counts = np.zeros(0, dtype=np.float32)
         self._last = np.zeros(1, dtype=np.float32)  # the last frame that was taken
 
     def add(self, frame: int, posteriors: np.ndarray) -> None:
