@@ -21,6 +21,7 @@ from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 BLANK = 0
 LOG_ZERO = -1e10  # ESPnet's, in place of -inf
 AT_ONCE = 2**24  # probabilities that are added up together, so that memory is bounded
+LEAST = -80.0  # as a difference of logarithms nothing in single precision; exp takes ten times as long for less
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
 
     def extend(self, prefixes: Prefixes, ids: torch.Tensor) -> tuple[torch.Tensor, Extensions]:
         """Score labels after each of n prefixes: log-probabilities given the prefix, (n, S) as the ids."""
-        both, blank = prefixes.forward.logsumexp(1), prefixes.forward[:, 1]
+        both, blank = _either(prefixes), prefixes.forward[:, 1]
         repeated = prefixes.last.clamp(min=0).unsqueeze(1)
         scores = self._sums(prefixes, both, ids)
         scores = torch.where(ids == prefixes.last.unsqueeze(1), self._sums(prefixes, blank, repeated), scores)
@@ -102,13 +103,13 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
         labels = self.labels.flatten(0, 1)
         at_once = max(1, AT_ONCE // (ids.size(1) * labels.size(1)))
         parts = zip(rows.split(at_once), before.split(at_once), strict=True)
-        return highest + torch.cat([labels[part].add_(shares).logsumexp(2) for part, shares in parts])
+        return highest + torch.cat([_log_sum(labels[part].add_(shares)) for part, shares in parts])
 
     def advance(self, extensions: Extensions, rows: torch.Tensor, columns: torch.Tensor) -> Prefixes:
         """Return the prefixes that the search goes on with: row and column of each in the extensions, (m,)."""
         parents = extensions.prefixes.select(rows)
         label = extensions.ids[rows, columns]
-        both, blank = parents.forward.logsumexp(1), parents.forward[:, 1]
+        both, blank = _either(parents), parents.forward[:, 1]
         entering = torch.where((label == parents.last).unsqueeze(1), blank, both)
         entering = torch.cat((_beginning(parents), entering[:, :-1]), 1)
         with_label = _scan(entering, self.labels[parents.utterance, label])
@@ -121,6 +122,17 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
 def _beginning(prefixes: Prefixes) -> torch.Tensor:
     """Return how likely a prefix is before the first frame, (n, 1): certain if it is empty."""
     return torch.where(prefixes.last < 0, 0.0, LOG_ZERO).to(prefixes.forward).unsqueeze(1)
+
+
+def _either(prefixes: Prefixes) -> torch.Tensor:
+    """Return log (f_n + f_b), (n, T)."""
+    return torch.logaddexp(prefixes.forward[:, 0], prefixes.forward[:, 1])
+
+
+def _log_sum(x: torch.Tensor) -> torch.Tensor:
+    """Return ``x.logsumexp(2)`` of float32, (n, S, T), which is overwritten."""
+    highest = x.amax(2, keepdim=True)
+    return x.sub_(highest).clamp_(min=LEAST).exp_().sum(2).log_() + highest.squeeze(2)
 
 
 def _scan(entering: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
