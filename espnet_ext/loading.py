@@ -3,11 +3,14 @@
 Of 22 s for ``import espnet2.bin.asr_train``, typeguard takes a third to parse modules, and wandb, rarely used, a tenth.
 """
 
+import atexit
 import functools
+import gc
 import sys
 from collections.abc import Callable
-from importlib.util import LazyLoader, find_spec, module_from_spec
+from importlib.util import find_spec, module_from_spec
 from inspect import isfunction
+from types import ModuleType
 from typing import Any
 
 RARELY_USED = ("wandb",)  # of what ESPnet's trainer imports
@@ -33,6 +36,7 @@ class LoadQuickly:
             sys.meta_path.remove(self)
             defer_type_checks()
             defer_modules()
+            atexit.register(gc.freeze)  # two seconds less at the end, in which thousands of modules were searched
 
 
 def defer_type_checks() -> None:
@@ -57,11 +61,18 @@ def defer_type_checks() -> None:
     typeguard.typechecked = deferred
 
 
+class _Later(ModuleType):
+    """A module that is loaded for any attribute but its file, for which ``inspect``, and so torch, asks all modules."""
+
+    def __getattr__(self, name: str) -> Any:
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        self.__spec__.loader.exec_module(self)  # type: ignore[union-attr]
+        return getattr(self, name)
+
+
 def defer_modules() -> None:
     """Let modules that are rarely used be loaded when something of them is first used."""
     for name in RARELY_USED:
-        spec = None if name in sys.modules else find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = LazyLoader(spec.loader)
+        if name not in sys.modules and (spec := find_spec(name)):
             module = sys.modules[name] = module_from_spec(spec)
-            spec.loader.exec_module(module)
+            module.__class__ = _Later

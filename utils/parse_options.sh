@@ -72,14 +72,17 @@ if [[ ${rehearse:-false} == true ]]; then
   ((10#$stage == 1 && 10#$stop_stage >= opt_last)) || fail "--rehearse goes through all stages: leave out --stage and --stop_stage"
 fi
 
-# run NUMBER STAGE: run this stage of the recipe if it is between --stage and --stop_stage. In place of the first, a
-# rehearsal goes through all of them.
+# run NUMBER STAGE: run this stage of the recipe if it is between --stage and --stop_stage. Lines `run` that follow each
+# other share one process, which loads ESPnet once. In place of the first stage, a rehearsal goes through all of them.
+opt_stages=()
 run() {
   if [[ ${rehearse:-false} == true ]]; then
-    (($1 == 1)) || return 0
-    set -- 1 rehearsal
+    (($1 > 1)) || opt_stages=(rehearsal)
+  elif ((10#$stage <= $1 && $1 <= 10#$stop_stage)); then
+    opt_stages+=("$2")
   fi
-  ((stage <= $1 && $1 <= stop_stage)) || return 0
-  printf '\n== Stage %s: %s\n' "$1" "${2//_/ }"
-  ESPNET_EXT_COMMAND=$command_line ESPNET_EXT_SHELL=$$ espnet-ext run "$2" --recipe="$(dirname "$0")" "${options[@]}"
+  if ((${#opt_stages[@]} == 0)) || sed -n "$((BASH_LINENO[0] + 1))p" "$0" | grep -q '^run [0-9]'; then return 0; fi
+  set -- "${opt_stages[@]}"
+  opt_stages=()
+  ESPNET_EXT_COMMAND=$command_line ESPNET_EXT_SHELL=$$ espnet-ext run "$@" --recipe="$(dirname "$0")" "${options[@]}"
 }

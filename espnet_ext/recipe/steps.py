@@ -1,7 +1,7 @@
 """Steps of a stage: skipped when done, resumed when killed, several in parallel.
 
-A step runs in a process forked from the stage's, which has its imports. It is done when the note beside its log holds
-its key: a hash of the function's arguments and of the contents of those that are files.
+A step runs in a process forked from that of the stages, which has its imports. It is done when the note beside its log
+holds its key: a hash of the function's arguments and of the contents of those that are files.
 """
 
 import inspect
@@ -50,7 +50,7 @@ class Step:
     inputs: Sequence[Path] = ()  # files that the result depends on, made by an earlier stage
     outputs: Sequence[Path] = ()  # files that must exist; otherwise the step is not done, whatever its note says
     resumes: Path | None = None  # a folder with incomplete work that the function resumes, unless of another key
-    preload: Sequence[str] = ()  # modules that the stage's process imports first, so that its steps share them
+    preload: Sequence[str] = ()  # modules that the stages' process imports first, so that steps share them
     command: str = ""  # what it runs, to be copied into a shell; it is shown as the step begins
     progress: Callable[[Path], str] = last_line  # makes a short line from the log, shown every ten seconds
 
