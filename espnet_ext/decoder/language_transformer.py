@@ -26,7 +26,7 @@ from espnet_ext.layers.language_attention import (
     attend_by_language,
 )
 from espnet_ext.layers.prefix_tree import Path as TreePath
-from espnet_ext.layers.prefix_tree import PrefixTree, join
+from espnet_ext.layers.prefix_tree import PrefixTree, join, paths_of
 from espnet_ext.text.token_languages import language_codes, read_languages
 
 REWEIGHTING = ("reweight", "bias")
@@ -210,15 +210,13 @@ class LanguageTransformerDecoder(TransformerDecoder):
         x = x[:, -1]
         hidden = self.after_norm(x) if self.normalize_before else x
         scores = hidden if self.output_layer is None else self.output_layer(hidden).log_softmax(-1)
-        each = len(ys) // tree.groups
-        new_states = [Scored(TreePath(tree, index // each, path), memory) for index, path in enumerate(nodes)]
+        new_states = [Scored(path, memory) for path in paths_of(tree, nodes)]
         return ((scores, hidden) if return_hs else scores), new_states
 
     def of_utterances(self, states: list[Scored], utterances: torch.Tensor, xs: torch.Tensor) -> list[Scored]:
         """Return the states of the hypotheses of some utterances, n of them with encodings ``xs``, (n, T, D)."""
         tree, memory = states[0].path.tree.of_groups(utterances), states[0].memory.of_groups(utterances, xs)
-        each = len(states) // tree.groups
-        return [Scored(TreePath(tree, row // each, state.path.nodes), memory) for row, state in enumerate(states)]
+        return [Scored(path, memory) for path in paths_of(tree, [state.path.nodes for state in states])]
 
     def _memory(self, states: list[Scored | None], xs: torch.Tensor) -> EncoderMemory:
         """Return the encoder's keys and values: those of the states, unless these encodings differ."""

@@ -34,7 +34,7 @@ class ConvSubsampling(torch.nn.Module):
         unit = 2 ** len(self.stages)
         parts = []
         for start in range(0, x.size(1), BLOCK * unit):
-            # The first frame of a block depends on fewer than ``unit`` frames before it; so it begins one frame earlier.
+            # A frame depends on fewer than ``unit`` frames before its own: the block begins one frame earlier.
             begin = max(0, start - unit)
             part, _ = self._subsample(x[:, begin : start + BLOCK * unit], lengths - begin)
             parts.append(part[:, (start - begin) // unit :])

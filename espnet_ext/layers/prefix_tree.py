@@ -90,6 +90,12 @@ class PrefixTree:
             self.write(slot, 0, *nodes)
 
 
+def paths_of(tree: PrefixTree, nodes: Sequence[torch.Tensor]) -> list[Path]:
+    """Return hypotheses by their nodes in a tree, (t,) each, equally many of each group."""
+    each = len(nodes) // tree.groups
+    return [Path(tree, index // each, own) for index, own in enumerate(nodes)]
+
+
 def join(paths: Sequence[Path]) -> tuple[PrefixTree, torch.Tensor]:
     """Bring hypotheses with the same number of tokens together: the tree, and their nodes in it, (n, t).
 

@@ -1,4 +1,4 @@
-"""``--fast_decoder``: replaces ESPnet's attention decoder by a fast one with the same parameters and scores."""
+"""``--fast_decoder``: fast decoders and language models in place of ESPnet's, with the same parameters and scores."""
 
 from collections.abc import Callable, Iterable
 from copy import copy
@@ -8,12 +8,14 @@ from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.bin.asr_inference import Speech2Text
 from espnet2.legacy.nets.beam_search import BeamSearch
+from espnet2.lm.transformer_lm import TransformerLM
 from espnet2.torch_utils.quantization import quantize_dynamic
 
 from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.decoder.weight_feedback_rnn import WeightFeedbackRNNDecoder
 from espnet_ext.errors import InputError
+from espnet_ext.upstream.fast_lm import FastTransformerLM
 from espnet_ext.upstream.fast_search import make_fast
 from espnet_ext.upstream.whole_sets import WholeSets
 
@@ -39,12 +41,8 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
     search, decoder = speech2text.beam_search, speech2text.asr_model.decoder
     if type(decoder) not in FAST:
         name = "no decoder" if decoder is None else type(decoder).__name__
-        raise InputError(
-            f"fast_decoder is set, but the model has {name}: it replaces only {
-                ', '.join(kind.__name__ for kind in FAST)
-            }: "
-            "set it to false"
-        )
+        known = ", ".join(kind.__name__ for kind in FAST)
+        raise InputError(f"fast_decoder is set, but the model has {name}: it replaces only {known}: set it to false")
     if not isinstance(search, BeamSearch):
         raise InputError("fast_decoder is set, but this model is not decoded by ESPnet's beam search: set it to false")
     if "decoder" in search.full_scorers:  # otherwise its weight is 0
@@ -53,6 +51,9 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
         except InputError as error:
             raise InputError(f"fast_decoder: {error}: set it to false") from None
         search.scorers["decoder"] = search.full_scorers["decoder"] = search.nn_dict["decoder"] = fast
+    if type(search.full_scorers.get("lm")) is TransformerLM:
+        fast = FastTransformerLM.from_transformer(search.full_scorers["lm"])
+        search.scorers["lm"] = search.full_scorers["lm"] = search.nn_dict["lm"] = fast
     if make_fast(search) and not (speech2text.enh_s2t_task or speech2text.multi_asr):
         speech2text.__class__, speech2text.batch_size = WholeSets, batch_size
     elif batch_size != 1:

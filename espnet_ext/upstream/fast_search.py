@@ -171,7 +171,9 @@ class FastSearch(BatchBeamSearch):
         numbers = torch.tensor(running, device=beams.xs.device)
         rows = (numbers.unsqueeze(1) * self.beam_size + torch.arange(self.beam_size, device=numbers.device)).flatten()
         xs, states = beams.xs[rows], self._select(beams.states, rows)
-        states["decoder"] = self.scorers["decoder"].of_utterances(states["decoder"], numbers, xs)
+        for name, each in states.items():
+            if hasattr(self.scorers[name], "of_utterances"):
+                states[name] = self.scorers[name].of_utterances(each, numbers, xs)
         return Beams(
             utterances=[beams.utterances[place] for place in running],
             xs=xs,

@@ -3,11 +3,12 @@
     python tests/benchmarks/bench_fast_decoder.py [--output fast_decoder.json]
 
 Two models of the size of ESPnet's own LibriSpeech recipes, with random parameters: a conformer of 12 layers of 512 with
-a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024. Each
-recognises the same utterances of noise, with all options but beam and CTC's weight as they are by default; each
-hypothesis has five tokens per second, so that all do the same work: ESPnet and ``fast_decoder`` one by one, then
-``batch_size: auto`` and the encoder alone, both also with 8 bits (``quantize_asr_model``); before that, steps of the
-CTC prefix scorers. In turns in one process, after one that is not counted. Seconds are the processor's.
+a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024; with ``--lm``
+also a ``transformer`` language model of 16 layers of 512. Each recognises the same utterances of noise, with all
+options but beam and CTC's weight as they are by default; each hypothesis has five tokens per second, so that all do the
+same work: ESPnet and ``fast_decoder`` one by one, then ``batch_size: auto`` and the encoder alone, both also with 8
+bits (``quantize_asr_model``); before that, steps of the CTC prefix scorers. In turns in one process, after one that is
+not counted. Seconds are the processor's.
 """
 
 import argparse
@@ -22,7 +23,9 @@ from typing import Any
 import numpy as np
 import torch
 from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
+from espnet2.tasks.abs_task import AbsTask
 from espnet2.tasks.asr import ASRTask
+from espnet2.tasks.lm import LMTask
 
 from espnet_ext.upstream.ctc_prefix import LazyCTCPrefixScorer
 from espnet_ext.upstream.inference import build_speech2text
@@ -38,6 +41,7 @@ DECODERS: dict[str, dict[str, Any]] = {
     "transformer": {"attention_heads": 8, "linear_units": 2048, "num_blocks": 6},
     "rnn": {"num_layers": 1, "hidden_size": 1024, "att_conf": {"atype": "location", "adim": 512}},
 }
+LM = {"embed_unit": 128, "att_unit": 512, "head": 8, "unit": 2048, "layer": 16}
 ABOUT = (
     "How many times as fast recognition is with fast_decoder, from samples to text, one thread: by decoder, beam and "
     "weight of CTC the median processor seconds of each way, and the ratios of ESPnet's to those of fast_decoder: "
@@ -51,6 +55,7 @@ def main() -> None:
     parser.add_argument("--beams", type=int, nargs="+", default=[10], help="(default: 10)")
     parser.add_argument("--ctc-weights", type=float, nargs="+", default=[0.3], help="(default: 0.3)")
     parser.add_argument("--decoders", nargs="+", choices=list(DECODERS), default=list(DECODERS), help="(default: all)")
+    parser.add_argument("--lm", action="store_true", help="with a language model, of weight 0.6")
     parser.add_argument("--seconds", type=float, nargs="+", default=SECONDS, help="(default: %(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="file of facts")
     args = parser.parse_args()
@@ -67,13 +72,14 @@ def main() -> None:
             paths = write_model(Path(folder) / decoder, decoder, DECODERS[decoder])
             for beam in args.beams:
                 for weight in args.ctc_weights:
-                    case = {"decoder": decoder, "beam": beam, "ctc_weight": weight}
+                    case = {"decoder": decoder, "beam": beam, "ctc_weight": weight, "lm": args.lm}
                     search = {
                         "beam_size": beam,
                         "ctc_weight": weight,
                         "maxlenratio": TOKENS_PER_FRAME,
                         "minlenratio": TOKENS_PER_FRAME - 0.01,
                     }
+                    search |= write_lm(Path(folder) / "lm") if args.lm else {}
                     found.append(case | compare(paths | search, speech, args.rounds))
                     print(found[-1], flush=True)
     if args.output:
@@ -128,16 +134,26 @@ def compare_ctc(frames: int, hypotheses: int, labels: int, steps: int = 4) -> di
 
 def write_model(folder: Path, decoder: str, options: dict[str, Any]) -> dict[str, Any]:
     """Write a model with random parameters, as a training leaves it; return the paths."""
-    torch.manual_seed(0)
-    config = ASRTask.get_default_config() | {"init": None, "normalize": None, "specaug": None}
-    config |= {"token_list": ["<blank>", "<unk>", *(f"w{index}" for index in range(3, VOCABULARY)), "<sos/eos>"]}
-    config |= {"token_type": "word", "encoder": "conformer", "encoder_conf": CONFORMER}
+    config = {"normalize": None, "specaug": None, "encoder": "conformer", "encoder_conf": CONFORMER}
     config |= {"decoder": decoder, "decoder_conf": options, "model_conf": {"ctc_weight": 0.3}}
-    model = ASRTask.build_model(argparse.Namespace(**config))
-    folder.mkdir()
+    return dict(zip(("asr_train_config", "asr_model_file"), write(ASRTask, folder, config), strict=True))
+
+
+def write_lm(folder: Path) -> dict[str, Any]:
+    """Write a language model likewise; return the options of a search with it."""
+    files = write(LMTask, folder, {"lm": "transformer", "lm_conf": LM})
+    return dict(zip(("lm_train_config", "lm_file"), files, strict=True)) | {"lm_weight": 0.6}
+
+
+def write(task: type[AbsTask], folder: Path, options: dict[str, Any]) -> tuple[Path, Path]:
+    torch.manual_seed(0)
+    tokens = ["<blank>", "<unk>", *(f"w{index}" for index in range(3, VOCABULARY)), "<sos/eos>"]
+    config = task.get_default_config() | {"init": None, "token_list": tokens, "token_type": "word"} | options
+    model = task.build_model(argparse.Namespace(**config))
+    folder.mkdir(exist_ok=True)
     write_yaml(folder / "config.yaml", config, "a model with random parameters")
     torch.save(model.state_dict(), folder / "model.pth")
-    return {"asr_train_config": folder / "config.yaml", "asr_model_file": folder / "model.pth"}
+    return folder / "config.yaml", folder / "model.pth"
 
 
 def compare(options: dict[str, Any], speech: list[np.ndarray], rounds: int) -> dict[str, Any]:

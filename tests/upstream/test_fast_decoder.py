@@ -16,6 +16,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.upstream import inference
 from espnet_ext.upstream.arguments import checked_arguments
 from espnet_ext.upstream.fast_decoder import FAST, use_fast_decoder
+from espnet_ext.upstream.fast_lm import FastTransformerLM
 
 TOKENS = ["<blank>", "<unk>", "<space>", *"ABCDEFGHIJ", "<sos/eos>"]
 ENCODER = {"output_size": 16, "attention_heads": 2, "linear_units": 16, "num_blocks": 1}
@@ -174,6 +175,11 @@ def test_one_line_refuses(model, data, tmp_path, changes, message):
     assert "\n" not in str(raised.value)
 
 
+def test_a_transformer_lm_is_fast_too(models):
+    lm = {"lm_train_config": str(models["lm"] / "config.yaml"), "lm_file": str(models["lm"] / "model.pth")}
+    assert isinstance(build(models["rnn"], lm_weight=0.3, **lm).beam_search.scorers["lm"], FastTransformerLM)
+
+
 def build(model: Path, **options):
     return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
 
@@ -189,8 +195,9 @@ def test_encoder_and_decoder_are_quantised(model, data, caplog):
     for each, quantised in ((ours, True), (exact, False)):
         for module in (each.asr_model.encoder, each.beam_search.scorers["decoder"], each.beam_search.nn_dict.decoder):
             assert any("quantized" in type(part).__module__ for part in module.modules()) == quantised
-    assert ours.asr_model.decoder is exact.asr_model.decoder
-    same = sum(a[0][2] == b[0][2] for a, b in zip(*(each.batch_decode(features) for each in (ours, exact)), strict=True))
+    same = sum(
+        a[0][2] == b[0][2] for a, b in zip(*(each.batch_decode(features) for each in (ours, exact)), strict=True)
+    )
     assert f" {same} of the first 4 utterances" in caplog.text
     caplog.clear()
     assert all(ours.batch_decode(features)) and not caplog.text
