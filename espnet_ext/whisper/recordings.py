@@ -3,13 +3,12 @@
 Windows overlap, and are merged by the times of their words. Whisper hears one voice at a time: where people talk at
 once, the weaker one is lost. Only what a detector of voices takes for speech is recognised: in silence Whisper makes up
 words. Speech that is left without a word, on which a search does not end, or whose words may be made up, is recognised
-again in another way.
+again a few seconds at once.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,17 @@ from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import SPEAKER, Segment, Span, Word, lines_of
 from espnet_ext.whisper.model import LONGEST_WORD, MOST_TOKENS, RATE, TRAINED_WINDOW, inside
+from espnet_ext.whisper.windows import DEFAULT_SEARCH, WindowWhisper
 
 WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
 PART = 480  # seconds that are recognised at once, about two batches, however long the recording is
 PAUSE = 160  # milliseconds at least between two spans of speech, as in faster-whisper's batches
+PADDED = 0.4  # seconds of silence at the ends of a span
 LEFT_OUT = 1.5  # seconds of speech without a word; from here on a search has failed
+AGAIN, BEAM = 8.0, 5  # seconds of it that are searched at once, and hypotheses
+LOOP = 2.4  # compression ratio above which a search has repeated itself, as in faster-whisper
 WARN_FROM = 5.0  # seconds of speech for which no search has found a word
 NO_SPEECH, DOUBT = 0.6, -0.5  # probability above which, and mean log-probability below which it was perhaps no speech
-
-Way = Callable[[Any, np.ndarray, str], Iterable[Any]]  # from a network, samples and a language to pieces with words
 
 
 def transcribe(network: Any, path: Path, language: str) -> Iterator[Segment]:
@@ -47,7 +48,7 @@ def _words_in_parts(network: Any, audio: RecordingAudio, language: str) -> Itera
         if start + len(samples) < audio.length and len(spoken) > 1 and spoken[-1][1] >= len(samples) / RATE:
             (_, end), (begin, _) = spoken[-2:]
             samples, spoken = samples[: round((end + begin) / 2 * RATE)], spoken[:-1]
-        words = _recognised(network, samples, language, spoken, WAYS)
+        words = _recognised(network, samples, language, spoken)
         _name_speech_without_words(audio.name, words, spoken, first, len(samples) / RATE)
         for word in words:
             yield replace(_placed(word, first, first + len(samples) / RATE), text=word.text.strip())
@@ -61,7 +62,7 @@ def transcribe_windows(network: Any, audio: RecordingAudio, windowing: Windowing
         first = round(window.start * RATE)
         samples = np.asarray(audio.read(first, min(round(window.end * RATE), audio.length) - first), dtype=np.float32)
         spoken = _speech(samples)
-        found = _recognised(network, samples, language, spoken, WAYS)
+        found = _recognised(network, samples, language, spoken)
         named = _name_speech_without_words(audio.name, found, spoken, window.start, len(samples) / RATE, named)
         spans = (inside(word, window.start, window.end) for word in found)
         yield replace(
@@ -73,57 +74,44 @@ def transcribe_windows(network: Any, audio: RecordingAudio, windowing: Windowing
         )
 
 
-def _in_batches(network: Any, samples: np.ndarray, language: str, **options: Any) -> Iterable[Any]:
-    from faster_whisper import BatchedInferencePipeline
+def _recognised(network: Any, samples: np.ndarray, language: str, spoken: Sequence[Span]) -> list[Word]:
+    """Return the words of samples, (samples,); ``spoken`` is where there is speech.
 
-    pipeline = BatchedInferencePipeline(network)
-    return pipeline.transcribe(samples, language=language, word_timestamps=True, **options)[0]
-
-
-def _with_symbols_of_time(network: Any, samples: np.ndarray, language: str) -> Iterable[Any]:
-    return _in_batches(network, samples, language, without_timestamps=False)
-
-
-def _one_by_one(network: Any, samples: np.ndarray, language: str) -> Iterable[Any]:
-    options = {"word_timestamps": True, "vad_filter": True, "condition_on_previous_text": False}
-    return network.transcribe(samples, language=language, **options)[0]
-
-
-# The first is the fastest and errs least on average, but may skip what it takes for a repetition. Symbols of time keep
-# a search beside what is said, or let it run in circles. The last, Whisper's own, samples again where it has failed.
-WAYS: tuple[Way, ...] = (_in_batches, _with_symbols_of_time, _one_by_one)
-
-
-def _recognised(
-    network: Any, samples: np.ndarray, language: str, spoken: Sequence[Span], ways: Sequence[Way]
-) -> list[Word]:
-    """Return the words of samples, (samples,): what the first of the ``ways`` fails on is recognised by the others.
-
-    ``spoken`` is where there is speech; it and the times of words count from the first sample.
+    Spans of speech of which much is left without a word are recognised again, a few seconds at once, and so are what a
+    search does not end on and words that may be made up. Of both, the words that are more probably right are taken.
     """
-    if not spoken:
-        return []
-    way, *others = ways
-    pieces = [piece for piece in way(network, samples, language) if _words(piece)]
-    if not others:
-        return [word for piece in pieces for word in _words(piece)]
-    if not pieces:
-        return _recognised(network, samples, language, spoken, others)
-    length, wrong = len(samples) / RATE, _wrong(pieces)
-    failed = wrong | _beside_gaps(pieces, spoken, length)
-    words: list[Word] = []
-    for has_failed, group in groupby(range(len(pieces)), key=lambda number: number in failed):
-        own = list(group)
-        found = [word for number in own for word in _words(pieces[number])]
-        if has_failed:
-            start = pieces[own[0] - 1].end if own[0] else 0.0
-            end = pieces[own[-1] + 1].start if own[-1] + 1 < len(pieces) else length
-            part = [(begin - start, stop - start) for begin, stop in _clipped(spoken, start, end)]
-            again = _recognised(network, samples[round(start * RATE) : round(end * RATE)], language, part, others)
-            again = [_placed(word, start, end) for word in again]
-            found = again if wrong & set(own) else max(found, again, key=_right_words)
-        words += found
+    from faster_whisper.transcribe import get_compression_ratio
+
+    words = [word for piece in _in_batches(network, samples, language, spoken) for word in _words(piece)]
+    parts = list(_left_out(words, spoken, len(samples) / RATE))
+    if not parts:
+        return words
+    again = WindowWhisper(DEFAULT_SEARCH, network, language, BEAM)
+    cut = [samples[round(start * RATE) : round(end * RATE)] for start, end in parts]
+    for (start, end), found in zip(parts, again.decode(cut), strict=True):
+        if get_compression_ratio("".join(word.text for word in found)) > LOOP:
+            continue
+        own = [word for word in words if start <= word.middle < end]
+        new = [_placed(word, start, end) for word in found]
+        if _right_words(new) > _right_words(own):
+            words = sorted([*(word for word in words if word not in own), *new], key=lambda word: word.start)
     return words
+
+
+def _in_batches(network: Any, samples: np.ndarray, language: str, spoken: Sequence[Span]) -> Iterable[Any]:
+    """Return the pieces that faster-whisper's pipeline of batches finds, which would detect speech once more itself."""
+    from faster_whisper import BatchedInferencePipeline
+    from faster_whisper.transcribe import restore_speech_timestamps
+    from faster_whisper.vad import collect_chunks
+
+    if not spoken:
+        return ()
+    spans = [{"start": round(start * RATE), "end": round(end * RATE)} for start, end in spoken]
+    chunks, places = collect_chunks(samples, spans, max_duration=TRAINED_WINDOW)
+    clips = [{"start": place["offset"], "end": place["offset"] + place["duration"]} for place in places]
+    options = {"language": language, "word_timestamps": True, "clip_timestamps": clips}
+    pieces, _ = BatchedInferencePipeline(network).transcribe(np.concatenate(chunks), **options)
+    return restore_speech_timestamps(pieces, spans, RATE)
 
 
 def _placed(word: Word, start: float, end: float) -> Word:
@@ -138,29 +126,29 @@ def _right_words(words: Iterable[Word]) -> float:
 
 
 def _words(piece: Any) -> list[Word]:
-    """Return faster-whisper's words of a piece as ours."""
+    """Return faster-whisper's words of a piece as ours: none if its search did not end, or they may be made up."""
+    if len(piece.tokens) >= MOST_TOKENS - 2 or (piece.no_speech_prob > NO_SPEECH and piece.avg_logprob < DOUBT):
+        return []
     words = (word for word in piece.words or () if word.word.strip())
     return [Word(word.word, float(word.start), float(word.end), float(word.probability)) for word in words]
 
 
-def _wrong(pieces: Sequence[Any]) -> Set[int]:
-    """Return the numbers of pieces whose search did not end, or whose words may be made up."""
-    tokens = Counter[int]()
-    for piece in pieces:
-        tokens[piece.seek] += len(piece.tokens)  # pieces of one search have the same seek
-    return {
-        number
-        for number, piece in enumerate(pieces)
-        if tokens[piece.seek] >= MOST_TOKENS - 2 or (piece.no_speech_prob > NO_SPEECH and piece.avg_logprob < DOUBT)
-    }
+def _left_out(words: Sequence[Word], spoken: Sequence[Span], length: float) -> Iterator[Span]:
+    """Yield spans of at most ``AGAIN`` seconds, as far as pauses allow, in which speech is left without a word."""
+    gaps = [gap for gap in _gaps(words, length) if _seconds(spoken, *gap) > LEFT_OUT]
 
+    def is_left_out(span: Span) -> bool:
+        return any(_seconds([span], *gap) > min(PADDED, (span[1] - span[0]) / 2) for gap in gaps)
 
-def _beside_gaps(pieces: Sequence[Any], spoken: Sequence[Span], length: float) -> Set[int]:
-    """Return the numbers of pieces beside whose words, or between them, speech is left out."""
-    words = [(number, word) for number, piece in enumerate(pieces) for word in _words(piece)]
-    beside = pairwise([-1, *(number for number, _ in words), -1])
-    gaps = zip(_gaps([word for _, word in words], length), beside, strict=True)
-    return {number for gap, pair in gaps if _seconds(spoken, *gap) > LEFT_OUT for number in pair}
+    for left_out, run in groupby(spoken, is_left_out):
+        if left_out:
+            start, end = next(run)
+            for begin, stop in run:
+                if stop - start > AGAIN:
+                    yield start, end
+                    start = begin
+                end = stop
+            yield start, end
 
 
 def _name_speech_without_words(

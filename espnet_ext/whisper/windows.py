@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import batched
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,13 +56,14 @@ DEFAULT_SEARCH = WhisperSearch()
 
 
 class WindowWhisper:
-    """Whisper tiny.en on batches of windows."""
+    """Whisper on batches of windows; without a ``network`` of its own it is tiny.en."""
 
-    def __init__(self, search: WhisperSearch) -> None:
-        self._network, self._search = load_once(threads=1), search
+    def __init__(self, search: WhisperSearch, network: Any = None, language: str = "en", beam_size: int = 1) -> None:
+        self._network, self._search, self._beam_size = network or load_once(threads=1), search, beam_size
         from faster_whisper.tokenizer import Tokenizer
 
-        self._tokenizer = Tokenizer(self._network.hf_tokenizer, multilingual=False)
+        multilingual = self._network.model.is_multilingual
+        self._tokenizer = Tokenizer(self._network.hf_tokenizer, multilingual, "transcribe", language)
         self._suppressed = [-1]  # what the model's own config names
         if not search.digits:
             vocabulary = self._network.hf_tokenizer.get_vocab().items()
@@ -70,7 +71,7 @@ class WindowWhisper:
             self._suppressed += sorted(id for id in with_digits if id < self._tokenizer.eot)
 
     def decode(self, windows: Sequence[np.ndarray]) -> list[tuple[Word, ...]]:
-        """Recognise windows, float32, (samples,), 16 kHz, at most 30 s, greedily and in batches of equal length."""
+        """Recognise windows, float32, (samples,), 16 kHz, at most 30 s, in batches of equal length."""
         lengths: dict[int, list[int]] = {}
         for index, samples in enumerate(windows):
             lengths.setdefault(min(TRAINED_WINDOW, math.ceil(len(samples) / RATE) + PADDING), []).append(index)
@@ -92,7 +93,7 @@ class WindowWhisper:
         results = model.generate(
             encoded,
             [[*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]] * len(windows),
-            beam_size=1,
+            beam_size=self._beam_size,
             # it halves the length that it is given
             max_length=2 * token_limit(seconds, self._search.tokens_per_second, self._search.spare_tokens),
             suppress_tokens=self._suppressed,

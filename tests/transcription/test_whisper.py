@@ -92,51 +92,65 @@ def test_a_recording_is_cut_in_its_pauses(talk, tmp_path, monkeypatch):
     assert starts == sorted(starts) and [turn.start for turn in whole] == pytest.approx(starts, abs=0.5)
 
 
-def piece(*words: tuple[str, float, float], seek: int = 0, tokens: int = 9, doubt: float = -0.1, right: float = 0.6):
-    timed = [SimpleNamespace(word=text, start=start, end=end, probability=right) for text, start, end in words]
-    spans = {"start": words[0][1], "end": words[-1][2]} if words else {"start": 0.0, "end": 0.0}
-    return SimpleNamespace(words=timed, seek=seek, tokens=[1] * tokens, avg_logprob=doubt, no_speech_prob=0.7, **spans)
+def piece(*words: tuple[str, float, float], tokens: int = 9, doubt: float = -0.1):
+    timed = [SimpleNamespace(word=text, start=start, end=end, probability=0.6) for text, start, end in words]
+    return SimpleNamespace(words=timed, tokens=[1] * tokens, avg_logprob=doubt, no_speech_prob=0.7)
 
 
-BOTH = piece(("a", 1, 2), ("m", 3.5, 4))
+def found_again(monkeypatch, pieces: list[SimpleNamespace], text: str = "") -> list[float]:
+    """Let the batches find ``pieces`` and a second search ``text``; return a list for the seconds that it is given."""
+    asked: list[float] = []
+
+    def decode(windows):
+        asked.extend(len(window) / RATE for window in windows)
+        return [(Word(text, 0.5, 14.5, 0.9),) if text else ()] * len(windows)
+
+    monkeypatch.setattr(recordings, "_in_batches", lambda *_: pieces)
+    monkeypatch.setattr(recordings, "WindowWhisper", lambda *_: SimpleNamespace(decode=decode))
+    return asked
+
+
+BOTH = piece(("a", 1, 2), ("m", 3.5, 4.1))
 
 
 @pytest.mark.parametrize(
-    ("first", "part", "expected"),
+    ("first", "parts", "expected"),
     [
-        ([BOTH, piece(("b", 5, 6))], None, ["a", "m", "b"]),
-        ([piece(("a", 1, 1.2), ("m", 4.3, 4.5)), piece(("b", 5, 6))], (0, 5), ["x", "b"]),
-        ([piece(("a", 1, 4.4)), piece(("b", 5, 6))], (0, 10), ["x"]),  # a word of 3.4 s: what follows it is left out
-        ([BOTH, piece(), piece(("b", 5, 6))], None, ["a", "m", "b"]),
-        ([BOTH, piece(("b", 5, 6), seek=3, tokens=MOST_TOKENS)], (4, 10), ["a", "m", "x"]),
-        ([BOTH, piece(("b", 5, 6), doubt=-0.9)], (4, 10), ["a", "m", "x"]),
-        ([BOTH, piece(("b", 5, 5.4))], (4, 10), ["a", "m", "x"]),
-        ([piece()], (0, 10), ["x"]),
-        ([piece(*((text, 1, 2) for text in "abcde"))], (0, 10), [*"abcde"]),  # more than the next way finds
-        ([], (0, 10), ["x"]),
+        ([BOTH, piece(), piece(("b", 5, 6))], [], ["a", "m", "b"]),
+        ([piece(("a", 1, 1.2), ("m", 4.2, 4.3)), piece(("b", 5, 6))], [(1, 4.4)], ["x", "b"]),
+        ([piece(("a", 1, 4.4)), piece(("b", 5, 6))], [(1, 4.4)], ["x", "b"]),  # a word of 3.4 s has left out others
+        ([BOTH, piece(("b", 5, 6), tokens=MOST_TOKENS)], [(5, 7.2)], ["a", "m", "x"]),
+        ([BOTH, piece(("b", 5, 6), doubt=-0.9)], [(5, 7.2)], ["a", "m", "x"]),
+        ([BOTH, piece(("b", 5, 5.4))], [(5, 7.2)], ["a", "m", "x"]),
+        ([piece(*((text, 1, 2) for text in "abcde"))], [(1, 4.4), (5, 7.2)], [*"abcde", "x"]),  # more than once x
+        ([], [(1, 4.4), (5, 7.2)], ["x", "x"]),
     ],
 )
-def test_what_a_search_leaves_out_is_recognised_again(first, part, expected):
-    """From the words before it to those after it, in the next way, whose times are of the part."""
-    asked: list[float] = []
-
-    def again(_network, samples: np.ndarray, _language) -> list[SimpleNamespace]:
-        asked.append(len(samples) / RATE)
-        return [piece(("x", 0.5, 14.5), right=0.9)]
-
-    spoken, samples = [(1.0, 2.2), (3.0, 4.4), (5.0, 7.2)], np.zeros(10 * RATE, dtype=np.float32)
-    found = recordings._recognised(None, samples, "en", spoken, (lambda *_: first, again))
+def test_what_a_search_leaves_out_is_recognised_again(monkeypatch, first, parts, expected):
+    monkeypatch.setattr(recordings, "AGAIN", 4)
+    asked = found_again(monkeypatch, first, "x")
+    spoken, samples = [(1.0, 2.4), (3.0, 4.4), (5.0, 7.2)], np.zeros(10 * RATE, dtype=np.float32)
+    found = recordings._recognised(None, samples, "en", spoken)
     assert [word.text for word in found] == expected
-    assert asked == ([] if part is None else [part[1] - part[0]])
+    assert asked == pytest.approx([end - start for start, end in parts])
     spans = [(word.start, word.end) for word in found if word.text == "x"]
-    end = part and (part[1] if any(each.words for each in first) else 14.5)
-    assert spans == ([(part[0] + 0.5, end)] if "x" in expected else [])
+    assert spans == [(start + 0.5, end) for start, end in parts][-expected.count("x") :]
+    found_again(monkeypatch, first, "x" * 99)  # in circles
+    assert not {word.text for word in recordings._recognised(None, samples, "en", spoken)} - {*"abcdem"}
 
 
 def test_speech_without_words_is_named(talk, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(recordings, "WAYS", (lambda *_: [piece(("a", 0.3, 0.8))],))
+    found_again(monkeypatch, [piece(("a", 0.3, 0.8))])
     assert text_of(transcribed(talk, tmp_path)) == "a"
     assert "a_talk: no words" in capsys.readouterr().err
+
+
+def test_speech_is_detected_once_and_batched_as_faster_whisper_does(talk):
+    from faster_whisper import BatchedInferencePipeline
+
+    network, samples = load_whisper(), soundfile.read(talk / "a talk.wav", dtype="float32")[0]
+    own, _ = BatchedInferencePipeline(network).transcribe(samples, language="en", word_timestamps=True)
+    assert list(recordings._in_batches(network, samples, "en", recordings._speech(samples))) == list(own)
 
 
 def test_what_whisper_samples_is_the_same_again(talk):
