@@ -89,11 +89,11 @@ def _recognised(network: Any, samples: np.ndarray, language: str, spoken: Sequen
     again = WindowWhisper(DEFAULT_SEARCH, network, language, BEAM)
     cut = [samples[round(start * RATE) : round(end * RATE)] for start, end in parts]
     for (start, end), found in zip(parts, again.decode(cut), strict=True):
-        if get_compression_ratio("".join(word.text for word in found)) > LOOP:
-            continue
+        # no time is left for what is written a second time but said once
+        new = [_placed(word, start, end) for word in found if word.end > word.start]
         own = [word for word in words if start <= word.middle < end]
-        new = [_placed(word, start, end) for word in found]
-        if _right_words(new) > _right_words(own):
+        loops = get_compression_ratio("".join(word.text for word in new)) > LOOP
+        if not loops and _right_words(new) > _right_words(own):
             words = sorted([*(word for word in words if word not in own), *new], key=lambda word: word.start)
     return words
 

@@ -103,7 +103,7 @@ def found_again(monkeypatch, pieces: list[SimpleNamespace], text: str = "") -> l
 
     def decode(windows):
         asked.extend(len(window) / RATE for window in windows)
-        return [(Word(text, 0.5, 14.5, 0.9),) if text else ()] * len(windows)
+        return [(Word(text, 0.5, 14.5, 0.9), Word("twice", 9, 9, 0.9)) if text else ()] * len(windows)
 
     monkeypatch.setattr(recordings, "_in_batches", lambda *_: pieces)
     monkeypatch.setattr(recordings, "WindowWhisper", lambda *_: SimpleNamespace(decode=decode))
