@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 RARELY_USED = ("wandb",)  # of what ESPnet's trainer imports
+EVERY_TRAINING = ("espnet2.tasks.abs_task", "espnet2.train.")  # modules whose functions with types each training calls
+_waiting: list[Callable[[], object]] = []
 
 
 def say_loading() -> None:
@@ -48,17 +50,19 @@ def defer_type_checks() -> None:
     def deferred(target: Any = None, **options: Any) -> Any:
         if not isfunction(target) or options:
             return decorate(target, **options)
-        checked: list[Callable[..., Any]] = []
-
-        @functools.wraps(target)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not checked:
-                checked.append(decorate(target))
-            return checked[0](*args, **kwargs)
-
-        return call
+        checked = functools.cache(lambda: decorate(target))
+        if target.__module__.startswith(EVERY_TRAINING):
+            _waiting.append(checked)
+        return functools.wraps(target)(lambda *args, **kwargs: checked()(*args, **kwargs))
 
     typeguard.typechecked = deferred
+
+
+def prepare_forks() -> None:
+    """Compile what trainings call, and let no search for garbage copy what is loaded, in processes forked later."""
+    while _waiting:
+        _waiting.pop()()
+    gc.freeze()
 
 
 class _Later(ModuleType):

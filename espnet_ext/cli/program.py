@@ -1,5 +1,6 @@
 """The program ``espnet-ext``: its groups, and what becomes of a wrong command line."""
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -26,6 +27,7 @@ COMMANDS = {  # name -> module, line of help
     "plugins": ("check", "List the modules that are added to ESPnet."),
     "check": ("check", "Check the installation."),
 }
+COUNTING = ("data", "score", "nbest", "table", "report")  # load no model
 # What click searches for the command that a misspelt name may have meant.
 STAND_INS = {name: click.Command(name, help=text) for name, (_, text) in COMMANDS.items()}
 
@@ -36,6 +38,8 @@ class LazyGroup(OrderedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in COUNTING:  # starting threads on all cores takes longer than their work
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return getattr(import_module(f"espnet_ext.cli.{COMMANDS[cmd_name][0]}"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

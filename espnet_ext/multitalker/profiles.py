@@ -123,10 +123,9 @@ def make_profiles(
     if enrolment is None:
         speakers = {key: speaker for folder in data for key, speaker in read_data_dir(folder).utt2spk.items()}
         chosen |= choose_enrolment(speakers, count, seed)
-    profiles = {}
+    profiles, rows = {}, dict[str, np.ndarray]()  # sessions of LibriCSS share enrolment utterances
     for speaker, utterances in tqdm(chosen.items(), desc="profiles", mininterval=5):
-        rows = []
-        for utterance in utterances:
+        for utterance in (each for each in utterances if each not in rows):
             if utterance not in spans:
                 names = " ".join(map(str, data))
                 raise InputError(f"{names}: {utterance} of {speaker} has no audio: run `espnet-ext data fix DIR`")
@@ -137,8 +136,8 @@ def make_profiles(
                     f"{spans[utterance].path}: utterance {utterance}: no voice is found in it: enrol {speaker} with "
                     "another one"
                 )
-            rows.append(row / norm)
-        profiles[speaker] = np.stack(rows)
+            rows[utterance] = row / norm
+        profiles[speaker] = np.stack([rows[utterance] for utterance in utterances])
     return profiles, chosen
 
 

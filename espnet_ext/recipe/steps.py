@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.loading import prepare_forks
 from espnet_ext.recipe.guard import end_with_parent, kill_group
 from espnet_ext.recipe.step_logs import cannot_write, failure_reason, failure_text, last_line, warnings_in
 from espnet_ext.work import once
@@ -171,6 +172,7 @@ def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _
             for module in step.preload:
                 with suppress(ImportError):  # the step itself will say what is missing
                     import_module(module)
+            prepare_forks()
         check_parent()
         if step.command:
             show(f"{step.name}: {f'CUDA_VISIBLE_DEVICES={",".join(lane)} ' if lane else ''}{step.command}")

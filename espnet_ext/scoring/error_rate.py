@@ -11,7 +11,6 @@ from itertools import zip_longest
 from operator import add
 
 import kaldialign
-from rapidfuzz.distance import Levenshtein
 
 from espnet_ext.errors import InputError
 
@@ -122,6 +121,8 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
 
 def _align_long(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
     """Align in little memory."""
+    from rapidfuzz.distance import Levenshtein
+
     pairs: list[Pair] = []
     for each in Levenshtein.opcodes(reference, hypothesis):
         left, right = reference[each.src_start : each.src_end], hypothesis[each.dest_start : each.dest_end]
@@ -157,15 +158,13 @@ def bootstrap_interval(counts: Sequence[ErrorRate], *, replicas: int = REPLICAS,
         raise ValueError("there is no utterance with a reference to draw")
     import numpy as np
 
-    table = np.array([(each.errors, each.reference_length) for each in counts], dtype=np.int64)
-    kinds, first, numbers = np.unique(table, axis=0, return_index=True, return_counts=True)
-    order = np.argsort(first)  # of appearance
-    kinds, numbers = kinds[order], numbers[order]
+    drawn = Counter((each.errors, each.reference_length) for each in counts)
+    kinds, shares = np.array(list(drawn)), np.array(list(drawn.values())) / len(counts)
     generator = np.random.default_rng(seed)
     chunk = max(1, _CHUNK_CELLS // len(kinds))
     sums = np.concatenate(
         [
-            generator.multinomial(len(table), numbers / len(table), size=min(chunk, replicas - start)) @ kinds
+            generator.multinomial(len(counts), shares, size=min(chunk, replicas - start)) @ kinds
             for start in range(0, replicas, chunk)
         ]
     )

@@ -90,7 +90,7 @@ def test_table_1_and_the_inventories(smoke):
     folder, output = smoke
     counts = table(folder, 1)
     assert list(counts) == ["train", "dev short", "dev long", "test short", "test long"]
-    assert [cells["samples"].value for cells in counts.values()] == [8, 3, 2, 3, 2]
+    assert [cells["samples"].value for cells in counts.values()] == [4, 2, 2, 2, 2]
     assert "Table 1. Simulated mixtures" in output and "50083.00" in output
     profiles = read_table(folder / "data" / "profiles" / "test" / "profiles.scp")
     enrolled = {key for row in read_table(folder / "data/profiles/test/enrolment").values() for key in row.split()}

@@ -50,8 +50,8 @@ def librispeech(run: Run) -> Path:
 
 
 def libricss(run: Run) -> Path | None:
-    """The folder of LibriCSS, if there is one; people talk at once there, so that it is not for Whisper."""
-    if whisper(run):
+    """The folder of LibriCSS if Table 4 is made; people talk at once there, so that it is not for Whisper."""
+    if whisper(run) or "4" not in {table.id for table in run.selected}:
         return None
     return run.path("libricss") or (run.corpus / "LibriCSS" if run.synthetic else None)
 
