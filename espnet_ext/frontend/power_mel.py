@@ -84,8 +84,8 @@ class PowerMelFrontend(AbsFrontend):
         if missing > 0:
             waveform = torch.nn.functional.pad(waveform, (0, missing))
         frames = waveform.unfold(1, self.window_length, self.hop_length) * self.window.to(waveform.dtype)
-        spectrum = torch.view_as_real(torch.fft.rfft(frames, self.n_fft))
-        return spectrum.square().sum(dim=-1) @ self.mel.to(waveform.dtype)
+        spectrum = torch.fft.rfft(frames, self.n_fft)
+        return (spectrum.real.square() + spectrum.imag.square()) @ self.mel.to(waveform.dtype)
 
     def output_lengths(self, input_lengths: torch.Tensor) -> torch.Tensor:
         """Return the number of frames of utterances with these numbers of samples, (B,)."""
