@@ -10,18 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora import tedlium
-from espnet_ext.corpora.checks import (
-    Faults,
-    Options,
-    audio_files,
-    by_id,
-    check_audio_files,
-    own_files,
-    read_lines,
-    require_corpus,
-    unread_files,
-)
+from espnet_ext.corpora import checks, tedlium
 from espnet_ext.corpora.long_recordings import Transcript, long_enough, write_timed
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
@@ -56,17 +45,17 @@ def prepare_audio(
     """
     if bool(words) == bool(text) or bool(text) != bool(align):
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
-    corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
-    faults = Faults(corpus, output / f"audio_{part}_faults.txt", Options(**options))
-    there = list(own_files(corpus, faults))
-    files, unread = audio_files(there, part, faults), unread_files(there)
+    corpus, output = checks.require_corpus(corpus_dir, "the recordings"), Path(output_dir)
+    faults = checks.Faults(corpus, output / f"audio_{part}_faults.txt", checks.Options(**options))
+    there = list(checks.own_files(corpus, faults))
+    files, unread = checks.audio_files(there, part, faults), checks.unread_files(there)
     spoken, ends = (word_times(Path(words)), {}) if words else _transcripts(Path(text), part, faults)
     for key in sorted(spoken.keys() - files.keys()):
         hint = ": leave out the ending there" if Path(key).stem in files else ""
         faults.add(part, key, unread.get(key) or f"no audio of {key} ({words or text}){hint}")
     for key in sorted(files.keys() - spoken.keys()):
         faults.add(part, key, f"no words of {key} ({files[key]})")
-    sounds = check_audio_files(faults, {part: faults.sound(part, files)})[part]
+    sounds = checks.check_audio_files(faults, {part: faults.sound(part, files)})[part]
     sounds = long_enough(faults, part, sounds, files, ends)
     found: Iterable[tuple[str, list[Word] | str]] = [(key, spoken[key]) for key in sounds]
     if align:
@@ -75,7 +64,7 @@ def prepare_audio(
     return write_timed("audio", part, found, sounds, files, faults, output)
 
 
-def _transcripts(path: Path, part: str, faults: Faults) -> tuple[dict[str, list[Word]], dict[str, float]]:
+def _transcripts(path: Path, part: str, faults: checks.Faults) -> tuple[dict[str, list[Word]], dict[str, float]]:
     """Read the words of each recording, without times; and when the last of them end, where files of segments say."""
     if path.is_dir():
         found = _texts_of_files(path, part, faults)
@@ -85,16 +74,18 @@ def _transcripts(path: Path, part: str, faults: Faults) -> tuple[dict[str, list[
     return words, {key: transcript.end for key, transcript in found.items()}
 
 
-def _texts_of_files(folder: Path, part: str, faults: Faults) -> dict[str, Transcript]:
+def _texts_of_files(folder: Path, part: str, faults: checks.Faults) -> dict[str, Transcript]:
     """Read transcripts; those that cannot be read are faults of their recordings."""
-    every = (file for file in sorted(own_files(folder, faults)) if file.suffix in (".txt", ".stm"))
-    files = by_id(every, part, faults)
+    every = (file for file in sorted(checks.own_files(folder, faults)) if file.suffix in (".txt", ".stm"))
+    files = checks.by_id(every, part, faults)
     if not files:
         raise InputError(f"{folder}: there is no <recording>.txt or .stm in it")
     found = {}
     for key, file in files.items():
         try:
-            found[key] = tedlium.read_stm(file) if file.suffix == ".stm" else Transcript("\n".join(read_lines(file)))
+            found[key] = (
+                tedlium.read_stm(file) if file.suffix == ".stm" else Transcript("\n".join(checks.read_lines(file)))
+            )
         except InputError as error:
             faults.add(part, key, str(error))
     return found

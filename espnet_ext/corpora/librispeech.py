@@ -5,16 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from espnet_ext.audio.files import Inspected
-from espnet_ext.corpora.checks import (
-    Faults,
-    Options,
-    check_audio_files,
-    own_files,
-    read_lines,
-    require_corpus,
-    whole_files,
-    write_parts,
-)
+from espnet_ext.corpora import checks
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 
@@ -41,27 +32,27 @@ def prepare_librispeech(
     and audio go to ``librispeech_faults.txt``; no data dir is written if there are more than ``options`` allow.
     """
     root, parts = find_parts(corpus_dir, parts)
-    faults = Faults(root, Path(output_dir) / "librispeech_faults.txt", Options(**options))
+    faults = checks.Faults(root, Path(output_dir) / "librispeech_faults.txt", checks.Options(**options))
     found = check_parts(root, parts, faults)
     faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
     data = {part: data_of(utterances, audio) for part, (utterances, audio) in found.items()}
-    write_parts(data, output_dir, faults.options)
+    checks.write_parts(data, output_dir, faults.options)
     return data
 
 
 def check_parts(
-    root: Path, parts: Sequence[str], faults: Faults
+    root: Path, parts: Sequence[str], faults: checks.Faults
 ) -> dict[str, tuple[dict[str, Utterance], dict[str, Inspected]]]:
     """Read the transcripts of parts and open their audio: part -> its utterances without a fault, and their audio."""
     scanned = scan_librispeech(root, parts, faults)
     files = {part: {key: item.audio for key, item in scanned[part].items()} for part in parts}
-    audio = check_audio_files(faults, files, SAMPLING_RATE)
+    audio = checks.check_audio_files(faults, files, SAMPLING_RATE)
     return {part: (faults.sound(part, scanned[part]), audio[part]) for part in parts}
 
 
 def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tuple[Path, list[str]]:
     """Find the folder that holds the parts, and which parts to use: the given ones, or all that exist."""
-    corpus = require_corpus(corpus_dir, ", ".join(PARTS))
+    corpus = checks.require_corpus(corpus_dir, ", ".join(PARTS))
     if not any(corpus.iterdir()):
         raise InputError(f"{corpus}: the corpus folder is empty: give the folder that holds {', '.join(PARTS)}")
     here = any((corpus / part).is_dir() for part in PARTS)
@@ -87,14 +78,14 @@ def require_known(parts: Iterable[str], known: Iterable[str]) -> None:
         raise InputError(f"there is no part {', '.join(map(repr, unknown))}: the parts are {', '.join(known)}")
 
 
-def scan_librispeech(root: Path, parts: Sequence[str], faults: Faults) -> dict[str, dict[str, Utterance]]:
+def scan_librispeech(root: Path, parts: Sequence[str], faults: checks.Faults) -> dict[str, dict[str, Utterance]]:
     """Read the transcripts of parts and list their audio files: the utterances without a fault, sorted by id."""
     return {part: _scan_part(root / part, faults) for part in parts}
 
 
-def _scan_part(folder: Path, faults: Faults) -> dict[str, Utterance]:
+def _scan_part(folder: Path, faults: checks.Faults) -> dict[str, Utterance]:
     utterances: dict[str, Utterance] = {}
-    files = list(own_files(folder, faults))
+    files = list(checks.own_files(folder, faults))
     audio = {str(path) for path in files if path.suffix == ".flac"}
     listed: set[str] = set()
     for path in files:
@@ -108,14 +99,14 @@ def _scan_part(folder: Path, faults: Faults) -> dict[str, Utterance]:
 
 
 def _read_chapter(
-    transcripts: Path, folder: Path, audio: Container[str], utterances: dict[str, Utterance], faults: Faults
+    transcripts: Path, folder: Path, audio: Container[str], utterances: dict[str, Utterance], faults: checks.Faults
 ) -> set[str]:
     """Add the utterances of a chapter's transcripts. Returns the paths of audio that the lines name."""
     listed: set[str] = set()
     part, chapter = folder.name, transcripts.name.removesuffix(".trans.txt")
     in_place = transcripts.parent == folder / chapter.replace("-", "/")
     try:
-        lines = read_lines(transcripts)
+        lines = checks.read_lines(transcripts)
     except InputError as error:
         faults.add(part, str(transcripts), str(error))
         return listed
@@ -147,4 +138,4 @@ def data_of(utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected])
     paths = {key: item.audio for key, item in utterances.items()}
     texts = {key: item.text for key, item in utterances.items()}
     speakers = {key: key.partition("-")[0] for key in utterances}
-    return whole_files(paths, audio, texts, speakers, "English")
+    return checks.whole_files(paths, audio, texts, speakers, "English")

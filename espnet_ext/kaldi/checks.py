@@ -12,21 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import (
-    DERIVED,
-    FILES,
-    OVERSHOOT,
-    SLACK,
-    DataDir,
-    audio_path,
-    format_seconds,
-    is_command,
-    parse_segment,
-    replace_folder,
-    require_folder,
-    segment_recording,
-    write_tables,
-)
+from espnet_ext.kaldi import data_dir
 from espnet_ext.kaldi.parts import restrict
 from espnet_ext.kaldi.tables import TableScan, scan_table
 
@@ -56,12 +42,14 @@ class Problem:
         return f"{self.file}: {f'{self.what} {shown}{more}'.rstrip()}: {self.advice}"
 
 
-def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
+def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableScan]]:
     """Read a data dir that may be faulty: the readable data, and the scan of each file."""
-    path = require_folder(path)
-    names = [name for name in (*FILES.values(), "spk2utt") if name in _NEEDED or (path / name).exists()]
+    path = data_dir.require_folder(path)
+    names = [name for name in (*data_dir.FILES.values(), "spk2utt") if name in _NEEDED or (path / name).exists()]
     scans = {name: scan_table(path / name) for name in names}
-    return DataDir(**{field: scans[name].table for field, name in FILES.items() if name in scans}), scans
+    return data_dir.DataDir(
+        **{field: scans[name].table for field, name in data_dir.FILES.items() if name in scans}
+    ), scans
 
 
 def validate_data_dir(
@@ -93,7 +81,7 @@ def validate_data_dir(
 
 
 def validate_scan(
-    data: DataDir, scans: dict[str, TableScan], *, require_text: bool = True, files: bool = True
+    data: data_dir.DataDir, scans: dict[str, TableScan], *, require_text: bool = True, files: bool = True
 ) -> list[Problem]:
     """Check what :func:`scan_data_dir` has read: the form of the files, and what :func:`validate` checks.
 
@@ -125,7 +113,7 @@ def _form(name: str, scan: TableScan) -> Iterator[Problem]:
             yield Problem(name, what, found, advice)
 
 
-def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
+def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Problem]:
     """Check that the tables match; return the faults, one :class:`Problem` for each kind.
 
     Checked: every utterance has audio, speaker, transcript (and language, features if there are such files), and there
@@ -147,7 +135,7 @@ def _by_kind(faults: Iterable[tuple[str, str, str]], advice: str) -> list[Proble
     return [Problem(file, what, tuple(ids), advice) for (file, what), ids in kinds.items()]
 
 
-def utterance_faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
+def utterance_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
     """Yield (file, what, utterance) for each fault of a single utterance; dropping these utterances is the fix."""
     audio_file, audio = ("wav.scp", data.wav_scp) if data.segments is None else ("segments", data.segments)
     covering = {name: data.tables[name] for name in _COVERING if name in data.tables}
@@ -167,9 +155,9 @@ def utterance_faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
             yield audio_file, fault, utterance
 
 
-def _segment_fault(data: DataDir, value: str) -> str:
+def _segment_fault(data: data_dir.DataDir, value: str) -> str:
     try:
-        recording, start, end = parse_segment(value)
+        recording, start, end = data_dir.parse_segment(value)
     except ValueError:
         return "not `recording start end` with times in seconds:"
     if recording not in data.wav_scp:
@@ -179,7 +167,7 @@ def _segment_fault(data: DataDir, value: str) -> str:
     if start < 0 or (end <= start and end != -1):
         return "the end is not after the start, or the start is negative, of"
     length = _positive((data.reco2dur or {}).get(recording, ""))
-    if length is not None and (start >= length or end > length + OVERSHOOT):
+    if length is not None and (start >= length or end > length + data_dir.OVERSHOOT):
         return "the segment goes beyond the end of its recording, of"
     return ""
 
@@ -192,10 +180,10 @@ def _positive(value: str) -> float | None:
     return number if 0 < number < math.inf else None
 
 
-def derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
+def derived_faults(data: data_dir.DataDir) -> dict[str, tuple[str, ...]]:
     """Map files of durations or lengths to the ids that are missing there, extra, or not a positive number."""
     faults = {}
-    for name in DERIVED:
+    for name in data_dir.DERIVED:
         if (table := data.tables.get(name)) is not None:
             others = table.keys() ^ (data.wav_scp if name == "reco2dur" else data.utt2spk).keys()
             if wrong := {key for key, value in table.items() if _positive(value) is None} | others:
@@ -203,12 +191,14 @@ def derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
     return faults
 
 
-def warn(data: DataDir) -> list[Problem]:
+def warn(data: data_dir.DataDir) -> list[Problem]:
     """List what is allowed but rarely intended: speakers that are not a prefix, unused recordings, unchecked audio."""
     order = "Kaldi's tools expect one order by utterance and by speaker; name utterances SPEAKER-..."
     unprefixed = {key for key, speaker in data.utt2spk.items() if not key.startswith(speaker)}
-    segments = data.wav_scp if data.segments is None else map(segment_recording, data.segments.values())
-    unchecked = {key for key, value in data.wav_scp.items() if is_command(value) or audio_path(value) != value}
+    segments = data.wav_scp if data.segments is None else map(data_dir.segment_recording, data.segments.values())
+    unchecked = {
+        key for key, value in data.wav_scp.items() if data_dir.is_command(value) or data_dir.audio_path(value) != value
+    }
     found = (
         ("utt2spk", "the speaker is not a prefix of", unprefixed, order),
         ("wav.scp", "no segment uses", data.wav_scp.keys() - set(segments), "`espnet-ext data fix` drops them"),
@@ -218,22 +208,22 @@ def warn(data: DataDir) -> list[Problem]:
     return problems + late_segments(data)
 
 
-def late_segments(data: DataDir) -> list[Problem]:
+def late_segments(data: data_dir.DataDir) -> list[Problem]:
     """List the segments that end a little after their recording, by ``reco2dur``."""
     lengths = {key: _positive(value) or math.inf for key, value in (data.reco2dur or {}).items()}
     sound = {key: value for key, value in (data.segments or {}).items() if not _segment_fault(data, value)}
-    ends = {key: parse_segment(value) for key, value in sorted(sound.items())}
-    late = tuple(key for key, (name, _, end) in ends.items() if end > lengths.get(name, math.inf) + SLACK)
-    what = f"at most {OVERSHOOT:g} s beyond the end of the recording, where they are cut:"
+    ends = {key: data_dir.parse_segment(value) for key, value in sorted(sound.items())}
+    late = tuple(key for key, (name, _, end) in ends.items() if end > lengths.get(name, math.inf) + data_dir.SLACK)
+    what = f"at most {data_dir.OVERSHOOT:g} s beyond the end of the recording, where they are cut:"
     return [Problem("segments", what, late, "Kaldi cuts them, too")] if late else []
 
 
-def check_files(data: DataDir) -> list[Problem]:
+def check_files(data: data_dir.DataDir) -> list[Problem]:
     """Check that the audio files are there, and not empty. :func:`check_audio` also looks inside."""
     faults = []
     for recording, value in sorted(data.wav_scp.items()):
-        path = audio_path(value)
-        if value and not is_command(value) and not (os.path.exists(path) and os.path.getsize(path)):
+        path = data_dir.audio_path(value)
+        if value and not data_dir.is_command(value) and not (os.path.exists(path) and os.path.getsize(path)):
             what = "zero-length audio file of" if os.path.exists(path) else "no audio file of"
             faults.append(("wav.scp", what, f"{recording} ({value})"))
     return sorted(_by_kind(faults, "check the corpus folder and the paths"), key=lambda problem: problem.what)
@@ -247,7 +237,9 @@ def raise_problems(path: str | Path, problems: list[Problem]) -> None:
         raise InputError(f"{path}/{problems[0]}{more}")
 
 
-def check_audio(data: DataDir, rate: int | None = None, *, warnings: list[Problem] | None = None) -> list[Problem]:
+def check_audio(
+    data: data_dir.DataDir, rate: int | None = None, *, warnings: list[Problem] | None = None
+) -> list[Problem]:
     """Decode the audio of every recording; commands and positions in archives are skipped.
 
     Faults: a file that cannot be decoded to its end, no samples, NaN or infinite samples, several channels, a sampling
@@ -258,7 +250,11 @@ def check_audio(data: DataDir, rate: int | None = None, *, warnings: list[Proble
     from espnet_ext.audio.files import inspect_audio  # only here: the quick checks need no audio library
 
     shown = tqdm(sorted(data.wav_scp.items()), desc="check wav.scp", mininterval=5, delay=5)
-    files = ((recording, path) for recording, path in shown if not is_command(path) and audio_path(path) == path)
+    files = (
+        (recording, path)
+        for recording, path in shown
+        if not data_dir.is_command(path) and data_dir.audio_path(path) == path
+    )
     inspected = {recording: inspect_audio(path) for recording, path in files}
     faults = [("wav.scp", found.fault, recording) for recording, found in inspected.items() if found.fault]
     problems = _by_kind(faults, "replace the audio files, or drop what uses them")
@@ -269,7 +265,7 @@ def check_audio(data: DataDir, rate: int | None = None, *, warnings: list[Proble
     problems += _by_kind(others, f"resample to {wanted} Hz")
     if data.segments is not None:
         # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
-        seconds = {recording: format_seconds(inspected[recording].seconds) for recording in rates}
+        seconds = {recording: data_dir.format_seconds(inspected[recording].seconds) for recording in rates}
         true = dataclasses.replace(data, reco2dur=seconds)
         beyond = validate(true, require_text=False)
         problems += [dataclasses.replace(each, advice=_CORRECT) for each in beyond if each.file == "segments"]
@@ -278,7 +274,7 @@ def check_audio(data: DataDir, rate: int | None = None, *, warnings: list[Proble
     return problems
 
 
-def fix(data: DataDir) -> tuple[DataDir, list[Problem], list[str]]:
+def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[str]]:
     """Keep the complete utterances; return also what was dropped, and the names of dropped files.
 
     They are complete if they are in all tables, with a transcript, and with a possible segment.
@@ -293,11 +289,11 @@ def fix(data: DataDir) -> tuple[DataDir, list[Problem], list[str]]:
         raise InputError(f"no utterance is complete ({reasons}): nothing was changed; make the data dir again")
     data = restrict(data, keep)
     files = derived_faults(data)
-    without: dict[str, Any] = {field: None for field, name in FILES.items() if name in files}
+    without: dict[str, Any] = {field: None for field, name in data_dir.FILES.items() if name in files}
     return dataclasses.replace(data, **without), dropped, list(files)
 
 
-def fix_data_dir(path: str | Path) -> DataDir:
+def fix_data_dir(path: str | Path) -> data_dir.DataDir:
     """Repair a data dir in place with :func:`fix`, and print what was dropped; ``.backup`` gets the files as they were.
 
     Equal lines with the same id become one. Where they differ, nobody can know which is right, and the utterance is
@@ -307,16 +303,16 @@ def fix_data_dir(path: str | Path) -> DataDir:
     data, scans = scan_data_dir(path)
     certain: dict[str, Any] = {
         field: {key: value for key, value in scans[name].table.items() if key not in scans[name].conflicts}
-        for field, name in FILES.items()
+        for field, name in data_dir.FILES.items()
         if name in scans
     }
     fixed, dropped, files = fix(dataclasses.replace(data, **certain))
-    with replace_folder(path / ".backup") as backup:
+    with data_dir.replace_folder(path / ".backup") as backup:
         for name in scans:
             shutil.copy2(path / name, backup / name)
     for name in scans.keys() - fixed.tables.keys() - {"spk2utt"}:
         (path / name).unlink()
-    write_tables(fixed, path)
+    data_dir.write_tables(fixed, path)
     number = sum(len(problem.ids) for problem in dropped)
     print(f"{path}: kept {len(fixed.utt2spk):,} utterances, dropped {number:,}")
     for problem in dropped:

@@ -6,30 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import (
-    FILES,
-    RECORDING_FILES,
-    SPEAKER_FILES,
-    UTTERANCE_FILES,
-    DataDir,
-    Table,
-    read_data_dir,
-    require_folder,
-    segment_recording,
-    write_data_dir,
-)
+from espnet_ext.kaldi import data_dir
 
 
-def restrict(data: DataDir, keep: set[str]) -> DataDir:
+def restrict(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
     """Keep these utterances, as far as they exist, and the recordings and speakers that they need."""
     recordings = keep
     if data.segments is not None:
-        recordings = {segment_recording(data.segments[key]) for key in keep if key in data.segments}
+        recordings = {data_dir.segment_recording(data.segments[key]) for key in keep if key in data.segments}
     speakers = {data.utt2spk[key] for key in keep if key in data.utt2spk}
-    ids = dict.fromkeys(UTTERANCE_FILES, sorted(keep)) | dict.fromkeys(RECORDING_FILES, sorted(recordings))
+    ids = dict.fromkeys(data_dir.UTTERANCE_FILES, sorted(keep)) | dict.fromkeys(
+        data_dir.RECORDING_FILES, sorted(recordings)
+    )
     fields: dict[str, Any] = {field: _only(getattr(data, field), wanted) for field, wanted in ids.items()}
     # It need not cover everything, so nothing may remain of it.
-    fields |= {field: _only(getattr(data, field), sorted(speakers)) or None for field in SPEAKER_FILES}
+    fields |= {field: _only(getattr(data, field), sorted(speakers)) or None for field in data_dir.SPEAKER_FILES}
     return dataclasses.replace(data, **fields)
 
 
@@ -37,7 +28,7 @@ def _only(table: Mapping | None, keys: Sequence[str]) -> dict | None:
     return None if table is None else {key: table[key] for key in keys if key in table}
 
 
-def spread(data: DataDir, count: int) -> list[str]:
+def spread(data: data_dir.DataDir, count: int) -> list[str]:
     """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers; InputError if there are fewer."""
     utterances = data.utterances
     if not 1 <= count <= len(utterances):
@@ -45,12 +36,12 @@ def spread(data: DataDir, count: int) -> list[str]:
     return [utterances[index * len(utterances) // count] for index in range(count)]
 
 
-def first_per_speaker(data: DataDir, count: int) -> list[str]:
+def first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
     """Choose the first ``count`` utterances of each speaker; all if a speaker has fewer."""
     return sorted(one for utterances in data.spk2utt.values() for one in utterances.split()[:count])
 
 
-def after_first_per_speaker(data: DataDir, count: int) -> list[str]:
+def after_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
     """Choose the utterances that :func:`first_per_speaker` leaves. InputError if it leaves none."""
     left = sorted(data.utt2spk.keys() - first_per_speaker(data, count))
     if not left:
@@ -58,7 +49,7 @@ def after_first_per_speaker(data: DataDir, count: int) -> list[str]:
     return left
 
 
-def combine(parts: Sequence[DataDir]) -> DataDir:
+def combine(parts: Sequence[data_dir.DataDir]) -> data_dir.DataDir:
     """Combine data dirs, at least one.
 
     An optional table that not all parts have is left out. Exceptions are ``text`` and ``segments``, which must be in
@@ -68,14 +59,14 @@ def combine(parts: Sequence[DataDir]) -> DataDir:
         if len({name in part.tables for part in parts}) > 1:
             raise InputError(f"{name}: some of the data dirs have one and others do not: add it, or remove it")
     fields: dict[str, Any] = {}
-    for field, name in FILES.items():
+    for field, name in data_dir.FILES.items():
         fields[field] = _merged([getattr(part, field) for part in parts], name)
-    for field, name in SPEAKER_FILES.items():  # need not name every speaker
+    for field, name in data_dir.SPEAKER_FILES.items():  # need not name every speaker
         fields[field] = _merged([getattr(part, field) or {} for part in parts], name) or None
-    return DataDir(**fields)
+    return data_dir.DataDir(**fields)
 
 
-def with_suffix(data: DataDir, suffix: str) -> DataDir:
+def with_suffix(data: data_dir.DataDir, suffix: str) -> data_dir.DataDir:
     """Append ``suffix`` to each utterance's and recording's id, for parts of a corpus that use the same ids.
 
     Speakers keep their names, so that a speaker is still the prefix of its utterances.
@@ -84,20 +75,22 @@ def with_suffix(data: DataDir, suffix: str) -> DataDir:
     def renamed(table: Mapping | None) -> dict | None:
         return None if table is None else {key + suffix: value for key, value in table.items()}
 
-    fields: dict[str, Any] = {name: renamed(getattr(data, name)) for name in (*UTTERANCE_FILES, *RECORDING_FILES)}
+    fields: dict[str, Any] = {
+        name: renamed(getattr(data, name)) for name in (*data_dir.UTTERANCE_FILES, *data_dir.RECORDING_FILES)
+    }
     if data.segments is not None:
         parts = {key: value.split(maxsplit=1) for key, value in fields["segments"].items()}
         fields["segments"] = {key: f"{recording}{suffix} {times}" for key, (recording, times) in parts.items()}
     return dataclasses.replace(data, **fields)
 
 
-def _merged(tables: Sequence[Table | None], name: str) -> dict[str, str] | None:
+def _merged(tables: Sequence[data_dir.Table | None], name: str) -> dict[str, str] | None:
     merged: dict[str, str] = {}
     for table in tables:
         if table is None:
             return None
         for key in sorted(merged.keys() & table.keys()):
-            if name in UTTERANCE_FILES.values() or merged[key] != table[key]:
+            if name in data_dir.UTTERANCE_FILES.values() or merged[key] != table[key]:
                 raise InputError(f"{name}: {key} is in two of the data dirs: rename it in one of them")
         merged.update(table)
     return merged
@@ -109,25 +102,25 @@ CHOICES = {"spread": spread, "first_per_speaker": first_per_speaker, "after_firs
 def subset_data_dir(source: str | Path, destination: str | Path, count: int, how: str = "spread") -> None:
     """Write ``count`` utterances of a data dir, or so many of each speaker; ``how`` is a key of ``CHOICES``."""
     _require_other(destination, [source])
-    data = read_data_dir(source)
+    data = data_dir.read_data_dir(source)
     chosen = CHOICES[how](data, count)
-    write_data_dir(restrict(data, set(chosen)), destination)
+    data_dir.write_data_dir(restrict(data, set(chosen)), destination)
     print(f"{destination}: {len(chosen):,} of the {len(data.utt2spk):,} utterances of {source}")
 
 
 def combine_data_dirs(
     destination: str | Path, sources: Sequence[str | Path], *, suffix_source: bool = False
-) -> DataDir:
+) -> data_dir.DataDir:
     """Write the combination of data dirs (:func:`combine`), and say which tables it leaves out.
 
     With ``suffix_source``, each source's name is appended to its ids (:func:`with_suffix`).
     """
-    parts = [read_data_dir(source) for source in sources]
+    parts = [data_dir.read_data_dir(source) for source in sources]
     _require_other(destination, sources)
     if suffix_source:
         parts = [with_suffix(part, f"-{Path(source).name}") for part, source in zip(parts, sources, strict=True)]
     combined = combine(parts)
-    write_data_dir(combined, destination)
+    data_dir.write_data_dir(combined, destination)
     for name in sorted({name for part in parts for name in part.tables} - combined.tables.keys()):
         print(f"left out {name}: not all of the data dirs have it")
     print(f"{destination}: {len(combined.utt2spk):,} utterances of {len(parts)} data dirs")
@@ -135,5 +128,5 @@ def combine_data_dirs(
 
 
 def _require_other(destination: str | Path, sources: Sequence[str | Path]) -> None:
-    if Path(destination).resolve() in [require_folder(source).resolve() for source in sources]:
+    if Path(destination).resolve() in [data_dir.require_folder(source).resolve() for source in sources]:
         raise InputError(f"{destination}: is also the source: name another folder to write to")

@@ -13,22 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError, warn
+from espnet_ext.sharing import model_files
 from espnet_ext.sharing.archives import ARCHIVES
 from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.load import SEARCH, building
-from espnet_ext.sharing.model_files import (
-    CARD,
-    CONFIG,
-    EMPTY,
-    META,
-    MODEL,
-    OURS,
-    PRIOR,
-    ModelFiles,
-    find_checkpoint,
-    task_of,
-    without_training,
-)
 from espnet_ext.upstream.checkpoint import check_model, load_parameters
 from espnet_ext.upstream.config_paths import named_files, replace_paths
 from espnet_ext.work.files import atomic_write, scratch_beside
@@ -44,7 +32,7 @@ class Packing:
 
     folder: Path  # of a training, with its config.yaml
     model: Path | None = None  # its checkpoint; None to find it in the folder
-    search: Mapping[str, Any] = field(default=EMPTY)  # options of espnet2.bin.asr_inference
+    search: Mapping[str, Any] = field(default=model_files.EMPTY)  # options of espnet2.bin.asr_inference
     lm: tuple[Path, Path] | None = None  # config and checkpoint
     prior: Path | None = None  # of tokens
     include: Sequence[Path] = ()  # files outside of the training's folders that the user has named
@@ -59,10 +47,10 @@ def pack(packing: Packing, output: Path) -> list[Path]:
     """
     if output.suffix != ".zip" and (output.exists() or output.name.endswith(ARCHIVES)):
         raise InputError(f"{output}: is there, or no zip: name a new folder, or an archive that ends with .zip")
-    settings = packing.folder / CONFIG
+    settings = packing.folder / model_files.CONFIG
     config = read_yaml(settings) if settings.is_file() else {}
-    task = task_of(config)
-    model = packing.model or find_checkpoint(packing.folder, task)
+    task = model_files.task_of(config)
+    model = packing.model or model_files.find_checkpoint(packing.folder, task)
     for path in (settings, model, *(packing.lm or ()), *([packing.prior] if packing.prior else [])):
         if not path.is_file():
             raise InputError(f"{path}: no such file: train the model first, or correct the path")
@@ -70,23 +58,25 @@ def pack(packing: Packing, output: Path) -> list[Path]:
         packed = _copy_model(settings, model, folder / "model", packing.include)
         _check_fit(folder, task, model)
         prefix = "mt" if task == "mt" else "asr"
-        yaml_files = {f"{prefix}_train_config": f"model/{CONFIG}"}
-        files = {f"{prefix}_model_file": f"model/{MODEL}"}
+        yaml_files = {f"{prefix}_train_config": f"model/{model_files.CONFIG}"}
+        files = {f"{prefix}_model_file": f"model/{model_files.MODEL}"}
         if packing.lm:
             packed += _copy_model(*packing.lm, folder / "lm", packing.include)
-            yaml_files["lm_train_config"], files["lm_file"] = f"lm/{CONFIG}", f"lm/{MODEL}"
+            yaml_files["lm_train_config"], files["lm_file"] = f"lm/{model_files.CONFIG}", f"lm/{model_files.MODEL}"
         if packing.prior:
-            (folder / PRIOR).parent.mkdir()
-            shutil.copyfile(packing.prior, folder / PRIOR)
+            (folder / model_files.PRIOR).parent.mkdir()
+            shutil.copyfile(packing.prior, folder / model_files.PRIOR)
             packed.append(packing.prior)
         search = {key: value for key, value in packing.search.items() if key in (*SEARCH, *WINDOWED)}
         if left := sorted(packing.search.keys() - search.keys()):
             warn(f"{output}: a model brings no {', '.join(left)}: who decodes with it must give them again")
-        write_yaml(folder / OURS, {"task": task, "search": search}, "how its authors decode this model")
+        write_yaml(folder / model_files.OURS, {"task": task, "search": search}, "how its authors decode this model")
         made = {"espnet": version("espnet"), "torch": version("torch"), "python": platform.python_version()}
-        write_yaml(folder / META, {"files": files, "yaml_files": yaml_files, **made}, "as ESPnet packs models")
+        write_yaml(
+            folder / model_files.META, {"files": files, "yaml_files": yaml_files, **made}, "as ESPnet packs models"
+        )
         text = write_card(packing.card, output.name.partition(".")[0], task, config, search)
-        (folder / CARD).write_text(text, encoding="utf-8")
+        (folder / model_files.CARD).write_text(text, encoding="utf-8")
         if output.suffix != ".zip":
             shutil.copytree(folder, output)
             return packed
@@ -109,8 +99,8 @@ def _check_fit(folder: Path, task: str, model: Path) -> None:
         from espnet2.tasks.asr import ASRTask as Task
     checkpoint = model.resolve()
     # Paths in the config are relative to the folder.
-    with building(ModelFiles(str(model), folder, model)), chdir(folder):
-        check_model(Task, f"model/{CONFIG}", checkpoint)
+    with building(model_files.ModelFiles(str(model), folder, model)), chdir(folder):
+        check_model(Task, f"model/{model_files.CONFIG}", checkpoint)
 
 
 def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]) -> list[Path]:
@@ -118,7 +108,7 @@ def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]
     from espnet_ext.registry import qualified_names
 
     target.mkdir()
-    values = without_training(read_yaml(config), config)
+    values = model_files.without_training(read_yaml(config), config)
     # A config may come from a stranger and name any file of this machine.
     home = recipe_of(config) or Path.cwd()
     allowed = [config.resolve().parent, home.resolve(), Path.cwd().resolve()]
@@ -133,13 +123,13 @@ def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]
             shutil.copyfile(path, target.parent / names[path])
         paths[name] = names[path]
     values = qualified_names(replace_paths(values, paths))
-    write_yaml(target / CONFIG, values, "packed by espnet-ext: paths are relative to the folder above")
+    write_yaml(target / model_files.CONFIG, values, "packed by espnet-ext: paths are relative to the folder above")
     if model.suffix == ".ckpt":  # of Lightning, which also has the optimizer's state, and paths of this machine
         import torch
 
-        torch.save(load_parameters(model), target / MODEL)
+        torch.save(load_parameters(model), target / model_files.MODEL)
     else:
-        shutil.copyfile(model, target / MODEL)
+        shutil.copyfile(model, target / model_files.MODEL)
     decoding = config.with_name(DECODING)
     if decoding.is_file():
         shutil.copyfile(decoding, target / DECODING)
@@ -176,7 +166,7 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
         folder=folder,
         model=folder / f"{average[1]}{average[2]}.ave.pth" if average else None,
         search=search,
-        lm=(lm / CONFIG, lm / "valid.loss.ave.pth") if search.get("lm_weight") else None,
+        lm=(lm / model_files.CONFIG, lm / "valid.loss.ave.pth") if search.get("lm_weight") else None,
         prior=next(iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None) if fused else None,
         card=Card(
             corpus=f"the corpus of {expdir.name}",

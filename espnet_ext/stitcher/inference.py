@@ -7,18 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.stitcher import pairs
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import Windows, cut_at_silence, cut_by_half, merge_parts, renumbered
-from espnet_ext.stitcher.pairs import (
-    ALIGNMENT,
-    SYMBOLS,
-    piece_maker,
-    read_trained_on,
-    require_windows,
-    serialise_windows,
-    source_text,
-    windowing_of,
-)
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge, merge_all, whole_turns
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
 from espnet_ext.text.words import Segment, Word, spoken_lines
@@ -77,7 +68,7 @@ def join_windows(
     if output and output.suffix not in OUTPUTS:
         raise InputError(f"--output {output}: end it in {', '.join(OUTPUTS)}")
     if stitcher:
-        read_trained_on(stitcher.folder)  # before torch is imported, which takes seconds
+        pairs.read_trained_on(stitcher.folder)  # before torch is imported, which takes seconds
     grouped = read_grouped(files, segments)
     merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[method]
     recordings = {name: spoken_lines(speakers) for name, speakers in merge_all(grouped, merge).items()}
@@ -102,7 +93,7 @@ class Stitcher:
         from espnet_ext.stitcher.rewriting_search import rewriting_search
 
         self.folder, self.guard = options.folder, options.guard
-        self.trained_on = read_trained_on(self.folder)
+        self.trained_on = pairs.read_trained_on(self.folder)
         config, model_file = self.folder / "config.yaml", self.folder / MODEL_FILE
         for path in (config, model_file):
             if not path.is_file():
@@ -114,11 +105,11 @@ class Stitcher:
         self._sees_padding = any(isinstance(module, torch.nn.Conv1d) for module in self.model.encoder.modules())
         self._preprocess = MTTask.build_preprocess_fn(args, False)
         self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
-        self._pieces = piece_maker(args.src_bpemodel) if self.trained_on.style == ALIGNMENT else str.split
+        self._pieces = pairs.piece_maker(args.src_bpemodel) if self.trained_on.style == pairs.ALIGNMENT else str.split
 
     def stitch(self, grouped: Grouped) -> Merge:
         """Stitch all speakers of all recordings; return a function from a speaker's windows to the transcript."""
-        require_windows(self.trained_on.windows, windowing_of(grouped), self.folder)
+        pairs.require_windows(self.trained_on.windows, pairs.windowing_of(grouped), self.folder)
         longest = self.trained_on.longest
         every = [windows for speakers in grouped.values() for windows in speakers.values()]
         # for each speaker and recording its stretches, for each stretch its parts
@@ -159,9 +150,9 @@ class Stitcher:
 
     def _source(self, part: Windows) -> Any:
         known = self.trained_on
-        text = source_text(serialise_windows(renumbered(part), known.style, known.within), self._pieces)
+        text = pairs.source_text(pairs.serialise_windows(renumbered(part), known.style, known.within), self._pieces)
         return self._preprocess("", {"src_text": text})["src_text"]
 
     def _words(self, tokens: Sequence[int]) -> tuple[str, ...]:
         words = self._tokenizer.tokens2text([self.model.token_list[token] for token in tokens]).split()
-        return tuple(word for word in words if word not in SYMBOLS)
+        return tuple(word for word in words if word not in pairs.SYMBOLS)

@@ -11,18 +11,10 @@ from itertools import batched
 from pathlib import Path
 
 from espnet_ext.audio.files import save_audio
+from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
 from espnet_ext.synthetic.librispeech import Chapter, write_chapter, write_speakers
 from espnet_ext.synthetic.mandarin_english import ENGLISH, MANDARIN, Fragment, bilingual_grammar
-from espnet_ext.synthetic.parameters import (
-    ASRU2019_SIZES,
-    WHAT,
-    BilingualSize,
-    generator,
-    resource,
-    seed_of,
-    size_called,
-)
 from espnet_ext.synthetic.voices import BRITISH, Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
@@ -61,16 +53,18 @@ def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int
     ``size`` is a key of ``ASRU2019_SIZES``; the rest is as in
     :func:`espnet_ext.synthetic.librispeech.make_librispeech`.
     """
-    wanted = size_called(size, ASRU2019_SIZES)
+    wanted = parameters.size_called(size, parameters.ASRU2019_SIZES)
     size_of, condition = asdict(wanted), asdict(CLEAN)
-    parameters = {"corpus": "asru2019", "format": FORMAT, "size": size_of, "condition": condition, "seed": seed}
-    return make_folder(output, fingerprint(parameters), lambda folder: _write_corpus(folder, wanted, seed, nj), WHAT)
+    made_from = {"corpus": "asru2019", "format": FORMAT, "size": size_of, "condition": condition, "seed": seed}
+    return make_folder(
+        output, fingerprint(made_from), lambda folder: _write_corpus(folder, wanted, seed, nj), parameters.WHAT
+    )
 
 
-def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None:
+def _write_corpus(folder: Path, size: parameters.BilingualSize, seed: int, nj: int) -> None:
     readings, chapters = shards_of(folder, size, seed)
     shards: list[Reading | Chapter] = [*readings, *chapters]
-    lines, seconds = zip(*map_shards(write_shard, shards, nj=nj, describe=WHAT), strict=True)
+    lines, seconds = zip(*map_shards(write_shard, shards, nj=nj, describe=parameters.WHAT), strict=True)
     listed: dict[Path, str] = {}
     for reading, text in zip(readings, lines, strict=False):  # the chapters, which follow, have no lines
         if not reading.beside:
@@ -83,10 +77,10 @@ def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None
     for chapter in chapters:
         members[Path(chapter.folder).parts[-3]].append(chapter.speaker)
     write_speakers(folder / LIBRISPEECH / "SPEAKERS.TXT", members, minutes)
-    (folder / "README.TXT").write_text(resource("asru2019_readme.txt"), encoding="utf-8")
+    (folder / "README.TXT").write_text(parameters.resource("asru2019_readme.txt"), encoding="utf-8")
 
 
-def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Reading], list[Chapter]]:
+def shards_of(folder: Path, size: parameters.BilingualSize, seed: int) -> tuple[list[Reading], list[Chapter]]:
     """List the work: readings of the challenge's parts and chapters of LibriSpeech, one for each speaker and part."""
     readers = _readers(size, seed)
     counts, later = (
@@ -107,7 +101,7 @@ def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Readin
     return readings, chapters
 
 
-def _shares(sentences: list[Sentence], size: BilingualSize, part: str) -> Iterator[tuple[Sentence, ...]]:
+def _shares(sentences: list[Sentence], size: parameters.BilingualSize, part: str) -> Iterator[tuple[Sentence, ...]]:
     """Yield what each speaker of a part reads: a share of the first sentences, then one of those drawn later."""
     first, later = size.utterances[part], size.later.get(part, 0)
     border = first * len(sentences) // (first + later)
@@ -117,7 +111,7 @@ def _shares(sentences: list[Sentence], size: BilingualSize, part: str) -> Iterat
     return (one + other for one, other in zip(shares, batched(sentences[border:], later), strict=True))
 
 
-def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:
+def _readers(size: parameters.BilingualSize, seed: int) -> dict[str, list[Speaker]]:
     """Draw the speakers of each part. Their English is British in English sentences, as in mixed ones."""
     named = {f"all-{group}": count for group, count in size.speakers.items()}  # all groups share the variants
     everybody = draw_speakers(named, seed, {"all": size.voices})
@@ -145,7 +139,7 @@ def draw_sentences(
     held_out: set[str] = set()
     for part, count in [*((part, counts[part]) for part in LANGUAGES), *(later or {}).items()]:
         language = LANGUAGES[part]
-        rng = random.Random(seed_of(seed, "sentences", part, *(["later"] if part in sentences else [])))
+        rng = random.Random(parameters.seed_of(seed, "sentences", part, *(["later"] if part in sentences else [])))
         monolingual = {MANDARIN: _joined(sentences, "train-zh"), ENGLISH: _joined(sentences, LIBRISPEECH)}
         drawn: dict[Sentence, None] = {}
         while len(drawn) < count:
@@ -181,11 +175,11 @@ def write_reading(reading: Reading) -> str:
     """Write a reading's WAV files, and a transcript beside each if there is no list. Returns the lines of the list."""
     folder = Path(reading.folder)
     folder.mkdir(parents=True, exist_ok=True)  # a shard may run again after its worker died
-    scene = draw_scene(CLEAN, [], generator(reading.seed, "scene", reading.name))
+    scene = draw_scene(CLEAN, [], parameters.generator(reading.seed, "scene", reading.name))
     lines = []
     for index, sentence in enumerate(reading.sentences):
         utterance = f"{reading.name}S{index:04d}"
-        rng = generator(reading.seed, "utterance", utterance)
+        rng = parameters.generator(reading.seed, "utterance", utterance)
         text = " ".join(fragment.text for fragment in sentence)
         samples = record(reading.speaker.say(text, reading.language, rng), scene, CLEAN, rng)
         save_audio(folder / f"{utterance}.wav", samples, SAMPLE_RATE, subtype="PCM_16")

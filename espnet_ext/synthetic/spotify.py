@@ -19,17 +19,9 @@ from espnet_ext.audio.files import save_audio
 from espnet_ext.corpora.rev16 import EPISODES
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.synthetic import long_recordings as talks
+from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE
 from espnet_ext.synthetic.long_recordings import LongRecording, SentenceWord, draw_recording, render
-from espnet_ext.synthetic.parameters import (
-    LONGFORM_SIZES,
-    RESOURCES,
-    WHAT,
-    LongformSize,
-    generator,
-    resource,
-    size_called,
-)
 from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
@@ -70,8 +62,8 @@ def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int 
     ``size`` is a key of ``LONGFORM_SIZES``; the rest is as in
     :func:`espnet_ext.synthetic.librispeech.make_librispeech`.
     """
-    wanted = size_called(size, LONGFORM_SIZES)
-    parameters = {
+    wanted = parameters.size_called(size, parameters.LONGFORM_SIZES)
+    made_from = {
         "corpus": "spotify",
         "format": FORMAT,
         "size": asdict(wanted),
@@ -80,12 +72,14 @@ def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int 
         "bursts": [DROWNED_SHARE, talks.BURST_BEGINS, talks.BURST_ENDS, talks.BURST_LEVEL],
         "seed": seed,
     }
-    return make_folder(output, fingerprint(parameters), lambda folder: _write_corpora(folder, wanted, seed, nj), WHAT)
+    return make_folder(
+        output, fingerprint(made_from), lambda folder: _write_corpora(folder, wanted, seed, nj), parameters.WHAT
+    )
 
 
-def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None:
+def _write_corpora(folder: Path, size: parameters.LongformSize, seed: int, nj: int) -> None:
     shards = shards_of(folder, size, seed)
-    written = map_shards(write_file, shards, nj=nj, describe=WHAT)
+    written = map_shards(write_file, shards, nj=nj, describe=parameters.WHAT)
     _write_metadata(folder, shards, [seconds for seconds, _ in written])
     for part in size.recordings:
         kinds = {
@@ -94,10 +88,10 @@ def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None
             if file.part == part
         }
         write_table(folder / "kinds" / f"{part.removesuffix('-test')}.txt", kinds)
-    (folder / "README.TXT").write_text(resource("spotify_readme.txt"), encoding="utf-8")
+    (folder / "README.TXT").write_text(parameters.resource("spotify_readme.txt"), encoding="utf-8")
 
 
-def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFiles]:
+def shards_of(folder: Path, size: parameters.LongformSize, seed: int) -> list[RecordingFiles]:
     """Draw the recordings of all parts. All parts share the voices; each recording has its own pitch and rate."""
     speakers = draw_speakers({"every part": size.voices}, seed)["every part"]
     shards = []
@@ -113,7 +107,7 @@ def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFile
 def _file(folder: Path, part: str, index: int, recording: LongRecording, voices: int) -> RecordingFiles:
     if part in PODCASTS:
         root = folder / PODCASTS[part]
-        show, id = (_base62(generator(recording.seed, kind, recording.id)) for kind in ("show", "episode"))
+        show, id = (_base62(parameters.generator(recording.seed, kind, recording.id)) for kind in ("show", "episode"))
         below = Path(show[0], show[1], f"show_{show}", id)
         audio, text = root / "podcasts-audio" / f"{below}.ogg", root / "podcasts-transcripts" / f"{below}.json"
     elif part.startswith("tedlium"):
@@ -164,7 +158,7 @@ def _write_metadata(folder: Path, shards: Sequence[RecordingFiles], seconds: Seq
             rows["earnings22/metadata.csv"].append([file.id, *where, f"{duration:.0f}", str(SAMPLE_RATE)])
         elif file.part == "rev16":
             rows["rev16/podcasts.csv"].append([file.id, name, name, "https://example.org", f"media/{file.id}.mp3"])
-    columns = read_yaml(RESOURCES / "podcast_lists.yaml")
+    columns = read_yaml(parameters.RESOURCES / "podcast_lists.yaml")
     for place, own in rows.items():
         with open(folder / place, "w", encoding="utf-8", newline="") as lines:
             writer = csv.writer(lines, delimiter="\t" if place.endswith("tsv") else ",", lineterminator="\n")

@@ -13,21 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from espnet_ext.errors import InputError
+from espnet_ext.tables import schema
 from espnet_ext.tables.design import DESIGN, Claim, Design, DesignFile
-from espnet_ext.tables.schema import (
-    AVERAGE,
-    DEFAULT_DECODING,
-    DEFAULT_SEEDS,
-    FIGURE,
-    MEASURE,
-    OVER,
-    Choice,
-    Decoding,
-    FigureEntry,
-    System,
-    TableEntry,
-    TablesFile,
-)
 from espnet_ext.work.settings import fault, known
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -47,7 +34,7 @@ class Column:
     @property
     def average(self) -> bool:
         """Whether it is the mean of all test sets."""
-        return self.name.split()[0] == AVERAGE
+        return self.name.split()[0] == schema.AVERAGE
 
     @property
     def heading(self) -> str:
@@ -103,7 +90,7 @@ class Table:
     @property
     def title(self) -> str:
         """``Table 1``, or ``Figure 1``."""
-        return f"Figure {self.id.removeprefix(FIGURE)}" if self.figure else f"Table {self.id}"
+        return f"Figure {self.id.removeprefix(schema.FIGURE)}" if self.figure else f"Table {self.id}"
 
     @property
     def rates(self) -> dict[str, Column]:
@@ -120,8 +107,8 @@ class Tables:
     """
 
     path: Path
-    file: TablesFile
-    systems: Mapping[str, System]
+    file: schema.TablesFile
+    systems: Mapping[str, schema.System]
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
     columns: Mapping[str, Column]
@@ -159,10 +146,10 @@ class Tables:
     def seeds_of(self, system: str, scale: str) -> list[int]:
         """Return the seeds of a system where a run names none: of the scale, or of that which it is ``over``; or 1."""
         design = self.file.seeds.get(scale, {})
-        if count := design.get(system, design.get(DEFAULT_SEEDS)):
+        if count := design.get(system, design.get(schema.DEFAULT_SEEDS)):
             return list(range(1, count + 1))
         path = self.path.with_name(f"{scale}.yaml")
-        below = read_yaml(path).get(OVER) if path.is_file() else None
+        below = read_yaml(path).get(schema.OVER) if path.is_file() else None
         return [1] if below is None else self.seeds_of(system, below)
 
 
@@ -173,7 +160,7 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     """
     path = Path(path)
     design = path.with_name(DESIGN)
-    file = _model(path, TablesFile)
+    file = _model(path, schema.TablesFile)
     return _Reader(path, file).tables(scale, _model(design, DesignFile) if design.is_file() else DesignFile())
 
 
@@ -188,9 +175,9 @@ def _model[Model: BaseModel](path: Path, model: type[Model]) -> Model:
 class _Reader:
     """Makes the tables, with the systems and decodings that rows ask of sweeps, and checks what names what."""
 
-    def __init__(self, path: Path, file: TablesFile) -> None:
+    def __init__(self, path: Path, file: schema.TablesFile) -> None:
         self.path, self.file = path, file
-        sets = {**{name: (name,) for name in file.test_sets}, AVERAGE: file.test_sets}
+        sets = {**{name: (name,) for name in file.test_sets}, schema.AVERAGE: file.test_sets}
         columns = [Column(name, unit=unit) for name, unit in file.quantities.items()]
         columns += [Column(name, own) for name, own in sets.items()]
         columns += [
@@ -199,11 +186,11 @@ class _Reader:
         self.columns = {column.name: column for column in columns}  # `dev`, `dev CH`, and quantities
         # By the system that the file names: systems come in its order, and those of a sweep in that of their first use.
         self.systems = {name: {} if each.sweep else {name: each} for name, each in file.systems.items()}
-        self.entries = {DEFAULT_DECODING: Decoding(), **file.decodings}
+        self.entries = {schema.DEFAULT_DECODING: schema.Decoding(), **file.decodings}
         self.decodings = {name: each for name, each in self.entries.items() if not each.sweep}
 
     def tables(self, scale: str | None, design: DesignFile) -> Tables:
-        figures = {f"{FIGURE}{name}": self.figure(entry, scale) for name, entry in self.file.figures.items()}
+        figures = {f"{schema.FIGURE}{name}": self.figure(entry, scale) for name, entry in self.file.figures.items()}
         tables = {name: self.table(entry) for name, entry in self.file.tables.items()} | figures
         systems = {name: system for made in self.systems.values() for name, system in made.items()}
         decodings = {name: decoding.overrides for name, decoding in self.decodings.items()}
@@ -218,7 +205,7 @@ class _Reader:
             if not self.path.with_name(name).is_file():
                 raise self.error("seeds", f"no scale {scale_of_seeds!r}: there is no {name} beside this file")
             for system in counts:
-                self.one_of(system, {**systems, DEFAULT_SEEDS: None}, f"seeds.{scale_of_seeds}", "system")
+                self.one_of(system, {**systems, schema.DEFAULT_SEEDS: None}, f"seeds.{scale_of_seeds}", "system")
         return made
 
     def error(self, place: str, text: str) -> InputError:
@@ -232,7 +219,7 @@ class _Reader:
     def columns_of(self, names: Sequence[str], place: str) -> tuple[Column, ...]:
         return tuple(self.one_of(name, self.columns, f"{place}.columns", "column") for name in names)
 
-    def table(self, entry: TableEntry) -> Table:
+    def table(self, entry: schema.TableEntry) -> Table:
         place = f"tables.{entry.id}"
         table = Table(entry.id, entry.caption, self.columns_of(entry.columns, place), (), entry.baseline)
         rates = table.rates
@@ -244,9 +231,9 @@ class _Reader:
             rows.append(self.row(f"{place}.rows[{number}] ({row.name})", row.name, row.system, row.decoding, paper))
         return replace(table, rows=tuple(rows), reductions=reductions)
 
-    def figure(self, entry: FigureEntry, scale: str | None) -> Table:
+    def figure(self, entry: schema.FigureEntry, scale: str | None) -> Table:
         """Make a figure at the values that the scale has on the axis (None: those of all scales)."""
-        axis, place, table = self.file.axis, f"figures.{entry.id}", f"{FIGURE}{entry.id}"
+        axis, place, table = self.file.axis, f"figures.{entry.id}", f"{schema.FIGURE}{entry.id}"
         assert axis is not None  # checked by the model
         everywhere = sorted({value for values in axis.values.values() for value in values})
         values = everywhere if scale is None else self.one_of(scale, axis.values, "axis.values", "scale")
@@ -266,17 +253,19 @@ class _Reader:
         figure = Figure(f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest)
         return Table(table, entry.caption, columns, tuple(rows.values()), figure=figure)
 
-    def row(self, place: str, name: str, system: Choice, decoding: Choice, paper: Mapping[str, float | None]) -> Row:
+    def row(
+        self, place: str, name: str, system: schema.Choice, decoding: schema.Choice, paper: Mapping[str, float | None]
+    ) -> Row:
         """Make a row, and the system and decoding that it names."""
         made = self.made(system, self.file.systems, self.systems.get(system.name, {}), f"{place}.system")
-        if made.kind == MEASURE and (rates := [column for column in paper if self.columns[column].sets]):
+        if made.kind == schema.MEASURE and (rates := [column for column in paper if self.columns[column].sets]):
             text = f"{made.name!r} is only measured (kind: measure), so it has no {', '.join(rates)}"
             raise self.error(f"{place}.system", text)
         self.made(decoding, self.entries, self.decodings, f"{place}.decoding")
         return Row(name=name, system=system.id, decoding=decoding.id, paper=paper)
 
-    def made[Entry: (System, Decoding)](
-        self, choice: Choice, entries: Mapping[str, Entry], made: dict[str, Entry], place: str
+    def made[Entry: (schema.System, schema.Decoding)](
+        self, choice: schema.Choice, entries: Mapping[str, Entry], made: dict[str, Entry], place: str
     ) -> Entry:
         """Return the system or decoding that a row names; of a sweep, the one that its values make, once."""
         what = "system" if entries is self.file.systems else "decoding"

@@ -9,19 +9,9 @@ import numpy as np
 
 from espnet_ext.scoring.formatting import format_p
 from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm, outputs_test
+from espnet_ext.tables import result
 from espnet_ext.tables.design import Design
 from espnet_ext.tables.reading import Column, Row, Tables
-from espnet_ext.tables.result import (
-    CONTRADICTED,
-    EXCLUDED,
-    HOLDS,
-    NO_DIFFERENCE,
-    NOT_RUN,
-    OPEN,
-    ClaimResult,
-    ClaimTest,
-    Effect,
-)
 from espnet_ext.tables.schema import MERGE
 from espnet_ext.tables.score_table import Scores, errors_and_words
 
@@ -29,7 +19,7 @@ SIGNIFICANCE = 0.05
 THIS_RECOGNISER = "for this recogniser"  # without a training of their own, systems are tested over units alone
 
 
-def judge_claims(tables: Tables, design: Design, scores: Scores) -> list[ClaimResult]:
+def judge_claims(tables: Tables, design: Design, scores: Scores) -> list[result.ClaimResult]:
     """Test the claims of a design, and decide them, in the order of the design.
 
     A claim holds if it points the right way on each of its columns, and is contradicted if the wrong way on one, with a
@@ -41,33 +31,41 @@ def judge_claims(tables: Tables, design: Design, scores: Scores) -> list[ClaimRe
     return [claim if claim.p_value is None else _decided(claim, p) for claim, p in zip(claims, corrected, strict=True)]
 
 
-def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> ClaimResult:
+def _judged(tables: Tables, name: str, design: Design, scores: Scores) -> result.ClaimResult:
     """Test one claim on each of its columns, of changes by their difference; not yet decided."""
     claim = tables.claims[name]
     rows = [tables.rows[row] for row in claim.rows]
     merged = design.freedom != "fewest" and all(tables.systems[row.system].kind == MERGE for row in rows)
     tests = tuple(
-        ClaimTest(column, _paper_effect(rows, column), _effect(rows, design, scores, column, merged))
+        result.ClaimTest(column, _paper_effect(rows, column), _effect(rows, design, scores, column, merged))
         for column in tables.tested(claim)
     )
     found = [test.here for test in tests if test.here]
     complete = len(found) == len(tests)
     reason = _obstacle(found, design, merged) if complete else None
     p_value = _p_value(found) if complete and reason is None else None
-    verdict = OPEN if complete else NOT_RUN
+    verdict = result.OPEN if complete else result.NOT_RUN
     if merged and reason is None:
         reason = THIS_RECOGNISER
-    return ClaimResult(name, claim, design, verdict, reason, p_value, None, tests, _failures(rows, design, scores))
+    return result.ClaimResult(
+        name, claim, design, verdict, reason, p_value, None, tests, _failures(rows, design, scores)
+    )
 
 
-def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
+def _decided(claim: result.ClaimResult, p_value: float) -> result.ClaimResult:
     effects = [test.here for test in claim.tests if test.here]
-    verdict = OPEN
+    verdict = result.OPEN
     if p_value < SIGNIFICANCE:
-        verdict = CONTRADICTED if any(effect.points < 0 for effect in effects) else HOLDS
+        verdict = result.CONTRADICTED if any(effect.points < 0 for effect in effects) else result.HOLDS
     elif claim.design.freedom != "fewest":
         excluded = all(effect.excludes for effect in effects)
-        verdict = NO_DIFFERENCE if all(effect.within for effect in effects) else EXCLUDED if excluded else OPEN
+        verdict = (
+            result.NO_DIFFERENCE
+            if all(effect.within for effect in effects)
+            else result.EXCLUDED
+            if excluded
+            else result.OPEN
+        )
     return replace(claim, verdict=verdict, p_corrected=p_value)
 
 
@@ -83,7 +81,7 @@ def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
-def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column, merged: bool) -> Effect | None:
+def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column, merged: bool) -> result.Effect | None:
     [test_set] = column.sets
     by_row = [scores.of(row.system, row.decoding, test_set, column.measure) for row in rows]
     failed = {seed for row in rows for seed, own in _failed(row.system, design, scores).items() if own}
@@ -111,7 +109,7 @@ def _effect(rows: Sequence[Row], design: Design, scores: Scores, column: Column,
     paper, of_paper = _paper_effect(rows, column) or 0.0, rows[half].paper[column.name]
     if len(rows) == 2 and of_paper:
         paper *= min(1.0, 100 * float(sides[half].mean(axis=0).sum() / words.sum()) / of_paper)
-    return Effect(
+    return result.Effect(
         points=round(100 * test.difference, 4),
         interval=interval(SIGNIFICANCE),
         p_value=round(test.p_value, 6) if test.p_value is not None and enough else None,
@@ -146,7 +144,7 @@ def _failures(rows: Sequence[Row], design: Design, scores: Scores) -> str:
     return f"; trainings that failed: {shares} (Fisher p = {format_p(float(p_value))})"
 
 
-def _obstacle(effects: Sequence[Effect], design: Design, merged: bool) -> str | None:
+def _obstacle(effects: Sequence[result.Effect], design: Design, merged: bool) -> str | None:
     """Return why tests cannot decide; None if they can."""
     fewest = min(effects, key=lambda effect: effect.units)
     if not merged:
@@ -160,7 +158,7 @@ def _obstacle(effects: Sequence[Effect], design: Design, merged: bool) -> str | 
     return None
 
 
-def _p_value(effects: Sequence[Effect]) -> float:
+def _p_value(effects: Sequence[result.Effect]) -> float:
     """Return the p-value of a claim on several columns, which must hold on each and is contradicted by one.
 
     So it is the largest, or, times the number of columns, the smallest of those that point the wrong way.

@@ -4,17 +4,6 @@ import bench_context
 import context_cost
 import pytest
 import torch
-from context_cost import (
-    BANDS,
-    MADGRAD_STATES,
-    LiveBytes,
-    attention,
-    count_peak,
-    ctc_model,
-    frames_per_second,
-    longest_context,
-    step,
-)
 
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.errors import InputError
@@ -23,23 +12,23 @@ SMALL = {"output_size": 16, "attention_heads": 2, "num_blocks": 2, "subsampling_
 
 
 def make():
-    return ctc_model(LongFastConformerEncoder(BANDS, **SMALL))
+    return context_cost.ctc_model(LongFastConformerEncoder(context_cost.BANDS, **SMALL))
 
 
 @pytest.mark.parametrize("flash", [True, False])
 def test_counted_is_what_real_tensors_take(flash):
     model = make()
     parameters = 4 * sum(parameter.numel() for parameter in model.parameters())
-    with LiveBytes() as live, attention(flash):
+    with context_cost.LiveBytes() as live, context_cost.attention(flash):
         for parameter in model.parameters():
             live.add(parameter)
         assert live.now == parameters
-        step(model, 20, False)
-    assert count_peak(make, 20, False, flash) == live.peak + MADGRAD_STATES * parameters
+        context_cost.step(model, 20, False)
+    assert context_cost.count_peak(make, 20, False, flash) == live.peak + context_cost.MADGRAD_STATES * parameters
 
 
 def test_live_bytes_by_hand():
-    with LiveBytes() as live:
+    with context_cost.LiveBytes() as live:
         first = torch.zeros(1000)
         second = first.view(10, 100) + 1  # a view takes nothing
         assert (live.now, live.peak) == (8000, 8000)
@@ -52,10 +41,10 @@ def test_live_bytes_by_hand():
 
 def test_memory_is_linear_with_flash_and_quadratic_without(monkeypatch):
     monkeypatch.setattr(context_cost, "TOKENS_PER_SECOND", 1e-3)  # CTC's own memory grows with frames times tokens
-    short, middle, long = (count_peak(make, seconds, False, True) for seconds in (500, 1000, 2000))
+    short, middle, long = (context_cost.count_peak(make, seconds, False, True) for seconds in (500, 1000, 2000))
     assert long - middle < 2.05 * (middle - short)
     # scores and weights of one layer's two heads at least
-    assert count_peak(make, 2000, False, False) - long > 2 * 2 * 4 * (2000 * 100 / 8) ** 2
+    assert context_cost.count_peak(make, 2000, False, False) - long > 2 * 2 * 4 * (2000 * 100 / 8) ** 2
 
 
 @pytest.mark.parametrize("limit", [0, 1, 59, 60, 61, 1000, 4321, 100000])
@@ -66,14 +55,14 @@ def test_longest_context(limit):
         asked.append(seconds)
         return seconds <= limit
 
-    found = longest_context(fits)
+    found = context_cost.longest_context(fits)
     assert found <= limit <= found + max(1, 0.02 * found) and len(asked) < 25
 
 
 def test_speed_is_positive_and_trains():
     model = make()
     before = model.encoder.layers[0].norm.weight.detach().clone()
-    assert frames_per_second(model, 1, False, True, rounds=1) > 0
+    assert context_cost.frames_per_second(model, 1, False, True, rounds=1) > 0
     assert not torch.equal(model.encoder.layers[0].norm.weight, before)
 
 

@@ -10,16 +10,7 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi.utterance_audio import AudioSpan
-from espnet_ext.sem.energy_statistics import (
-    EDGES_DB,
-    EnergyHistogram,
-    as_values,
-    choose,
-    edge_index,
-    histogram_of,
-    mask_example,
-    survey,
-)
+from espnet_ext.sem import energy_statistics
 
 RATE = 16000
 
@@ -36,8 +27,11 @@ def eta_of(energies: np.ndarray) -> np.ndarray:
         return 10.0 * np.log10(energies.astype(np.float64) / e_peak)
 
 
-def accumulated(arrays: list[np.ndarray]) -> EnergyHistogram:
-    return sum((histogram_of(torch.from_numpy(array)) for array in arrays), EnergyHistogram.empty())
+def accumulated(arrays: list[np.ndarray]) -> energy_statistics.EnergyHistogram:
+    return sum(
+        (energy_statistics.histogram_of(torch.from_numpy(array)) for array in arrays),
+        energy_statistics.EnergyHistogram.empty(),
+    )
 
 
 def test_shares_over_several_utterances_are_those_of_all_bins_together():
@@ -50,7 +44,7 @@ def test_shares_over_several_utterances_are_those_of_all_bins_together():
     assert histogram.zeros == 20 * 40
     assert histogram.total == eta.size
     for threshold in (-120.0, -90.0, -40.0, -20.0, -0.5, 0.0, 0.5, 10.0, 40.0):
-        index = edge_index(threshold)
+        index = energy_statistics.edge_index(threshold)
         assert histogram.share_below()[index] == pytest.approx((eta < threshold).mean(), abs=1e-12)
         assert histogram.energy_below()[index] == pytest.approx(
             energy[eta < threshold].sum() / energy.sum(), rel=1e-9, abs=1e-15
@@ -60,8 +54,8 @@ def test_shares_over_several_utterances_are_those_of_all_bins_together():
 def test_density_is_numpys_histogram():
     energies = random_energies(5)
     eta = eta_of(energies).ravel()
-    inside = (eta >= EDGES_DB[0]) & (eta < EDGES_DB[-1])
-    expected, _ = np.histogram(eta[inside], bins=EDGES_DB, density=True)
+    inside = (eta >= energy_statistics.EDGES_DB[0]) & (eta < energy_statistics.EDGES_DB[-1])
+    expected, _ = np.histogram(eta[inside], bins=energy_statistics.EDGES_DB, density=True)
     density = accumulated([energies]).density()
     np.testing.assert_allclose(density, expected * inside.mean(), atol=1e-12)
 
@@ -69,20 +63,22 @@ def test_density_is_numpys_histogram():
 def test_a_bin_on_the_threshold_is_not_below_it():
     # 100 bins: the 95th is the peak. Eq. 8 keeps e >= e_th, and eta of the peak itself is exactly 0.
     energies = torch.cat([torch.full((94,), 1e-6), torch.full((6,), 3.0)]).reshape(10, 10)
-    histogram = histogram_of(energies)
-    assert histogram.share_below()[edge_index(0.0)] == pytest.approx(0.94)
-    assert histogram.share_below()[edge_index(0.5)] == 1.0
+    histogram = energy_statistics.histogram_of(energies)
+    assert histogram.share_below()[energy_statistics.edge_index(0.0)] == pytest.approx(0.94)
+    assert histogram.share_below()[energy_statistics.edge_index(0.5)] == 1.0
 
 
 def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
     span = audio(tmp_path, "a", seconds=3.0)
     frontend = PowerMelFrontend()
-    histogram = survey({"a": span}, frontend)[0]
-    example = mask_example("a", span, frontend)
+    histogram = energy_statistics.survey({"a": span}, frontend)[0]
+    example = energy_statistics.mask_example("a", span, frontend)
     assert list(example.kept) == [-40.0, -20.0, 0.0]
     for eta in example.kept:
         # float32 features against float64 energies: a bin may lie on the threshold.
-        assert example.masked_share(eta) == pytest.approx(histogram.share_below()[edge_index(eta)], abs=2e-4)
+        assert example.masked_share(eta) == pytest.approx(
+            histogram.share_below()[energy_statistics.edge_index(eta)], abs=2e-4
+        )
     assert 0.0 < example.masked_share(-40.0) < example.masked_share(-20.0) < example.masked_share(0.0) < 1.0
 
 
@@ -95,14 +91,14 @@ def test_silent_utterance_is_left_out_and_counted():
 
 def test_choice_is_seeded_and_sorted_and_without_repetition():
     spans = {f"u{index:03d}": AudioSpan("x") for index in range(100)}
-    first = choose(spans, 10, seed=1)
+    first = energy_statistics.choose(spans, 10, seed=1)
     assert first == sorted(set(first))
     assert len(first) == 10
-    assert first == choose(dict(reversed(spans.items())), 10, seed=1)
-    assert first != choose(spans, 10, seed=2)
-    assert choose(spans, 1000, seed=1) == list(spans)
+    assert first == energy_statistics.choose(dict(reversed(spans.items())), 10, seed=1)
+    assert first != energy_statistics.choose(spans, 10, seed=2)
+    assert energy_statistics.choose(spans, 1000, seed=1) == list(spans)
     with pytest.raises(InputError, match="0 utterances"):
-        choose(spans, 0, seed=1)
+        energy_statistics.choose(spans, 0, seed=1)
 
 
 def audio(folder, name: str, seconds: float, loudness: float = 0.3) -> AudioSpan:
@@ -118,22 +114,26 @@ def test_example_is_the_longest_below_ten_seconds_that_is_not_silent(tmp_path):
     seconds = {"short": 1.0, "good": 4.0, "long": 10.0}
     spans = {name: audio(tmp_path, name, length) for name, length in seconds.items()}
     spans["silent"] = audio(tmp_path, "silent", 6.0, loudness=0.0)
-    assert survey(spans, PowerMelFrontend())[1] == "good"
+    assert energy_statistics.survey(spans, PowerMelFrontend())[1] == "good"
 
 
 def test_only_silence_is_refused(tmp_path):
     span = audio(tmp_path, "silent", 1.0, loudness=0.0)
     with pytest.raises(InputError, match="all 1 utterances are silent"):
-        survey({"silent": span}, PowerMelFrontend())
+        energy_statistics.survey({"silent": span}, PowerMelFrontend())
     with pytest.raises(InputError, match="silent.wav: utterance silent: silent"):
-        mask_example("silent", span, PowerMelFrontend())
+        energy_statistics.mask_example("silent", span, PowerMelFrontend())
 
 
 def test_values_are_plain(tmp_path):
     span = audio(tmp_path, "a", 2.0)
     frontend = PowerMelFrontend()
-    histogram = survey({"a": span}, frontend)[0]
-    values = json.loads(json.dumps(as_values(histogram, mask_example("a", span, frontend)), allow_nan=False))
+    histogram = energy_statistics.survey({"a": span}, frontend)[0]
+    values = json.loads(
+        json.dumps(
+            energy_statistics.as_values(histogram, energy_statistics.mask_example("a", span, frontend)), allow_nan=False
+        )
+    )
     assert list(values["example"]["masked"]) == ["-40", "-20", "0"]
-    assert values["bins_below"]["-20"] == histogram.share_below()[edge_index(-20.0)]
+    assert values["bins_below"]["-20"] == histogram.share_below()[energy_statistics.edge_index(-20.0)]
     assert values["bins"] == 198 * 40
