@@ -42,7 +42,6 @@ def load_whisper(
         every_gpu: load a copy on each GPU of the machine, so that several batches are decoded at the same time.
     """
     try:
-        from ctranslate2 import set_random_seed
         from faster_whisper import WhisperModel
 
         folder = checked_weights(WHISPER).parent if model in (None, BUNDLED) else Path(str(model))
@@ -54,7 +53,6 @@ def load_whisper(
         raise InputError(f"{folder / 'tokenizer.json'}: no such file: copy it from the model that was converted")
     if device != "cpu":
         load_cublas()
-    set_random_seed(0)  # where its search fails, Whisper samples; threads of the model take the seed of this moment
     kind = compute_type or ("int8" if device == "cpu" else "float16")
     index = list(range(gpus(device))) if every_gpu else 0
     try:
