@@ -90,7 +90,7 @@ class PrefixTree:
             self.write(slot, 0, *nodes)
 
 
-def paths_of(tree: PrefixTree, nodes: Sequence[torch.Tensor]) -> list[Path]:
+def paths_of(tree: PrefixTree, nodes: torch.Tensor | Sequence[torch.Tensor]) -> list[Path]:
     """Return hypotheses by their nodes in a tree, (t,) each, equally many of each group."""
     each = len(nodes) // tree.groups
     return [Path(tree, index // each, own) for index, own in enumerate(nodes)]
