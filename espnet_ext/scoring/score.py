@@ -7,7 +7,6 @@ from unicodedata import normalize
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, align, count_errors, count_pairs
-from espnet_ext.text.mixed_text import mixed_tokens
 
 UNITS = ("word", "char", "mixed")
 MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is worth a warning
@@ -85,6 +84,8 @@ def split_units(text: str, unit: str) -> list[str]:
     if unit == "char":
         return list(" ".join(text.split()))
     if unit == "mixed":
+        from espnet_ext.text.mixed_text import mixed_tokens
+
         return mixed_tokens(text)
     raise InputError(f"unknown unit {unit!r}: choose one of {', '.join(UNITS)}")
 

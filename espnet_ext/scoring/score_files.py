@@ -8,11 +8,9 @@ from typing import Any
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import alignment_blocks
 from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate, bootstrap_interval
-from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_texts
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import recognised_texts
 from espnet_ext.scoring.score import WHOLE, Score, score_by_kind, score_texts
-from espnet_ext.text.mixed_text import has_han, mixed_tokens
 from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.work.files import atomic_write, write_json
 
@@ -45,6 +43,9 @@ def evaluate(
     names = str(reference), str(hypothesis), str(utt2spk)
     more: dict[str, Any] = {}
     if unit == "mixed":
+        from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_texts
+        from espnet_ext.text.mixed_text import has_han, mixed_tokens
+
         score = score_mixed_texts(real, heard, utt2spk=speakers, names=names)
         more = {"within": WITHIN, **count_switches(map(mixed_tokens, score.reference.values()), has_han)}
     else:

@@ -4,20 +4,14 @@ In data dirs no space stands beside a Han character (:func:`espnet_ext.text.rule
 """
 
 from collections.abc import Iterable
-from functools import cache
-from typing import Any
+
+import regex  # the standard library's re knows no scripts
 
 UNKNOWN_MARK = "\u2047"  # sentencepiece's text for an unknown token
-_TOKEN = rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+"
-_HAN, _LATIN = r"\p{Han}", r"\p{Latin}"
+_TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
+_HAN = regex.compile(r"\p{Han}")
+_LATIN = regex.compile(r"\p{Latin}")
 _FIRST, _LAST = 0x2E80, 0x3FFFF  # from the radicals to the end of the plane of the last extensions
-
-
-@cache
-def _compiled(pattern: str) -> Any:
-    import regex  # the standard library's re knows no scripts
-
-    return regex.compile(pattern)
 
 
 def has_han(text: str) -> bool:
@@ -26,7 +20,7 @@ def has_han(text: str) -> bool:
     >>> has_han("我"), has_han("𠮷"), has_han("want"), has_han("3"), has_han("，")
     (True, True, False, False, False)
     """
-    return _compiled(_HAN).search(text) is not None
+    return _HAN.search(text) is not None
 
 
 def mixed_tokens(text: str) -> list[str]:
@@ -40,7 +34,7 @@ def mixed_tokens(text: str) -> list[str]:
     >>> mixed_tokens("我 想去library借3本don't panic")
     ['我', '想', '去', 'library', '借', '3', '本', "don't", 'panic']
     """
-    return [token for word in text.split() for token in _compiled(_TOKEN).findall(word)]
+    return [token for word in text.split() for token in _TOKEN.findall(word)]
 
 
 def other_letters(texts: Iterable[str]) -> str:
@@ -50,17 +44,17 @@ def other_letters(texts: Iterable[str]) -> str:
     'адカラ'
     """
     letters = {mark for text in texts for mark in text if mark.isalpha()}
-    return "".join(sorted(mark for mark in letters if not (has_han(mark) or _compiled(_LATIN).search(mark))))[:10]
+    return "".join(sorted(mark for mark in letters if not (has_han(mark) or _LATIN.search(mark))))[:10]
 
 
 def han_characters() -> list[str]:
     """Return all characters of script Han, in the order of their code points."""
-    return _compiled(_HAN).findall("".join(map(chr, range(_FIRST, _LAST + 1))))
+    return _HAN.findall("".join(map(chr, range(_FIRST, _LAST + 1))))
 
 
 def language_of(text: str, otherwise: str) -> str:
     """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, ``otherwise`` for neither (digits alone)."""
-    han, latin = has_han(text), _compiled(_LATIN).search(text) is not None
+    han, latin = has_han(text), _LATIN.search(text) is not None
     if han and latin:
         return "cs"
     return "zh" if han else "en" if latin else otherwise

@@ -1,4 +1,4 @@
-"""Runs stages in processes that are forked from one that has ESPnet loaded, which takes longer than a stage at smoke.
+"""Runs stages in processes that are forked from one that has ESPnet loaded, which takes longer than a run at smoke.
 
 ``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a client of
 the server. The command's arguments, environment, working directory and open files go to a fork of the server.
@@ -58,17 +58,15 @@ def call(address: str, arguments: list[str]) -> int:
 
 def serve(address: str, pid: str) -> None:
     """Load ESPnet, then fork for each call, until the process of this id is gone."""
-    import gc
     import importlib
 
     from espnet_ext import loading
 
-    defer, loading.defer_type_checks = loading.defer_type_checks, lambda: None  # compiled once, not in each fork
+    loading.EVERY_TRAINING = ("",)  # all checks are compiled once, not in each fork
     for module in PRELOADED:
         importlib.import_module(module)
     importlib.import_module("espnet_ext.codeswitch.mixed_units")._compiled_rules()  # kept by its cache: five seconds
-    defer()  # what a stage loads besides
-    gc.freeze()
+    loading.prepare_forks()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
