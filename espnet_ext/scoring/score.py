@@ -1,5 +1,6 @@
 """Score texts by utterance id: counts by utterance, by speaker and in total, in words, characters or mixed tokens."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -65,7 +66,7 @@ class Score:
 
 
 def _plain(text: str, unit: str) -> list[str]:
-    return split_units("".join(mark for mark in text.lower() if mark.isalnum() or mark.isspace()), unit)
+    return split_units(re.sub(r"[^\w\s]|_", "", text.lower()), unit)
 
 
 def split_units(text: str, unit: str) -> list[str]:
