@@ -7,8 +7,6 @@ import click
 from espnet_ext.cli.options import PATH
 from espnet_ext.errors import InputError
 
-REHEARSAL = "rehearsal"  # what run.sh --rehearse calls in place of the stages
-
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]})
 @click.option("--recipe", type=PATH, default=Path(), show_default="this folder", help="Folder with recipe.py.")
@@ -31,13 +29,13 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
             raise InputError(f"unexpected argument '{word}': options are given as --name=value")
         given[name.removeprefix("--").replace("-", "_")] = value
     prepared = prepare(recipe, given)
-    stages = [REHEARSAL, *prepared.recipe.stages]
+    stages = ["rehearsal", *prepared.recipe.stages]
     asked = [word for word in words if not word.startswith("-")]
     if wrong := [stage for stage in asked if stage not in stages]:
         raise InputError(f"there is no stage '{wrong[0]}'; the stages are {', '.join(stages[1:])}")
     for stage in asked:
         print(f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}", flush=True)
-        if stage == REHEARSAL:
+        if stage == "rehearsal":
             from espnet_ext.recipe.rehearsal import rehearse
 
             rehearse(prepared)

@@ -18,10 +18,9 @@ ROOT = Path(__file__).parents[2]
 FILES = (0, 1, 2)
 PRELOADED = (
     *("espnet_ext.bin.asr_train", "espnet_ext.bin.lm_train", "espnet2.bin.asr_inference", "espnet2.bin.mt_train"),
-    *("espnet_ext.recipe.run", "espnet_ext.recipe.rehearsal", "espnet_ext.scoring.score_files", "pandas", "lhotse"),
+    *("espnet_ext.tables.figures", "espnet_ext.recipe.rehearsal", "espnet_ext.scoring.score_files", "pandas", "lhotse"),
     *("espnet_ext.rescore.training.mwer_training", "transformers.models.bert.modeling_bert", "accelerate"),
     *("transformers.models.gpt2.modeling_gpt2", "espnet_ext.multitalker.task", "faster_whisper", "resemblyzer"),
-    "espnet_ext.tables.figures",
 )
 
 
