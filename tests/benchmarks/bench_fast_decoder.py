@@ -3,12 +3,12 @@
     python tests/benchmarks/bench_fast_decoder.py [--output fast_decoder.json]
 
 Two models of the size of ESPnet's own LibriSpeech recipes, with random parameters: a conformer of 12 layers of 512 with
-a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024; with ``--lm``
-also a ``transformer`` language model of 16 layers of 512. Each recognises the same utterances of noise, with all
-options but beam and CTC's weight as they are by default; each hypothesis has five tokens per second, so that all do the
-same work: ESPnet and ``fast_decoder`` one by one, then ``batch_size: auto`` and the encoder alone, both also with 8
-bits (``quantize_asr_model``); before that, steps of the CTC prefix scorers. In turns in one process, after one that is
-not counted. Seconds are the processor's.
+a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024; with
+``--language-model`` also a ``transformer`` language model of 16 layers of 512. Each recognises the same utterances of
+noise, with all options but beam and CTC's weight as they are by default; each hypothesis has five tokens per second, so
+that all do the same work: ESPnet and ``fast_decoder`` one by one, then ``batch_size: auto`` and the encoder alone, both
+also with 8 bits (``quantize_asr_model``); before that, steps of the CTC prefix scorers. In turns in one process, after
+one that is not counted. Seconds are the processor's.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--beams", type=int, nargs="+", default=[10], help="(default: 10)")
     parser.add_argument("--ctc-weights", type=float, nargs="+", default=[0.3], help="(default: 0.3)")
     parser.add_argument("--decoders", nargs="+", choices=list(DECODERS), default=list(DECODERS), help="(default: all)")
-    parser.add_argument("--lm", action="store_true", help="with a language model, of weight 0.6")
+    parser.add_argument("--language-model", action="store_true", help="with a language model, of weight 0.6")
     parser.add_argument("--seconds", type=float, nargs="+", default=SECONDS, help="(default: %(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="file of facts")
     args = parser.parse_args()
@@ -72,14 +72,14 @@ def main() -> None:
             paths = write_model(Path(folder) / decoder, decoder, DECODERS[decoder])
             for beam in args.beams:
                 for weight in args.ctc_weights:
-                    case = {"decoder": decoder, "beam": beam, "ctc_weight": weight, "lm": args.lm}
+                    case = {"decoder": decoder, "beam": beam, "ctc_weight": weight, "lm": args.language_model}
                     search = {
                         "beam_size": beam,
                         "ctc_weight": weight,
                         "maxlenratio": TOKENS_PER_FRAME,
                         "minlenratio": TOKENS_PER_FRAME - 0.01,
                     }
-                    search |= write_lm(Path(folder) / "lm") if args.lm else {}
+                    search |= write_lm(Path(folder) / "lm") if args.language_model else {}
                     found.append(case | compare(paths | search, speech, args.rounds))
                     print(found[-1], flush=True)
     if args.output:
