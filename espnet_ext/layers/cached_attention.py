@@ -132,10 +132,11 @@ def count_groups(xs: torch.Tensor) -> int:
 class ScoredPrefixes:
     """Let n hypotheses with new tokens at their ends attend to a tree, which holds the earlier tokens.
 
-    ``nodes``: the hypotheses' nodes, (n, L), of which ``known`` are in the tree; its last ones are for the new tokens.
+    ``nodes``: the hypotheses' nodes, (n, L), of which ``known`` are in the tree; its last ones are for the new tokens;
+    ``shown``: False for tokens to which none attends, (n, L), None: all are.
     """
 
-    def __init__(self, tree: PrefixTree, nodes: torch.Tensor, known: int):
+    def __init__(self, tree: PrefixTree, nodes: torch.Tensor, known: int, shown: torch.Tensor | None = None):
         self.tree = tree
         self.nodes = nodes
         count, length = nodes.shape
@@ -143,8 +144,8 @@ class ScoredPrefixes:
         self._end = tree.size
         self._first = tree.size - count // tree.groups * new
         self._index = nodes.unsqueeze(1).expand(-1, new, -1)
-        earlier = torch.ones(new, length, dtype=torch.bool, device=nodes.device).tril(known)
-        self._visible = self._by_node(earlier.expand(count, -1, -1))
+        earlier = torch.ones(new, length, dtype=torch.bool, device=nodes.device).tril(known).expand(count, -1, -1)
+        self._visible = self._by_node(earlier if shown is None else earlier & shown.unsqueeze(1))
 
     def _by_node(self, x: torch.Tensor) -> torch.Tensor:
         """Rearrange values per token of each hypothesis, (n, new, L), to values per node, (n, new, all nodes)."""

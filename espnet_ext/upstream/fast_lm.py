@@ -39,7 +39,7 @@ class FastTransformerLM(TransformerLM):
             tree, nodes = PrefixTree(len(self.encoder.encoders), count_groups(xs), 0), ys.new_zeros(len(ys), 0)
         known = nodes.size(1)
         tree, nodes = tree.extended(nodes, ys.size(1) - known)
-        prefixes = ScoredPrefixes(tree, nodes, known)
+        prefixes = ScoredPrefixes(tree, nodes, known, ys != 0)  # ESPnet takes 0, CTC's blank, for padding
         x = self.encoder.embed(self.embed(ys))[:, known:]
         for slot, layer in enumerate(self.encoder.encoders):
             x = x + prefixes.attend(slot, layer.self_attn, layer.norm1(x))
