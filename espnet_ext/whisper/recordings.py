@@ -29,7 +29,7 @@ PADDED = 0.4  # seconds of silence at the ends of a span
 LEFT_OUT = 1.5  # seconds of speech without a word; from here on a search has failed
 AGAIN, BEAM = 8.0, 5  # seconds of it that are searched at once, and hypotheses
 LOOP = 2.4  # compression ratio above which a search has repeated itself, as in faster-whisper
-WARN_FROM = 5.0  # seconds of speech for which no search has found a word
+WARN_FROM = 3.0  # seconds of speech for which no search has found a word
 NO_SPEECH, DOUBT = 0.6, -0.5  # probability above which, and mean log-probability below which it was perhaps no speech
 
 
