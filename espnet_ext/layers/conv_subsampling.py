@@ -29,26 +29,25 @@ class ConvSubsampling(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Subsample features, (B, T, F), of lengths (B,), the longest T: (B, T', D), ``ceil(length / 2 ** stages)``."""
-        if torch.is_grad_enabled():
-            return self._subsample(x, lengths)
         unit = 2 ** len(self.stages)
+        size = x.size(1) if torch.is_grad_enabled() else BLOCK * unit
         parts = []
-        for start in range(0, x.size(1), BLOCK * unit):
+        for start in range(0, x.size(1), size):
             # A frame depends on fewer than ``unit`` frames before its own: the block begins one frame earlier.
             begin = max(0, start - unit)
-            part, _ = self._subsample(x[:, begin : start + BLOCK * unit], lengths - begin)
+            part = self._subsample(x[:, begin : start + size], lengths - begin)
             parts.append(part[:, (start - begin) // unit :])
         for _ in self.stages:
             lengths = halved(lengths)
         return torch.cat(parts, dim=1), lengths
 
-    def _subsample(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _subsample(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         x, padded = x.unsqueeze(1), bool(lengths.min() < x.size(1))
         for stage in self.stages:
             if padded:
                 x = x * valid_frames(lengths, x.size(2))[:, None, :, None]
             x, lengths = stage(x), halved(lengths)
-        return self.projection(x.transpose(1, 2).flatten(2)), lengths
+        return self.projection(x.transpose(1, 2).flatten(2))
 
 
 def halved[Length: (int, torch.Tensor)](length: Length) -> Length:

@@ -130,7 +130,7 @@ def _either(prefixes: Prefixes) -> torch.Tensor:
 
 
 def _log_sum(x: torch.Tensor) -> torch.Tensor:
-    """Return ``x.logsumexp(2)`` of float32, (n, S, T), which is overwritten."""
+    """Return ``x.logsumexp(2)`` of x, (n, S, T), which is overwritten."""
     highest = x.amax(2, keepdim=True)
     return x.sub_(highest).clamp_(min=LEAST).exp_().sum(2).log_() + highest.squeeze(2)
 

@@ -180,9 +180,5 @@ def _gaps(words: Sequence[Word], length: float) -> list[Span]:
     return list(zip(ends, [*(word.start for word in words), length], strict=True))
 
 
-def _clipped(spoken: Sequence[Span], start: float, end: float) -> list[Span]:
-    return [(max(start, begin), min(end, stop)) for begin, stop in spoken if begin < end and stop > start]
-
-
 def _seconds(spoken: Sequence[Span], start: float, end: float) -> float:
-    return sum(stop - begin for begin, stop in _clipped(spoken, start, end))
+    return sum(max(0.0, min(end, stop) - max(start, begin)) for begin, stop in spoken)

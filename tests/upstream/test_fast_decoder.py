@@ -116,6 +116,7 @@ def test_a_published_model(data, model, tmp_path, monkeypatch):
 
 
 RNN = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
+RATIOS, NONE = (0.3, 0.05), (0.0, 0.0)  # of the greatest and least number of tokens
 LM = {"embed_unit": 8, "att_unit": 8, "head": 2, "unit": 16, "layer": 1}
 
 
@@ -136,7 +137,7 @@ def lengths(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("decoder", ["transformer", "rnn"])
 @pytest.mark.parametrize(
     ("ctc_weight", "lm", "ratios"),
-    [(0.0, True, (0.3, 0.05)), (0.3, False, (0.0, 0.0)), (0.3, True, (0.3, 0.05)), (1.0, True, (0.0, 0.0))],
+    [(0.0, False, RATIOS), (0.0, True, RATIOS), (0.3, False, NONE), (0.3, True, RATIOS), (1.0, True, NONE)],
 )
 def test_many_at_once_are_espnets_one_by_one(models, lengths, tmp_path, decoder, ctc_weight, lm, ratios):
     options = ["--ctc_weight", ctc_weight, "--ctc_window_margin", 0, "--nbest", 3]
@@ -195,9 +196,8 @@ def test_encoder_and_decoder_are_quantised(model, data, caplog):
     for each, quantised in ((ours, True), (exact, False)):
         for module in (each.asr_model.encoder, each.beam_search.scorers["decoder"], each.beam_search.nn_dict.decoder):
             assert any("quantized" in type(part).__module__ for part in module.modules()) == quantised
-    same = sum(
-        a[0][2] == b[0][2] for a, b in zip(*(each.batch_decode(features) for each in (ours, exact)), strict=True)
-    )
+    results = (each.batch_decode(features) for each in (ours, exact))
+    same = sum(a[0][2] == b[0][2] for a, b in zip(*results, strict=True))
     assert f" {same} of the first 4 utterances" in caplog.text
     caplog.clear()
     assert all(ours.batch_decode(features)) and not caplog.text
