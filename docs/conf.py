@@ -1,6 +1,8 @@
-"""The site: `make -C tools docs` builds it from the pages of the repository and from docstrings.
+"""The site: `make -C tools docs` builds it from the pages of the repository and from
+docstrings.
 
-The folder of the sources is the root of the repository, so that links between pages hold on the site as in a checkout.
+The folder of the sources is the root of the repository, so that links between pages
+hold on the site as in a checkout.
 """
 
 import sys
@@ -33,7 +35,12 @@ include_patterns = [
 ]
 exclude_patterns = ["tools/venv", "tools/.bootstrap", "site"]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 # Pages that people also read in the repository: headings may begin at the second level.

@@ -1,7 +1,8 @@
 """Plugins and recipes for ESPnet that reproduce five papers on speech recognition.
 
-Importing this package loads neither torch nor ESPnet. Call :func:`register` to add the plugins to ESPnet. Then names
-such as ``encoder: blstm_maxpool`` work in any ESPnet YAML and in ``Speech2Text``.
+Importing this package loads neither torch nor ESPnet. Call :func:`register` to add the
+plugins to ESPnet. Then names such as ``encoder: blstm_maxpool`` work in any ESPnet YAML
+and in ``Speech2Text``.
 
 P1 to P5 in docstrings are these papers:
 
@@ -24,9 +25,11 @@ if "espnet2" not in sys.modules:
 
 
 def register() -> None:
-    """Add all plugins, also those of third parties, to ESPnet's registries; calling it again changes nothing.
+    """Add all plugins, also those of third parties, to ESPnet's registries; calling it
+    again changes nothing.
 
-    From then on ESPnet also refuses checkpoints that do not fit their config, and commands in a ``feats.scp``.
+    From then on ESPnet also refuses checkpoints that do not fit their config, and
+    commands in a ``feats.scp``.
     """
     say_loading()
     from espnet_ext.kaldi.arks import never_run_commands
@@ -39,9 +42,11 @@ def register() -> None:
 
 
 def load(model: str, *, device: str = "cpu", **options: Any) -> Any:
-    """Return a ready ``Speech2Text`` for a packed model, the folder of a model, or ``user/model`` on the hub.
+    """Return a ready ``Speech2Text`` for a packed model, the folder of a model, or
+    ``user/model`` on the hub.
 
-    ``options`` replace those of the search that the model was packed with (:func:`espnet_ext.sharing.load.load`).
+    ``options`` replace those of the search that the model was packed with
+    (:func:`espnet_ext.sharing.load.load`).
     """
     from espnet_ext.sharing.load import load as load_model
 

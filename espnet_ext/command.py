@@ -7,8 +7,9 @@ from espnet_ext.errors import InputError
 
 
 def run_main(main: Callable[[], int | None]) -> None:
-    """Run a command's ``main`` and exit. Bad input is one line, with status 1 (2: a wrong command line); so are an
-    OSError, such as a full disk, and a missing package of an extra, with how to install it.
+    """Run a command's ``main`` and exit. Bad input is one line, with status 1 (2: a
+    wrong command line); so are an OSError, such as a full disk, and a missing package
+    of an extra, with how to install it.
     """
     try:
         sys.exit(main() or 0)

@@ -4,7 +4,9 @@ import sys
 
 
 class InputError(Exception):
-    """Bad input. The message says what is wrong, in which file and utterance, and what to do."""
+    """Bad input. The message says what is wrong, in which file and utterance, and what
+    to do.
+    """
 
     status = 1  # the exit status of a command that ends with it
 

@@ -1,6 +1,7 @@
 """Print that ESPnet is being loaded, and make that take half as long.
 
-Of 22 s for ``import espnet2.bin.asr_train``, typeguard takes a third to parse modules, and wandb, rarely used, a tenth.
+Of 22 s for ``import espnet2.bin.asr_train``, typeguard takes a third to parse modules,
+and wandb, rarely used, a tenth.
 """
 
 import atexit
@@ -14,12 +15,17 @@ from types import ModuleType
 from typing import Any
 
 RARELY_USED = ("wandb",)  # of what ESPnet's trainer imports
-EVERY_TRAINING = ("espnet2.tasks.abs_task", "espnet2.train.")  # modules whose functions with types each training calls
+EVERY_TRAINING = (
+    "espnet2.tasks.abs_task",
+    "espnet2.train.",
+)  # modules whose functions with types each training calls
 _waiting: list[Callable[[], object]] = []
 
 
 def say_loading() -> None:
-    """Print that ESPnet is being loaded, which takes 4 to 45 s, unless it is there, or this process is a worker."""
+    """Print that ESPnet is being loaded, which takes 4 to 45 s, unless it is there, or
+    this process is a worker.
+    """
     import multiprocessing
 
     if "espnet2.tasks" not in sys.modules and multiprocessing.parent_process() is None:
@@ -27,9 +33,11 @@ def say_loading() -> None:
 
 
 class LoadQuickly:
-    """Wait on ``sys.meta_path`` for the first module of ESPnet, and prepare what it imports.
+    """Wait on ``sys.meta_path`` for the first module of ESPnet, and prepare what it
+    imports.
 
-    Not for the package itself, which commands that need no model look for without importing it.
+    Not for the package itself, which commands that need no model look for without
+    importing it.
     """
 
     def find_spec(self, name: str, *_: object) -> None:
@@ -38,11 +46,17 @@ class LoadQuickly:
             sys.meta_path.remove(self)
             defer_type_checks()
             defer_modules()
-            atexit.register(gc.freeze)  # two seconds less at the end, in which thousands of modules were searched
+            atexit.register(
+                gc.freeze
+                # two seconds less at the end, in which thousands of modules were
+                # searched
+            )
 
 
 def defer_type_checks() -> None:
-    """Let functions that typeguard decorates from now on be compiled with their checks when they are first called."""
+    """Let functions that typeguard decorates from now on be compiled with their checks
+    when they are first called.
+    """
     import typeguard
 
     decorate = typeguard.typechecked
@@ -53,20 +67,26 @@ def defer_type_checks() -> None:
         checked = functools.cache(lambda: decorate(target))
         if target.__module__.startswith(EVERY_TRAINING):
             _waiting.append(checked)
-        return functools.wraps(target)(lambda *args, **kwargs: checked()(*args, **kwargs))
+        return functools.wraps(target)(
+            lambda *args, **kwargs: checked()(*args, **kwargs)
+        )
 
     typeguard.typechecked = deferred
 
 
 def prepare_forks() -> None:
-    """Compile what trainings call, and let no search for garbage copy what is loaded, in processes forked later."""
+    """Compile what trainings call, and let no search for garbage copy what is loaded,
+    in processes forked later.
+    """
     while _waiting:
         _waiting.pop()()
     gc.freeze()
 
 
 class _Later(ModuleType):
-    """A module that is loaded for any attribute but its file, for which ``inspect``, and so torch, asks all modules."""
+    """A module that is loaded for any attribute but its file, for which ``inspect``,
+    and so torch, asks all modules.
+    """
 
     def __getattr__(self, name: str) -> Any:
         self.__class__ = ModuleType  # type: ignore[assignment]

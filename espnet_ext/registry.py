@@ -1,7 +1,9 @@
-"""The names of the plugins in YAML files, and their classes, in ESPnet's dicts of each slot of a model.
+"""The names of the plugins in YAML files, and their classes, in ESPnet's dicts of each
+slot of a model.
 
-Installed packages add theirs by the entry-point group ``espnet_ext.plugins``, as ``<slot>.<name>`` (docs/extending.md).
-Each has a second name, ``encoder: espnet_ext:blstm_maxpool``, for packed models: who lacks the package reads its name.
+Installed packages add theirs by the entry-point group ``espnet_ext.plugins``, as
+``<slot>.<name>`` (docs/extending.md). Each has a second name, ``encoder:
+espnet_ext:blstm_maxpool``, for packed models: who lacks the package reads its name.
 """
 
 import logging
@@ -18,7 +20,8 @@ from espnet_ext.packages import how_to_install
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
 PACKAGE = "espnet_ext"
 
-# "<slot>.<name used in YAML>": "<module>:<class>". Names are lower case, because ESPnet converts what it reads.
+# "<slot>.<name used in YAML>": "<module>:<class>". Names are lower case, because ESPnet
+# converts what it reads.
 PLUGINS = {
     "frontend.power_mel": "espnet_ext.frontend.power_mel:PowerMelFrontend",
     "normalize.sem_global_mvn": "espnet_ext.normalize.sem_global_mvn:SEMGlobalMVN",
@@ -40,9 +43,18 @@ PLUGINS = {
     "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
 }
 
-# ESPnet's tasks, each with its own dicts, and the slots that plugins fit into. ESPnet3 has copies of some, in esp2_asr
-# since release 202611, and in asr before.
-ASR_SLOTS = ("frontend", "specaug", "normalize", "model", "preencoder", "encoder", "postencoder", "decoder")
+# ESPnet's tasks, each with its own dicts, and the slots that plugins fit into. ESPnet3
+# has copies of some, in esp2_asr since release 202611, and in asr before.
+ASR_SLOTS = (
+    "frontend",
+    "specaug",
+    "normalize",
+    "model",
+    "preencoder",
+    "encoder",
+    "postencoder",
+    "decoder",
+)
 _PARTS = tuple(slot for slot in ASR_SLOTS if slot != "model")
 _FEATURES = ("frontend", "specaug", "normalize")
 TASKS = {
@@ -59,14 +71,20 @@ TASKS = {
     "espnet2.tasks.mt": ("encoder", "decoder"),
 }
 SLOTS = {
-    **{slot: [f"{task}:{slot}_choices" for task, slots in TASKS.items() if slot in slots] for slot in ASR_SLOTS},
+    **{
+        slot: [
+            f"{task}:{slot}_choices" for task, slots in TASKS.items() if slot in slots
+        ]
+        for slot in ASR_SLOTS
+    },
     "mt_model": ["espnet2.tasks.mt:model_choices"],
     "lm": ["espnet2.tasks.lm:lm_choices"],
     "optim": ["espnet2.tasks.abs_task:optim_classes"],
     "scheduler": ["espnet2.tasks.abs_task:scheduler_classes"],
 }
 
-# The keys of a config that name a model's modules, and the slots that they share with another key.
+# The keys of a config that name a model's modules, and the slots that they share with
+# another key.
 SLOT_KEYS = (*ASR_SLOTS, "speaker_encoder", "lm")
 OTHER_SLOTS = {"speaker_encoder": "encoder", "model": "mt_model"}
 
@@ -84,19 +102,30 @@ def add_plugins() -> None:
         try:
             plugin = entry.load()
         except Exception as error:
-            raise InputError(f"plugin '{entry.name}' of {origin} cannot be imported: {error}") from error
+            raise InputError(
+                f"plugin '{entry.name}' of {origin} cannot be imported: {error}"
+            ) from error
         _add(entry.name, plugin, origin, _package(entry))
 
 
 @cache
 def check_espnet() -> None:
-    """Refuse an ESPnet that is older than the tested releases; warn, once, of one that is newer."""
+    """Refuse an ESPnet that is older than the tested releases; warn, once, of one that
+    is newer.
+    """
     found = version("espnet")
     side, tested = espnet_release(found)
     if side == "older":
-        raise InputError(f"ESPnet {found} is too old for espnet_ext: install {tested}: pip install --upgrade espnet")
+        raise InputError(
+            f"ESPnet {found} is too old for espnet_ext: install {tested}: pip "
+            "install --upgrade espnet"
+        )
     if side == "newer":
-        logging.warning("espnet_ext is tested with ESPnet %s, and this is %s: run espnet-ext check", tested, found)
+        logging.warning(
+            "espnet_ext is tested with ESPnet %s, and this is %s: run espnet-ext check",
+            tested,
+            found,
+        )
 
 
 def third_parties() -> list[EntryPoint]:
@@ -106,47 +135,81 @@ def third_parties() -> list[EntryPoint]:
 
 def packages() -> dict[str, str]:
     """Return the package of each plugin that is installed, by ``<slot>.<name>``."""
-    return {key: PACKAGE for key in PLUGINS} | {entry.name.lower(): _package(entry) for entry in third_parties()}
+    return {key: PACKAGE for key in PLUGINS} | {
+        entry.name.lower(): _package(entry) for entry in third_parties()
+    }
 
 
 def qualified_names(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the package before the name of each plugin in a training config: ``encoder: espnet_ext:blstm_maxpool``."""
+    """Put the package before the name of each plugin in a training config: ``encoder:
+    espnet_ext:blstm_maxpool``.
+    """
     package = packages()
     renamed = dict(config)
     for slot in SLOT_KEYS:
         name = str(config.get(slot)).lower()
-        key = next((key for key in (f"{slot}.{name}", f"{OTHER_SLOTS.get(slot)}.{name}") if key in package), None)
+        key = next(
+            (
+                key
+                for key in (f"{slot}.{name}", f"{OTHER_SLOTS.get(slot)}.{name}")
+                if key in package
+            ),
+            None,
+        )
         if key is not None:
             renamed[slot] = f"{package[key]}:{name}"
     return renamed
 
 
 def missing_package(config: Mapping[str, Any]) -> str | None:
-    """Say which plugin of a config, such as ``encoder: my_package:my_encoder``, is not installed; None if all are."""
+    """Say which plugin of a config, such as ``encoder: my_package:my_encoder``, is not
+    installed; None if all are.
+    """
     known = packages()
     for slot in (*SLOT_KEYS, "optim", "scheduler"):
         package, colon, name = str(config.get(slot)).lower().partition(":")
-        if colon and package not in (known.get(f"{slot}.{name}"), known.get(f"{OTHER_SLOTS.get(slot)}.{name}")):
+        if colon and package not in (
+            known.get(f"{slot}.{name}"),
+            known.get(f"{OTHER_SLOTS.get(slot)}.{name}"),
+        ):
             if package in known.values():
-                return f"{slot}: {package} has no {slot} {name}: install a release of it that has"
-            return f"{slot}: {package}:{name} is of a package that is not installed: pip install {package}"
+                return (
+                    f"{slot}: {package} has no {slot} {name}: install a release of it "
+                    "that has"
+                )
+            return (
+                f"{slot}: {package}:{name} is of a package that is not installed: pip "
+                f"install {package}"
+            )
     return None
 
 
 def _package(entry: EntryPoint) -> str:
-    return entry.dist.name.lower() if entry.dist else entry.value.partition(":")[0].partition(".")[0]
+    return (
+        entry.dist.name.lower()
+        if entry.dist
+        else entry.value.partition(":")[0].partition(".")[0]
+    )
 
 
 @cache
 def choices(slot: str) -> list[tuple[dict[str, type], type | None]]:
-    """Return ESPnet's dicts of a slot, that of the ASR task first, each with the base class of its values."""
+    """Return ESPnet's dicts of a slot, that of the ASR task first, each with the base
+    class of its values.
+    """
     found = []
     for target in SLOTS[slot]:
         try:
             each = _load(target)
-            found.append((each, None) if isinstance(each, dict) else (each.classes, each.base_type))
+            found.append(
+                (each, None)
+                if isinstance(each, dict)
+                else (each.classes, each.base_type)
+            )
         except ModuleNotFoundError as error:
-            if not str(error.name).startswith("espnet3."):  # a module of another release
+            if not str(error.name).startswith(
+                "espnet3."
+            ):  # a module of another release
                 raise
     return found
 
@@ -158,14 +221,18 @@ def _load(target: str) -> Any:
 
 @cache
 def _load_plugin(target: str) -> type:
-    """Load a plugin. One of an extra that is not installed becomes a class that says so when a config uses it."""
+    """Load a plugin. One of an extra that is not installed becomes a class that says so
+    when a config uses it.
+    """
     module = target.partition(":")[0]
     try:
         return _load(target)
     except ModuleNotFoundError as error:
         if error.name != module or module.startswith(PACKAGE):
             raise
-    advice = how_to_install(module) or f"{module} is not installed: pip install {module}"
+    advice = (
+        how_to_install(module) or f"{module} is not installed: pip install {module}"
+    )
 
     def refuse(self: object, *args: object, **options: object) -> None:
         raise InputError(advice)
@@ -178,12 +245,22 @@ def _add(key: str, plugin: type, origin: str, package: str) -> None:
     slot, _, name = key.lower().partition(".")
     wrong = f"plugin '{key}' of {origin}"
     if slot not in SLOTS or not name:
-        raise InputError(f"{wrong}: its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}")
+        raise InputError(
+            f"{wrong}: its name must be <slot>.<name>, with a slot of "
+            f"{', '.join(SLOTS)}"
+        )
     if name in RESERVED:
-        raise InputError(f"{wrong}: in ESPnet the name '{name}' means no module: take another")
+        raise InputError(
+            f"{wrong}: in ESPnet the name '{name}' means no module: take another"
+        )
     for classes, base in choices(slot):
-        if base is not None and not (isinstance(plugin, type) and issubclass(plugin, base)):
+        if base is not None and not (
+            isinstance(plugin, type) and issubclass(plugin, base)
+        ):
             raise InputError(f"{wrong} is not a subclass of {base.__name__}")
         for each in (name, f"{package}:{name}"):
             if (present := classes.setdefault(each, plugin)) is not plugin:
-                raise InputError(f"{wrong}: the name '{each}' already stands for {present.__qualname__}")
+                raise InputError(
+                    f"{wrong}: the name '{each}' already stands for "
+                    f"{present.__qualname__}"
+                )

@@ -1,9 +1,11 @@
-"""Make examples/speech again: a model trained on real digits, recordings that it has not seen, a language model.
+"""Make examples/speech again: a model trained on real digits, recordings that it has
+not seen, a language model.
 
     tools/venv/bin/python examples/make_speech.py
 
-Trains egs/librispeech_sem at the scale mini_digits (five minutes of a core), and packs its system with SEM. A killed
-run resumes. Test utterances are half in quiet, half in pink noise, as those of the demo.
+Trains egs/librispeech_sem at the scale mini_digits (five minutes of a core), and packs
+its system with SEM. A killed run resumes. Test utterances are half in quiet, half in
+pink noise, as those of the demo.
 """
 
 import json
@@ -37,7 +39,8 @@ EXP, DATA = (RECIPE / folder / "mini_digits-digits" for folder in ("exp", "data"
 MODEL, FIRST = OUT / "model.zip", 4  # utterances of each speaker that are test data
 CALL = {"jackson": "1002", "theo": "1005"}  # who speaks in the two channels of a call
 CORPUS = (
-    "18 minutes of connected English digits by six speakers (Free Spoken Digit Dataset), half of them in noise; the "
+    "18 minutes of connected English digits by six speakers (Free Spoken Digit "
+    "Dataset), half of them in noise; the "
     "test sets have other recordings of the same speakers"
 )
 LM = {
@@ -62,7 +65,16 @@ def main() -> None:
 def train() -> None:
     """Train and score the system with SEM, and pack it with its error rates."""
     demo.make_corpus(demo.CORPUS)
-    options = ["--scale", "mini_digits", "--librispeech", str(demo.CORPUS), "--rows", "0dB", "--seed", "1"]
+    options = [
+        "--scale",
+        "mini_digits",
+        "--librispeech",
+        str(demo.CORPUS),
+        "--rows",
+        "0dB",
+        "--seed",
+        "1",
+    ]
     subprocess.run(["./run.sh", *options], cwd=RECIPE, check=True)
     found = of_recipe(EXP / "sem_m80_0/seed1")
     card = replace(found.card, corpus=CORPUS, licence="cc-by-sa-4.0", language=["en"])
@@ -94,7 +106,9 @@ def write_data_dir(folder: Path, texts: dict[str, str]) -> None:
         "spk2utt": {speaker: " ".join(keys) for speaker, keys in speakers.items()},
     }
     for name, table in tables.items():
-        (folder / name).write_text("".join(f"{key} {table[key]}\n" for key in sorted(table)))
+        (folder / name).write_text(
+            "".join(f"{key} {table[key]}\n" for key in sorted(table))
+        )
 
 
 def write_lists(recogniser, data: Path, output: Path) -> None:
@@ -103,18 +117,31 @@ def write_lists(recogniser, data: Path, output: Path) -> None:
     with output.open("w") as file:
         for key, path in sorted(audio.items()):
             speech, _ = soundfile.read(path, dtype="float32")
-            hyps = [{"text": text, "score": round(float(hyp.score), 4)} for text, _, _, hyp in recogniser(speech)]
-            file.write(json.dumps({"utt_id": key, "ref": texts[key], "hyps": hyps}) + "\n")
+            hyps = [
+                {"text": text, "score": round(float(hyp.score), 4)}
+                for text, _, _, hyp in recogniser(speech)
+            ]
+            file.write(
+                json.dumps({"utt_id": key, "ref": texts[key], "hyps": hyps}) + "\n"
+            )
 
 
 def write_call(recogniser) -> None:
-    """Join test utterances of two speakers to a call, one in each channel, and recognise the first one's in windows.
+    """Join test utterances of two speakers to a call, one in each channel, and
+    recognise the first one's in windows.
 
     Now and then one begins before the other ends.
     """
-    folders = {name: demo.CORPUS / "test-clean" / number for name, number in CALL.items()}
-    turns = {name: sorted(folder.rglob("*.flac"))[FIRST:] for name, folder in folders.items()}
-    texts = {name: read_table(next(folder.rglob("*.trans.txt"))) for name, folder in folders.items()}
+    folders = {
+        name: demo.CORPUS / "test-clean" / number for name, number in CALL.items()
+    }
+    turns = {
+        name: sorted(folder.rglob("*.flac"))[FIRST:] for name, folder in folders.items()
+    }
+    texts = {
+        name: read_table(next(folder.rglob("*.trans.txt")))
+        for name, folder in folders.items()
+    }
     samples, segments, at = np.zeros((60 * RATE, 2), dtype="float32"), [], 0.3
     for number in range(6):
         name = list(CALL)[number % 2]
@@ -122,10 +149,20 @@ def write_call(recogniser) -> None:
         speech, _ = soundfile.read(path, dtype="float32")
         start, end = round(at * RATE), round(at * RATE) + len(speech)
         samples[start:end, number % 2] += speech
-        segments.append(Segment("call", name, tuple(texts[name][path.stem].split()), start / RATE, end / RATE))
+        segments.append(
+            Segment(
+                "call",
+                name,
+                tuple(texts[name][path.stem].split()),
+                start / RATE,
+                end / RATE,
+            )
+        )
         at = end / RATE + (-0.4 if number % 2 else 0.3)
     samples = samples[: end + RATE // 4]
-    samples += 1e-3 * np.random.default_rng(demo.SEED).standard_normal(samples.shape, dtype="float32")  # a line's noise
+    samples += 1e-3 * np.random.default_rng(demo.SEED).standard_normal(
+        samples.shape, dtype="float32"
+    )  # a line's noise
     soundfile.write(OUT / "call.flac", samples, RATE, compression_level=1.0)
     write_segments(OUT / "call.json", segments)
     write_hypotheses(OUT / "windows.jsonl", windows_of(recogniser, samples[:, 0]))
@@ -135,9 +172,19 @@ def windows_of(recogniser, samples: np.ndarray):
     for window in Windowing(6.0).cut("call", len(samples) / RATE):
         part = samples[round(window.start * RATE) : round(window.end * RATE)]
         tokens = recogniser(part)[0][2]
-        words = times_of_words(recogniser, part, tokens, len(part) / RATE) if tokens else []
-        times = tuple((round(window.start + word.start, 2), round(window.start + word.end, 2)) for word in words)
-        yield replace(window, speaker=next(iter(CALL)), words=tuple(word.text for word in words), times=times)
+        words = (
+            times_of_words(recogniser, part, tokens, len(part) / RATE) if tokens else []
+        )
+        times = tuple(
+            (round(window.start + word.start, 2), round(window.start + word.end, 2))
+            for word in words
+        )
+        yield replace(
+            window,
+            speaker=next(iter(CALL)),
+            words=tuple(word.text for word in words),
+            times=times,
+        )
 
 
 def train_lm() -> None:
@@ -146,11 +193,17 @@ def train_lm() -> None:
     shutil.rmtree(work, ignore_errors=True)
     plain = work / "train.txt"
     plain.parent.mkdir()
-    plain.write_text("".join(f"{text}\n" for text in read_table(DATA / "train/text").values()))
+    plain.write_text(
+        "".join(f"{text}\n" for text in read_table(DATA / "train/text").values())
+    )
     make_language_model(LM, [plain], work / "start")
     dev = TextFiles(transcripts=(DATA / "dev/text",))
     adapt_language_model(
-        {"lm": str(work / "start"), **LM_TRAINING}, TextFiles(text=(plain,)), dev, work / "trained", source=__file__
+        {"lm": str(work / "start"), **LM_TRAINING},
+        TextFiles(text=(plain,)),
+        dev,
+        work / "trained",
+        source=__file__,
     )
     shutil.rmtree(OUT / "lm", ignore_errors=True)
     shutil.copytree(work / "trained/model", OUT / "lm")

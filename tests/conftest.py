@@ -14,20 +14,30 @@ import pytest
 import soundfile
 from hypothesis import HealthCheck, settings
 
-# Models of tests are tiny: more threads make nothing faster, and on a busy machine they wait for each other.
+# Models of tests are tiny: more threads make nothing faster, and on a busy machine they
+# wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# On a busy machine an example takes as long as it takes: no test fails because of its wall-clock time.
-settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# On a busy machine an example takes as long as it takes: no test fails because of its
+# wall-clock time.
+settings.register_profile(
+    "any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any speed")
 
-# What is imported stays: the search for garbage leaves it out, here and in what tests fork.
+# What is imported stays: the search for garbage leaves it out, here and in what tests
+# fork.
 gc.disable()
 
-# ESPnet's tasks look into the command line for their defaults, and take pytest's --ignore for one of their options.
+# ESPnet's tasks look into the command line for their defaults, and take pytest's
+# --ignore for one of their options.
 del sys.argv[1:]
 
-PROCESS_MEMORY = 3 << 30  # bytes: what a process with torch and ESPnet may take, and the commands that it starts
+PROCESS_MEMORY = (
+    3 << 30
+    # bytes: what a process with torch and ESPnet may take, and the commands that it
+    # starts
+)
 # Tests that run ESPnet or large libraries, which take seconds to import.
 PLUGINS = (
     "frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "whisper", "sem", "codeswitch",
@@ -40,7 +50,12 @@ MODEL = {
     "frontend_conf": {"fs": 16000, "n_fft": 256, "hop_length": 160, "n_mels": 20},
     "normalize": "utterance_mvn",
     "encoder": "transformer",
-    "encoder_conf": {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1},
+    "encoder_conf": {
+        "output_size": 8,
+        "attention_heads": 2,
+        "linear_units": 8,
+        "num_blocks": 1,
+    },
     "decoder": "transformer",
     "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
     "model_conf": {"ctc_weight": 0.3},
@@ -62,9 +77,19 @@ SA_ASR_TOKENS = ["<blank>", "<unk>", "<sc>", "A", "B", "C", "<sos/eos>"]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process per core with memory for it; for few tests only this one, since each process imports everything."""
-    few = config.option.keyword or all(Path(argument.partition("::")[0]).is_file() for argument in config.args)
-    return 0 if few else number_of_processes(len(os.sched_getaffinity(0)), psutil.virtual_memory().available)
+    """One process per core with memory for it; for few tests only this one, since each
+    process imports everything.
+    """
+    few = config.option.keyword or all(
+        Path(argument.partition("::")[0]).is_file() for argument in config.args
+    )
+    return (
+        0
+        if few
+        else number_of_processes(
+            len(os.sched_getaffinity(0)), psutil.virtual_memory().available
+        )
+    )
 
 
 def number_of_processes(cores: int, memory: int) -> int:
@@ -74,29 +99,45 @@ def number_of_processes(cores: int, memory: int) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log) -> Any:
-    """Whole files in the order in which they stand; those of full-size models are one, since each takes 4 GB."""
+    """Whole files in the order in which they stand; those of full-size models are one,
+    since each takes 4 GB.
+    """
     if config.option.dist != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "full-size models" if FULL_SIZE in nodeid else super()._split_scope(nodeid)
+            return (
+                "full-size models"
+                if FULL_SIZE in nodeid
+                else super()._split_scope(nodeid)
+            )
 
-    config.option.loadscopereorder = False  # by the number of their tests, which says little
+    config.option.loadscopereorder = (
+        False  # by the number of their tests, which says little
+    )
     return Files(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each test is one of the unit tests, of the plugins or of the recipes, as its folder says.
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Each test is one of the unit tests, of the plugins or of the recipes, as its
+    folder says.
 
-    Several processes begin with the recipes, whose tests take longest, so that none is left with one at the end.
+    Several processes begin with the recipes, whose tests take longest, so that none is
+    left with one at the end.
     """
     for item in items:
         parts = Path(item.nodeid.partition("::")[0]).parts
-        room = parts[1] if len(parts) > 2 and parts[0] == "tests" else Path(parts[-1]).stem
-        item.add_marker("recipes" if room == "recipes" else "plugins" if room in PLUGINS else "unit")
+        room = (
+            parts[1] if len(parts) > 2 and parts[0] == "tests" else Path(parts[-1]).stem
+        )
+        item.add_marker(
+            "recipes" if room == "recipes" else "plugins" if room in PLUGINS else "unit"
+        )
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: "tests/recipes/" not in item.nodeid)
 
@@ -108,17 +149,28 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one tiny Whisper of random parameters, twice: ``hf/`` for transformers, ``ct2/`` for CTranslate2.
+    """A folder with one tiny Whisper of random parameters, twice: ``hf/`` for
+    transformers, ``ct2/`` for CTranslate2.
 
     It has twenty words, and ends after few of them.
     """
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra 'whisper' is not installed")
+    ctranslate2 = pytest.importorskip(
+        "ctranslate2", reason="the extra 'whisper' is not installed"
+    )
     import torch
     from tokenizers import Tokenizer, decoders, models
-    from transformers import GenerationConfig, PreTrainedTokenizerFast, WhisperConfig, WhisperForConditionalGeneration
+    from transformers import (
+        GenerationConfig,
+        PreTrainedTokenizerFast,
+        WhisperConfig,
+        WhisperForConditionalGeneration,
+    )
 
     folder = tmp_path_factory.mktemp("whisper")
-    marks = "endoftext startoftranscript translate transcribe startoflm startofprev nospeech notimestamps 0.00"
+    marks = (
+        "endoftext startoftranscript translate transcribe startoflm startofprev "
+        "nospeech notimestamps 0.00"
+    )
     special = [f"<|{mark}|>" for mark in marks.split()]
     words = [f" w{number}" for number in range(20)]
     ids = {token: number for number, token in enumerate(words + special)}
@@ -134,29 +186,54 @@ def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokens = {"decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": end}
     torch.manual_seed(1)
     model = WhisperForConditionalGeneration(
-        WhisperConfig(vocab_size=len(ids), d_model=16, init_std=0.6, bos_token_id=end, **sizes, **tokens)
+        WhisperConfig(
+            vocab_size=len(ids),
+            d_model=16,
+            init_std=0.6,
+            bos_token_id=end,
+            **sizes,
+            **tokens,
+        )
     )
     with torch.no_grad():
         row = model.model.decoder.embed_tokens.weight[end]
         torch.nn.init.normal_(row, std=0.6)  # transformers has made it zero, as it pads
-        model.model.decoder.layer_norm.bias.copy_(2.5 * row / row.square().sum())  # so that the end is likely
+        model.model.decoder.layer_norm.bias.copy_(
+            2.5 * row / row.square().sum()
+        )  # so that the end is likely
     suppressed = [number for number in range(len(words), len(ids)) if number != end]
     model.generation_config = GenerationConfig(
-        suppress_tokens=suppressed, begin_suppress_tokens=[], is_multilingual=False, **tokens
+        suppress_tokens=suppressed,
+        begin_suppress_tokens=[],
+        is_multilingual=False,
+        **tokens,
     )
     model.save_pretrained(folder / "hf")
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>").save_pretrained(folder / "hf")
-    converter = ctranslate2.converters.TransformersConverter(str(folder / "hf"), copy_files=["tokenizer.json"])
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|endoftext|>"
+    ).save_pretrained(folder / "hf")
+    converter = ctranslate2.converters.TransformersConverter(
+        str(folder / "hf"), copy_files=["tokenizer.json"]
+    )
     converter.convert(str(folder / "ct2"))
     return folder
 
 
 @pytest.fixture(scope="session")
 def espnet_speaker_model(tmp_path_factory: pytest.TempPathFactory, save_model) -> Path:
-    """Checkpoint of a tiny speaker model of ESPnet, random, of 6 dimensions; its config.yaml is beside it."""
+    """Checkpoint of a tiny speaker model of ESPnet, random, of 6 dimensions; its
+    config.yaml is beside it.
+    """
     from espnet2.tasks.spk import SpeakerTask
 
-    mels = {"n_fft": 512, "win_length": 400, "hop_length": 160, "n_mels": 20, "log": True, "normalize": "mn"}
+    mels = {
+        "n_fft": 512,
+        "win_length": 400,
+        "hop_length": 160,
+        "n_mels": 20,
+        "log": True,
+        "normalize": "mn",
+    }
     settings = {
         "frontend": "melspec_torch",
         "frontend_conf": mels,
@@ -167,13 +244,17 @@ def espnet_speaker_model(tmp_path_factory: pytest.TempPathFactory, save_model) -
         "projector_conf": {"output_size": 6},
         "spk_num": 4,
     }
-    folder = save_model(SpeakerTask, tmp_path_factory.mktemp("speaker_model"), **settings)
+    folder = save_model(
+        SpeakerTask, tmp_path_factory.mktemp("speaker_model"), **settings
+    )
     return (folder / "model.pth").rename(folder / "valid.eer.best.pth")
 
 
 @pytest.fixture(scope="session")
 def build_model():
-    """Return a function that builds the model of an ESPnet task from its defaults and what differs from them."""
+    """Return a function that builds the model of an ESPnet task from its defaults and
+    what differs from them.
+    """
 
     def build(task, seed: int = 0, **settings):
         import torch
@@ -182,19 +263,24 @@ def build_model():
 
         espnet_ext.register()
         torch.manual_seed(seed)
-        return task.build_model(argparse.Namespace(**task.get_default_config() | settings))
+        return task.build_model(
+            argparse.Namespace(**task.get_default_config() | settings)
+        )
 
     return build
 
 
 @pytest.fixture(scope="session")
 def save_model(build_model):
-    """Return a function that leaves such a model in a folder as ESPnet's training does: config.yaml and model.pth.
+    """Return a function that leaves such a model in a folder as ESPnet's training does:
+    config.yaml and model.pth.
 
     ``deviation``: that of its weights, large where hypotheses shall differ.
     """
 
-    def save(task, folder: Path, seed: int = 0, deviation: float | None = None, **settings) -> Path:
+    def save(
+        task, folder: Path, seed: int = 0, deviation: float | None = None, **settings
+    ) -> Path:
         import torch
         from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
@@ -204,7 +290,9 @@ def save_model(build_model):
                 torch.nn.init.normal_(parameter, std=deviation)
         torch.save(network.state_dict(), folder / "model.pth")
         with (folder / "config.yaml").open("w") as file:
-            yaml_no_alias_safe_dump(task.get_default_config() | settings, file, sort_keys=False)
+            yaml_no_alias_safe_dump(
+                task.get_default_config() | settings, file, sort_keys=False
+            )
         return folder
 
     return save
@@ -212,15 +300,25 @@ def save_model(build_model):
 
 @pytest.fixture(scope="session")
 def sa_asr_config():
-    """Return a function that gives the config of a small speaker-attributed model, which its arguments change."""
-    encoder = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
+    """Return a function that gives the config of a small speaker-attributed model,
+    which its arguments change.
+    """
+    encoder = {
+        "output_size": 8,
+        "attention_heads": 2,
+        "linear_units": 8,
+        "num_blocks": 1,
+    }
 
     def config(**options) -> dict[str, Any]:
         import espnet_ext
         from espnet_ext.multitalker.task import SAASRTask
 
         espnet_ext.register()
-        speakers = {"profile_size": 4, "speaker_conf": {"query_conf": {"hidden_size": 6}}}
+        speakers = {
+            "profile_size": 4,
+            "speaker_conf": {"query_conf": {"hidden_size": 6}},
+        }
         settings = {
             "token_list": SA_ASR_TOKENS,
             "input_size": 12,
@@ -258,7 +356,9 @@ def build_sa_asr(sa_asr_config):
 
 @pytest.fixture(scope="session")
 def stats_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Statistics as ESPnet's collect_stats writes them: 40 channels, mean 0.3 to 0.7, standard deviation 0.1 to 0.2."""
+    """Statistics as ESPnet's collect_stats writes them: 40 channels, mean 0.3 to 0.7,
+    standard deviation 0.1 to 0.2.
+    """
     mean, std = np.linspace(0.3, 0.7, 40), np.linspace(0.1, 0.2, 40)
     path = tmp_path_factory.mktemp("stats") / "feats_stats.npz"
     np.savez(path, count=1000, sum=1000 * mean, sum_square=1000 * (std**2 + mean**2))
@@ -268,7 +368,9 @@ def stats_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def digits() -> Path:
     """LibriSpeech-digits: real recordings, which are not part of this repository."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data" / "LibriSpeech-digits"
+    folder = (
+        Path(__file__).resolve().parents[2] / "shared" / "data" / "LibriSpeech-digits"
+    )
     if not folder.is_dir():
         pytest.skip("the real recordings (shared/data/LibriSpeech-digits) are not here")
     return folder
@@ -276,17 +378,28 @@ def digits() -> Path:
 
 @pytest.fixture(scope="session")
 def make_data_dir():
-    """Return a function that writes noise of the given durations in seconds, with transcripts of three words."""
+    """Return a function that writes noise of the given durations in seconds, with
+    transcripts of three words.
+    """
 
     def make(folder: Path, durations: dict[str, float], rate: int = 16000) -> Path:
         folder.mkdir(parents=True)
         random = np.random.default_rng(7)
         for utterance, seconds in durations.items():
-            samples = random.normal(scale=random.uniform(0.02, 0.2), size=round(seconds * rate))
+            samples = random.normal(
+                scale=random.uniform(0.02, 0.2), size=round(seconds * rate)
+            )
             soundfile.write(folder / f"{utterance}.flac", samples, rate)
-        (folder / "wav.scp").write_text("".join(f"{key} {folder / key}.flac\n" for key in durations))
-        texts = {key: " ".join(random.choice(["AB", "CAD", "E"], size=3)) for key in durations}
-        (folder / "text").write_text("".join(f"{key} {text}\n" for key, text in texts.items()))
+        (folder / "wav.scp").write_text(
+            "".join(f"{key} {folder / key}.flac\n" for key in durations)
+        )
+        texts = {
+            key: " ".join(random.choice(["AB", "CAD", "E"], size=3))
+            for key in durations
+        }
+        (folder / "text").write_text(
+            "".join(f"{key} {text}\n" for key, text in texts.items())
+        )
         return folder
 
     return make
@@ -294,20 +407,36 @@ def make_data_dir():
 
 @pytest.fixture(scope="session")
 def make_training_data():
-    """Return a function that writes what ESPnet's training reads of utterances: tables, shapes and tokens.
+    """Return a function that writes what ESPnet's training reads of utterances: tables,
+    shapes and tokens.
 
-    Speech is float32, (frames, features) or samples at 16 kHz; texts have words, or are characters.
+    Speech is float32, (frames, features) or samples at 16 kHz; texts have words, or are
+    characters.
     """
 
-    def make(folder: Path, speech: list[np.ndarray], texts: list[str], tokens: list[str], words: bool = True) -> Path:
-        lines: dict[str, list[str]] = {name: [] for name in ("speech.scp", "text", "speech_shape", "text_shape")}
+    def make(
+        folder: Path,
+        speech: list[np.ndarray],
+        texts: list[str],
+        tokens: list[str],
+        words: bool = True,
+    ) -> Path:
+        lines: dict[str, list[str]] = {
+            name: [] for name in ("speech.scp", "text", "speech_shape", "text_shape")
+        }
         for number, (signal, text) in enumerate(zip(speech, texts, strict=True)):
             path = folder / f"u{number}{'.flac' if signal.ndim == 1 else '.npy'}"
-            soundfile.write(path, signal, 16000) if signal.ndim == 1 else np.save(path, signal)
+            soundfile.write(path, signal, 16000) if signal.ndim == 1 else np.save(
+                path, signal
+            )
             lines["speech.scp"].append(f"u{number} {path}")
             lines["text"].append(f"u{number} {text}")
-            lines["speech_shape"].append(f"u{number} {','.join(map(str, signal.shape))}")
-            lines["text_shape"].append(f"u{number} {len(text.split() if words else text)},{len(tokens)}")
+            lines["speech_shape"].append(
+                f"u{number} {','.join(map(str, signal.shape))}"
+            )
+            lines["text_shape"].append(
+                f"u{number} {len(text.split() if words else text)},{len(tokens)}"
+            )
         for name, rows in {**lines, "tokens.txt": tokens}.items():
             (folder / name).write_text("".join(f"{row}\n" for row in rows))
         return folder
@@ -317,12 +446,13 @@ def make_training_data():
 
 @pytest.fixture(scope="session")
 def train_small():
-    """Return a function that trains on data by one of our commands, or of ESPnet's by our ``run``, for a few updates.
+    """Return a function that trains on data by one of our commands, or of ESPnet's by
+    our ``run``, for a few updates.
 
     It gives the saved config.
 
-    ``tables`` are those of the folder, with the names and types that ESPnet has for them; as ``make_training_data``
-    writes them unless they are given.
+    ``tables`` are those of the folder, with the names and types that ESPnet has for
+    them; as ``make_training_data`` writes them unless they are given.
     """
 
     def train(
@@ -338,7 +468,14 @@ def train_small():
 
         output.mkdir(parents=True, exist_ok=True)
         (output / "train.yaml").write_text(yaml.safe_dump(SMALL_TRAINING | config))
-        words = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
+        words = [
+            "--config",
+            str(output / "train.yaml"),
+            "--output_dir",
+            str(output),
+            "--ngpu",
+            "0",
+        ]
         words += ["--token_list", str(data / "tokens.txt"), *options]
         kind = "sound" if list(data.glob("*.flac")) else "npy"
         for part in ("train", "valid"):
@@ -368,12 +505,18 @@ def model(tmp_path_factory, save_model) -> Path:
     from espnet2.tasks.asr import ASRTask
 
     tokens = {"token_list": SMALL_TOKENS, "token_type": "char"}
-    return save_model(ASRTask, tmp_path_factory.mktemp("model"), seed=3, **MODEL, **tokens)
+    return save_model(
+        ASRTask, tmp_path_factory.mktemp("model"), seed=3, **MODEL, **tokens
+    )
 
 
 @pytest.fixture(scope="session")
 def language_model(tmp_path_factory, save_model) -> Path:
     from espnet2.tasks.lm import LMTask
 
-    settings = {"token_list": SMALL_TOKENS, "token_type": "char", "lm_conf": {"unit": 8, "nlayers": 1}}
+    settings = {
+        "token_list": SMALL_TOKENS,
+        "token_type": "char",
+        "lm_conf": {"unit": 8, "nlayers": 1},
+    }
     return save_model(LMTask, tmp_path_factory.mktemp("lm"), seed=3, **settings)

@@ -1,4 +1,6 @@
-"""The examples run as they stand: a model of one's own, and a third party's plugin by its entry point."""
+"""The examples run as they stand: a model of one's own, and a third party's plugin by
+its entry point.
+"""
 
 import subprocess
 import sys
@@ -38,16 +40,31 @@ def test_own_model_learns_its_words(own_model, tmp_path, capsys):
     assert sum(said == heard for said, heard in pairs) >= 3, lines
     config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text())
     assert (config["frontend"], config["normalize"]) == ("power_mel", "sem_global_mvn")
-    assert config["decoder"] == "language_transformer" and config["encoder"] == "conformer"
+    assert (
+        config["decoder"] == "language_transformer" and config["encoder"] == "conformer"
+    )
 
 
 def test_plugin_is_found_by_its_entry_point(own_model, tmp_path, monkeypatch):
-    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
-    subprocess.run(command, cwd=EXAMPLES / "own_plugin", check=True, capture_output=True)
+    command = [
+        sys.executable,
+        "setup.py",
+        "--quiet",
+        "egg_info",
+        "--egg-base",
+        str(tmp_path),
+    ]
+    subprocess.run(
+        command, cwd=EXAMPLES / "own_plugin", check=True, capture_output=True
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES / "own_plugin")
     espnet_ext.register()  # as a command of a new process would
-    own_model.main(tmp_path, EXAMPLES / "own_plugin" / "own_plugin.yaml", ["--max_epoch", "1"])
+    own_model.main(
+        tmp_path, EXAMPLES / "own_plugin" / "own_plugin.yaml", ["--max_epoch", "1"]
+    )
     config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text())
     assert config["encoder"] == "stacked_gru"
-    assert "encoder.gru.weight_hh_l0" in torch.load(tmp_path / "model" / "valid.acc.ave.pth", weights_only=True)
+    assert "encoder.gru.weight_hh_l0" in torch.load(
+        tmp_path / "model" / "valid.acc.ave.pth", weights_only=True
+    )

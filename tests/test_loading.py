@@ -42,7 +42,9 @@ def test_a_decorated_class_is_checked(deferred):
 def test_a_rare_module_is_loaded_when_it_is_used(monkeypatch, tmp_path):
     (tmp_path / "used_rarely.py").write_text("print('loaded'); VALUE = 3\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(loading, "RARELY_USED", ("used_rarely", "espnet_ext_has_no_such_module"))
+    monkeypatch.setattr(
+        loading, "RARELY_USED", ("used_rarely", "espnet_ext_has_no_such_module")
+    )
     loading.defer_modules()
     module = sys.modules.pop("used_rarely")
     assert module.__file__ and "VALUE" not in vars(module)

@@ -1,4 +1,6 @@
-"""Plugins in ESPnet's registries: trained and decoded through ESPnet's own entry points, ours and a third party's."""
+"""Plugins in ESPnet's registries: trained and decoded through ESPnet's own entry
+points, ours and a third party's.
+"""
 
 import subprocess
 import sys
@@ -50,7 +52,10 @@ SYSTEM = {
     "encoder": "blstm_maxpool",
     "encoder_conf": {"num_layers": 3, "hidden_size": 8},
     "decoder": "rnn",
-    "decoder_conf": {"hidden_size": 8, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}},
+    "decoder_conf": {
+        "hidden_size": 8,
+        "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5},
+    },
     "model_conf": {"ctc_weight": 0.5},
     "token_type": "word",
 }
@@ -72,14 +77,22 @@ def registries():
         table.update(contents)
 
 
-def make_package(folder: Path, name: str, entries: str, module: str = TOY_MODULE) -> Path:
-    """What pip leaves in site-packages: the module and a dist-info folder with its entry points."""
+def make_package(
+    folder: Path, name: str, entries: str, module: str = TOY_MODULE
+) -> Path:
+    """What pip leaves in site-packages: the module and a dist-info folder with its
+    entry points.
+    """
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.py").write_text(module)
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[espnet_ext.plugins]\n{textwrap.dedent(entries)}")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+    )
+    (info / "entry_points.txt").write_text(
+        f"[espnet_ext.plugins]\n{textwrap.dedent(entries)}"
+    )
     return folder
 
 
@@ -88,17 +101,29 @@ def data(tmp_path_factory, make_training_data) -> Path:
     """Four utterances of tones for words, and statistics."""
     time = np.arange(4000) / RATE
     random = np.random.default_rng(0)
-    waves = [np.concatenate([0.3 * np.sin(2 * np.pi * WORDS[word] * time) for word in text.split()]) for text in TEXTS]
+    waves = [
+        np.concatenate(
+            [0.3 * np.sin(2 * np.pi * WORDS[word] * time) for word in text.split()]
+        )
+        for text in TEXTS
+    ]
     speech = [wave + 1e-3 * random.standard_normal(len(wave)) for wave in waves]
     tokens = ["<blank>", "<unk>", *sorted(WORDS), "<sos/eos>"]
     folder = make_training_data(tmp_path_factory.mktemp("data"), speech, TEXTS, tokens)
-    np.savez(folder / "feats_stats.npz", count=100, sum=np.full(40, 60.0), sum_square=np.full(40, 100 * (0.36 + 0.02)))
+    np.savez(
+        folder / "feats_stats.npz",
+        count=100,
+        sum=np.full(40, 60.0),
+        sum_square=np.full(40, 100 * (0.36 + 0.02)),
+    )
     return folder
 
 
 @pytest.fixture(scope="module")
 def train(data, train_small):
-    """Return a function that trains our plugins, changed by its arguments, for a few steps."""
+    """Return a function that trains our plugins, changed by its arguments, for a few
+    steps.
+    """
     stats = ("--normalize_conf", f"stats_file={data / 'feats_stats.npz'}")
     return lambda output, **changes: train_small(data, output, SYSTEM | changes, *stats)
 
@@ -113,7 +138,11 @@ def trained(train, tmp_path_factory) -> Path:
 
 def test_all_plugins_are_in_all_tasks_that_take_them():
     espnet_ext.register()
-    assert {"frontend.power_mel", "normalize.sem_global_mvn", "normalize.dropout_global_mvn"} <= set(PLUGINS)
+    assert {
+        "frontend.power_mel",
+        "normalize.sem_global_mvn",
+        "normalize.dropout_global_mvn",
+    } <= set(PLUGINS)
     for key, target in PLUGINS.items():
         slot, name = key.split(".")
         module, cls = target.split(":")
@@ -130,7 +159,9 @@ def test_registering_is_idempotent():
 
 def test_training_saves_our_names_and_updates_our_weights(trained):
     config = yaml.safe_load((trained / "config.yaml").read_text())
-    assert [config[slot] for slot in ("frontend", "normalize", "encoder", "decoder")] == [
+    assert [
+        config[slot] for slot in ("frontend", "normalize", "encoder", "decoder")
+    ] == [
         "power_mel",
         "sem_global_mvn",
         "blstm_maxpool",
@@ -138,8 +169,13 @@ def test_training_saves_our_names_and_updates_our_weights(trained):
     ]
     # what the user left open is written down, what they set is kept
     assert config["normalize_conf"]["eta_min"] == -60.0
-    first, second = (torch.load(trained / f"{epoch}epoch.pth", weights_only=True) for epoch in (1, 2))
-    for key in ("encoder.layers.0.forwards.weight_ih_l0", "encoder.layers.2.backwards.weight_hh_l0"):
+    first, second = (
+        torch.load(trained / f"{epoch}epoch.pth", weights_only=True) for epoch in (1, 2)
+    )
+    for key in (
+        "encoder.layers.0.forwards.weight_ih_l0",
+        "encoder.layers.2.backwards.weight_hh_l0",
+    ):
         assert not torch.equal(first[key], second[key])
     assert torch.equal(first["normalize.mean"], second["normalize.mean"])
     assert not any("frontend" in key for key in second)
@@ -156,7 +192,10 @@ def test_decodes_through_espnets_speech2text(trained, data):
         device="cpu",
     )
     model = recogniser.asr_model
-    assert type(model.normalize).__name__ == "SEMGlobalMVN" and not model.normalize.training
+    assert (
+        type(model.normalize).__name__ == "SEMGlobalMVN"
+        and not model.normalize.training
+    )
     saved = torch.load(trained / "valid.acc.ave.pth", weights_only=True)
     assert saved.keys() == model.state_dict().keys()
     for key, value in model.state_dict().items():
@@ -173,14 +212,20 @@ def test_decodes_through_espnets_speech2text(trained, data):
     ("command", "changes"),
     [
         ("espnet2.bin.slu_train", {}),
-        # its loss is in a package that pip does not bring: the model is built, and no more
+        # its loss is in a package that pip does not bring: the model is built, and no
+        # more
         (
             "espnet2.bin.asr_transducer_train",
             {
                 "encoder": None,
                 "encoder_conf": {
                     "body_conf": [
-                        {"block_type": "conformer", "hidden_size": 8, "linear_size": 8, "conv_mod_kernel_size": 3}
+                        {
+                            "block_type": "conformer",
+                            "hidden_size": 8,
+                            "linear_size": 8,
+                            "conv_mod_kernel_size": 3,
+                        }
                     ]
                 },
                 "decoder_conf": {"hidden_size": 8},
@@ -196,30 +241,52 @@ def test_other_tasks_of_espnet(data, train_small, tmp_path, command, changes):
     config = SYSTEM | changes
     config = {key: value for key, value in config.items() if value is not None}
     saved = train_small(
-        data, tmp_path, config, f"--normalize_conf=stats_file={data / 'feats_stats.npz'}", command=command
+        data,
+        tmp_path,
+        config,
+        f"--normalize_conf=stats_file={data / 'feats_stats.npz'}",
+        command=command,
     )
-    assert saved["normalize"] == "sem_global_mvn" and (saved["dry_run"] or (tmp_path / "valid.loss.ave.pth").exists())
+    assert saved["normalize"] == "sem_global_mvn" and (
+        saved["dry_run"] or (tmp_path / "valid.loss.ave.pth").exists()
+    )
 
 
 def test_file_of_espnet3_and_what_it_spawns(tmp_path):
-    """``python -m espnet_ext.bin.run run.py``: spawned processes have the plugins, and what the file defines."""
+    """``python -m espnet_ext.bin.run run.py``: spawned processes have the plugins, and
+    what the file defines.
+    """
     (tmp_path / "helper.py").write_text("NAME = 'sem_global_mvn'\n")
-    task = "espnet3.systems.esp2_asr.task" if find_spec("espnet3.systems.esp2_asr") else "espnet3.systems.asr.task"
+    task = (
+        "espnet3.systems.esp2_asr.task"
+        if find_spec("espnet3.systems.esp2_asr")
+        else "espnet3.systems.asr.task"
+    )
     (tmp_path / "run.py").write_text(
         "import sys\nfrom concurrent.futures import ProcessPoolExecutor\n"
         "from multiprocessing import get_context\nfrom helper import NAME\n"
         f"def has(name):\n    from {task} import normalize_choices\n"
         "    return name in normalize_choices.classes\n"
-        "if __name__ == '__main__':\n    with ProcessPoolExecutor(1, get_context('spawn')) as pool:\n"
+        "if __name__ == '__main__':\n    with ProcessPoolExecutor(1, "
+        "get_context('spawn')) as pool:\n"
         "        print(sys.argv[1:], has(NAME), list(pool.map(has, [NAME, 'other'])))\n"
         "    print('espnet3.systems.base.system' in sys.modules)\n"
     )
-    command = [sys.executable, "-m", "espnet_ext.bin.run", str(tmp_path / "run.py"), "--stages", "all"]
+    command = [
+        sys.executable,
+        "-m",
+        "espnet_ext.bin.run",
+        str(tmp_path / "run.py"),
+        "--stages",
+        "all",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "['--stages', 'all'] True [True, False]\nFalse\n", done.stderr
 
 
-@pytest.mark.parametrize("wrong", [[], ["absent.py"], ["espnet2.bin.absent"], ["absent.absent"]])
+@pytest.mark.parametrize(
+    "wrong", [[], ["absent.py"], ["espnet2.bin.absent"], ["absent.absent"]]
+)
 def test_run_refuses_what_is_not_there(wrong):
     from espnet_ext.bin import run
 
@@ -229,11 +296,17 @@ def test_run_refuses_what_is_not_there(wrong):
 
 
 def test_third_party_package_trains_and_decodes(train, tmp_path, monkeypatch):
-    package = make_package(tmp_path / "site", "toy_encoders", "encoder.Toy_Encoder = toy_encoders:ToyEncoder\n")
+    package = make_package(
+        tmp_path / "site",
+        "toy_encoders",
+        "encoder.Toy_Encoder = toy_encoders:ToyEncoder\n",
+    )
     monkeypatch.syspath_prepend(package)
     espnet_ext.register()
     espnet_ext.register()
-    config = train(tmp_path / "exp", encoder="toy_encoder", encoder_conf={"size": 6}, max_epoch=1)
+    config = train(
+        tmp_path / "exp", encoder="toy_encoder", encoder_conf={"size": 6}, max_epoch=1
+    )
     assert config["encoder"] == "toy_encoder"
     recogniser = Speech2Text(
         asr_train_config=str(tmp_path / "exp" / "config.yaml"),
@@ -251,24 +324,51 @@ def test_third_party_package_trains_and_decodes(train, tmp_path, monkeypatch):
     [
         (
             "encoder.rnn = {}:ToyEncoder",
-            "'encoder.rnn' of the package {}: the name 'rnn' already stands for RNNEncoder",
+            "'encoder.rnn' of the package {}: the name 'rnn' already stands for "
+            "RNNEncoder",
         ),
-        ("encoder.blstm_maxpool = {}:ToyEncoder", "'blstm_maxpool' already stands for BLSTMMaxPoolEncoder"),
-        ("encoder.toy = {}:NoEncoder", "'encoder.toy' of the package {} is not a subclass of AbsEncoder"),
-        ("encoder.toy = {}:make", "'encoder.toy' of the package {} is not a subclass of AbsEncoder"),
-        ("decoder.toy = {}:ToyEncoder", "'decoder.toy' of the package {} is not a subclass of AbsDecoder"),
-        ("coder.toy = {}:ToyEncoder", "'coder.toy' of the package {}: .* with a slot of frontend, "),
-        ("encoder = {}:ToyEncoder", "'encoder' of the package {}: its name must be <slot>.<name>"),
+        (
+            "encoder.blstm_maxpool = {}:ToyEncoder",
+            "'blstm_maxpool' already stands for BLSTMMaxPoolEncoder",
+        ),
+        (
+            "encoder.toy = {}:NoEncoder",
+            "'encoder.toy' of the package {} is not a subclass of AbsEncoder",
+        ),
+        (
+            "encoder.toy = {}:make",
+            "'encoder.toy' of the package {} is not a subclass of AbsEncoder",
+        ),
+        (
+            "decoder.toy = {}:ToyEncoder",
+            "'decoder.toy' of the package {} is not a subclass of AbsDecoder",
+        ),
+        (
+            "coder.toy = {}:ToyEncoder",
+            "'coder.toy' of the package {}: .* with a slot of frontend, ",
+        ),
+        (
+            "encoder = {}:ToyEncoder",
+            "'encoder' of the package {}: its name must be <slot>.<name>",
+        ),
         ("encoder.none = {}:ToyEncoder", "'encoder.none' of the package {}: .* 'none'"),
-        ("encoder.toy = {}:Missing", "'encoder.toy' of the package {} cannot be imported: .*Missing"),
-        ("encoder.toy = {}_missing:Toy", "'encoder.toy' of the package {} cannot be imported: No module named"),
+        (
+            "encoder.toy = {}:Missing",
+            "'encoder.toy' of the package {} cannot be imported: .*Missing",
+        ),
+        (
+            "encoder.toy = {}_missing:Toy",
+            "'encoder.toy' of the package {} cannot be imported: No module named",
+        ),
     ],
 )
 def test_bad_plugin_is_refused_by_name(tmp_path, monkeypatch, entry, message):
     name = "toy_bad"
     monkeypatch.delitem(sys.modules, name, raising=False)
     module = TOY_MODULE + "\ndef make():\n    return None\n"
-    monkeypatch.syspath_prepend(make_package(tmp_path / "site", name, entry.format(name) + "\n", module))
+    monkeypatch.syspath_prepend(
+        make_package(tmp_path / "site", name, entry.format(name) + "\n", module)
+    )
     with pytest.raises(InputError, match=message.format(name)):
         espnet_ext.register()
 
@@ -277,14 +377,19 @@ def test_two_packages_with_one_name_are_refused(tmp_path, monkeypatch):
     for name in ("toy_left", "toy_right"):
         make_package(tmp_path / "site", name, f"encoder.same = {name}:ToyEncoder\n")
     monkeypatch.syspath_prepend(tmp_path / "site")
-    message = "plugin 'encoder.same' of the package toy_.*: the name 'same' already stands for ToyEncoder"
+    message = (
+        "plugin 'encoder.same' of the package toy_.*: the name 'same' already stands "
+        "for ToyEncoder"
+    )
     with pytest.raises(InputError, match=message):
         espnet_ext.register()
 
 
 @pytest.mark.parametrize("command", ["asr_train", "asr_inference", "lm_train"])
 def test_command_says_a_bad_plugin_in_one_line(tmp_path, monkeypatch, capsys, command):
-    package = make_package(tmp_path / "site", "toy_clash", "encoder.rnn = toy_clash:ToyEncoder\n")
+    package = make_package(
+        tmp_path / "site", "toy_clash", "encoder.rnn = toy_clash:ToyEncoder\n"
+    )
     monkeypatch.syspath_prepend(package)
     monkeypatch.setattr(sys, "argv", [command, "--help"])
     monkeypatch.delitem(sys.modules, f"espnet_ext.bin.{command}", raising=False)
@@ -292,12 +397,17 @@ def test_command_says_a_bad_plugin_in_one_line(tmp_path, monkeypatch, capsys, co
         run_module(f"espnet_ext.bin.{command}", run_name="__main__")
     assert exit_status.value.code == 1
     said = capsys.readouterr()
-    assert said.err.startswith("error: plugin 'encoder.rnn' of the package toy_clash") and said.err.count("\n") == 1
+    assert (
+        said.err.startswith("error: plugin 'encoder.rnn' of the package toy_clash")
+        and said.err.count("\n") == 1
+    )
     assert not said.out
 
 
 def test_spawned_workers_register_as_they_import_the_command(monkeypatch):
-    """Python's spawn imports the command's module under this name, and never calls its main."""
+    """Python's spawn imports the command's module under this name, and never calls its
+    main.
+    """
     espnet_ext.register()
     for slot, name in (key.split(".") for key in PLUGINS):
         for table in tables_of(slot):

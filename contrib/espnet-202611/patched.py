@@ -1,4 +1,6 @@
-"""Modules of the installed ESPnet with the patches of this folder, applied to copies: ESPnet itself is not changed."""
+"""Modules of the installed ESPnet with the patches of this folder, applied to copies:
+ESPnet itself is not changed.
+"""
 
 import importlib.util
 import shutil
@@ -27,13 +29,17 @@ def copy_sources(folder: Path) -> Path:
 
 
 def apply(folder: Path) -> Callable[[str], ModuleType]:
-    """Copy the files into ``folder``, apply all patches there, and return a function that imports one by its path."""
+    """Copy the files into ``folder``, apply all patches there, and return a function
+    that imports one by its path.
+    """
     copy_sources(folder)
     for patch in PATCHES:
         subprocess.run(["git", "apply", str(patch)], cwd=folder, check=True)
 
     def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"patched_{Path(name).stem}", folder / name)
+        spec = importlib.util.spec_from_file_location(
+            f"patched_{Path(name).stem}", folder / name
+        )
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # typeguard looks there for the source

@@ -1,16 +1,31 @@
-"""The stages of run.sh: decoders with language-related attention, trained on Mandarin-English code-switching speech."""
+"""The stages of run.sh: decoders with language-related attention, trained on
+Mandarin-English code-switching speech.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from espnet_ext.corpora.asru2019 import find_folders
-from espnet_ext.corpora.code_switching import LAYOUTS, SET_NAMES, VALID, WITHOUT_DEV, part_folder
+from espnet_ext.corpora.code_switching import (
+    LAYOUTS,
+    SET_NAMES,
+    VALID,
+    WITHOUT_DEV,
+    part_folder,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
-from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
+from espnet_ext.recipe.training import (
+    average_step,
+    averaged,
+    data_options,
+    free_of,
+    token_options,
+    train_step,
+)
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.upstream.encodings import SHAPES, write_encodings
@@ -18,31 +33,54 @@ from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
 SPOKEN = "train-cs"
-WHOLE = f"{SPOKEN}-whole"  # with the utterances that are held out of it, where the corpus has no dev set
+# with the utterances that are held out of it, where the corpus has no dev set
+WHOLE = f"{SPOKEN}-whole"
 # Keys of a training config that say what all decoders share in a run with one encoder.
-SHARED = {f"{part}{conf}" for part in ("frontend", "specaug", "normalize", "encoder") for conf in ("", "_conf")}
+SHARED = {
+    f"{part}{conf}"
+    for part in ("frontend", "specaug", "normalize", "encoder")
+    for conf in ("", "_conf")
+}
 
 
 def train_parts(run: Run) -> list[str]:
-    """Return all parts that a system may be trained on. They share one vocabulary, so every table needs all of them."""
+    """Return all parts that a system may be trained on. They share one vocabulary, so
+    every table needs all of them.
+    """
     return run.sections["settings"]["train_parts"]
 
 
 def own_valid(run: Run) -> bool:
-    """Has a corpus without a dev set a part of its own on which trainings are watched? SEAME has in ESPnet's recipe."""
+    """Has a corpus without a dev set a part of its own on which trainings are watched?
+    SEAME has in ESPnet's recipe.
+    """
     corpus = run.options["corpus"]
-    there = VALID in part_folders(run) or part_folder(corpus, run.corpus, VALID).exists()
+    there = (
+        VALID in part_folders(run) or part_folder(corpus, run.corpus, VALID).exists()
+    )
     return not run.synthetic and corpus in WITHOUT_DEV and there
 
 
 def without_dev(run: Run) -> bool:
-    """Has the corpus no dev set, so that trainings are watched on utterances that are held out of its training part?"""
-    return not run.synthetic and run.options["corpus"] in WITHOUT_DEV and not own_valid(run)
+    """Has the corpus no dev set, so that trainings are watched on utterances that are
+    held out of its training part?
+    """
+    return (
+        not run.synthetic
+        and run.options["corpus"] in WITHOUT_DEV
+        and not own_valid(run)
+    )
 
 
 def valid_set(run: Run) -> str:
-    """Return the data dir on which trainings are watched: dev, or the first utterances of some speakers."""
-    held_out = without_dev(run) or own_valid(run) or run.sections["settings"]["valid_utterances"]
+    """Return the data dir on which trainings are watched: dev, or the first utterances
+    of some speakers.
+    """
+    held_out = (
+        without_dev(run)
+        or own_valid(run)
+        or run.sections["settings"]["valid_utterances"]
+    )
     return VALID if held_out else "dev"
 
 
@@ -58,7 +96,10 @@ def training_sets(run: Run) -> list[str]:
 
 def data(run: Run) -> None:
     librispeech, mandarin = run.path("librispeech"), run.path("mandarin")
-    folders, names = part_folders(run), {part: part for part in (*train_parts(run), *TEST_SETS)}
+    folders, names = (
+        part_folders(run),
+        {part: part for part in (*train_parts(run), *TEST_SETS)},
+    )
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "asru2019"))
     if without_dev(run):
@@ -69,7 +110,11 @@ def data(run: Run) -> None:
         asr.data_step(
             run,
             "asru2019",
-            [run.corpus, *(path for path in (librispeech, mandarin) if path), *map(Path, folders.values())],
+            [
+                run.corpus,
+                *(path for path in (librispeech, mandarin) if path),
+                *map(Path, folders.values()),
+            ],
             names,
             corpus_dir=str(run.corpus),
             layout=run.options["corpus"],
@@ -104,7 +149,10 @@ def part_folders(run: Run) -> dict[str, str]:
     """Return the folders that --folders names, by part."""
     pairs = [item.partition("=") for item in run.options["folders"].split(",") if item]
     if not all(part and folder for part, _, folder in pairs):
-        raise InputError(f"--folders takes PART=DIR with commas between, not '{run.options['folders']}'")
+        raise InputError(
+            "--folders takes PART=DIR with commas between, not "
+            f"'{run.options['folders']}'"
+        )
     return {part.strip(): str(run.corpus / folder.strip()) for part, _, folder in pairs}
 
 
@@ -136,13 +184,23 @@ def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
     config = run.features_config()
     all_data = "+".join(train_parts(run))
-    names = [all_data] if shared(run) else [*([all_data] if pretrained(run) else []), *training_sets(run)]
+    names = (
+        [all_data]
+        if shared(run)
+        else [*([all_data] if pretrained(run) else []), *training_sets(run)]
+    )
     for name in dict.fromkeys(names):
-        run_steps(asr.statistics_step(run, config, name, valid_set(run), asr.tokens_dir(run), token_type))
+        run_steps(
+            asr.statistics_step(
+                run, config, name, valid_set(run), asr.tokens_dir(run), token_type
+            )
+        )
 
 
 def encoder(run: Run) -> None:
-    """Train the encoder that all systems use or go on with; if they use it as it is, keep its outputs."""
+    """Train the encoder that all systems use or go on with; if they use it as it is,
+    keep its outputs.
+    """
     if not shared(run) and not pretrained(run):
         print("each system trains its own encoder")
         return
@@ -151,16 +209,29 @@ def encoder(run: Run) -> None:
     config = run.section_config("train", run.sections["encoder"], name="encoder")
     run_steps(
         asr.asr_train_step(
-            run, folder, config, all_data, valid_set(run), asr.tokens_dir(run), settings["token_type"], seed=1
+            run,
+            folder,
+            config,
+            all_data,
+            valid_set(run),
+            asr.tokens_dir(run),
+            settings["token_type"],
+            seed=1,
         ),
-        average_step(run, folder, settings["encoder_average"], criterion="valid.loss.min"),
+        average_step(
+            run, folder, settings["encoder_average"], criterion="valid.loss.min"
+        ),
         *(encode_step(run, name) for name in encoded_sets(run)),
     )
 
 
 def encoded_sets(run: Run) -> list[str]:
     """Return the data dirs whose encodings are kept: none if the encoder changes."""
-    return list(dict.fromkeys((*training_sets(run), valid_set(run), *TEST_SETS))) if shared(run) else []
+    return (
+        list(dict.fromkeys((*training_sets(run), valid_set(run), *TEST_SETS)))
+        if shared(run)
+        else []
+    )
 
 
 def encoder_folder(run: Run) -> Path:
@@ -197,11 +268,21 @@ def encode_step(run: Run, name: str) -> Step:
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     if shared(run) or pretrained(run):
-        yield train_decoder_step(run, system, seed) if shared(run) else train_further_step(run, system, seed)
+        yield (
+            train_decoder_step(run, system, seed)
+            if shared(run)
+            else train_further_step(run, system, seed)
+        )
         yield average_step(run, run.folder_of(system, seed), run.setting("average"))
         return
     yield from asr.train_and_average(
-        run, system, seed, training_set(system), valid_set(run), asr.tokens_dir(run), options=language_options(run)
+        run,
+        system,
+        seed,
+        training_set(system),
+        valid_set(run),
+        asr.tokens_dir(run),
+        options=language_options(run),
     )
 
 
@@ -210,30 +291,55 @@ def language_options(run: Run) -> list[str]:
 
 
 def train_decoder_step(run: Run, system: System, seed: int) -> Step:
-    """Train a decoder on the kept outputs of the encoder, whose CTC layer it takes over."""
+    """Train a decoder on the kept outputs of the encoder, whose CTC layer it takes
+    over.
+    """
     config = deep_merge(system_config(run.sections, system), run.sections["stored"])
-    path = run.write_config(system.name, config, f"system {system.name} on the outputs of one encoder")
-    words = ["--seed", str(seed), *token_options(asr.tokens_dir(run), run.sections["settings"]["token_type"])]
+    path = run.write_config(
+        system.name, config, f"system {system.name} on the outputs of one encoder"
+    )
+    words = [
+        "--seed",
+        str(seed),
+        *token_options(asr.tokens_dir(run), run.sections["settings"]["token_type"]),
+    ]
     words += [*language_options(run), "--init_param", f"{encoder_model(run)}:ctc:ctc"]
     made = [encoder_model(run), asr.tokens_dir(run) / "tokens.txt"]
     for part, name in (("train", training_set(system)), ("valid", valid_set(run))):
         folder = encodings(run) / name
-        tables = [(folder / "feats.scp", "speech", "kaldi_ark"), (folder / "text", "text", "text")]
-        words += [*data_options(part, tables), f"--{part}_shape_file", str(folder / SHAPES)]
+        tables = [
+            (folder / "feats.scp", "speech", "kaldi_ark"),
+            (folder / "text", "text", "text"),
+        ]
+        words += [
+            *data_options(part, tables),
+            f"--{part}_shape_file",
+            str(folder / SHAPES),
+        ]
         made += [folder / "feats.scp", folder / "text"]
     folder = run.folder_of(system, seed)
-    return train_step(run, folder, "asr_train", words, inputs=made, files={"--config": path})
+    return train_step(
+        run, folder, "asr_train", words, inputs=made, files={"--config": path}
+    )
 
 
 def train_further_step(run: Run, system: System, seed: int) -> Step:
-    """Train a decoder together with an encoder and a CTC layer that begin as the trained ones, on the same features."""
+    """Train a decoder together with an encoder and a CTC layer that begin as the
+    trained ones, on the same features.
+    """
     settings, name = run.sections["settings"], training_set(system)
-    encoder_trained = deep_merge(system_config(run.sections, system), run.sections["encoder"])
+    encoder_trained = deep_merge(
+        system_config(run.sections, system), run.sections["encoder"]
+    )
     config = deep_merge(encoder_trained, run.sections["pretrained"])
     return asr.asr_train_step(
         run,
         run.folder_of(system, seed),
-        run.write_config(system.name, config, f"system {system.name}, which begins with a trained encoder"),
+        run.write_config(
+            system.name,
+            config,
+            f"system {system.name}, which begins with a trained encoder",
+        ),
         name,
         valid_set(run),
         asr.tokens_dir(run),
@@ -270,21 +376,33 @@ def scoring(run: Run) -> None:
 def tables(run: Run) -> None:
     """Make the tables; the name of the corpus says what its test sets are called.
 
-    The paper's numbers are of the challenge's test sets, so tables of other corpora have none.
+    The paper's numbers are of the challenge's test sets, so tables of other corpora
+    have none.
     """
     others = {} if run.synthetic else SET_NAMES.get(run.options["corpus"], {})
     said = ", ".join(f"{column} is {name}" for column, name in others.items())
     papers = run.synthetic or run.options["corpus"] == "asru2019"
-    asr.tables(run, corpus=f"{run.corpus_name} ({said})" if said else None, paper=papers)
+    asr.tables(
+        run, corpus=f"{run.corpus_name} ({said})" if said else None, paper=papers
+    )
 
 
 def check(run: Run) -> None:
     """Refuse what would end in stage 1, after the synthetic corpus is made."""
     if run.synthetic and run.options["corpus"] != "asru2019":
-        raise InputError(f"--corpus {run.options['corpus']} needs its folder: give --asru2019 DIR")
-    if run.own and shared(run) and any(run.own.config.get(key) != run.sections["train"].get(key) for key in SHARED):
         raise InputError(
-            f"--{run.own.option} has an encoder of its own, and at this scale all systems share one: "
+            f"--corpus {run.options['corpus']} needs its folder: give --asru2019 DIR"
+        )
+    if (
+        run.own
+        and shared(run)
+        and any(
+            run.own.config.get(key) != run.sections["train"].get(key) for key in SHARED
+        )
+    ):
+        raise InputError(
+            f"--{run.own.option} has an encoder of its own, and at this scale all "
+            "systems share one: "
             "add --encoder joint, or change only the decoder of a system (base: SYSTEM)"
         )
     named = part_folders(run)

@@ -1,12 +1,17 @@
-"""The stages of run.sh: a speaker-attributed recogniser for mixtures, and stitchers that merge what it hears.
+"""The stages of run.sh: a speaker-attributed recogniser for mixtures, and stitchers
+that merge what it hears.
 
 Below the run's experiments:
 
-- ``recogniser``                 the recogniser; ``first`` and ``windows`` in it are its first and its last training
-- ``heard/<windows>/<set>``      what it hears of a set whose recordings are cut in one way, or ``whole``
+- ``recogniser``                 the recogniser; ``first`` and ``windows`` in it are its
+  first and its last training
+- ``heard/<windows>/<set>``      what it hears of a set whose recordings are cut in one
+  way, or ``whole``
 - ``pairs/<windows>/<style>``    what stitchers of a style learn from
-- ``first/<windows>/<style>``    stitchers that were trained on simulated errors, with which the others begin
-- ``<system>/seed<N>``           stitchers, and the transcripts and scores of all systems
+- ``first/<windows>/<style>``    stitchers that were trained on simulated errors, with
+  which the others begin
+- ``<system>/seed<N>``           stitchers, and the transcripts and scores of all
+  systems
 """
 
 import re
@@ -20,7 +25,11 @@ from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
 from espnet_ext.multitalker.mixture_plan import ON_THE_FLY
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 from espnet_ext.multitalker.profiles import read_profiles
-from espnet_ext.multitalker.search_settings import DECODING, DecodingSettings, SearchOptions
+from espnet_ext.multitalker.search_settings import (
+    DECODING,
+    DecodingSettings,
+    SearchOptions,
+)
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
@@ -35,44 +44,72 @@ from espnet_ext.work.settings import checked
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
 stitchers = load_script(Path(__file__).parent / "local" / "stitchers.py")
 CHECKPOINT = "valid.acc.ave.pth"
-FAR_FIELD = ("rir_scp", "noise_scp")  # options: Kaldi tables of room impulse responses and of noises
+FAR_FIELD = (
+    "rir_scp",
+    "noise_scp",
+)  # options: Kaldi tables of room impulse responses and of noises
 
 
 def data(run: Run) -> None:
     say_what_is_left_out(run)
     if run.synthetic:
         kind = "librispeech" if sets.whisper(run) else "libricss"
-        run_steps(asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"]))
+        run_steps(
+            asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"])
+        )
     corpus, parts, libricss = sets.librispeech(run), sets.parts(run), sets.libricss(run)
     folders = [corpus / part for part in parts]
     names = {part: part for part in parts}
-    run_steps(asr.data_step(run, "librispeech", folders, names, corpus_dir=str(corpus), parts=parts))
+    run_steps(
+        asr.data_step(
+            run, "librispeech", folders, names, corpus_dir=str(corpus), parts=parts
+        )
+    )
     if libricss:
         run_steps(sets.libricss_step(run, libricss))
 
 
 def mixtures(run: Run) -> None:
-    for steps in (sets.voices_steps, sets.profiles_steps, sets.mixtures_steps, sets.counts_steps):
+    for steps in (
+        sets.voices_steps,
+        sets.profiles_steps,
+        sets.mixtures_steps,
+        sets.counts_steps,
+    ):
         run_jobs([steps(run)])
     sets.write_table_1(run)
 
 
 def recogniser_config(run: Run, training: str = "") -> Path:
-    """Write the config of the recogniser, or of another of its trainings, ``first`` or ``windows``."""
+    """Write the config of the recogniser, or of another of its trainings, ``first`` or
+    ``windows``.
+    """
     section = recogniser_section(run)
-    overlays: list[Mapping[str, Any]] = [run.sections[f"sa_asr_{training}"]] if training else []
+    overlays: list[Mapping[str, Any]] = (
+        [run.sections[f"sa_asr_{training}"]] if training else []
+    )
     if run.path("speaker_model"):
-        rows = next(iter(read_profiles([sets.profiles(run, "train") / "profiles.scp"]).values()))
+        rows = next(
+            iter(read_profiles([sets.profiles(run, "train") / "profiles.scp"]).values())
+        )
         overlays.append({"model_conf": {"profile_size": rows.shape[1]}})
     if far_field(run):
         files = {name: str(run.path(name)) for name in FAR_FIELD if run.path(name)}
         overlays.append({**run.sections["sa_asr_far_field"], **files})
-    return run.section_config(section, *overlays, name=f"sa_asr_{training}" if training else section)
+    return run.section_config(
+        section, *overlays, name=f"sa_asr_{training}" if training else section
+    )
 
 
 def recogniser_section(run: Run) -> str:
-    """The section of the recogniser's config; that of --asr_config is called after its system."""
-    return run.own.name if run.own and run.own.below else f"sa_asr_{run.setting('recogniser')}"
+    """The section of the recogniser's config; that of --asr_config is called after its
+    system.
+    """
+    return (
+        run.own.name
+        if run.own and run.own.below
+        else f"sa_asr_{run.setting('recogniser')}"
+    )
 
 
 def far_field(run: Run) -> bool:
@@ -81,14 +118,22 @@ def far_field(run: Run) -> bool:
 
 
 def computed_d_vectors(run: Run) -> bool:
-    """Are the d-vectors of the training sets computed once? With rooms and noise, they differ each time."""
+    """Are the d-vectors of the training sets computed once? With rooms and noise, they
+    differ each time.
+    """
     return speaker_encoder(run)[0] == "d_vectors" and not far_field(run)
 
 
 def trainings(run: Run) -> dict[str, str]:
-    """The recogniser's trainings in their order, and the set of each; ``""`` is that on mixtures."""
+    """The recogniser's trainings in their order, and the set of each; ``""`` is that on
+    mixtures.
+    """
     settings = run.sections["settings"]
-    chosen = {"first": settings["single_first"], "": True, "windows": settings["windows_last"]}
+    chosen = {
+        "first": settings["single_first"],
+        "": True,
+        "windows": settings["windows_last"],
+    }
     names = {"first": "train_single", "": "train_sa", "windows": "train_windows"}
     return {training: names[training] for training, wanted in chosen.items() if wanted}
 
@@ -109,21 +154,39 @@ def speaker_encoder(run: Run) -> tuple[str, dict[str, Any]]:
 
 def tokens(run: Run) -> None:
     settings = run.sections["settings"]
-    folder, kind, size = asr.tokens_dir(run), settings["token_type"], settings["vocab_size"]
+    folder, kind, size = (
+        asr.tokens_dir(run),
+        settings["token_type"],
+        settings["vocab_size"],
+    )
     run_steps(asr.tokens_step(run, "train_sa", folder, kind, size, symbols=["<sc>"]))
 
 
 def statistics(run: Run) -> None:
     folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
     config, names = recogniser_config(run), list(trainings(run).values())
-    run_steps(*(asr.statistics_step(run, config, name, "dev_sa", folder, kind, task="sa_asr") for name in names))
+    run_steps(
+        *(
+            asr.statistics_step(
+                run, config, name, "dev_sa", folder, kind, task="sa_asr"
+            )
+            for name in names
+        )
+    )
     if computed_d_vectors(run):
         _, options = speaker_encoder(run)
-        run_steps(*(d_vectors_step(run, run.datadir / name, options) for name in (*names, "dev_sa")))
+        run_steps(
+            *(
+                d_vectors_step(run, run.datadir / name, options)
+                for name in (*names, "dev_sa")
+            )
+        )
 
 
 def d_vectors_step(run: Run, folder: Path, options: Mapping[str, Any]) -> Step:
-    """The output of the speaker encoder, which is the network of the profiles, for a set."""
+    """The output of the speaker encoder, which is the network of the profiles, for a
+    set.
+    """
     return Step(
         name=f"d-vectors of {folder.name}",
         log=folder / "log" / "d_vectors.log",
@@ -145,9 +208,15 @@ def train_recogniser(run: Run) -> Iterator[Step]:
     folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
     before: dict[str, Path] = {}
     for training, name in trainings(run).items():
-        output, profiles = recogniser_folder(run, training), sets.profiles(run, "train") / "profiles.scp"
+        output, profiles = (
+            recogniser_folder(run, training),
+            sets.profiles(run, "train") / "profiles.scp",
+        )
         options, inputs = ["--profiles", str(profiles)], [profiles]
-        for part, source in (("train", run.datadir / name), ("valid", run.datadir / "dev_sa")):
+        for part, source in (
+            ("train", run.datadir / name),
+            ("valid", run.datadir / "dev_sa"),
+        ):
             tables = [(source / "text_speakers", "speakers", "text")]
             if computed_d_vectors(run):
                 tables.append((source / "d_vectors.scp", "d_vectors", "kaldi_ark"))
@@ -166,21 +235,31 @@ def train_recogniser(run: Run) -> Iterator[Step]:
             options=options,
             files=before,
             inputs=inputs,
-            sound="mixed_sound" if sets.mixing(run)["train_sa"].audio == ON_THE_FLY else "sound",
+            sound="mixed_sound"
+            if sets.mixing(run)["train_sa"].audio == ON_THE_FLY
+            else "sound",
         )
         window = run.sections["settings"]["window"] if training == "windows" else None
-        write_json(output / DECODING, DecodingSettings(search=search_options(run), window=window).model_dump())
+        write_json(
+            output / DECODING,
+            DecodingSettings(search=search_options(run), window=window).model_dump(),
+        )
         before = {"--init_param": output / CHECKPOINT}
 
 
 def hypotheses(run: Run) -> None:
-    tests, learnt = sets.test_sets(run), [system for system in run.systems if system.kind == TRAIN]
+    tests, learnt = (
+        sets.test_sets(run),
+        [system for system in run.systems if system.kind == TRAIN],
+    )
     hear(run, sorted({str(system.windows) for system in run.systems}), tests)
     hear(run, sorted({str(system.windows) for system in learnt}), ["train_stitch"])
 
 
 def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
-    """Recognise sets, cut in several ways, in one step, whose processes load the model once."""
+    """Recognise sets, cut in several ways, in one step, whose processes load the model
+    once.
+    """
     places = [(way, name) for way in ways for name in names]
     if not places:
         return
@@ -188,8 +267,13 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
     if sets.whisper(run):
         run_steps(*(whisper_step(run, way, name) for way, name in places))
         return
-    model, search = recogniser_folder(run, list(trainings(run))[-1]), search_options(run)
-    files = tuple(dict.fromkeys(sets.profiles(run, name) / "profiles.scp" for name in names))
+    model, search = (
+        recogniser_folder(run, list(trainings(run))[-1]),
+        search_options(run),
+    )
+    files = tuple(
+        dict.fromkeys(sets.profiles(run, name) / "profiles.scp" for name in names)
+    )
     jobs = [
         SpeakerDecoding(
             model / "config.yaml",
@@ -215,9 +299,13 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
     run_steps(recognise)
 
 
-def recognise_sets(jobs: Sequence[SpeakerDecoding], nj: int, parallel: Path | None, ngpu: int) -> None:
+def recognise_sets(
+    jobs: Sequence[SpeakerDecoding], nj: int, parallel: Path | None, ngpu: int
+) -> None:
     """Recognise each data dir with its inventory."""
-    count = decode_speakers([replace(job, ngpu=ngpu) for job in jobs], nj=nj, parallel=parallel)
+    count = decode_speakers(
+        [replace(job, ngpu=ngpu) for job in jobs], nj=nj, parallel=parallel
+    )
     print(f"{count} windows")
 
 
@@ -233,7 +321,11 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
         name=f"{windows} of {name}",
         log=run.datadir / windows / "log" / f"{name}.log",
         function=write_windows,
-        arguments={"data": source, "output": output, "windowing": sets.windowing(run, windows)},
+        arguments={
+            "data": source,
+            "output": output,
+            "windowing": sets.windowing(run, windows),
+        },
         inputs=[source / "wav.scp", source / "reco2dur"],
         outputs=[output / "segments"],
     )
@@ -242,12 +334,19 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
 def whisper_step(run: Run, way: str, name: str) -> Step:
     """What Whisper hears of a set that is cut in one way."""
     cut, output = cut_dir(run, way, name), sets.below(run, "heard") / way / name
-    search = checked(WhisperSearch, sets.settings(run)["search"], "search of settings_whisper")
+    search = checked(
+        WhisperSearch, sets.settings(run)["search"], "search of settings_whisper"
+    )
     return Step(
         name=f"hear {name} ({way})",
         log=output / "log" / "hear.log",
         function=decode_turns,
-        arguments={"data": cut, "references": sets.references(run, name), "output": output, "search": search},
+        arguments={
+            "data": cut,
+            "references": sets.references(run, name),
+            "output": output,
+            "search": search,
+        },
         free={"nj": run.nj},
         inputs=[cut / "utt2dur"],
         outputs=[output / "hypotheses.jsonl"],
@@ -264,7 +363,9 @@ def trained(stage: Callable[[Run], None]) -> Callable[[Run], None]:
 
 
 def tables_of(options: Mapping[str, str]) -> str:
-    """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has, and more than Whisper."""
+    """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has, and
+    more than Whisper.
+    """
     wanted, whisper = options["table"], options["recogniser"] == sets.WHISPER
     lacks_libricss = options["librispeech"] and not options["libricss"]
     if lacks_libricss and not whisper and "4" in wanted.split(","):
@@ -274,8 +375,14 @@ def tables_of(options: Mapping[str, str]) -> str:
 
 def say_what_is_left_out(run: Run) -> None:
     """Say that ``--table all`` has no Table 4, and why."""
-    if run.options["table"] == "all" and "4" not in {table.id for table in run.selected}:
-        reason = "Whisper cannot hear speakers who talk at once" if sets.whisper(run) else "it needs --libricss DIR"
+    if run.options["table"] == "all" and "4" not in {
+        table.id for table in run.selected
+    }:
+        reason = (
+            "Whisper cannot hear speakers who talk at once"
+            if sets.whisper(run)
+            else "it needs --libricss DIR"
+        )
         show(f"Table 4 is left out: {reason}")
 
 
@@ -289,27 +396,51 @@ def variant(options: Mapping[str, str]) -> str:
     """The end of the folders' names of runs whose recogniser is another one."""
     whisper = options.get("recogniser") == sets.WHISPER  # its mixtures are others
     far = any(options[name] for name in FAR_FIELD)
-    parts = {"whisper": whisper, "speaker_model": options["speaker_model"], "far_field": far}
+    parts = {
+        "whisper": whisper,
+        "speaker_model": options["speaker_model"],
+        "far_field": far,
+    }
     return "-".join(name for name, given in parts.items() if given)
 
 
 def check(run: Run) -> None:
-    """Refuse a speaker model that is not there, one for a recogniser that needs other profiles, and other mistakes."""
+    """Refuse a speaker model that is not there, one for a recogniser that needs other
+    profiles, and other mistakes.
+    """
     within = run.options["pairs_within"]
-    if within and within != "none" and not re.fullmatch(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]+)?", within):
+    if (
+        within
+        and within != "none"
+        and not re.fullmatch(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]+)?", within)
+    ):
         raise InputError(f"--pairs_within takes seconds or none, not '{within}'")
     if sets.whisper(run):
         if "4" in {table.id for table in run.selected}:
-            raise InputError("Table 4 is of speakers who talk at once, which Whisper cannot hear: leave out --table 4")
-        given = [f"--{name}" for name in ("libricss", "speaker_model", "asr_config", *FAR_FIELD) if run.options[name]]
+            raise InputError(
+                "Table 4 is of speakers who talk at once, which Whisper cannot "
+                "hear: leave out --table 4"
+            )
+        given = [
+            f"--{name}"
+            for name in ("libricss", "speaker_model", "asr_config", *FAR_FIELD)
+            if run.options[name]
+        ]
         if given:
-            raise InputError(f"{given[0]} is for a recogniser that is trained: leave it out with --recogniser whisper")
+            raise InputError(
+                f"{given[0]} is for a recogniser that is trained: leave it out "
+                "with --recogniser whisper"
+            )
         return
     if run.synthetic and run.options["libricss"]:
-        raise InputError("--libricss needs --librispeech DIR: profiles are made of what its sessions play")
+        raise InputError(
+            "--libricss needs --librispeech DIR: profiles are made of what its "
+            "sessions play"
+        )
     if sets.speaker_model(run) and speaker_encoder(run)[0] == "d_vectors":
         raise InputError(
-            f"--speaker_model: the recogniser {run.setting('recogniser')} hears speakers by Resemblyzer's network and "
+            f"--speaker_model: the recogniser {run.setting('recogniser')} hears "
+            "speakers by Resemblyzer's network and "
             "needs its profiles; add --recogniser conformer"
         )
 
@@ -328,8 +459,17 @@ RECIPE = Recipe(
         "clean_only": "false",
         "pairs_within": "",
     },
-    paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config", *FAR_FIELD),
-    choices={"recogniser": ("lstm", "conformer", sets.WHISPER), "clean_only": ("true", "false")},
+    paths=(
+        "libricss",
+        "enrolment_list",
+        "speaker_model",
+        "speaker_model_config",
+        *FAR_FIELD,
+    ),
+    choices={
+        "recogniser": ("lstm", "conformer", sets.WHISPER),
+        "clean_only": ("true", "false"),
+    },
     variant=variant,
     untagged=("recogniser",),  # the training of another one is refused
     tables_of=tables_of,

@@ -1,4 +1,6 @@
-"""The stages of run.sh: N-best lists by a first pass, language models trained to rescore them, and error rates."""
+"""The stages of run.sh: N-best lists by a first pass, language models trained to
+rescore them, and error rates.
+"""
 
 import re
 import shutil
@@ -25,17 +27,20 @@ from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.once import stamps
 
 ESPNET = "espnet"  # a value of --first_pass
-# Sections of a family's training on the LM text, and those of systems that are trained on transcripts; all others are
-# trained on lists.
+# Sections of a family's training on the LM text, and those of systems that are trained
+# on transcripts; all others are trained on lists.
 ADAPTATION = {"gpt2": "adapt_causal", "bert": "adapt_masked"}
 TRANSCRIPTS = ("ce_causal", "ce_masked")
-RULES = "librispeech"  # the normaliser of hypotheses and references, of Whisper's lists and in scoring
+# the normaliser of hypotheses and references, of Whisper's lists and in scoring
+RULES = "librispeech"
 MODELS = ("whisper", "gpt2", "bert")  # options: folders, or names on the hub
 HERE = Path(__file__).parent
 
 
 def train_parts(run: Run) -> list[str]:
-    """The parts that language models are trained on: not the one that an ESPnet model of the first pass has learnt."""
+    """The parts that language models are trained on: not the one that an ESPnet model
+    of the first pass has learnt.
+    """
     parts = librispeech.train_parts(run)
     return parts[1:] if run.options["first_pass"] == ESPNET else parts
 
@@ -56,7 +61,9 @@ def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
 
 
 def data(run: Run) -> None:
-    librispeech.prepare(run, f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}")
+    librispeech.prepare(
+        run, f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}"
+    )
 
 
 def first_pass(run: Run) -> None:
@@ -72,7 +79,9 @@ def first_pass(run: Run) -> None:
 
 def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
     """N-best lists from a folder, with references, and each text once in a list."""
-    for part, output in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
+    for part, output in zip(
+        list_parts(run), lists_of(run, list_parts(run)), strict=True
+    ):
         source = lists_in(folder, part) or folder / f"{part}.jsonl"
         reference = run.datadir / part / "text"
         yield Step(
@@ -87,16 +96,27 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
 
 
 def check(run: Run) -> None:
-    """Refuse what would end the run after hours of work: lists or text that are missing, or nothing to train on."""
+    """Refuse what would end the run after hours of work: lists or text that are
+    missing, or nothing to train on.
+    """
     given, positions = run.path("nbest_lists"), run.options["positions"]
     if positions and not re.fullmatch("[1-9][0-9]{0,8}", positions):
-        raise InputError(f"--positions takes a whole number from 1 on, not '{positions}'")
-    if not train_parts(run):
-        raise InputError("--first_pass espnet learns from all parts that --clean_only leaves: use --first_pass whisper")
-    if given and (missing := [part for part in list_parts(run) if not lists_in(given, part)]):
         raise InputError(
-            f"--nbest_lists {given}: no lists of {', '.join(missing)}: each part needs {missing[0]} or "
-            f"{missing[0].replace('-', '_')}, an output folder of ESPnet, or such a name with .jsonl or .jsonl.gz"
+            f"--positions takes a whole number from 1 on, not '{positions}'"
+        )
+    if not train_parts(run):
+        raise InputError(
+            "--first_pass espnet learns from all parts that --clean_only leaves: "
+            "use --first_pass whisper"
+        )
+    if given and (
+        missing := [part for part in list_parts(run) if not lists_in(given, part)]
+    ):
+        raise InputError(
+            f"--nbest_lists {given}: no lists of {', '.join(missing)}: each part "
+            f"needs {missing[0]} or "
+            f"{missing[0].replace('-', '_')}, an output folder of ESPnet, or such "
+            "a name with .jsonl or .jsonl.gz"
         )
     if not run.synthetic and any(system.config for system in run.systems):
         require_lm_text(lm_text(run))
@@ -105,7 +125,11 @@ def check(run: Run) -> None:
 def recognise(run: Run) -> Iterator[Step]:
     """Train an ESPnet model on the first training part, and decode all other parts."""
     settings, folder = run.sections["settings"], run.expdir / "asr"
-    part, size, average = librispeech.train_parts(run)[0], settings["asr_vocab_size"], settings["asr_average"]
+    part, size, average = (
+        librispeech.train_parts(run)[0],
+        settings["asr_vocab_size"],
+        settings["asr_average"],
+    )
     tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
     yield asr.combine_step(run, "dev", dev_sets(run))
     yield asr.tokens_step(run, part, tokens, "bpe", size)
@@ -114,7 +138,9 @@ def recognise(run: Run) -> Iterator[Step]:
     yield average_step(run, folder, average)
     decoding = run.section_config("asr_decode", name="decode_nbest")
     model = folder / averaged(average)
-    yield asr.decode_steps(run, folder, model, ["nbest"], list_parts(run), run.nj, configs=[decoding])
+    yield asr.decode_steps(
+        run, folder, model, ["nbest"], list_parts(run), run.nj, configs=[decoding]
+    )
 
 
 def whisper_step(run: Run) -> Step:
@@ -134,7 +160,11 @@ def whisper_step(run: Run) -> Step:
             "outputs": outputs,
         },
         free=free_of(run, ngpu=run.gpu),
-        inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
+        inputs=[
+            run.datadir / part / table
+            for part in parts
+            for table in ("wav.scp", "text")
+        ],
         outputs=outputs,
         preload=["espnet_ext.whisper.lists"],
     )
@@ -148,7 +178,9 @@ def report_steps(run: Run) -> Iterator[Step]:
     """The error rates of the best and the oracle hypotheses of the lists of each part."""
     from espnet_ext.work.files import parse_json
 
-    for part, lists in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
+    for part, lists in zip(
+        list_parts(run), lists_of(run, list_parts(run)), strict=True
+    ):
         report = lists.parent / f"oracle_{part}.json"
         yield Step(
             name=f"oracle of {part}",
@@ -163,8 +195,21 @@ def report_steps(run: Run) -> Iterator[Step]:
 
 
 def language_model(run: Run) -> None:
-    names = sorted({system_config(run.sections, system)["lm"] for system in run.systems if system.config})
-    run_side_by_side(run, {f"lm/seed{seed}/{name}": adapt_job(name, seed) for name in names for seed in run.seeds})
+    names = sorted(
+        {
+            system_config(run.sections, system)["lm"]
+            for system in run.systems
+            if system.config
+        }
+    )
+    run_side_by_side(
+        run,
+        {
+            f"lm/seed{seed}/{name}": adapt_job(name, seed)
+            for name in names
+            for seed in run.seeds
+        },
+    )
 
 
 def adapt_job(name: str, seed: int) -> Make:
@@ -177,7 +222,9 @@ def adapted(run: Run, name: str, seed: int) -> Path:
 
 
 def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
-    """Adapt a language model to the LM text (P3, section 4.2.2); at small scales make it first."""
+    """Adapt a language model to the LM text (P3, section 4.2.2); at small scales make
+    it first.
+    """
     from espnet_ext.rescore.training.lm_training import TextFiles
     from espnet_ext.rescore.training.small_models import make_language_model
 
@@ -191,12 +238,22 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
             name=f"make {family} (seed {seed})",
             log=folder / "log" / "make.log",
             function=make_language_model,
-            arguments={"values": run.sections[family], "text": [text], "output": model, "seed": seed},
+            arguments={
+                "values": run.sections[family],
+                "text": [text],
+                "output": model,
+                "seed": seed,
+            },
             outputs=[model / "config.json"],
         )
-    texts = {"texts": TextFiles(text=(text,)), "dev_texts": TextFiles(transcripts=texts_of(run, dev_sets(run)))}
+    texts = {
+        "texts": TextFiles(text=(text,)),
+        "dev_texts": TextFiles(transcripts=texts_of(run, dev_sets(run))),
+    }
     log, config = folder / "log" / "adapt.log", run.sections[ADAPTATION[family]]
-    yield training_step(run, f"adapt {family} (seed {seed})", log, config, model, folder, seed, texts)
+    yield training_step(
+        run, f"adapt {family} (seed {seed})", log, config, model, folder, seed, texts
+    )
 
 
 def training_step(
@@ -209,11 +266,18 @@ def training_step(
     seed: int,
     corpus: Mapping[str, Any],
 ) -> Step:
-    """Train a language model on text or on lists, whichever ``corpus`` holds; the result is ``folder/model``."""
+    """Train a language model on text or on lists, whichever ``corpus`` holds; the
+    result is ``folder/model``.
+    """
     from espnet_ext.rescore.training.lm_training import adapt_language_model
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
-    values = {**config, "lm": str(model), "seed": seed, **precision(run, "lists" in corpus)}
+    values = {
+        **config,
+        "lm": str(model),
+        "seed": seed,
+        **precision(run, "lists" in corpus),
+    }
     return Step(
         name=name,
         log=log,
@@ -227,9 +291,13 @@ def training_step(
 
 
 def precision(run: Run, passes: bool) -> dict[str, Any]:
-    """Return what ``--amp`` and, for work on lists in ``passes``, ``--positions`` say; nothing where they are empty."""
+    """Return what ``--amp`` and, for work on lists in ``passes``, ``--positions`` say;
+    nothing where they are empty.
+    """
     amp, positions = run.options["amp"], run.options["positions"]
-    return ({"amp": amp == "true"} if amp else {}) | ({"positions": int(positions)} if positions and passes else {})
+    return ({"amp": amp == "true"} if amp else {}) | (
+        {"positions": int(positions)} if positions and passes else {}
+    )
 
 
 def files_of_model(folder: Path) -> list[Path]:
@@ -242,7 +310,9 @@ def training(run: Run) -> None:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Train a system on transcripts or on lists; there is nothing to train for initial models and without a model."""
+    """Train a system on transcripts or on lists; there is nothing to train for initial
+    models and without a model.
+    """
     from espnet_ext.rescore.training.lm_training import TextFiles
 
     if system.kind != TRAIN:
@@ -250,13 +320,24 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     run.system_config(system)  # for people
     config, folder = system_config(run.sections, system), run.folder_of(system, seed)
     parts = train_parts(run)
-    corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, dev_sets(run))}
+    corpus: dict[str, Any] = {
+        "lists": lists_of(run, parts),
+        "dev_lists": lists_of(run, dev_sets(run)),
+    }
     like = run.own.like if run.own and system.name == run.own.name else system.config
     if like in TRANSCRIPTS:
         texts, dev = texts_of(run, parts), texts_of(run, dev_sets(run))
-        corpus = {"texts": TextFiles(transcripts=texts), "dev_texts": TextFiles(transcripts=dev)}
-    model, log = adapted(run, config["lm"], seed) / "model", folder / "log" / "train.log"
-    yield training_step(run, f"train {system.name}/seed{seed}", log, config, model, folder, seed, corpus)
+        corpus = {
+            "texts": TextFiles(transcripts=texts),
+            "dev_texts": TextFiles(transcripts=dev),
+        }
+    model, log = (
+        adapted(run, config["lm"], seed) / "model",
+        folder / "log" / "train.log",
+    )
+    yield training_step(
+        run, f"train {system.name}/seed{seed}", log, config, model, folder, seed, corpus
+    )
 
 
 def rescoring(run: Run) -> None:
@@ -264,15 +345,23 @@ def rescoring(run: Run) -> None:
 
 
 def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Rescore the test sets. The weight is tuned "on the corresponding development sets" (P3, section 4.2.2)."""
+    """Rescore the test sets. The weight is tuned "on the corresponding development
+    sets" (P3, section 4.2.2).
+    """
     folder = run.folder_of(system, seed)
     for part, dev in zip(test_sets(run), dev_sets(run), strict=True):
         lists, dev_lists = lists_of(run, (part, dev))
         output = folder / "decode_default" / part
         if system.config:
             lm = system_config(run.sections, system)["lm"]
-            model = folder / "model" if system.kind == TRAIN else adapted(run, lm, seed) / "model"
-            yield rescore_step(run, system.name, model, SecondPass(lists, output, tune_on=(dev_lists,)))
+            model = (
+                folder / "model"
+                if system.kind == TRAIN
+                else adapted(run, lm, seed) / "model"
+            )
+            yield rescore_step(
+                run, system.name, model, SecondPass(lists, output, tune_on=(dev_lists,))
+            )
             continue
         depth = 1 if system.method == "first_pass" else None
         yield Step(
@@ -292,7 +381,10 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         name=f"rescore {part} by {model.parent.relative_to(run.expdir)}",
         log=job.output / "log" / "rescore.log",
         function=rescore,
-        arguments={"job": job, "models": [LanguageModel(str(model), name, **precision(run, True))]},
+        arguments={
+            "job": job,
+            "models": [LanguageModel(str(model), name, **precision(run, True))],
+        },
         free={"ngpu": run.ngpu},
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
@@ -305,8 +397,14 @@ def scoring(run: Run) -> None:
     for system in run.systems:
         if system.kind == TRAIN:
             write_quantities(run.folder_of(system, 1).parent)
-    scorers = {run.folder_of(system, 1): scorer_of(run, system) for system in run.systems if system.config}
-    steps = {scorer: latency_step(run, scorer) for scorer in dict.fromkeys(scorers.values())}
+    scorers = {
+        run.folder_of(system, 1): scorer_of(run, system)
+        for system in run.systems
+        if system.config
+    }
+    steps = {
+        scorer: latency_step(run, scorer) for scorer in dict.fromkeys(scorers.values())
+    }
     run_steps(*steps.values())
     for folder, scorer in scorers.items():
         shutil.copyfile(steps[scorer].outputs[0], folder.with_name("latency.json"))
@@ -326,12 +424,18 @@ def latency_step(run: Run, scorer: ScorerKind) -> Step:
         name=f"latency of {name}",
         log=run.expdir / "log" / f"latency_{name}.log",
         function=measure_latency,
-        arguments={"scorer": scorer, "output": output, "options": run.sections["settings"]["latency"]},
+        arguments={
+            "scorer": scorer,
+            "output": output,
+            "options": run.sections["settings"]["latency"],
+        },
         outputs=[output],
     )
 
 
-def measure_latency(scorer: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
+def measure_latency(
+    scorer: ScorerKind, output: Path, options: Mapping[str, Any]
+) -> None:
     bench = load_script(HERE / "local" / "bench_latency.py")
     bench.measure_scorer(scorer, output, options)
 
@@ -339,7 +443,12 @@ def measure_latency(scorer: ScorerKind, output: Path, options: Mapping[str, Any]
 def variant(options: Mapping[str, str]) -> str:
     """The end of the folders' names of runs whose lists are not Whisper's."""
     own = f"lists_{Path(options['nbest_lists']).name}" if options["nbest_lists"] else ""
-    return "-".join(filter(None, (options["first_pass"] if options["first_pass"] == ESPNET else "", own)))
+    return "-".join(
+        filter(
+            None,
+            (options["first_pass"] if options["first_pass"] == ESPNET else "", own),
+        )
+    )
 
 
 RECIPE = Recipe(

@@ -1,4 +1,6 @@
-"""The stages of run.sh: BLSTM models with Small Energy Masking, trained layer by layer on LibriSpeech."""
+"""The stages of run.sh: BLSTM models with Small Energy Masking, trained layer by layer
+on LibriSpeech.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -6,8 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.language_model import require_lm_text, train_language_model, uses_language_model
-from espnet_ext.recipe.librispeech import dev_sets, lm_text, prepare, test_sets, train_parts
+from espnet_ext.recipe.language_model import (
+    require_lm_text,
+    train_language_model,
+    uses_language_model,
+)
+from espnet_ext.recipe.librispeech import (
+    dev_sets,
+    lm_text,
+    prepare,
+    test_sets,
+    train_parts,
+)
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -27,37 +39,69 @@ def check(run: Run) -> None:
 
 def data(run: Run) -> None:
     prepare(run)
-    run_steps(asr.combine_step(run, "train", train_parts(run)), asr.combine_step(run, "dev", dev_sets(run)))
+    run_steps(
+        asr.combine_step(run, "train", train_parts(run)),
+        asr.combine_step(run, "dev", dev_sets(run)),
+    )
 
 
 def tokens(run: Run) -> None:
     settings = run.sections["settings"]
-    run_steps(asr.tokens_step(run, "train", asr.tokens_dir(run), settings["token_type"], settings["vocab_size"]))
+    run_steps(
+        asr.tokens_step(
+            run,
+            "train",
+            asr.tokens_dir(run),
+            settings["token_type"],
+            settings["vocab_size"],
+        )
+    )
 
 
 def statistics(run: Run) -> None:
     config = run.features_config()
     token_type = run.sections["settings"]["token_type"]
-    run_steps(asr.statistics_step(run, config, "train", "dev", asr.tokens_dir(run), token_type))
+    run_steps(
+        asr.statistics_step(
+            run, config, "train", "dev", asr.tokens_dir(run), token_type
+        )
+    )
 
 
 def language_model(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
-    run_jobs([train_language_model(run, lm_text(run), "dev", asr.tokens_dir(run), token_type)])
+    run_jobs(
+        [
+            train_language_model(
+                run, lm_text(run), "dev", asr.tokens_dir(run), token_type
+            )
+        ]
+    )
 
 
-def planned(run: Run, config: Mapping[str, Any]) -> list[tuple[pretraining.Stage, Selection]]:
-    """Return the stages before the whole network of a training is trained; none without pre-training."""
-    if not pretrains(run) or not pretraining.grows(config):  # a config of the user's own may have another encoder
+def planned(
+    run: Run, config: Mapping[str, Any]
+) -> list[tuple[pretraining.Stage, Selection]]:
+    """Return the stages before the whole network of a training is trained; none without
+    pre-training.
+    """
+    if not pretrains(run) or not pretraining.grows(
+        config
+    ):  # a config of the user's own may have another encoder
         return []
-    settings = checked(pretraining.PretrainSettings, run.sections["pretrain"], "pre-training")
+    settings = checked(
+        pretraining.PretrainSettings, run.sections["pretrain"], "pre-training"
+    )
     return pretraining.plan(config, settings, run.sections["settings"]["max_tokens"])
 
 
 def selections(run: Run) -> list[Selection]:
     """Return what trainings see of the training set, each selection once."""
     stages = planned(run, run.sections["train"])
-    found = [Selection(run.sections["settings"]["max_tokens"]), *(selection for _, selection in stages)]
+    found = [
+        Selection(run.sections["settings"]["max_tokens"]),
+        *(selection for _, selection in stages),
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -68,7 +112,9 @@ def pretrains(run: Run) -> bool:
 def shapes_of(run: Run, selection: Selection) -> Path:
     """Return the shape file of a selection; ESPnet's own if it takes all."""
     shapes = run.stats / "train" / "train" / "speech_shape"
-    return shapes.with_name(f"speech_shape.{selection.name}") if selection.name else shapes
+    return (
+        shapes.with_name(f"speech_shape.{selection.name}") if selection.name else shapes
+    )
 
 
 def selection_step(run: Run, selection: Selection) -> Step:
@@ -97,7 +143,9 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     stages = planned(run, config)
     if stages:
         staged = pretraining.staged_config(config, stages, partial(seen, run))
-        path = run.write_config(f"{system.name}_growing", staged, f"system {system.name}, which grows")
+        path = run.write_config(
+            f"{system.name}_growing", staged, f"system {system.name}, which grows"
+        )
     shapes = [shapes_of(run, selection) for _, selection in stages]
     yield asr.asr_train_step(
         run,
@@ -112,8 +160,12 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         inputs=list(dict.fromkeys(shapes)),
         shapes=shapes_of(run, Selection(run.sections["settings"]["max_tokens"])),
     )
-    whole = 1 + sum(stage.epochs for stage, _ in stages)  # from there on the whole network is trained, and averaged
-    yield average_step(run, folder, run.setting("average"), first_epoch=whole if stages else 1)
+    whole = 1 + sum(
+        stage.epochs for stage, _ in stages
+    )  # from there on the whole network is trained, and averaged
+    yield average_step(
+        run, folder, run.setting("average"), first_epoch=whole if stages else 1
+    )
 
 
 def seen(run: Run, selection: Selection) -> tuple[str, float]:
@@ -123,13 +175,21 @@ def seen(run: Run, selection: Selection) -> tuple[str, float]:
 
 
 def training(run: Run) -> None:
-    run_steps(*(selection_step(run, selection) for selection in selections(run) if selection.name))
+    run_steps(
+        *(
+            selection_step(run, selection)
+            for selection in selections(run)
+            if selection.name
+        )
+    )
     run.each_system(train_system)
 
 
 def decoding(run: Run) -> None:
     run.each_system(
-        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, test_sets(run), asr.tokens_dir(run)),
+        lambda run, system, seed, nj: asr.decode_system(
+            run, system, seed, nj, test_sets(run), asr.tokens_dir(run)
+        ),
         shards=True,
     )
 
@@ -141,9 +201,19 @@ def scoring(run: Run) -> None:
 RECIPE = Recipe(
     corpus="librispeech",
     trained={"asr_config": Trained()},
-    options={"pretrain": "", "average": "", "lm_text": "", "lm_size": "", "clean_only": "false"},
+    options={
+        "pretrain": "",
+        "average": "",
+        "lm_text": "",
+        "lm_size": "",
+        "clean_only": "false",
+    },
     paths=("lm_text",),
-    choices={"pretrain": ("true", "false"), "lm_size": ("small", "large"), "clean_only": ("true", "false")},
+    choices={
+        "pretrain": ("true", "false"),
+        "lm_size": ("small", "large"),
+        "clean_only": ("true", "false"),
+    },
     check=check,
     decoding=("average", "lm_size"),
     stages={

@@ -1,4 +1,6 @@
-"""The stages of run.sh: training on podcasts with any context, decoding whole recordings by moving windows."""
+"""The stages of run.sh: training on podcasts with any context, decoding whole
+recordings by moving windows.
+"""
 
 import math
 import sys
@@ -29,7 +31,11 @@ CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
 def tables_of(options: Mapping[str, str]) -> str:
     """Return the tables of ``--figure`` and ``--table``; figure 1 if neither is given."""
-    figures = FIGURES if options["figure"] == "all" else ",".join(f"figure{n}" for n in _split(options["figure"]))
+    figures = (
+        FIGURES
+        if options["figure"] == "all"
+        else ",".join(f"figure{n}" for n in _split(options["figure"]))
+    )
     tables = CONTEXT_TABLE if options["table"] == "all" else options["table"]
     return ",".join(filter(None, (figures, tables))) or "figure1"
 
@@ -43,13 +49,21 @@ def tokens(run: Run) -> None:
     settings = run.sections["settings"]
     folder, rule = asr.tokens_dir(run), settings["token_normalisation"]
     run_steps(
-        asr.tokens_step(run, corpora.TRAIN, folder, settings["token_type"], settings["vocab_size"], normalisation=rule)
+        asr.tokens_step(
+            run,
+            corpora.TRAIN,
+            folder,
+            settings["token_type"],
+            settings["vocab_size"],
+            normalisation=rule,
+        )
     )
 
 
 @corpora.trains
 def statistics(run: Run) -> None:
-    # The dev set has few recordings, of which one that is silent may be more than the share.
+    # The dev set has few recordings, of which one that is silent may be more than the
+    # share.
     shares = {
         corpora.VALID: max(run.skip_faulty, DEV_SILENT) if run.skip_faulty else 0.0,
         corpora.TRAIN: run.skip_faulty,
@@ -58,8 +72,9 @@ def statistics(run: Run) -> None:
 
 
 def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
-    """Compute mean and deviation of each recording, and its features if they are kept, for all systems. A share
-    ``skip_silent`` of the recordings may be silent, and is then left out of training.
+    """Compute mean and deviation of each recording, and its features if they are kept,
+    for all systems. A share ``skip_silent`` of the recordings may be silent, and is
+    then left out of training.
     """
     return Step(
         name=f"statistics of {name}",
@@ -80,7 +95,9 @@ def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
 
 
 def keeps_features(run: Run) -> bool:
-    """Return whether the features of the podcasts are computed once: the option, otherwise the setting of the scale."""
+    """Return whether the features of the podcasts are computed once: the option,
+    otherwise the setting of the scale.
+    """
     return run.setting("keep_features") in (True, "true")
 
 
@@ -93,16 +110,22 @@ def compute_statistics(
     nj: int,
     parallel: Path | None,
 ) -> None:
-    """Write mean and deviation of each recording of a data dir, and with ``keep_features`` its features."""
+    """Write mean and deviation of each recording of a data dir, and with
+    ``keep_features`` its features.
+    """
     from espnet_ext.longform.recording_features import write_statistics
 
     options = {"keep_features": keep_features, "skip_silent": skip_silent}
-    count = write_statistics(data, output, features_conf, **options, nj=nj, parallel=parallel)
+    count = write_statistics(
+        data, output, features_conf, **options, nj=nj, parallel=parallel
+    )
     print(f"{count} recordings -> {output}/statistics.scp")
 
 
 def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
-    """Return the tables of a set that training on recordings reads: path, name and type."""
+    """Return the tables of a set that training on recordings reads: path, name and
+    type.
+    """
     # podcasts that were held out are of the training part
     part = corpora.VALID if name == corpora.VALID and run.synthetic else corpora.TRAIN
     stats, data_dir = run.stats / name, run.datadir / name
@@ -118,26 +141,38 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
 
 
 def with_shared_gpus(run: Run, system: System) -> Run:
-    """Return the run with as many GPUs as a batch of a system has sequences to share among them."""
+    """Return the run with as many GPUs as a batch of a system has sequences to share
+    among them.
+    """
     chunks = system_config(run.sections, system)["chunk_conf"]
     sequences = math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])
     if run.ngpu <= sequences:
         return run
     show(
-        f"train {system.name}: on {sequences} of {run.ngpu} GPUs, since a batch has so many sequences of "
+        f"train {system.name}: on {sequences} of {run.ngpu} GPUs, since a batch "
+        "has so many sequences of "
         f"{chunks['max_seconds']:g} s to share"
     )
     return replace(run, options={**run.options, "ngpu": str(sequences)})
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    sets = {"train": recording_tables(run, corpora.TRAIN), "valid": recording_tables(run, corpora.VALID)}
+    sets = {
+        "train": recording_tables(run, corpora.TRAIN),
+        "valid": recording_tables(run, corpora.VALID),
+    }
     folder, pieces = run.folder_of(system, seed), asr.tokens_dir(run)
-    options = ["--seed", str(seed), *token_options(pieces, run.sections["settings"]["token_type"])]
+    options = [
+        "--seed",
+        str(seed),
+        *token_options(pieces, run.sections["settings"]["token_type"]),
+    ]
     for part, tables in sets.items():
         options += data_options(part, tables)
     inputs = [path for tables in sets.values() for path, *_ in tables]
-    config = run.write_config(system.name, corpora.training_config(run, system), f"system {system.name}")
+    config = run.write_config(
+        system.name, corpora.training_config(run, system), f"system {system.name}"
+    )
     yield train_step(
         with_shared_gpus(run, system),
         folder,
@@ -154,10 +189,16 @@ def training(run: Run) -> None:
 
 
 def model_of(run: Run, system: System, seed: int) -> Path:
-    """Return the parameters of a system: trained here, or those that the authors have published."""
+    """Return the parameters of a system: trained here, or those that the authors have
+    published.
+    """
     name = f"seed{seed}"
     published = run.path(corpora.PUBLISHED)
-    return published / system.name / name / MODEL if published else run.folder_of(system, seed) / LATEST
+    return (
+        published / system.name / name / MODEL
+        if published
+        else run.folder_of(system, seed) / LATEST
+    )
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
@@ -188,9 +229,16 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
             "musan": run.options["musan"],
         },
         free=free_of(run, ngpu=run.gpu) | {"nj": nj},
-        inputs=[model.with_name("config.yaml"), *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs)],
+        inputs=[
+            model.with_name("config.yaml"),
+            *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs),
+        ],
         outputs=[Path(job["output"]) / "text" for job in jobs],
-        preload=["espnet_ext.longform.decoding.decode", "espnet_ext.longform.decoding.posteriors", "espnet2.tasks.asr"],
+        preload=[
+            "espnet_ext.longform.decoding.decode",
+            "espnet_ext.longform.decoding.posteriors",
+            "espnet2.tasks.asr",
+        ],
     )
 
 
@@ -214,7 +262,9 @@ def decode_windows(
             model_file,
             data=Path(job["data"]),
             output=Path(job["output"]),
-            settings=checked(DecodeSettings, read_yaml(job["config"]), str(job["config"])),
+            settings=checked(
+                DecodeSettings, read_yaml(job["config"]), str(job["config"])
+            ),
             zeroed=job["zeroed"],
             musan=Path(musan) if musan else None,
             ngpu=ngpu,
@@ -234,7 +284,9 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
     for name, sets in run.decodings[system.name].items():
         for part in sets:
             folder = run.folder_of(system, seed) / f"decode_{name}" / part
-            yield asr.score_step(run, part, folder, normaliser=normaliser, kinds=kinds_of(run, part))
+            yield asr.score_step(
+                run, part, folder, normaliser=normaliser, kinds=kinds_of(run, part)
+            )
 
 
 def kinds_of(run: Run, part: str) -> Path | None:
@@ -244,13 +296,17 @@ def kinds_of(run: Run, part: str) -> Path | None:
 
 
 def scoring(run: Run) -> None:
-    run_jobs(score_system(run, system, seed) for system in run.systems for seed in run.seeds)
+    run_jobs(
+        score_system(run, system, seed) for system in run.systems for seed in run.seeds
+    )
     if CONTEXT_TABLE in {table.id for table in run.selected}:
         run_steps(context_step(run))
 
 
 def context_step(run: Run) -> Step:
-    """Measure the longest context in training and the frames per second, of the four rows of table 1."""
+    """Measure the longest context in training and the frames per second, of the four
+    rows of table 1.
+    """
     settings = run.sections["settings"]
     scale = settings["context_scale"]
     return Step(
@@ -259,7 +315,9 @@ def context_step(run: Run) -> Step:
         function=measure_context,
         arguments={
             "config": run.write_config(
-                "context", load_scale(Path(), scale)["train"], f"section train of scale {scale}"
+                "context",
+                load_scale(Path(), scale)["train"],
+                f"section train of scale {scale}",
             ),
             "seconds": settings["context_seconds"],
             "device": "cuda" if run.ngpu else "cpu",
@@ -278,34 +336,54 @@ def measure_context(config: Path, seconds: float, device: str, expdir: str) -> N
 
 
 def tables(run: Run) -> None:
-    asr.tables(run, corpus="published models" if run.options[corpora.PUBLISHED] else None)
+    asr.tables(
+        run, corpus="published models" if run.options[corpora.PUBLISHED] else None
+    )
 
 
 def check(run: Run) -> None:
-    """Refuse what needs the synthetic corpora if there are others, and options that would end a run after work."""
+    """Refuse what needs the synthetic corpora if there are others, and options that
+    would end a run after work.
+    """
     if run.options["scale"] == "full":
         for name in corpora.paths_used(run):
             if not run.options[name]:
-                raise InputError(f"--scale full needs --{name} DIR for these rows; README.md says how to get it")
+                raise InputError(
+                    f"--scale full needs --{name} DIR for these rows; README.md "
+                    "says how to get it"
+                )
     needs = [
         table.id
         for table in run.selected
-        if any(column.measure or column.sets == (corpora.CONTROL,) for column in table.columns)
+        if any(
+            column.measure or column.sets == (corpora.CONTROL,)
+            for column in table.columns
+        )
     ]
     given = [
-        f"--{name}" for name in ("spotify", "audio", corpora.PUBLISHED, *corpora.TEST_CORPORA) if run.options[name]
+        f"--{name}"
+        for name in ("spotify", "audio", corpora.PUBLISHED, *corpora.TEST_CORPORA)
+        if run.options[name]
     ]
     if needs and given:
         raise InputError(
-            f"{needs[0]}: only the synthetic corpora say which names are drowned: leave out {' '.join(given)}"
+            f"{needs[0]}: only the synthetic corpora say which names are drowned: "
+            f"leave out {' '.join(given)}"
         )
     corpora.check_own_recordings(run)
     if run.options["musan"]:
         find_noise("music", run.options["musan"])
-    for system, seed in product(run.systems if run.options[corpora.PUBLISHED] else (), run.seeds):
+    for system, seed in product(
+        run.systems if run.options[corpora.PUBLISHED] else (), run.seeds
+    ):
         if not (model := model_of(run, system, seed)).is_file():
-            raise InputError(f"{model}: no such file: make it with local/import_checkpoint.py, or choose other --rows")
-        published_models.check_model(model.with_name(CONFIG), system.name, system_config(run.sections, system))
+            raise InputError(
+                f"{model}: no such file: make it with local/import_checkpoint.py, "
+                "or choose other --rows"
+            )
+        published_models.check_model(
+            model.with_name(CONFIG), system.name, system_config(run.sections, system)
+        )
 
 
 RECIPE = Recipe(

@@ -1,4 +1,6 @@
-"""Audio that soundfile cannot read, or not to its end, decoded by PyAV: m4a, video, chained streams, odd WAV files."""
+"""Audio that soundfile cannot read, or not to its end, decoded by PyAV: m4a, video,
+chained streams, odd WAV files.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,22 +14,45 @@ from espnet_ext.errors import InputError, warn
 RATE = 16000  # Hz, of what is decoded
 _GAP = 0.1  # seconds between the time stamps of audio, from which on there is silence
 _MOST_GAP = 6 * 3600.0  # seconds; time stamps that jump further are wrong
-_SLACK, _SHARE = 0.5, 0.02  # seconds, and share of the length, by which a file may be shorter than it says
+_SLACK, _SHARE = (
+    0.5,
+    0.02,
+)  # seconds, and share of the length, by which a file may be shorter than it says
 _BLOCK = 60 * RATE  # samples of silence that are written at a time
-# Formats whose headers say how long the audio is; others are of a length that FFmpeg estimates.
-_EXACT = {"mov", "mp4", "m4a", "matroska", "webm", "wav", "w64", "flac", "asf", "avi", "caf", "aiff", "au", "flv"}
+# Formats whose headers say how long the audio is; others are of a length that FFmpeg
+# estimates.
+_EXACT = {
+    "mov",
+    "mp4",
+    "m4a",
+    "matroska",
+    "webm",
+    "wav",
+    "w64",
+    "flac",
+    "asf",
+    "avi",
+    "caf",
+    "aiff",
+    "au",
+    "flv",
+}
 
 
 def decode_to_wav(path: Path, target: Path) -> None:
-    """Decode the first audio track of a file into a WAV file of floats at :data:`RATE`, with the channels that it has.
+    """Decode the first audio track of a file into a WAV file of floats at :data:`RATE`,
+    with the channels that it has.
 
-    Silence takes the place of gaps, also before the first time stamp, and of packets that cannot be decoded, with a
-    warning. Raises InputError: the file cannot be read, has no audio, or breaks off before what it says.
+    Silence takes the place of gaps, also before the first time stamp, and of packets
+    that cannot be decoded, with a warning. Raises InputError: the file cannot be read,
+    has no audio, or breaks off before what it says.
     """
     try:
         import av
     except ModuleNotFoundError:
-        raise InputError(f"{path}: soundfile cannot read this file; PyAV may: pip install av") from None
+        raise InputError(
+            f"{path}: soundfile cannot read this file; PyAV may: pip install av"
+        ) from None
     try:
         with av.open(str(path)) as container:
             tracks = container.streams.audio
@@ -37,17 +62,25 @@ def decode_to_wav(path: Path, target: Path) -> None:
                 warn(f"{path}: {len(tracks)} audio tracks: the first is read")
             reader = _Track(container, av)
             channels = tracks[0].codec_context.channels or 1
-            with soundfile.SoundFile(target, "w", RATE, channels, subtype="FLOAT", format="RF64") as file:
+            with soundfile.SoundFile(
+                target, "w", RATE, channels, subtype="FLOAT", format="RF64"
+            ) as file:
                 reader.write(file, path)
             missing = reader.missing()
     except (av.error.FFmpegError, UnicodeError) as error:
-        raise InputError(f"{path}: no audio that can be read, it is of another kind or cut: {_reason(error)}") from None
+        raise InputError(
+            f"{path}: no audio that can be read, it is of another kind or cut: "
+            f"{_reason(error)}"
+        ) from None
     if missing:
         raise InputError(f"{path}: the audio breaks off {missing}: replace the file")
     if not reader.written:
         raise InputError(f"{path}: no samples in its audio track: replace the file")
     if reader.broken is not None:
-        warn(f"{path}: some of the audio from {reader.broken:.1f} s on cannot be decoded, and is left out")
+        warn(
+            f"{path}: some of the audio from {reader.broken:.1f} s on cannot be "
+            "decoded, and is left out"
+        )
 
 
 class _Track:
@@ -59,20 +92,35 @@ class _Track:
         self.start = (container.start_time or 0) / av.time_base
         self.written = 0  # samples
         self.latest = 0.0  # seconds, where the packets of all tracks end
-        self.broken: float | None = None  # seconds, where the first packet is that cannot be decoded
+        self.broken: float | None = (
+            None  # seconds, where the first packet is that cannot be decoded
+        )
 
     def write(self, file: soundfile.SoundFile, path: Path) -> None:
         """Write all audio."""
         resampler, setup, layout = None, None, self.stream.layout.name
         for frame in self._frames():
-            if (frame.format.name, frame.layout.name, frame.sample_rate) != setup:  # streams that were put together
+            if (
+                frame.format.name,
+                frame.layout.name,
+                frame.sample_rate,
+            ) != setup:  # streams that were put together
                 self._flush(resampler, file)
                 setup = (frame.format.name, frame.layout.name, frame.sample_rate)
-                resampler = self.av.AudioResampler(format="flt", layout=layout, rate=RATE)
-            gap = 0.0 if frame.time is None else frame.time - self.start - self.written / RATE
+                resampler = self.av.AudioResampler(
+                    format="flt", layout=layout, rate=RATE
+                )
+            gap = (
+                0.0
+                if frame.time is None
+                else frame.time - self.start - self.written / RATE
+            )
             if gap > _MOST_GAP:
                 where = f"{self.written / RATE:.1f} s"
-                raise InputError(f"{path}: its time stamps jump by {gap / 3600:.0f} h at {where}: convert the file")
+                raise InputError(
+                    f"{path}: its time stamps jump by {gap / 3600:.0f} h at "
+                    f"{where}: convert the file"
+                )
             if gap > _GAP:
                 self._silence(file, round(gap * RATE))
             assert resampler is not None
@@ -113,26 +161,40 @@ class _Track:
 
     def _silence(self, file: soundfile.SoundFile, count: int) -> None:
         for first in range(0, count, _BLOCK):
-            file.write(np.zeros((min(_BLOCK, count - first), file.channels), dtype=np.float32))
+            file.write(
+                np.zeros((min(_BLOCK, count - first), file.channels), dtype=np.float32)
+            )
         self.written += count
 
     def missing(self) -> str:
-        """Say where the audio ends and where it should, if the headers promise more than there is."""
+        """Say where the audio ends and where it should, if the headers promise more
+        than there is.
+        """
         if not _EXACT.intersection(self.container.format.name.split(",")):
             return ""
         end = self.written / RATE
         if self.stream.duration:
             promised = float(self.stream.duration * self.stream.time_base)
         elif self.container.duration:
-            promised = self.container.duration / self.av.time_base - max(0.0, self.start)  # Matroska counts from 0
+            promised = self.container.duration / self.av.time_base - max(
+                0.0, self.start
+            )  # Matroska counts from 0
             end = max(end, self.latest)  # another track may be longer
         else:
             return ""
         if end >= promised - max(_SLACK, _SHARE * promised):
             return ""
-        where = f"{min(end, self.written / RATE) if self.broken is None else self.broken:.1f} s"
-        return f"after {where}, before the end that its headers promise ({promised:.1f} s)"
+        where = (
+            f"{min(end, self.written / RATE) if self.broken is None else self.broken:.1f} "
+            ""
+            "s"
+        )
+        return (
+            f"after {where}, before the end that its headers promise ({promised:.1f} s)"
+        )
 
 
 def _reason(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
+    return (
+        str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
+    )

@@ -1,6 +1,8 @@
-"""Where an audio file ends: before what its headers promise, where they say, or with a second file after it.
+"""Where an audio file ends: before what its headers promise, where they say, or with a
+second file after it.
 
-Readers take what they find: libsndfile and FFmpeg read half a file, or the first of two, and say nothing.
+Readers take what they find: libsndfile and FFmpeg read half a file, or the first of
+two, and say nothing.
 """
 
 import os
@@ -11,29 +13,42 @@ from pathlib import Path
 import soundfile
 
 MOST_FRAMES = 1 << 60  # a file of more is one of unknown length
-MP3_SLACK = 2 * 1152  # samples, two frames, by which an MP3 file without Xing's header may be shorter than its frames
+MP3_SLACK = (
+    2 * 1152
+    # samples, two frames, by which an MP3 file without Xing's header may be shorter
+    # than its frames
+)
 _SMALL = 1024  # bytes; tags and line ends after the audio are no more than this
 _UNKNOWN = 0x7FFF0000  # bytes; a header that was written to a pipe promises 2 or 4 GiB
 _UNFINISHED = 36  # bytes; as much as a header of WAV alone, which was never finished
 _OGG_MARK = b"OggS\0"  # each page begins with it
-_OGG_HEADER = 27  # bytes, the last of which says how many sizes follow; their sum is what the page holds
+# bytes, the last of which says how many sizes follow; their sum is what the page holds
+_OGG_HEADER = 27
 _OGG_PAGE = _OGG_HEADER + 255 + 255 * 255  # bytes of the largest page
 _SPHERE_HEADER = 1024  # bytes, the usual length
 _MP3_FRAME = 1441  # bytes of the largest
 _HEAD = 1 << 16  # bytes in which containers say their size
 _BLOCK = 1 << 24  # bytes that are searched at once
 _LONGEST_START = 128  # bytes, more than any of _FORMATS
-_ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")  # 24 bytes after it, the size of the file
+_ASF_FILE = bytes.fromhex(
+    "a1dcab8c47a9cf118ee400c00c205365"
+)  # 24 bytes after it, the size of the file
 # In libsndfile's log: what a header promises, and what there is.
-_PROMISED = re.compile(r"^ *(?:data|SSND|Data Size|Riff size|riff)\s*: (\d+) \(should be (\d+)\)", re.MULTILINE)
-_MORE = re.compile(r"^\*\*\* Unknown chunk marker \(\w+\) at position (\d+)", re.MULTILINE)
+_PROMISED = re.compile(
+    r"^ *(?:data|SSND|Data Size|Riff size|riff)\s*: (\d+) \(should be (\d+)\)",
+    re.MULTILINE,
+)
+_MORE = re.compile(
+    r"^\*\*\* Unknown chunk marker \(\w+\) at position (\d+)", re.MULTILINE
+)
 
 
 # How a file of a format begins.
 _FORMATS = (
     rb"fLaC[\x00\x80]\x00\x00\x22",
     rb"OggS\x00\x02",
-    rb"\xff[\xe0-\xff][\x00-\xff]{11,34}(?:Xing|Info)",  # MP3's frame with Xing's header
+    # MP3's frame with Xing's header
+    rb"\xff[\xe0-\xff][\x00-\xff]{11,34}(?:Xing|Info)",
     rb"\x1aE\xdf\xa3[\x00-\xff]{1,60}?(?:matroska|webm)",
     rb"RIFF[\x00-\xff]{4}WAVE[ -~]{4}",
     rb"RIFF[\x00-\xff]{4}AVI LIST",
@@ -47,53 +62,79 @@ _FORMATS = (
     rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\x00\xaa\x00\x62\xce\x6c",  # WMA
     rb"FLV\x01[\x01\x04\x05]\x00\x00\x00\x09\x00\x00\x00\x00",
 )
-_JOINED = re.compile(rb"fLaC|OggS|\xff|\x1aE|RIFF[\x00-\xff]{4}AVI")  # of these PyAV reads on into a second file
+_JOINED = re.compile(
+    rb"fLaC|OggS|\xff|\x1aE|RIFF[\x00-\xff]{4}AVI"
+)  # of these PyAV reads on into a second file
 
 
 def second_file(path: str | Path) -> tuple[int, bool] | None:
-    """Return the byte at which a second file of the same format begins, and whether PyAV reads it too; None: nowhere.
+    """Return the byte at which a second file of the same format begins, and whether
+    PyAV reads it too; None: nowhere.
 
-    Files that were put together by ``cat`` are such. Memory does not depend on the file's size.
+    Files that were put together by ``cat`` are such. Memory does not depend on the
+    file's size.
     """
     with Path(path).open("rb") as file:
         head = file.read(_HEAD)  # tags may stand before it
-        begins, first = next(((form, found) for form in _FORMATS if (found := re.search(form, head))), (b"", None))
+        begins, first = next(
+            ((form, found) for form in _FORMATS if (found := re.search(form, head))),
+            (b"", None),
+        )
         if first is None:
             return None
         content, end = b"", file.seek(first.end())
         while block := file.read(_BLOCK):
             content, end = content[-_LONGEST_START:] + block, end + len(block)
             if found := re.search(begins, content):
-                return end - len(content) + found.start(), _JOINED.match(first[0]) is not None
+                return end - len(content) + found.start(), _JOINED.match(
+                    first[0]
+                ) is not None
     return None
 
 
 def fault(path: str | Path) -> str:
-    """Return why a file must not be read by anything, in one line without the path; nothing if it may be."""
+    """Return why a file must not be read by anything, in one line without the path;
+    nothing if it may be.
+    """
     second = second_file(path)
     if second and not second[1]:
-        return f"a second file follows at byte {second[0]:,}, which would not be read: split the file there"
+        return (
+            f"a second file follows at byte {second[0]:,}, which would not be read: "
+            "split the file there"
+        )
     size, promised = Path(path).stat().st_size, _promised_bytes(path)
     if promised > size:
-        return f"the audio breaks off: its headers promise {promised:,} bytes, and there are {size:,}: replace the file"
+        return (
+            f"the audio breaks off: its headers promise {promised:,} bytes, and there "
+            f"are {size:,}: replace the file"
+        )
     return ""
 
 
 def reads_all(path: str | Path) -> bool:
-    """Return whether soundfile can read a file, seek in it, and knows its end; False if another reader is needed."""
+    """Return whether soundfile can read a file, seek in it, and knows its end; False if
+    another reader is needed.
+    """
     try:
         with soundfile.SoundFile(path) as file:
-            if not 0 < file.frames < MOST_FRAMES or (file.format == "WAV" and file.subtype.startswith("MPEG")):
+            if not 0 < file.frames < MOST_FRAMES or (
+                file.format == "WAV" and file.subtype.startswith("MPEG")
+            ):
                 return False
             if file.frames > 1:
                 file.seek(file.frames - 1)
-            return not (second_file(path) or is_estimated(file) or (file.format == "FLAC" and goes_on(file)))
+            return not (
+                second_file(path)
+                or is_estimated(file)
+                or (file.format == "FLAC" and goes_on(file))
+            )
     except (soundfile.SoundFileError, OSError):
         return False
 
 
 def is_cut(file: soundfile.SoundFile) -> bool:
-    """Return whether the header of an open file, or of an Ogg file's last page, promises more than there is.
+    """Return whether the header of an open file, or of an Ogg file's last page,
+    promises more than there is.
 
     libsndfile quietly takes what is left.
     """
@@ -106,11 +147,17 @@ def is_cut(file: soundfile.SoundFile) -> bool:
         return promised is not None and file.frames < int(promised[1])
     # Only its log tells the length that the header promised.
     lengths = _PROMISED.search(file.extra_info)
-    return lengths is not None and int(lengths[2]) < int(lengths[1]) and not _UNKNOWN <= int(lengths[1]) < 1 << 32
+    return (
+        lengths is not None
+        and int(lengths[2]) < int(lengths[1])
+        and not _UNKNOWN <= int(lengths[1]) < 1 << 32
+    )
 
 
 def is_estimated(file: soundfile.SoundFile) -> bool:
-    """Return whether the length of an open file is a guess by its first frame: MP3 without Xing's or VBRI's header."""
+    """Return whether the length of an open file is a guess by its first frame: MP3
+    without Xing's or VBRI's header.
+    """
     if file.format != "MP3":
         return False
     with Path(file.name).open("rb") as content:
@@ -123,8 +170,8 @@ def is_estimated(file: soundfile.SoundFile) -> bool:
 
 
 def goes_on(file: soundfile.SoundFile) -> str:
-    """Return what follows the end that soundfile finds in an open file, such as of a killed recorder, in words, or
-    nothing.
+    """Return what follows the end that soundfile finds in an open file, such as of a
+    killed recorder, in words, or nothing.
     """
     if file.format in ("WAV", "WAVEX") and (more := _MORE.search(file.extra_info)):
         size = Path(file.name).stat().st_size - int(more[1])
@@ -137,7 +184,9 @@ def goes_on(file: soundfile.SoundFile) -> str:
 
 
 def _end(path: str) -> float:
-    """Return where the last packet of a file ends, in seconds, 0 if PyAV is not installed or cannot read it."""
+    """Return where the last packet of a file ends, in seconds, 0 if PyAV is not
+    installed or cannot read it.
+    """
     try:
         import av
     except ModuleNotFoundError:
@@ -145,14 +194,20 @@ def _end(path: str) -> float:
     try:
         with av.open(path) as container:
             packets = container.demux(container.streams.audio[0])
-            ends = ((each.pts + (each.duration or 0)) * each.time_base for each in packets if each.pts is not None)
+            ends = (
+                (each.pts + (each.duration or 0)) * each.time_base
+                for each in packets
+                if each.pts is not None
+            )
             return float(max(ends, default=0.0))
     except (av.error.FFmpegError, IndexError):
         return 0.0
 
 
 def _promised_bytes(path: str | Path) -> int:
-    """Return the size of a file as its container says, 0 if it does not: AVI, WMA, and Apple's CAF."""
+    """Return the size of a file as its container says, 0 if it does not: AVI, WMA, and
+    Apple's CAF.
+    """
     with Path(path).open("rb") as file:
         head = file.read(_HEAD)
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
@@ -161,7 +216,9 @@ def _promised_bytes(path: str | Path) -> int:
     if (place := head.find(_ASF_FILE)) >= 0:
         return int.from_bytes(head[place + 40 : place + 48], "little")
     if head[:4] == b"caff":
-        return max((end for kind, end in _chunks_of_caf(path) if kind == b"data"), default=0)
+        return max(
+            (end for kind, end in _chunks_of_caf(path) if kind == b"data"), default=0
+        )
     return 0
 
 

@@ -1,4 +1,6 @@
-"""Audio files: written so that a full disk is named, and checked before anything is made from them."""
+"""Audio files: written so that a full disk is named, and checked before anything is
+made from them.
+"""
 
 import errno
 import os
@@ -12,31 +14,71 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
-from espnet_ext.audio.ends import MOST_FRAMES, MP3_SLACK, goes_on, is_cut, is_estimated, second_file
+from espnet_ext.audio.ends import (
+    MOST_FRAMES,
+    MP3_SLACK,
+    goes_on,
+    is_cut,
+    is_estimated,
+    second_file,
+)
 
-# Decoding a thousand hours takes an hour, so of this many files and more only the headers are read by default.
+# Decoding a thousand hours takes an hour, so of this many files and more only the
+# headers are read by default.
 FULL_CHECK_FILES = 10_000
 CHECKS = ("auto", "header", "full")
 # Endings of audio files that libsndfile reads, and of those that PyAV reads.
-SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".sph", ".aiff", ".aif", ".au")
-CONVERTED_SUFFIXES = (".m4a", ".m4b", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".avi", ".wma", ".amr", ".3gp")
+SUFFIXES = (
+    ".wav",
+    ".flac",
+    ".mp3",
+    ".ogg",
+    ".oga",
+    ".opus",
+    ".sph",
+    ".aiff",
+    ".aif",
+    ".au",
+)
+CONVERTED_SUFFIXES = (
+    ".m4a",
+    ".m4b",
+    ".mp4",
+    ".aac",
+    ".webm",
+    ".mov",
+    ".mkv",
+    ".avi",
+    ".wma",
+    ".amr",
+    ".3gp",
+)
 ALL_SUFFIXES = (*SUFFIXES, *CONVERTED_SUFFIXES)
 MACOS = "._"  # begins the names of what macOS leaves beside files
 
-_WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
+_WRITE_BLOCK = (
+    1 << 17
+)  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _LARGEST_HEADER = 4096  # bytes, of WAV files without samples
 _READ_BLOCK = 1 << 20  # samples read at once
-_LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may have freed some
+_LEAST_ROOM = (
+    1 << 20
+)  # bytes; by the time that we look, other processes may have freed some
 
 
-def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any) -> None:
-    """Write samples, (T,) or (T, channels), by ``soundfile.write`` in blocks, with its options; remove what is not
-    whole.
+def save_audio(
+    path: str | Path, samples: np.ndarray, rate: int, **options: Any
+) -> None:
+    """Write samples, (T,) or (T, channels), by ``soundfile.write`` in blocks, with its
+    options; remove what is not whole.
 
-    Raises OSError if the disk is full, which libsndfile calls a system error, and soundfile.LibsndfileError else.
+    Raises OSError if the disk is full, which libsndfile calls a system error, and
+    soundfile.LibsndfileError else.
     """
     try:
-        with soundfile.SoundFile(path, "w", rate, 1 if samples.ndim == 1 else samples.shape[1], **options) as file:
+        with soundfile.SoundFile(
+            path, "w", rate, 1 if samples.ndim == 1 else samples.shape[1], **options
+        ) as file:
             for start in range(0, len(samples), _WRITE_BLOCK):
                 file.write(samples[start : start + _WRITE_BLOCK])
     except soundfile.LibsndfileError:
@@ -48,21 +90,27 @@ def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any)
 
 
 def is_audio(path: Path) -> bool:
-    """Return whether a file is called like audio, and is not what macOS leaves beside files."""
+    """Return whether a file is called like audio, and is not what macOS leaves beside
+    files.
+    """
     return path.suffix.lower() in ALL_SUFFIXES and not path.name.startswith(MACOS)
 
 
 def decodes(check: str, files: int) -> bool:
-    """Return whether a check (``auto``, ``header`` or ``full``) of this many files decodes them."""
+    """Return whether a check (``auto``, ``header`` or ``full``) of this many files
+    decodes them.
+    """
     if check not in CHECKS:
         raise ValueError(f"unknown check {check!r}")
     return check == "full" or (check == "auto" and files < FULL_CHECK_FILES)
 
 
 class Inspected(NamedTuple):
-    """What is known of an audio file after it was opened once: rate in Hz, length in samples, and its fault.
+    """What is known of an audio file after it was opened once: rate in Hz, length in
+    samples, and its fault.
 
-    All are 0 if the file cannot be opened. The fault is in words that the file's name follows.
+    All are 0 if the file cannot be opened. The fault is in words that the file's name
+    follows.
     """
 
     rate: int = 0
@@ -77,32 +125,52 @@ class Inspected(NamedTuple):
 
 
 def inspect_files(
-    files: Sequence[tuple[str, Path]], rate: int | None = None, *, decode: bool, num_jobs: int = 1
+    files: Sequence[tuple[str, Path]],
+    rate: int | None = None,
+    *,
+    decode: bool,
+    num_jobs: int = 1,
 ) -> dict[str, Inspected]:
-    """Open each audio file once, in ``num_jobs`` threads; see :func:`inspect_audio`. Returns id -> what was found.
+    """Open each audio file once, in ``num_jobs`` threads; see :func:`inspect_audio`.
+    Returns id -> what was found.
 
     If a ``rate`` in Hz is given, every file must have it, and one channel.
     """
 
     def inspect(part: Sequence[tuple[str, Path]]) -> list[tuple[str, Inspected]]:
-        return [(key, inspect_audio(path, decode=decode, rate=rate, mono=rate is not None)) for key, path in part]
+        return [
+            (key, inspect_audio(path, decode=decode, rate=rate, mono=rate is not None))
+            for key, path in part
+        ]
 
-    shown = tqdm(desc="audio check", total=len(files), unit=" files", mininterval=5, maxinterval=5, smoothing=0)
+    shown = tqdm(
+        desc="audio check",
+        total=len(files),
+        unit=" files",
+        mininterval=5,
+        maxinterval=5,
+        smoothing=0,
+    )
     found: dict[str, Inspected] = {}
     with ThreadPoolExecutor(num_jobs) as pool, shown:
-        # batches, since a call of its own for each header costs more than the header; small, so that the bar moves
+        # batches, since a call of its own for each header costs more than the header;
+        # small, so that the bar moves
         for batch in pool.map(inspect, batched(files, 8 if decode else 256)):
             found.update(batch)
             shown.update(len(batch))
     return found
 
 
-def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = None, mono: bool = True) -> Inspected:
-    """Open an audio file once: what is in it, and its fault. Raises nothing for bad audio.
+def inspect_audio(
+    path: str | Path, *, decode: bool = True, rate: int | None = None, mono: bool = True
+) -> Inspected:
+    """Open an audio file once: what is in it, and its fault. Raises nothing for bad
+    audio.
 
-    ``decode`` reads it to its end, which finds compressed files that are cut off, corrupt ones, and NaN or infinite
-    samples; of WAV, SPHERE and Ogg the headers tell what is cut off. ``rate`` in Hz is the one that it must have,
-    ``mono`` whether it must have one channel.
+    ``decode`` reads it to its end, which finds compressed files that are cut off,
+    corrupt ones, and NaN or infinite samples; of WAV, SPHERE and Ogg the headers tell
+    what is cut off. ``rate`` in Hz is the one that it must have, ``mono`` whether it
+    must have one channel.
     """
     try:
         with soundfile.SoundFile(path) as file:
@@ -112,12 +180,20 @@ def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = N
         return Inspected(fault=_why_closed(Path(path), decode))
 
 
-def _fault(file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool) -> str | None:
+def _fault(
+    file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool
+) -> str | None:
     if not 0 < file.frames < MOST_FRAMES:
-        # Written to a pipe. Of such WAV files soundfile, with which ESPnet reads, finds nothing; of FLAC it fails.
-        piped = file.frames or (file.format == "WAV" and Path(file.name).stat().st_size > _LARGEST_HEADER)
+        # Written to a pipe. Of such WAV files soundfile, with which ESPnet reads, finds
+        # nothing; of FLAC it fails.
+        piped = file.frames or (
+            file.format == "WAV" and Path(file.name).stat().st_size > _LARGEST_HEADER
+        )
         if piped:
-            return "no length in the header, without which ESPnet (soundfile) cannot read the audio of"
+            return (
+                "no length in the header, without which ESPnet (soundfile) cannot "
+                "read the audio of"
+            )
         return "no samples in the audio of"
     if mono and file.channels != 1:
         return f"{file.channels} channels instead of one in the audio of"
@@ -126,14 +202,22 @@ def _fault(file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool
     if is_cut(file):
         return "the audio breaks off before its end, of"
     frames = 0
-    while decode and len(block := file.read(_READ_BLOCK // file.channels, dtype="float32")):
+    while decode and len(
+        block := file.read(_READ_BLOCK // file.channels, dtype="float32")
+    ):
         frames += len(block)
         if not np.isfinite(block).all():
             return "NaN or infinite samples in the audio of"
-    if decode and file.frames - frames > (MP3_SLACK if file.format == "MP3" else 0) and not is_estimated(file):
+    if (
+        decode
+        and file.frames - frames > (MP3_SLACK if file.format == "MP3" else 0)
+        and not is_estimated(file)
+    ):
         return "the audio breaks off before its end, of"
     if decode and (second_file(file.name) or goes_on(file)):
-        return "more audio follows the end that ESPnet (soundfile) finds, in the audio of"
+        return (
+            "more audio follows the end that ESPnet (soundfile) finds, in the audio of"
+        )
     return None
 
 
@@ -142,4 +226,7 @@ def _why_closed(path: Path, decode: bool) -> str:
         return "no audio file for"
     if not path.stat().st_size:
         return "an empty audio file (0 bytes) for"
-    return f"corrupt audio ({'it cannot be decoded' if decode else 'its header cannot be read'}) of"
+    return (
+        "corrupt audio "
+        f"({'it cannot be decoded' if decode else 'its header cannot be read'}) of"
+    )

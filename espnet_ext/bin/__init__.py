@@ -1,4 +1,6 @@
-"""ESPnet's own commands with our plugins: ``python -m espnet_ext.bin.asr_train`` and the like."""
+"""ESPnet's own commands with our plugins: ``python -m espnet_ext.bin.asr_train`` and
+the like.
+"""
 
 from espnet_ext.environment import require_environment
 from espnet_ext.loading import say_loading

@@ -1,4 +1,6 @@
-"""ESPnet's ``espnet2.bin.asr_inference`` with all plugins, modified shallow fusion (P2, Table 5) and packed models."""
+"""ESPnet's ``espnet2.bin.asr_inference`` with all plugins, modified shallow fusion (P2,
+Table 5) and packed models.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +13,12 @@ from espnet_ext.upstream.with_plugins import with_plugins
 
 
 def main(cmd: Sequence[str] | None = None) -> None:
-    """Run ``espnet2.bin.asr_inference`` with our options; ``--model_tag`` may be a packed archive or folder.
+    """Run ``espnet2.bin.asr_inference`` with our options; ``--model_tag`` may be a
+    packed archive or folder.
 
-    Its search options are then the defaults. ESPnet would unpack it below its own package, take what is there for an
-    archive that has changed since, and search with its own defaults.
+    Its search options are then the defaults. ESPnet would unpack it below its own
+    package, take what is there for an archive that has changed since, and search with
+    its own defaults.
     """
     parser = get_parser()
     options = parser.parse_args(cmd)
@@ -23,7 +27,10 @@ def main(cmd: Sequence[str] | None = None) -> None:
 
         files = find_model(options.model_tag)
         if files.task != "asr":
-            raise InputError(f"--model_tag {options.model_tag}: a model of the task {files.task}, not asr")
+            raise InputError(
+                f"--model_tag {options.model_tag}: a model of the task "
+                f"{files.task}, not asr"
+            )
         parser.set_defaults(**files.options(), **search_options(files, {}, Speech2Text))
         options = parser.parse_args(cmd)
         options.model_tag = None

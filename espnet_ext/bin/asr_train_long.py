@@ -1,4 +1,6 @@
-"""ESPnet's ``espnet2.bin.asr_train`` on recordings of any length, cut into chunks on the fly (P5, section 3.3)."""
+"""ESPnet's ``espnet2.bin.asr_train`` on recordings of any length, cut into chunks on
+the fly (P5, section 3.3).
+"""
 
 from espnet_ext.longform.training import RecordingsASRTask
 from espnet_ext.upstream.with_plugins import with_plugins

@@ -1,4 +1,6 @@
-"""ESPnet's ``espnet2.bin.lm_train`` with the plugins of espnet_ext and of third parties."""
+"""ESPnet's ``espnet2.bin.lm_train`` with the plugins of espnet_ext and of third
+parties.
+"""
 
 from espnet2.bin.lm_train import main
 

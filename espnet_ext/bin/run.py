@@ -1,7 +1,9 @@
-"""Any command of ESPnet, or the ``run.py`` of an ESPnet3 recipe, with the plugins of espnet_ext and of third parties::
+"""Any command of ESPnet, or the ``run.py`` of an ESPnet3 recipe, with the plugins of
+espnet_ext and of third parties::
 
-python -m espnet_ext.bin.run espnet2.bin.asr_transducer_train --config conf/train.yaml ...
-python -m espnet_ext.bin.run run.py --stages train --training_config conf/training.yaml
+python -m espnet_ext.bin.run espnet2.bin.asr_transducer_train --config conf/train.yaml
+... python -m espnet_ext.bin.run run.py --stages train --training_config
+conf/training.yaml
 """
 
 import os
@@ -15,15 +17,23 @@ from espnet_ext.errors import InputError, UsageError
 from espnet_ext.upstream.espnet3 import KeepNormaliser
 from espnet_ext.upstream.with_plugins import with_plugins
 
-FILE = "ESPNET_EXT_RUN_FILE"  # environment variable by which a spawned process knows the file that runs
+# environment variable by which a spawned process knows the file that runs
+FILE = "ESPNET_EXT_RUN_FILE"
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the module or file that the first of ``words`` (the command line) names; the others are its own."""
+    """Run the module or file that the first of ``words`` (the command line) names; the
+    others are its own.
+    """
     sys.argv = list(sys.argv[1:] if words is None else words)
     if not sys.argv:
-        raise UsageError("name a program: python -m espnet_ext.bin.run espnet2.bin.st_train OPTIONS, or run.py OPTIONS")
-    sys.meta_path.insert(0, KeepNormaliser())  # not in spawned processes, where no stage runs
+        raise UsageError(
+            "name a program: python -m espnet_ext.bin.run espnet2.bin.st_train "
+            "OPTIONS, or run.py OPTIONS"
+        )
+    sys.meta_path.insert(
+        0, KeepNormaliser()
+    )  # not in spawned processes, where no stage runs
     if sys.argv[0].endswith(".py"):
         _run_file(Path(sys.argv[0]))
         return
@@ -32,13 +42,19 @@ def main(words: Sequence[str] | None = None) -> None:
     except (ImportError, ValueError):
         found = None
     if found is None:
-        raise UsageError(f"{sys.argv[0]}: no such module, such as espnet2.bin.st_train, nor a file that ends in .py")
-    # This module stays the program, so that processes which ESPnet spawns import it, and with it the plugins.
+        raise UsageError(
+            f"{sys.argv[0]}: no such module, such as espnet2.bin.st_train, nor a "
+            "file that ends in .py"
+        )
+    # This module stays the program, so that processes which ESPnet spawns import it,
+    # and with it the plugins.
     run_module(sys.argv[0], run_name="__main__")
 
 
 def _run_file(path: Path) -> None:
-    """Run a file's code in this module, where spawned processes look for what it defines."""
+    """Run a file's code in this module, where spawned processes look for what it
+    defines.
+    """
     if not path.is_file():
         raise InputError(f"{path} does not exist")
     path = path.resolve()

@@ -1,4 +1,6 @@
-"""Train speaker-attributed ASR: ESPnet's ``asr_train`` with a speaker encoder, profiles and speaker labels."""
+"""Train speaker-attributed ASR: ESPnet's ``asr_train`` with a speaker encoder, profiles
+and speaker labels.
+"""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,7 @@
 """The command line: ``espnet-ext <group> <command>``.
 
-Groups are modules that are imported only when they are used; neither torch nor ESPnet is before a command needs it.
+Groups are modules that are imported only when they are used; neither torch nor ESPnet
+is before a command needs it.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from espnet_ext.environment import require_environment
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line (default: that of the process) and exit.
 
-    The exit status is 0 after success, 1 after an error, which is one line on stderr, 2 after a wrong command line, and
-    130 after Ctrl-C.
+    The exit status is 0 after success, 1 after an error, which is one line on stderr, 2
+    after a wrong command line, and 130 after Ctrl-C.
     """
     require_environment()
     from espnet_ext.cli.program import call

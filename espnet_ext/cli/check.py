@@ -1,4 +1,6 @@
-"""``espnet-ext check`` and ``plugins``: is the installation complete, and what does it add to ESPnet?"""
+"""``espnet-ext check`` and ``plugins``: is the installation complete, and what does it
+add to ESPnet?
+"""
 
 import click
 
@@ -6,12 +8,18 @@ from espnet_ext.cli import options as common
 
 
 @click.command()
-@click.option("--extras", default="", metavar="A,B", help="Extras that must be complete.  [default: only the core]")
+@click.option(
+    "--extras",
+    default="",
+    metavar="A,B",
+    help="Extras that must be complete.  [default: only the core]",
+)
 def check(extras: str) -> None:
     """Check the installation.
 
-    Looks at the versions of Python, bash and all packages, registers the plugins, and computes loss and gradients of a
-    small model. Says which CUDA build of PyTorch is installed, whether it sees a GPU, and which extras are complete.
+    Looks at the versions of Python, bash and all packages, registers the plugins, and
+    computes loss and gradients of a small model. Says which CUDA build of PyTorch is
+    installed, whether it sees a GPU, and which extras are complete.
     """
     from espnet_ext.cli.installation import check_installation
 

@@ -15,45 +15,75 @@ Paths = tuple[Path, ...]
 def decode() -> None:
     """Recognise utterances, long recordings and overlapped speech.
 
-    The work is split into shards, on several processes or on a cluster. A killed run resumes where it stopped.
+    The work is split into shards, on several processes or on a cluster. A killed run
+    resumes where it stopped.
     """
 
 
 @decode.command()
 @common.model
-@common.data("Kaldi data dir without segments; repeat it to decode several.", several=True)
+@common.data(
+    "Kaldi data dir without segments; repeat it to decode several.", several=True
+)
 @common.output("Folder for the results of each --data.", several=True)
 @common.config("Options of espnet2.bin.asr_inference.")
 @common.path("--lm-config", "The config.yaml of a language model.", metavar="YAML")
 @common.path("--lm-file", "Checkpoint of the language model.")
 @common.processes
-@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF ASR_INFERENCE]")
+@click.argument(
+    "options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF ASR_INFERENCE]"
+)
 def asr(
-    model: Path, data: Paths, output: Paths, nj: int, parallel: Path | None, options: tuple[str, ...], **others: Any
+    model: Path,
+    data: Paths,
+    output: Paths,
+    nj: int,
+    parallel: Path | None,
+    options: tuple[str, ...],
+    **others: Any,
 ) -> None:
     """Decode Kaldi data dirs with an ESPnet ASR model.
 
-    Writes text, token, token_int and score into the output folder. Options of espnet2.bin.asr_inference follow after
-    `--`, as in `--nj 4 -- --fast_decoder true --batch_size auto`, or are in the YAML of --config.
+    Writes text, token, token_int and score into the output folder. Options of
+    espnet2.bin.asr_inference follow after `--`, as in `--nj 4 -- --fast_decoder true
+    --batch_size auto`, or are in the YAML of --config.
     """
     from espnet_ext.upstream.decode import Decoding, decode_all
 
     if options and not options[0].startswith("-"):
-        raise InputError(f"unexpected argument {options[0]}: repeat an option for each value; ESPnet's follow after --")
+        raise InputError(
+            f"unexpected argument {options[0]}: repeat an option for each value; "
+            "ESPnet's follow after --"
+        )
     jobs = [
-        Decoding(model_file=model, data=source, output=target, options=options, **others)
+        Decoding(
+            model_file=model, data=source, output=target, options=options, **others
+        )
         for source, target in common.pairs(data, output)
     ]
-    for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
+    for job, count in zip(
+        jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True
+    ):
         click.echo(f"{count} utterances -> {job.output / 'text'}")
 
 
 @decode.command()
 @common.model
-@common.data("Kaldi data dir, whose wav.scp names the recordings; repeat it to decode several.", several=True)
+@common.data(
+    "Kaldi data dir, whose wav.scp names the recordings; repeat it to decode several.",
+    several=True,
+)
 @common.output("Folder for text and decode.json of each --data.", several=True)
-@common.config("Settings: window, stride, batch_seconds, precision; noise, snr, seed, to mix in noise.")
-@click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's max_seconds]")
+@common.config(
+    "Settings: window, stride, batch_seconds, precision; noise, snr, seed, to mix "
+    "in noise."
+)
+@click.option(
+    "--window",
+    type=float,
+    metavar="SECONDS",
+    help="Length of a window.  [default: the model's max_seconds]",
+)
 @common.processes
 def long(
     model: Path,
@@ -67,33 +97,48 @@ def long(
 ) -> None:
     """Decode recordings of any length with a model's CTC.
 
-    Windows move over the recording, and the posteriors of overlapping windows are averaged (Flynn and Ragni 2024,
-    section 2.2). This works with any ESPnet model that has a CTC. A model of espnet_ext.bin.asr_train_long has its
-    features and the length of its windows in its config. Memory does not grow with the length of a recording.
+    Windows move over the recording, and the posteriors of overlapping windows are
+    averaged (Flynn and Ragni 2024, section 2.2). This works with any ESPnet model that
+    has a CTC. A model of espnet_ext.bin.asr_train_long has its features and the length
+    of its windows in its config. Memory does not grow with the length of a recording.
     """
     from espnet_ext.longform.decoding.decode import LongDecoding, decode_long
     from espnet_ext.longform.decoding.settings import DecodeSettings
     from espnet_ext.work.settings import checked
 
-    settings = checked(DecodeSettings, common.settings(config, {"window": window}), str(config or "the options"))
+    settings = checked(
+        DecodeSettings,
+        common.settings(config, {"window": window}),
+        str(config or "the options"),
+    )
     jobs = [
         LongDecoding(model_config, model, source, target, settings, ngpu=ngpu)
         for source, target in common.pairs(data, output)
     ]
     count = decode_long(*jobs, **how)
-    click.echo(f"{count} recordings -> {', '.join(str(target / 'text') for target in output)}")
+    click.echo(
+        f"{count} recordings -> {', '.join(str(target / 'text') for target in output)}"
+    )
 
 
 @decode.command()
 @common.model
 @common.data(
-    "Kaldi data dir of windows or recordings; repeat it to decode several. Its file inventory says who may speak in "
+    "Kaldi data dir of windows or recordings; repeat it to decode several. Its "
+    "file inventory says who may speak in "
     "each, as NAME or NAME=PROFILE; without it, all profiles.",
     several=True,
 )
-@common.path("--profiles", "profiles.scp of speakers; repeat it for several.", required=True, several=True)
+@common.path(
+    "--profiles",
+    "profiles.scp of speakers; repeat it for several.",
+    required=True,
+    several=True,
+)
 @common.output("Folder for the results of each --data.", several=True)
-@common.config("Options of the beam search.  [default: decoding.json in the model's folder]")
+@common.config(
+    "Options of the beam search.  [default: decoding.json in the model's folder]"
+)
 @common.processes
 def speakers(
     model_config: Path,
@@ -107,17 +152,28 @@ def speakers(
 ) -> None:
     """Decode overlapped speech with a speaker-attributed model.
 
-    Decodes windows or whole recordings. Writes hypotheses.jsonl (a line for each window and speaker in it), text and
-    speakers.
+    Decodes windows or whole recordings. Writes hypotheses.jsonl (a line for each window
+    and speaker in it), text and speakers.
     """
     from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
-    from espnet_ext.multitalker.search_settings import read_decoding_settings, require_speaker_model, with_options
+    from espnet_ext.multitalker.search_settings import (
+        read_decoding_settings,
+        require_speaker_model,
+        with_options,
+    )
 
     require_speaker_model(model_config, model)
-    search = with_options(read_decoding_settings(model_config).search, common.settings(config, {}), str(config))
+    search = with_options(
+        read_decoding_settings(model_config).search,
+        common.settings(config, {}),
+        str(config),
+    )
     jobs = [
         SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu)
         for source, target in common.pairs(data, output)
     ]
     count = decode_speakers(jobs, **how)
-    click.echo(f"{count} windows -> {', '.join(str(target / 'hypotheses.jsonl') for target in output)}")
+    click.echo(
+        f"{count} windows -> "
+        f"{', '.join(str(target / 'hypotheses.jsonl') for target in output)}"
+    )

@@ -1,4 +1,6 @@
-"""Checks of an installation: versions, imports, a forward pass of a small model with our plugins."""
+"""Checks of an installation: versions, imports, a forward pass of a small model with
+our plugins.
+"""
 
 import argparse
 import contextlib
@@ -36,19 +38,28 @@ MODEL = {
 
 
 def check_python() -> str:
-    """Return the version of this interpreter, checked against the package's ``python_requires``."""
+    """Return the version of this interpreter, checked against the package's
+    ``python_requires``.
+    """
     allowed = SpecifierSet(metadata("espnet_ext")["Requires-Python"])
-    return f"{platform.python_version()} {in_range('python', platform.python_version(), allowed)} at {sys.executable}"
+    return (
+        f"{platform.python_version()} "
+        f"{in_range('python', platform.python_version(), allowed)} at {sys.executable}"
+    )
 
 
 def check_bash() -> str:
     """Return the version of the bash that runs the recipes."""
     if (path := shutil.which("bash")) is None:
         raise InputError("bash is not on PATH; the recipes are bash scripts")
-    banner = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    banner = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=True
+    ).stdout
     found = re.search(r"version (\d+)\.(\d+)\S*", banner)
     if found is None or (int(found[1]), int(found[2])) < (4, 4):
-        raise InputError(f"{path} is {banner.splitlines()[0]}; the recipes need 4.4 or later")
+        raise InputError(
+            f"{path} is {banner.splitlines()[0]}; the recipes need 4.4 or later"
+        )
     return found[0].removeprefix("version ")
 
 
@@ -59,15 +70,25 @@ def check_gpu() -> str:
     if torch.version.cuda is None:
         return f"torch {torch.__version__} is a build for CPUs"
     build = f"torch {torch.__version__} has CUDA {torch.version.cuda}"
-    with warnings.catch_warnings(record=True, action="always") as caught:  # of a driver that is too old
+    with warnings.catch_warnings(
+        record=True, action="always"
+    ) as caught:  # of a driver that is too old
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if shutil.which("nvidia-smi") and not count:
-        why = str(caught[0].message).split("(Triggered")[0] if caught else "nvidia-smi may say why"
+        why = (
+            str(caught[0].message).split("(Triggered")[0]
+            if caught
+            else "nvidia-smi may say why"
+        )
         raise InputError(
-            f"{build}, which cannot use the GPU here: {why}: update the driver, or install an older build: "
+            f"{build}, which cannot use the GPU here: {why}: update the driver, "
+            "or install an older build: "
             "UV_TORCH_BACKEND=cu126 uv pip install --reinstall torch torchaudio"
         )
-    return f"{build}; {f'{count} GPU visible' if count else 'no NVIDIA driver here, so work runs on the CPU'}"
+    return (
+        f"{build}; "
+        f"{f'{count} GPU visible' if count else 'no NVIDIA driver here, so work runs on the CPU'}"
+    )
 
 
 def check_whisper_gpu() -> str:
@@ -76,7 +97,11 @@ def check_whisper_gpu() -> str:
 
     from espnet_ext.whisper.model import load_cublas
 
-    return load_cublas() if ctranslate2.get_cuda_device_count() else "no NVIDIA GPU here, so Whisper runs on the CPU"
+    return (
+        load_cublas()
+        if ctranslate2.get_cuda_device_count()
+        else "no NVIDIA GPU here, so Whisper runs on the CPU"
+    )
 
 
 def check_plugins() -> str:
@@ -84,13 +109,17 @@ def check_plugins() -> str:
     import espnet_ext
     from espnet_ext.registry import PLUGINS
 
-    with contextlib.redirect_stderr(io.StringIO()):  # ESPnet tells there what optional packages it has not got
+    with contextlib.redirect_stderr(
+        io.StringIO()
+    ):  # ESPnet tells there what optional packages it has not got
         espnet_ext.register()
     return ", ".join(sorted(key.partition(".")[2] for key in PLUGINS))
 
 
 def check_forward() -> str:
-    """Build a small model through ESPnet's own ASR task and compute its loss and gradients on a second of noise."""
+    """Build a small model through ESPnet's own ASR task and compute its loss and
+    gradients on a second of noise.
+    """
     import numpy as np
     import torch
     from espnet2.tasks.asr import ASRTask
@@ -101,7 +130,11 @@ def check_forward() -> str:
     with tempfile.TemporaryDirectory() as folder:
         stats = Path(folder) / "feats_stats.npz"
         np.savez(stats, count=2, sum=np.full(40, 2.0), sum_square=np.full(40, 4.0))
-        config = ASRTask.get_default_config() | MODEL | {"normalize_conf": {"stats_file": str(stats)}}
+        config = (
+            ASRTask.get_default_config()
+            | MODEL
+            | {"normalize_conf": {"stats_file": str(stats)}}
+        )
         model = ASRTask.build_model(argparse.Namespace(**config)).train()
     noise = torch.randn(2, 16000, generator=torch.Generator().manual_seed(0))
     loss, _, _ = model(
@@ -111,23 +144,42 @@ def check_forward() -> str:
         text_lengths=torch.tensor([3, 2]),
     )
     loss.backward()
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    if not torch.isfinite(loss) or not gradients or not all(torch.isfinite(gradient).all() for gradient in gradients):
-        raise InputError("loss or gradients of a small model are not finite; this torch does not fit this processor")
+    gradients = [
+        parameter.grad for parameter in model.parameters() if parameter.grad is not None
+    ]
+    if (
+        not torch.isfinite(loss)
+        or not gradients
+        or not all(torch.isfinite(gradient).all() for gradient in gradients)
+    ):
+        raise InputError(
+            "loss or gradients of a small model are not finite; this torch does "
+            "not fit this processor"
+        )
     return f"loss {loss.item():.3f}"
 
 
 def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
-    """Run the checks, print one line for each, and return how many failed. A failing one does not stop the others."""
+    """Run the checks, print one line for each, and return how many failed. A failing
+    one does not stop the others.
+    """
     failed = 0
     for name, check in checks:
         start = time.monotonic()
-        print(f"  {name:<18}", end=" ", flush=True)  # before, as importing ESPnet takes its time
+        print(
+            f"  {name:<18}", end=" ", flush=True
+        )  # before, as importing ESPnet takes its time
         try:
             result = check()
-        except Exception as error:  # anything at all can be wrong with an install, and each is one line of the answer
+        except Exception as error:
+            # anything at all can be wrong with an install, and each is one line of the
+            # answer
             failed += 1
-            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            reason = (
+                str(error)
+                if isinstance(error, InputError)
+                else f"{type(error).__name__}: {error}"
+            )
             print(f"FAILED: {' '.join(reason.split())}", flush=True)
             continue
         seconds = time.monotonic() - start
@@ -136,12 +188,17 @@ def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
 
 
 def check_installation(wanted: Collection[str] = ()) -> int:
-    """Run all checks, with those of the extras ``wanted``, print a line for each, and one for each other extra.
+    """Run all checks, with those of the extras ``wanted``, print a line for each, and
+    one for each other extra.
 
     Return the number of checks; InputError if one has failed.
     """
     checks = [("python", check_python), ("bash", check_bash), *package_checks(wanted)]
-    checks += [("plugins", check_plugins), ("forward pass", check_forward), ("GPU", check_gpu)]
+    checks += [
+        ("plugins", check_plugins),
+        ("forward pass", check_forward),
+        ("GPU", check_gpu),
+    ]
     if "whisper" in wanted:
         checks.append(("Whisper on a GPU", check_whisper_gpu))
     with without_warnings():  # ESPnet's advice to those who trace its models
@@ -149,7 +206,13 @@ def check_installation(wanted: Collection[str] = ()) -> int:
     for extra in extras():
         if extra not in wanted:
             missing = lacking(extra)
-            print(f"  {'extra ' + extra:<18} {'lacks ' + ', '.join(missing) if missing else 'complete'}")
+            print(
+                f"  {'extra ' + extra:<18} "
+                f"{'lacks ' + ', '.join(missing) if missing else 'complete'}"
+            )
     if failed:
-        raise InputError(f"{failed} of {len(checks)} checks failed; to install again: make -C tools clean install")
+        raise InputError(
+            f"{failed} of {len(checks)} checks failed; to install again: make -C "
+            "tools clean install"
+        )
     return len(checks)

@@ -1,4 +1,6 @@
-"""``espnet-ext nbest`` and ``espnet-ext rescore``: N-best lists, and a second pass over them."""
+"""``espnet-ext nbest`` and ``espnet-ext rescore``: N-best lists, and a second pass over
+them.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,22 +12,39 @@ from espnet_ext.rescore import SCORERS
 from espnet_ext.scoring.normalise import NORMALISERS
 
 NAME = "second_lm"  # of added scores
-FORMATS = ("auto", "espnet", "espnet3", "kaldi", "nemo", "icefall", "wenet", "whisper", "srilm", "jsonl")
+FORMATS = (
+    "auto",
+    "espnet",
+    "espnet3",
+    "kaldi",
+    "nemo",
+    "icefall",
+    "wenet",
+    "whisper",
+    "srilm",
+    "jsonl",
+)
 DTYPES = ("float32", "bfloat16", "float16")
 OF_MODELS = ("scorer", "casing", "dtype", "positions")  # of rescore, for each --lm
 
 
-_format = common.choice("--format", FORMATS, "Toolkit that wrote the lists; auto looks at the files.", "form")
+_format = common.choice(
+    "--format",
+    FORMATS,
+    "Toolkit that wrote the lists; auto looks at the files.",
+    "form",
+)
 
 
 @click.group(cls=common.OrderedGroup)
 def nbest() -> None:
     """Convert N-best lists; oracle error rates.
 
-    Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output folder of an ESPnet decoding with
-    --nbest, nbest.scp of ESPnet3 (docs/extending.md), archives.* of Kaldi, a folder of SRILM's n-best files,
-    preds_out_width*.tsv of NeMo beside its manifest, the output of WeNet's decoder_main --output_nbest, recogs-*.txt of
-    icefall, JSON of Whisper and faster-whisper.
+    Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output
+    folder of an ESPnet decoding with --nbest, nbest.scp of ESPnet3 (docs/extending.md),
+    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo
+    beside its manifest, the output of WeNet's decoder_main --output_nbest, recogs-*.txt
+    of icefall, JSON of Whisper and faster-whisper.
     """
 
 
@@ -35,7 +54,9 @@ def nbest() -> None:
 @_format
 @common.choice("--normaliser", NORMALISERS, "Rules for hypotheses and references.")
 @common.output("The JSONL file to write.", metavar="FILE")
-def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: Path) -> None:
+def convert(
+    nbest: Path, ref: Path | None, form: str, normaliser: str, output: Path
+) -> None:
     """Convert N-best lists of any decoder to JSONL."""
     from espnet_ext.nbest.sources import convert_lists, warnings_of
     from espnet_ext.scoring.normalise import normaliser_called
@@ -44,7 +65,10 @@ def convert(nbest: Path, ref: Path | None, form: str, normaliser: str, output: P
     lists = convert_lists(nbest, output, ref, form=form, rules=rules)
     for warning in warnings_of(lists):
         click.echo(warning, err=True)
-    click.echo(f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses -> {output}")
+    click.echo(
+        f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses "
+        f"-> {output}"
+    )
 
 
 @nbest.command()
@@ -62,7 +86,9 @@ def oracle(nbest: Path, ref: Path | None, form: str) -> None:
     click.echo("\n".join(oracle_lines(oracle_report(lists))))
 
 
-def _weights(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+def _weights(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float]:
     """LAMBDA, or NAME=WEIGHT for the scores of a language model."""
     from espnet_ext.rescore.weights import FIRST_PASS
 
@@ -74,13 +100,17 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
         try:
             found[name or FIRST_PASS] = float(number)
         except ValueError:
-            raise click.BadParameter(f"{value!r} is neither a number nor NAME=NUMBER") from None
+            raise click.BadParameter(
+                f"{value!r} is neither a number nor NAME=NUMBER"
+            ) from None
     return found
 
 
 @click.command()
 @common.nbest()
-@common.references("References of the lists, in any format, to print error rates.", required=False)
+@common.references(
+    "References of the lists, in any format, to print error rates.", required=False
+)
 @_format
 @click.option(
     "--lm",
@@ -92,7 +122,10 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @common.choice("--scorer", SCORERS, "Kind of score.  [default: as saved]", default=None)
 @common.casing
 @common.path(
-    "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
+    "--tune-on",
+    "Development lists to tune the weights on; repeat it for several.",
+    metavar="LISTS",
+    several=True,
 )
 @common.path("--tune-ref", "References of each --tune-on, in any format.", several=True)
 @click.option(
@@ -101,21 +134,40 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     multiple=True,
     callback=_weights,
     metavar="LAMBDA|NAME=X",
-    help="The weight of the first pass, or of a language model (second_lm, second_lm2 ...), if it is known.",
+    help=(
+        "The weight of the first pass, or of a language model (second_lm, second_lm2 "
+        "...), if it is known."
+    ),
 )
-@common.choice("--dtype", DTYPES, "Number format of the model; bfloat16 for large ones.")
-@click.option("--positions", type=common.COUNT, metavar="N", help="Most tokens of one forward pass.  [default: 1024]")
+@common.choice(
+    "--dtype", DTYPES, "Number format of the model; bfloat16 for large ones."
+)
+@click.option(
+    "--positions",
+    type=common.COUNT,
+    metavar="N",
+    help="Most tokens of one forward pass.  [default: 1024]",
+)
 @common.ngpu(several=True)
 @common.output("Folder for the results.")
-def rescore(ref: Path | None, lm: tuple[str, ...], tune_ref: tuple[Path, ...], ngpu: int, **options: Any) -> None:
-    """Rescore N-best lists with language models: a second pass after any decoder (Shivakumar 2023).
+def rescore(
+    ref: Path | None,
+    lm: tuple[str, ...],
+    tune_ref: tuple[Path, ...],
+    ngpu: int,
+    **options: Any,
+) -> None:
+    """Rescore N-best lists with language models: a second pass after any decoder
+    (Shivakumar 2023).
 
-    `espnet-ext nbest --help` says which lists are read. A language model is a folder or hub name of Hugging Face
-    transformers. The weight of the first pass (lambda of eq. 1) comes from --tune-on or --weight. --tune-on finds the
-    weight with the fewest word errors on development lists, by exact line search. With several --lm it tunes all
+    `espnet-ext nbest --help` says which lists are read. A language model is a folder or
+    hub name of Hugging Face transformers. The weight of the first pass (lambda of eq.
+    1) comes from --tune-on or --weight. --tune-on finds the weight with the fewest word
+    errors on development lists, by exact line search. With several --lm it tunes all
     weights, one after the other until none lowers the errors.
 
-    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning interpolation.json (the weights).
+    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning
+    interpolation.json (the weights).
 
     \b
     Example: the folders of two ESPnet decodings
@@ -128,7 +180,9 @@ def rescore(ref: Path | None, lm: tuple[str, ...], tune_ref: tuple[Path, ...], n
     of_models = {option: options.pop(option) for option in OF_MODELS}
     job = second_pass.SecondPass(reference=ref, tune_references=tune_ref, **options)
     models = [
-        second_pass.LanguageModel(path, f"{NAME}{number if number > 1 else ''}", **of_models)
+        second_pass.LanguageModel(
+            path, f"{NAME}{number if number > 1 else ''}", **of_models
+        )
         for number, path in enumerate(lm, start=1)
     ]
     second_pass.rescore(job, models, ngpu=ngpu, log=click.echo)

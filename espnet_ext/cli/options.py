@@ -1,6 +1,8 @@
-"""The options that several commands have. Each is declared here once, so that it means the same everywhere.
+"""The options that several commands have. Each is declared here once, so that it means
+the same everywhere.
 
-Each function makes a decorator for a command. ``what`` is the help text where it depends on the command.
+Each function makes a decorator for a command. ``what`` is the help text where it
+depends on the command.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +25,9 @@ class OrderedGroup(click.Group):
 
 
 class Utf8Path(click.Path):
-    """A path that can be written into logs and configs. What a command writes may not be another path of it."""
+    """A path that can be written into logs and configs. What a command writes may not
+    be another path of it.
+    """
 
     name = "path"
 
@@ -31,13 +35,21 @@ class Utf8Path(click.Path):
         super().__init__(path_type=Path)
         self.written = written
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
         if printable(value) != str(value):
-            self.fail(f"{printable(value)} is not UTF-8: rename the file or the folder", param, ctx)
+            self.fail(
+                f"{printable(value)} is not UTF-8: rename the file or the folder",
+                param,
+                ctx,
+            )
         path = cast(Path, super().convert(value, param, ctx))
         if ctx is not None:
             known = ctx.meta.setdefault("espnet_ext.paths", [])
-            refuse_input(path, (other for other, written in known if self.written or written))
+            refuse_input(
+                path, (other for other, written in known if self.written or written)
+            )
             known.append((path, self.written))
         return path
 
@@ -48,74 +60,140 @@ COUNT = click.IntRange(min=1)
 CASINGS = ("as-is", "lower", "upper", "sentence")
 
 
-def path(name: str, what: str, *, several: bool = False, kind: Utf8Path = PATH, **options: Any) -> Decorator:
-    """Return an option whose value is a file or a folder; with ``several`` it may be repeated."""
-    return click.option(name, type=kind, multiple=several, help=what, **{"metavar": "FILE", **options})
+def path(
+    name: str,
+    what: str,
+    *,
+    several: bool = False,
+    kind: Utf8Path = PATH,
+    **options: Any,
+) -> Decorator:
+    """Return an option whose value is a file or a folder; with ``several`` it may be
+    repeated.
+    """
+    return click.option(
+        name, type=kind, multiple=several, help=what, **{"metavar": "FILE", **options}
+    )
 
 
 def data(what: str, *, several: bool = False) -> Decorator:
     return path("--data", what, metavar="DIR", required=True, several=several)
 
 
-def output(what: str, *, metavar: str = "DIR", required: bool = True, several: bool = False) -> Decorator:
-    return path("--output", what, metavar=metavar, required=required, several=several, kind=WRITTEN)
+def output(
+    what: str, *, metavar: str = "DIR", required: bool = True, several: bool = False
+) -> Decorator:
+    return path(
+        "--output",
+        what,
+        metavar=metavar,
+        required=required,
+        several=several,
+        kind=WRITTEN,
+    )
 
 
 def config(what: str, *, required: bool = False) -> Decorator:
     return path("--config", what, metavar="YAML", required=required)
 
 
-def choice(name: str, values: Sequence[str], what: str, *declared: str, default: Any = 0) -> Decorator:
-    """Return an option with some values, of which the first is the default unless another is named, or None."""
+def choice(
+    name: str, values: Sequence[str], what: str, *declared: str, default: Any = 0
+) -> Decorator:
+    """Return an option with some values, of which the first is the default unless
+    another is named, or None.
+    """
     default = values[0] if default == 0 else default
-    return click.option(name, *declared, type=click.Choice(values), default=default, show_default=True, help=what)
+    return click.option(
+        name,
+        *declared,
+        type=click.Choice(values),
+        default=default,
+        show_default=True,
+        help=what,
+    )
 
 
 def nj(place: str = "nj") -> Decorator:
     what = "Number of processes or cluster jobs."
-    return click.option("--nj", place, type=COUNT, default=1, show_default=True, metavar="N", help=what)
+    return click.option(
+        "--nj", place, type=COUNT, default=1, show_default=True, metavar="N", help=what
+    )
 
 
 def ngpu(several: bool = False) -> Decorator:
     kind = click.IntRange(0, None if several else 1)
-    return click.option("--ngpu", type=kind, default=0, show_default=True, help="Number of GPUs.")
+    return click.option(
+        "--ngpu", type=kind, default=0, show_default=True, help="Number of GPUs."
+    )
 
 
 def processes(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--nj``, ``--parallel`` and ``--ngpu``: how a command's work is spread."""
-    parallel = path("--parallel", "Run on this cluster; examples are in conf/parallel/.", metavar="YAML")
+    parallel = path(
+        "--parallel",
+        "Run on this cluster; examples are in conf/parallel/.",
+        metavar="YAML",
+    )
     return nj()(parallel(ngpu()(function)))
 
 
 def model(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--model-config`` and ``--model``: a model that ESPnet has trained."""
-    function = path("--model", "Checkpoint of the model, such as valid.acc.ave.pth.", required=True)(function)
-    return path("--model-config", "The config.yaml of the model.", metavar="YAML", required=True)(function)
+    function = path(
+        "--model", "Checkpoint of the model, such as valid.acc.ave.pth.", required=True
+    )(function)
+    return path(
+        "--model-config", "The config.yaml of the model.", metavar="YAML", required=True
+    )(function)
 
 
 def references(
-    what: str = "References: Kaldi text, trn, STM, SegLST, NeMo ... (detected).", *, required: bool = True
+    what: str = "References: Kaldi text, trn, STM, SegLST, NeMo ... (detected).",
+    *,
+    required: bool = True,
 ) -> Decorator:
     return path("--ref", what, required=required)
 
 
-def nbest(what: str = "N-best lists of any decoder (see --format).", *, several: bool = False) -> Decorator:
+def nbest(
+    what: str = "N-best lists of any decoder (see --format).", *, several: bool = False
+) -> Decorator:
     return path("--nbest", what, metavar="LISTS", required=True, several=several)
 
 
-casing = choice("--casing", CASINGS, "How text is written for the model.  [default: as saved, or as-is]", default=None)
+casing = choice(
+    "--casing",
+    CASINGS,
+    "How text is written for the model.  [default: as saved, or as-is]",
+    default=None,
+)
 
 
-def _share(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Refuse a percentage, which is the commonest slip, with the share that it is; and what is no share."""
+def _share(
+    context: click.Context, parameter: click.Parameter, value: float | None
+) -> float | None:
+    """Refuse a percentage, which is the commonest slip, with the share that it is; and
+    what is no share.
+    """
     if value is not None and 1 < value < 100:
-        raise InputError(f"--window-overlap is a share of a window, not {value:g}: {value / 100:g} for {value:g} %")
-    if value is not None and not 0 <= value < 1:  # with an overlap of 1, windows would not move
-        raise InputError(f"--window-overlap must be a share of a window from 0 to below 1, such as 0.5, not {value:g}")
+        raise InputError(
+            f"--window-overlap is a share of a window, not {value:g}: "
+            f"{value / 100:g} for {value:g} %"
+        )
+    if (
+        value is not None and not 0 <= value < 1
+    ):  # with an overlap of 1, windows would not move
+        raise InputError(
+            "--window-overlap must be a share of a window from 0 to below 1, "
+            f"such as 0.5, not {value:g}"
+        )
     return value
 
 
-def window_overlap(default: float | None = 0.5, most: str = "0.5", says: str = "") -> Decorator:
+def window_overlap(
+    default: float | None = 0.5, most: str = "0.5", says: str = ""
+) -> Decorator:
     return click.option(
         "--window-overlap",
         type=float,
@@ -130,12 +208,17 @@ def window_overlap(default: float | None = 0.5, most: str = "0.5", says: str = "
 def pairs(data: Sequence[Path], outputs: Sequence[Path]) -> list[tuple[Path, Path]]:
     """Return each data dir with its output; as many of one as of the other."""
     if len(data) != len(outputs):
-        raise InputError(f"{len(data)} --data and {len(outputs)} --output: give each --data its own --output")
+        raise InputError(
+            f"{len(data)} --data and {len(outputs)} --output: give each --data "
+            "its own --output"
+        )
     return list(zip(data, outputs, strict=True))
 
 
 def settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a YAML file sets, with the options that the command line has (those that are not None) over it."""
+    """Return what a YAML file sets, with the options that the command line has (those
+    that are not None) over it.
+    """
     from espnet_ext.work.yaml_files import read_yaml
 
     values = read_yaml(config) if config else {}

@@ -28,7 +28,9 @@ COMMANDS = {  # name -> module, line of help
     "check": ("check", "Check the installation."),
 }
 # What click searches for the command that a misspelt name may have meant.
-STAND_INS = {name: click.Command(name, help=text) for name, (_, text) in COMMANDS.items()}
+STAND_INS = {
+    name: click.Command(name, help=text) for name, (_, text) in COMMANDS.items()
+}
 
 
 class LazyGroup(OrderedGroup):
@@ -37,11 +39,21 @@ class LazyGroup(OrderedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name in ("data", "score", "nbest", "table", "report"):  # load no model: threads cost more than they save
+        if cmd_name in (
+            "data",
+            "score",
+            "nbest",
+            "table",
+            "report",
+        ):  # load no model: threads cost more than they save
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        return getattr(import_module(f"espnet_ext.cli.{COMMANDS[cmd_name][0]}"), cmd_name)
+        return getattr(
+            import_module(f"espnet_ext.cli.{COMMANDS[cmd_name][0]}"), cmd_name
+        )
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
@@ -53,13 +65,16 @@ BOTH_SPELLINGS = {"token_normalize_func": lambda name: name.replace("_", "-")}
 @click.command(NAME, cls=LazyGroup, commands=STAND_INS, context_settings=BOTH_SPELLINGS)
 @click.version_option(__version__, prog_name=NAME)
 def program() -> None:
-    """Speech recognition after five papers, on ESPnet and Kaldi data dirs. For more, see espnet-ext COMMAND --help."""
+    """Speech recognition after five papers, on ESPnet and Kaldi data dirs. For more,
+    see espnet-ext COMMAND --help.
+    """
 
 
 def call(argv: Sequence[str] | None = None) -> int:
     """Run a command line (default: that of the process), and return its exit status.
 
-    Raises InputError for bad input, UsageError for a command or option that there is not, KeyboardInterrupt for Ctrl-C.
+    Raises InputError for bad input, UsageError for a command or option that there is
+    not, KeyboardInterrupt for Ctrl-C.
     """
     try:
         return program.main(argv, prog_name=NAME, standalone_mode=False) or 0

@@ -1,4 +1,6 @@
-"""``espnet-ext run STAGE...``: stages of a recipe, for all systems, seeds and sets that its tables ask for."""
+"""``espnet-ext run STAGE...``: stages of a recipe, for all systems, seeds and sets that
+its tables ask for.
+"""
 
 from pathlib import Path
 
@@ -8,13 +10,28 @@ from espnet_ext.cli.options import PATH
 from espnet_ext.errors import InputError
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]})
-@click.option("--recipe", type=PATH, default=Path(), show_default="this folder", help="Folder with recipe.py.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="STAGE... [--NAME=VALUE]...")
+@click.command(
+    context_settings={
+        "ignore_unknown_options": True,
+        "help_option_names": ["-h", "--help"],
+    }
+)
+@click.option(
+    "--recipe",
+    type=PATH,
+    default=Path(),
+    show_default="this folder",
+    help="Folder with recipe.py.",
+)
+@click.argument(
+    "words", nargs=-1, type=click.UNPROCESSED, metavar="STAGE... [--NAME=VALUE]..."
+)
 def run(recipe: Path, words: tuple[str, ...]) -> None:
-    """Run stages of a recipe in one process, or rehearse all (STAGE is then "rehearsal").
+    """Run stages of a recipe in one process, or rehearse all (STAGE is then
+    "rehearsal").
 
-    A recipe's run.sh calls this. The options are those that ./run.sh --help lists, as --NAME=VALUE.
+    A recipe's run.sh calls this. The options are those that ./run.sh --help lists, as
+    --NAME=VALUE.
     """
     from espnet_ext.recipe.guard import end_at_once_with_parent
     from espnet_ext.recipe.run import prepare
@@ -26,15 +43,22 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     for word in (word for word in words if word.startswith("-")):
         name, equals, value = word.partition("=")
         if not name.startswith("--") or not equals:
-            raise InputError(f"unexpected argument '{word}': options are given as --name=value")
+            raise InputError(
+                f"unexpected argument '{word}': options are given as --name=value"
+            )
         given[name.removeprefix("--").replace("-", "_")] = value
     prepared = prepare(recipe, given)
     stages = ["rehearsal", *prepared.recipe.stages]
     asked = [word for word in words if not word.startswith("-")]
     if wrong := [stage for stage in asked if stage not in stages]:
-        raise InputError(f"there is no stage '{wrong[0]}'; the stages are {', '.join(stages[1:])}")
+        raise InputError(
+            f"there is no stage '{wrong[0]}'; the stages are {', '.join(stages[1:])}"
+        )
     for stage in asked:
-        print(f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}", flush=True)
+        print(
+            f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}",
+            flush=True,
+        )
         if stage == "rehearsal":
             from espnet_ext.recipe.rehearsal import rehearse
 

@@ -11,13 +11,28 @@ from espnet_ext.errors import warn
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NORMALISERS
 
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
-FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "rttm", "seglst", "whisper", "srt", "vtt", "nemo", "windows")
+FORMATS = (
+    "auto",
+    "kaldi",
+    "trn",
+    "stm",
+    "ctm",
+    "rttm",
+    "seglst",
+    "whisper",
+    "srt",
+    "vtt",
+    "nemo",
+    "windows",
+)
 RATES = {"word": ("WER", "words"), "char": ("CER", "chars"), "mixed": ("MER", "tokens")}
 LONG_COLLAR = 60.0  # seconds; collars of 1 to 10 are usual
 
 _reports = common.output("Write the reports into this folder.", required=False)
 _hypotheses = common.path(
-    "--hyp", "Hypotheses, in any of these formats; in Kaldi text an id alone is an empty one.", required=True
+    "--hyp",
+    "Hypotheses, in any of these formats; in Kaldi text an id alone is an empty one.",
+    required=True,
 )
 _speakers = common.path("--utt2spk", "Score each speaker too.")
 
@@ -30,9 +45,14 @@ def score() -> None:
 _normaliser = common.choice("--normaliser", NORMALISERS, "Normalise both texts first.")
 
 
-def _check_collar(context: click.Context, parameter: click.Parameter, value: float) -> float:
+def _check_collar(
+    context: click.Context, parameter: click.Parameter, value: float
+) -> float:
     if value >= LONG_COLLAR:
-        click.echo(f"warning: --collar is in seconds: words up to {value:g} s apart may match", err=True)
+        click.echo(
+            f"warning: --collar is in seconds: words up to {value:g} s apart may match",
+            err=True,
+        )
     return value
 
 
@@ -57,8 +77,8 @@ _collar = click.option(
 def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """Word or character error rate of one system.
 
-    Prints the rate with its 95% bootstrap interval. --output writes score.json, per_utterance.tsv, alignment.txt and,
-    with --utt2spk, per_speaker.tsv.
+    Prints the rate with its 95% bootstrap interval. --output writes score.json,
+    per_utterance.tsv, alignment.txt and, with --utt2spk, per_speaker.tsv.
     """
     from espnet_ext.scoring.score import MUCH_WRITING
     from espnet_ext.scoring.score_files import evaluate
@@ -67,7 +87,8 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     _print_score(result, summary, output)
     if result.of_writing > MUCH_WRITING * result.total.errors:
         click.echo(
-            f"{result.of_writing} of the {result.total.errors} errors are only case or punctuation: --normaliser lower "
+            f"{result.of_writing} of the {result.total.errors} errors are only "
+            "case or punctuation: --normaliser lower "
             "leaves case out, whisper_english and librispeech punctuation too",
             err=True,
         )
@@ -80,59 +101,85 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
 @common.choice(
     "--normaliser",
     FOR_MIXED_TEXT,
-    "Normalise both texts first. mandarin_english: case, punctuation, full width and noise marks do not count.",
+    "Normalise both texts first. mandarin_english: case, punctuation, full width "
+    "and noise marks do not count.",
 )
 @_reports
 def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """Mixed error rate of one system on code-switching speech.
 
-    Counts Han characters and English words: both together (All), each language (CH and EN), and near the points where
-    the language switches and elsewhere. --output writes what `score wer` does, measures.txt and parts/.
+    Counts Han characters and English words: both together (All), each language (CH and
+    EN), and near the points where the language switches and elsewhere. --output writes
+    what `score wer` does, measures.txt and parts/.
     """
     from espnet_ext.scoring.score_files import evaluate, measures_table
     from espnet_ext.text.mixed_text import other_letters
 
     result, summary = evaluate(ref, hyp, output, unit="mixed", **options)
-    if others := other_letters([*result.reference.values(), *result.hypothesis.values()]):
+    if others := other_letters(
+        [*result.reference.values(), *result.hypothesis.values()]
+    ):
         warn(f"letters that are neither Han nor Latin count as English: {others}")
     _print_score(result, summary, output)
     click.echo(f"\n{measures_table(summary)}\n")
     click.echo(
-        f"{summary['switch_points']} switch points in {summary['utterances_with_switch']} utterances; near: within "
-        f"{summary['within']} of one. -filtered: the other language is deleted from both texts first"
+        f"{summary['switch_points']} switch points in "
+        f"{summary['utterances_with_switch']} utterances; near: within "
+        f"{summary['within']} of one. -filtered: the other language is deleted "
+        "from both texts first"
     )
 
 
 def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -> None:
     name, counted = RATES[result.unit]
     _print_rate(name, summary, counted)
-    click.echo(f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} utterances have an error")
+    click.echo(
+        f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} "
+        "utterances have an error"
+    )
     if result.speakers:
-        rates = {name: 100 * counts.rate for name, counts in result.speakers.items() if counts.reference_length}
+        rates = {
+            name: 100 * counts.rate
+            for name, counts in result.speakers.items()
+            if counts.reference_length
+        }
         worst = max(rates, key=lambda speaker: rates[speaker])
-        click.echo(f"{len(result.speakers)} speakers, the worst {worst} at {rates[worst]:.2f} %")
+        click.echo(
+            f"{len(result.speakers)} speakers, the worst {worst} at "
+            f"{rates[worst]:.2f} %"
+        )
     _print_end(result, "utterances", output)
 
 
 def _print_end(result: Any, what: str, output: Path | None) -> None:
     if silent := result.silent:
-        click.echo(f"in {len(silent)} {what} nothing is said ({silent[0]}): what is recognised there is inserted")
+        click.echo(
+            f"in {len(silent)} {what} nothing is said ({silent[0]}): what is "
+            "recognised there is inserted"
+        )
     if output:
         click.echo(f"written to {output}")
 
 
 def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
     low, high = summary["ci95"]
-    click.echo(f"{name} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
     click.echo(
-        f"{summary['errors']} errors in {summary['words']} {counted}: {summary['substitutions']} substitutions, "
+        f"{name} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})"
+    )
+    click.echo(
+        f"{summary['errors']} errors in {summary['words']} {counted}: "
+        f"{summary['substitutions']} substitutions, "
         f"{summary['deletions']} deletions, {summary['insertions']} insertions"
     )
 
 
 @score.command()
 @common.references("STM or SegLST (JSON) with the references.")
-@common.path("--hyp", "STM, CTM or SegLST (JSON) with the hypotheses; a CTM's channels are speakers.", required=True)
+@common.path(
+    "--hyp",
+    "STM, CTM or SegLST (JSON) with the hypotheses; a CTM's channels are speakers.",
+    required=True,
+)
 @common.path("--groups", "Table of recording and condition: score each condition too.")
 @_normaliser
 @_collar
@@ -140,8 +187,9 @@ def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
 def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """Speaker-attributed error rates of one system.
 
-    SA-WER counts words only under the right speaker. Beside it stand cpWER, tcpWER (where all words have times)
-    and the error of speaker counting. A recording that a CTM does not name counts as silence.
+    SA-WER counts words only under the right speaker. Beside it stand cpWER, tcpWER
+    (where all words have times) and the error of speaker counting. A recording that a
+    CTM does not name counts as silence.
     """
     from espnet_ext.scoring.score_files import measures_table
     from espnet_ext.scoring.speaker_attributed import evaluate_speakers
@@ -149,16 +197,27 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     result, summary = evaluate_speakers(ref, hyp, output, **options)
     _print_rate("SA-WER", summary, f"words of {summary['utterances']} recordings")
     timed = summary.get("tcpwer")
-    times = f"tcpWER {timed['value']:.2f} % (collar {timed['collar']:g} s)" if timed else "no tcpWER: times are missing"
+    times = (
+        f"tcpWER {timed['value']:.2f} % (collar {timed['collar']:g} s)"
+        if timed
+        else "no tcpWER: times are missing"
+    )
     click.echo(f"cpWER {summary['cpwer']['value']:.2f} %, {times}")
     counting = summary["speaker_counting"]
     click.echo(
-        f"speaker counting error {counting['value']:.2f} %: {counting['missed']} missed and {counting['false_alarms']} "
-        f"too many of {counting['speakers']}; {summary['unknown_speakers']} were not in the reference"
+        f"speaker counting error {counting['value']:.2f} %: {counting['missed']} "
+        f"missed and {counting['false_alarms']} "
+        f"too many of {counting['speakers']}; {summary['unknown_speakers']} were "
+        "not in the reference"
     )
-    under_names = [real for own in result.pairs.values() for real, words in own.values() if words]
+    under_names = [
+        real for own in result.pairs.values() for real, words in own.values() if words
+    ]
     if under_names and not any(under_names):
-        warn(f"{hyp}: no speaker has a name of {ref}, so SA-WER counts each word as missed and inserted: see cpWER")
+        warn(
+            f"{hyp}: no speaker has a name of {ref}, so SA-WER counts each word "
+            "as missed and inserted: see cpWER"
+        )
     if "measures" in summary:
         click.echo(f"\n{measures_table(summary)}\n")
     _print_end(result.score, "recordings", output)
@@ -172,13 +231,23 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     multiple=True,
     required=True,
     metavar="NAME=FILE[,FILE...]",
-    help="A system: one hypothesis file, or one for each seed, in the same order for all. Repeat it.",
+    help=(
+        "A system: one hypothesis file, or one for each seed, in the same order for "
+        "all. Repeat it."
+    ),
 )
 @common.choice("--metric", COMPARED, "The error rate.")
 @_collar
-@common.choice("--format", FORMATS, "Format of the hypotheses. auto: by the file's name, or its first lines.", "form")
+@common.choice(
+    "--format",
+    FORMATS,
+    "Format of the hypotheses. auto: by the file's name, or its first lines.",
+    "form",
+)
 @common.choice("--ref-format", FORMATS, "Format of the reference.", "reference_form")
-@common.path("--utt2spk", "Speakers of utterances or recordings: the units of the test.")
+@common.path(
+    "--utt2spk", "Speakers of utterances or recordings: the units of the test."
+)
 @_normaliser
 @common.output("Write compare.json and compare.html into this folder.", required=False)
 def compare(
@@ -192,9 +261,11 @@ def compare(
 ) -> None:
     """Compare systems of any toolkit on one reference.
 
-    Prints their error rates and a paired test of each two of them, corrected for the number of pairs (Holm). With three
-    seeds or more a system the test covers other trainings and other speakers; with fewer, other speakers only.
-    compare.html shows the aligned errors of all systems side by side. docs/comparing.md has examples for each format.
+    Prints their error rates and a paired test of each two of them, corrected for the
+    number of pairs (Holm). With three seeds or more a system the test covers other
+    trainings and other speakers; with fewer, other speakers only. compare.html shows
+    the aligned errors of all systems side by side. docs/comparing.md has examples for
+    each format.
     """
     from espnet_ext.pages.compare import write_comparison
     from espnet_ext.scoring.alignments import Measure
@@ -202,7 +273,9 @@ def compare(
     from espnet_ext.scoring.comparison_tables import plain_text
 
     measure = Measure(metric, normaliser, collar)
-    compared = compare_systems(ref, [parse_system(text) for text in systems], measure, **options)
+    compared = compare_systems(
+        ref, [parse_system(text) for text in systems], measure, **options
+    )
     if output:
         write_comparison(output, compared)
     click.echo(plain_text(compared.result))

@@ -12,15 +12,35 @@ from espnet_ext.errors import InputError
 
 @click.command()
 @click.argument("system", type=common.PATH)
-@common.output("Zip archive or new folder.  [default: SYSTEM.zip, here]", metavar="FILE", required=False)
-@click.option("--decoding", default="default", show_default=True, help="The recipe's decoding whose search is packed.")
+@common.output(
+    "Zip archive or new folder.  [default: SYSTEM.zip, here]",
+    metavar="FILE",
+    required=False,
+)
+@click.option(
+    "--decoding",
+    default="default",
+    show_default=True,
+    help="The recipe's decoding whose search is packed.",
+)
 @common.path("--model", "Checkpoint.  [default: the average in the folder]")
 @common.config("Options of espnet2.bin.asr_inference, instead of the recipe's.")
 @common.path("--lm-config", "The config.yaml of a language model.", metavar="YAML")
 @common.path("--lm-file", "Checkpoint of the language model.")
-@common.path("--include", "File outside of the training's folders that may be packed; can be repeated.", several=True)
-@click.option("--licence", default="", metavar="NAME", help="Licence of the weights, as hubs name it: cc-by-4.0.")
-@click.option("--language", default="", metavar="A,B", help="Languages, as codes: en,zh.")
+@common.path(
+    "--include",
+    "File outside of the training's folders that may be packed; can be repeated.",
+    several=True,
+)
+@click.option(
+    "--licence",
+    default="",
+    metavar="NAME",
+    help="Licence of the weights, as hubs name it: cc-by-4.0.",
+)
+@click.option(
+    "--language", default="", metavar="A,B", help="Languages, as codes: en,zh."
+)
 def pack(
     system: Path,
     output: Path | None,
@@ -35,9 +55,10 @@ def pack(
 ) -> None:
     """Pack a trained model into one archive, with a model card.
 
-    SYSTEM is the folder of a training: of a recipe, such as egs/librispeech_sem/exp/mini/baseline/seed1, whose search,
-    language model and row of results are packed too; or of ESPnet, such as exp/asr_train_conformer. To put a folder on
-    the hub: hf upload user/model FOLDER.
+    SYSTEM is the folder of a training: of a recipe, such as
+    egs/librispeech_sem/exp/mini/baseline/seed1, whose search, language model and row of
+    results are packed too; or of ESPnet, such as exp/asr_train_conformer. To put a
+    folder on the hub: hf upload user/model FOLDER.
     """
     from espnet_ext.sharing import pack as packing
 
@@ -52,7 +73,10 @@ def pack(
         card=replace(found.card, licence=licence, language=common.names(language)),
         **given,
     )
-    target = output or Path("_".join(part.name for part in (system.resolve().parent, system.resolve())) + ".zip")
+    target = output or Path(
+        "_".join(part.name for part in (system.resolve().parent, system.resolve()))
+        + ".zip"
+    )
     for path in packing.pack(found, target):
         click.echo(f"packed: {path}")
     click.echo(f"{target}: load it with espnet_ext.load({str(target)!r})")

@@ -1,4 +1,6 @@
-"""``espnet-ext stitch``: from the hypotheses of windows to transcripts of long recordings, by speaker."""
+"""``espnet-ext stitch``: from the hypotheses of windows to transcripts of long
+recordings, by speaker.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -13,32 +15,53 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 
 @click.group(cls=common.OrderedGroup)
 def stitch() -> None:
-    """Join what a recogniser wrote of windows, with a trained stitcher or without one (Chang 2021).
+    """Join what a recogniser wrote of windows, with a trained stitcher or without one
+    (Chang 2021).
 
-    Hypotheses of any recogniser: Whisper's, WhisperX's and transformers' JSON, SegLST (.json), CTM of Kaldi and NeMo
-    (.ctm), RTTM with LEXEME lines (.rttm), or ours (.jsonl, a line for each window and speaker).
+    Hypotheses of any recogniser: Whisper's, WhisperX's and transformers' JSON, SegLST
+    (.json), CTM of Kaldi and NeMo (.ctm), RTTM with LEXEME lines (.rttm), or ours
+    (.jsonl, a line for each window and speaker).
     """
 
 
 @stitch.command()
 @click.argument("files", nargs=-1, type=common.PATH, required=True, metavar="FILE...")
-@common.choice("--method", METHODS, "How windows are merged.  [default: time_aware]", default=None)
-@common.path("--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR")
-@click.option("--output", type=common.WRITTEN, metavar="FILE", help="A .json (SegLST), .ctm, .txt, .srt or .vtt file.")
-@common.path("--segments", "Kaldi segments of the windows, which the files name as utterances.")
+@common.choice(
+    "--method", METHODS, "How windows are merged.  [default: time_aware]", default=None
+)
+@common.path(
+    "--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR"
+)
+@click.option(
+    "--output",
+    type=common.WRITTEN,
+    metavar="FILE",
+    help="A .json (SegLST), .ctm, .txt, .srt or .vtt file.",
+)
+@common.path(
+    "--segments", "Kaldi segments of the windows, which the files name as utterances."
+)
 @common.ngpu()
 def join(
-    files: tuple[Path, ...], method: str | None, stitcher: Path | None, output: Path | None, ngpu: int, **options: Any
+    files: tuple[Path, ...],
+    method: str | None,
+    stitcher: Path | None,
+    output: Path | None,
+    ngpu: int,
+    **options: Any,
 ) -> None:
     """Join what a recogniser wrote of windows.
 
-    By default they are merged by the times of their words, and may overlap by any share, or not at all; no model is
-    needed. Other methods: one after the other (block), P4's overlapping inference (overlapping), or a recording that is
-    a single window (no). Prints the transcript, with times and speakers.
+    By default they are merged by the times of their words, and may overlap by any
+    share, or not at all; no model is needed. Other methods: one after the other
+    (block), P4's overlapping inference (overlapping), or a recording that is a single
+    window (no). Prints the transcript, with times and speakers.
 
-    A JSON object says `start` and `end` of its window in seconds, or `offset` and `duration` if its times begin with
-    the window; and `recording`, if files of other names hold windows of the same recording. For CTM and RTTM, and for
-    JSON without these, --segments says where the windows are. Windows that are missing are warned of.
+    A JSON object says `start` and `end` of its window in seconds, or `offset` and
+    `duration` if its times begin with the window; and `recording`, if files of other
+    names hold windows of the same recording. For CTM and RTTM, and for JSON without
+    these, --segments says where the windows are. Windows that are missing are warned
+    of.
     """
     from espnet_ext.stitcher.guard import read_guard
     from espnet_ext.stitcher.inference import StitcherOptions, join_windows
@@ -46,17 +69,28 @@ def join(
     if method and stitcher:
         raise InputError("--stitcher is a method itself: leave out --method")
     device = "cuda" if ngpu else "cpu"
-    trained = StitcherOptions(stitcher, device, read_guard(stitcher)) if stitcher else None
+    trained = (
+        StitcherOptions(stitcher, device, read_guard(stitcher)) if stitcher else None
+    )
     join_windows(files, output, method or METHODS[-1], trained, **options)
 
 
 @stitch.command()
 @common.data("Data dir of recordings: wav.scp, utt2spk, and reco2dur or utt2dur.")
 @common.output("The data dir of windows.")
-@click.option("--window", type=float, default=16.0, show_default=True, metavar="SECONDS", help="Length of a window.")
+@click.option(
+    "--window",
+    type=float,
+    default=16.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Length of a window.",
+)
 @common.window_overlap()
 def windows(data: Path, output: Path, window: float, window_overlap: float) -> None:
-    """Write a data dir of the windows of recordings. Its utterances are the windows, for a recogniser to decode."""
+    """Write a data dir of the windows of recordings. Its utterances are the windows,
+    for a recogniser to decode.
+    """
     from espnet_ext.text.windows import Windowing, write_windows
 
     write_windows(data, output, Windowing(window, window_overlap))

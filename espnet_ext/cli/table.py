@@ -1,4 +1,6 @@
-"""``espnet-ext table`` and ``espnet-ext report``: a paper's tables, and results as web pages."""
+"""``espnet-ext table`` and ``espnet-ext report``: a paper's tables, and results as web
+pages.
+"""
 
 from pathlib import Path
 
@@ -8,9 +10,17 @@ from espnet_ext.cli import options as common
 from espnet_ext.errors import InputError
 
 TABLES = Path("conf") / "tables.yaml"
-_recipe = common.path("--recipe", "Folder of the recipe, such as egs/librispeech_sem.", metavar="DIR", required=True)
+_recipe = common.path(
+    "--recipe",
+    "Folder of the recipe, such as egs/librispeech_sem.",
+    metavar="DIR",
+    required=True,
+)
 _recipes = common.path(
-    "--recipe", "Folder of a recipe; repeat it for several.  [default: all in egs/]", metavar="DIR", several=True
+    "--recipe",
+    "Folder of a recipe; repeat it for several.  [default: all in egs/]",
+    metavar="DIR",
+    several=True,
 )
 
 
@@ -21,12 +31,19 @@ def table() -> None:
 
 @table.command()
 @_recipe
-@click.option("--scale", metavar="NAME", default="full", show_default=True, help="Scale of the run: a file of conf.")
+@click.option(
+    "--scale",
+    metavar="NAME",
+    default="full",
+    show_default=True,
+    help="Scale of the run: a file of conf.",
+)
 @click.option("--system", metavar="NAME", help="The system.  [default: list all]")
 def config(recipe: Path, scale: str, system: str | None) -> None:
     """Print the whole training config of a system, or list all.
 
-    It is what a run at this scale uses: the section of conf/full.yaml, the changes of the scale, those of the system.
+    It is what a run at this scale uses: the section of conf/full.yaml, the changes of
+    the scale, those of the system.
     """
     import yaml
 
@@ -39,21 +56,32 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
         click.echo("\n".join(tables.systems))
         return
     if system not in tables.systems:
-        raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
+        raise InputError(
+            f"{tables.path}: no system {system!r}; {known(tables.systems)}"
+        )
     found = system_config(load_scale(recipe, scale), tables.systems[system])
     click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 
 @table.command()
 @_recipes
-@common.path("--results", "Folder with a run's scores, exp/<run>/results, to be kept.", metavar="DIR")
+@common.path(
+    "--results",
+    "Folder with a run's scores, exp/<run>/results, to be kept.",
+    metavar="DIR",
+)
 def results(recipe: tuple[Path, ...], results: Path | None) -> None:
     """Keep a run's results, and write RESULTS.md.
 
-    They replace those that the recipe keeps of the same scale and corpus. RESULTS.md holds the claims, the main tables
-    and conf/notes.md; results/<scale>-<corpus>/tables.md holds all.
+    They replace those that the recipe keeps of the same scale and corpus. RESULTS.md
+    holds the claims, the main tables and conf/notes.md;
+    results/<scale>-<corpus>/tables.md holds all.
     """
-    from espnet_ext.tables.publish import keep_results, recipes_with_results, write_pages
+    from espnet_ext.tables.publish import (
+        keep_results,
+        recipes_with_results,
+        write_pages,
+    )
 
     if results and len(recipe) != 1:
         raise InputError("--results: give the one --recipe that these results are of")
@@ -87,9 +115,10 @@ def verify(recipe: tuple[Path, ...]) -> None:
 def report(folders: tuple[Path, ...], output: Path) -> None:
     """Write results and errors as web pages, one per recipe.
 
-    DIR is the folder of a recipe, of its experiments (egs/<recipe>/exp), or of a run (egs/<recipe>/exp/mini). The pages
-    show tables with the paper's numbers beside the run's, verdicts on claims, and the worst utterances with their audio
-    and the aligned output of all systems. Open index.html in a browser; no network or server is needed.
+    DIR is the folder of a recipe, of its experiments (egs/<recipe>/exp), or of a run
+    (egs/<recipe>/exp/mini). The pages show tables with the paper's numbers beside the
+    run's, verdicts on claims, and the worst utterances with their audio and the aligned
+    output of all systems. Open index.html in a browser; no network or server is needed.
     """
     from espnet_ext.pages.report import write_report
 

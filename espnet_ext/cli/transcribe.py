@@ -1,4 +1,6 @@
-"""``espnet-ext transcribe``: audio files of any length to text, subtitles and word times; who speaks, if asked."""
+"""``espnet-ext transcribe``: audio files of any length to text, subtitles and word
+times; who speaks, if asked.
+"""
 
 import tempfile
 from functools import partial
@@ -14,28 +16,61 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE|DIR...",
+)
 @common.path(
     "--model",
-    "Packed model, folder of a model, its checkpoint, user/model on the hub, or the folder of a Whisper of "
+    "Packed model, folder of a model, its checkpoint, user/model on the hub, or "
+    "the folder of a Whisper of "
     "CTranslate2.  [default: Whisper tiny.en, English]",
     metavar="MODEL",
 )
-@common.output("Folder for NAME.FORMAT of each file.  [default: transcripts]", required=False)
-@click.option("--formats", "kinds", default="txt,srt,html", show_default=True, metavar="LIST", help=KINDS)
+@common.output(
+    "Folder for NAME.FORMAT of each file.  [default: transcripts]", required=False
+)
+@click.option(
+    "--formats",
+    "kinds",
+    default="txt,srt,html",
+    show_default=True,
+    metavar="LIST",
+    help=KINDS,
+)
 @click.option("--speakers", is_flag=True, default=None, help="Tell who speaks.")
 @click.option(
-    "--num-speakers", type=click.IntRange(min=1), metavar="N", help="Tell who speaks; so many do.  [default: found out]"
+    "--num-speakers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Tell who speaks; so many do.  [default: found out]",
 )
-@common.path("--enrolment", "Folder with one folder of audio files per speaker, with their names.", metavar="DIR")
+@common.path(
+    "--enrolment",
+    "Folder with one folder of audio files per speaker, with their names.",
+    metavar="DIR",
+)
 @common.choice(
     "--channels",
     ["separate"],
-    "Recognise each channel by itself, as a speaker of its own: for calls.  [default: all channels together]",
+    "Recognise each channel by itself, as a speaker of its own: for calls.  "
+    "[default: all channels together]",
     default=None,
 )
-@click.option("--language", metavar="CODE", help="Language, for multilingual Whisper models.  [default: en]")
-@click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's]")
+@click.option(
+    "--language",
+    metavar="CODE",
+    help="Language, for multilingual Whisper models.  [default: en]",
+)
+@click.option(
+    "--window",
+    type=float,
+    metavar="SECONDS",
+    help="Length of a window.  [default: the model's]",
+)
 @common.window_overlap(
     None,
     most="below 1; with speakers 0.5",
@@ -44,12 +79,22 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
 @common.config("Options of the beam search, over the model's own.")
 @common.path(
     "--stitcher",
-    "Trained stitcher that merges a speaker-attributed model's windows.  [default: by time]",
+    "Trained stitcher that merges a speaker-attributed model's windows.  "
+    "[default: by time]",
     metavar="DIR",
 )
-@common.path("--speaker-model", "Checkpoint of an ESPnet speaker model for the profiles.  [default: Resemblyzer]")
-@common.path("--work", "Keep intermediate files here, and resume from them.", metavar="DIR")
-@click.option("--overwrite", is_flag=True, help="Make transcripts again, and replace what is there.")
+@common.path(
+    "--speaker-model",
+    "Checkpoint of an ESPnet speaker model for the profiles.  [default: Resemblyzer]",
+)
+@common.path(
+    "--work", "Keep intermediate files here, and resume from them.", metavar="DIR"
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Make transcripts again, and replace what is there.",
+)
 @common.ngpu()
 def transcribe(
     files: tuple[Path, ...],
@@ -62,16 +107,20 @@ def transcribe(
     ngpu: int,
     **options: Any,
 ) -> None:
-    """Transcribe audio files of any length: text, subtitles, word times, and a page that plays the audio.
+    """Transcribe audio files of any length: text, subtitles, word times, and a page
+    that plays the audio.
 
-    Short files are decoded by the model's beam search, longer ones in moving windows by its CTC. Without --model,
-    Whisper tiny.en recognises English. With --speakers, voices are told too: one at a time, as speaker1, speaker2, ...,
-    or, with --enrolment, by name, others being `unknown`. For overlapped speech name a speaker-attributed model. With
-    --channels separate, each channel of a call is a speaker.
+    Short files are decoded by the model's beam search, longer ones in moving windows by
+    its CTC. Without --model, Whisper tiny.en recognises English. With --speakers,
+    voices are told too: one at a time, as speaker1, speaker2, ..., or, with
+    --enrolment, by name, others being `unknown`. For overlapped speech name a
+    speaker-attributed model. With --channels separate, each channel of a call is a
+    speaker.
 
-    Reads wav, flac, mp3, ogg, and with the extra `whisper` m4a, mp4 and the like; of a folder, all in and below it.
-    A file that cannot be read is named, and the others go on. Lines are in NAME.txt.part until all of a file is done.
-    The same command again leaves out files that are done; with other options their transcripts are replaced. A
+    Reads wav, flac, mp3, ogg, and with the extra `whisper` m4a, mp4 and the like; of a
+    folder, all in and below it. A file that cannot be read is named, and the others go
+    on. Lines are in NAME.txt.part until all of a file is done. The same command again
+    leaves out files that are done; with other options their transcripts are replaced. A
     transcript that was not written here, or was changed since, stays.
     """
     from espnet_ext.longform.decoding.settings import SHORTEST
@@ -85,7 +134,10 @@ def transcribe(
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)
     if window is not None and not SHORTEST <= window < float("inf"):
-        raise InputError(f"--window must be a number of seconds, at least {SHORTEST:g}, not {window:g}")
+        raise InputError(
+            f"--window must be a number of seconds, at least {SHORTEST:g}, not "
+            f"{window:g}"
+        )
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
@@ -107,14 +159,25 @@ def transcribe(
             failures += blocked
         if left:
             click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
-            reports: dict[str, Any] = {"show": _show, "failed": _failed, "silent": _silent}
+            reports: dict[str, Any] = {
+                "show": _show,
+                "failed": _failed,
+                "silent": _silent,
+            }
             engine, separate = engine_for(model, request), bool(request.channels)
-            failures += transcribe_files(engine, left, output, wanted, key=key, separate=separate, **reports)
+            failures += transcribe_files(
+                engine, left, output, wanted, key=key, separate=separate, **reports
+            )
     click.echo(f"{count - failures} of {count} files -> {output}", err=True)
     if failures:
-        raise InputError(f"{failures} of {count} files could not be transcribed: their names are above")
+        raise InputError(
+            f"{failures} of {count} files could not be transcribed: their names "
+            "are above"
+        )
     if broken:
-        raise InputError(f"{len(broken)} enrolment files could not be read; the others were used")
+        raise InputError(
+            f"{len(broken)} enrolment files could not be read; the others were used"
+        )
 
 
 def _show(path: Path, line: Any, share: float) -> None:

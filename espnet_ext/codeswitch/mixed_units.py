@@ -1,7 +1,8 @@
-"""Units of Mandarin and English in one sentencepiece model: Han characters and English word pieces (P1, section 4.2).
+"""Units of Mandarin and English in one sentencepiece model: Han characters and English
+word pieces (P1, section 4.2).
 
-ESPnet's ``token_type: bpe`` reads the model as it is. Han characters and first pieces of words carry the word-boundary
-mark, and the model's own normaliser sets the spaces:
+ESPnet's ``token_type: bpe`` reads the model as it is. Han characters and first pieces
+of words carry the word-boundary mark, and the model's own normaliser sets the spaces:
 
 >>> model = train_mixed_pieces(["THE RED WINE", "RED RED WINE"], vocab_size=45)
 >>> processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
@@ -12,9 +13,10 @@ True
 >>> processor.decode(['▁喜', '▁欢', '▁RED', '▁WINE', '▁酒'])
 '喜欢RED WINE酒'
 
-So no mark stands alone between the scripts, whatever the spacing. Since each Han character has a space before it,
-ESPnet's word error rate during training is the mixed error rate. All Han characters of Unicode are pieces of the model,
-so that a character that is not a unit becomes exactly one unknown token.
+So no mark stands alone between the scripts, whatever the spacing. Since each Han
+character has a space before it, ESPnet's word error rate during training is the mixed
+error rate. All Han characters of Unicode are pieces of the model, so that a character
+that is not a unit becomes exactly one unknown token.
 """
 
 import functools
@@ -31,42 +33,66 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.mixed_text import UNKNOWN_MARK, han_characters, has_han
 from espnet_ext.text.token_languages import write_languages
-from espnet_ext.text.tokens import PieceModel, say_if_fewer, token_list, train_pieces, write_token_files
+from espnet_ext.text.tokens import (
+    PieceModel,
+    say_if_fewer,
+    token_list,
+    train_pieces,
+    write_token_files,
+)
 
 BOUNDARY = "▁"
 MORE_THAN = 10  # P1, section 4.2: characters with more than 10 occurrences are units
-# Always pieces, since code-switched speech may have them even if the English text does not.
+# Always pieces, since code-switched speech may have them even if the English text does
+# not.
 _ALWAYS = string.ascii_uppercase + string.digits + "'"
 
 
 def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceModel:
-    """Learn word pieces from English text, and add all Han characters as pieces that are never split.
+    """Learn word pieces from English text, and add all Han characters as pieces that
+    are never split.
 
-    ``vocab_size`` counts English pieces, with all capital letters, digits and the apostrophe; there are fewer if the
-    text allows no more. Raises InputError for Han characters in the text, or fewer pieces than letters, digits and
-    signs.
+    ``vocab_size`` counts English pieces, with all capital letters, digits and the
+    apostrophe; there are fewer if the text allows no more. Raises InputError for Han
+    characters in the text, or fewer pieces than letters, digits and signs.
     """
     texts = list(english_texts)
     letters: set[str] = set()
     for text in texts:
         if has_han(text):
-            raise InputError(f"the English text holds Han characters ('{text[:40]}'): give English transcripts alone")
+            raise InputError(
+                f"the English text holds Han characters ('{text[:40]}'): give "
+                "English transcripts alone"
+            )
         letters.update("".join(text.split()))
     absent = sorted(set(_ALWAYS) - letters)
     least = len({*letters, *absent, BOUNDARY})
     if vocab_size < least:
-        raise InputError(f"{vocab_size} English word pieces are too few for the text's letters: give {least} or more")
+        raise InputError(
+            f"{vocab_size} English word pieces are too few for the text's "
+            f"letters: give {least} or more"
+        )
     with_unknown = vocab_size + 1
-    return _with_han(train_pieces(texts, with_unknown, "bpe", absent, normalization_rule_name="identity"))
+    return _with_han(
+        train_pieces(
+            texts, with_unknown, "bpe", absent, normalization_rule_name="identity"
+        )
+    )
 
 
 def _with_han(english: PieceModel) -> PieceModel:
-    """Return the model with all Han characters as pieces, and with rules that set the spaces around them."""
+    """Return the model with all Han characters as pieces, and with rules that set the
+    spaces around them.
+    """
     proto = ModelProto.FromString(english.data)
     han = tuple(BOUNDARY + char for char in han_characters())
     for piece in han:
-        proto.pieces.add(piece=piece, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED)
-    for spec, rules in zip((proto.normalizer_spec, proto.denormalizer_spec), _compiled_rules(), strict=True):
+        proto.pieces.add(
+            piece=piece, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED
+        )
+    for spec, rules in zip(
+        (proto.normalizer_spec, proto.denormalizer_spec), _compiled_rules(), strict=True
+    ):
         spec.precompiled_charsmap = rules
     # Decoded text is for people: spaces stay spaces, and there is none at the start.
     proto.denormalizer_spec.add_dummy_prefix = False
@@ -77,35 +103,60 @@ def _with_han(english: PieceModel) -> PieceModel:
 
 @functools.cache
 def _compiled_rules() -> tuple[bytes, bytes]:
-    """Return the rules before encoding and after decoding in sentencepiece's binary form, which its trainer writes."""
-    rules = {"normalization_rule_tsv": _split_rules(), "denormalization_rule_tsv": _join_rules()}
+    """Return the rules before encoding and after decoding in sentencepiece's binary
+    form, which its trainer writes.
+    """
+    rules = {
+        "normalization_rule_tsv": _split_rules(),
+        "denormalization_rule_tsv": _join_rules(),
+    }
     with tempfile.TemporaryDirectory() as folder:
         for option, lines in rules.items():
             Path(folder, option).write_text("".join(lines), encoding="ascii")
-        model = train_pieces(["A"], 3, **{option: str(Path(folder, option)) for option in rules})
+        model = train_pieces(
+            ["A"], 3, **{option: str(Path(folder, option)) for option in rules}
+        )
     proto = ModelProto.FromString(model.data)
-    return proto.normalizer_spec.precompiled_charsmap, proto.denormalizer_spec.precompiled_charsmap
+    return (
+        proto.normalizer_spec.precompiled_charsmap,
+        proto.denormalizer_spec.precompiled_charsmap,
+    )
 
 
 def _split_rules() -> Iterable[str]:
-    """Split before encoding: a space on either side of each Han character; sentencepiece joins several spaces."""
+    """Split before encoding: a space on either side of each Han character;
+    sentencepiece joins several spaces.
+    """
     return (_rule(char, f" {char} ") for char in han_characters())
 
 
 def _join_rules() -> Iterable[str]:
-    """Leave no space beside a Han character, nor beside the unknown mark, which has two of its own: after decoding."""
+    """Leave no space beside a Han character, nor beside the unknown mark, which has two
+    of its own: after decoding.
+    """
     for char in (*han_characters(), UNKNOWN_MARK):
-        yield from (_rule(spaced, char) for spaced in (f" {char} ", f" {char}", f"{char} "))
-    yield from (_rule(spaced, UNKNOWN_MARK) for spaced in (f" {UNKNOWN_MARK}  ", f"{UNKNOWN_MARK}  "))
+        yield from (
+            _rule(spaced, char) for spaced in (f" {char} ", f" {char}", f"{char} ")
+        )
+    yield from (
+        _rule(spaced, UNKNOWN_MARK)
+        for spaced in (f" {UNKNOWN_MARK}  ", f"{UNKNOWN_MARK}  ")
+    )
 
 
 def _rule(source: str, target: str) -> str:
     """Return a line of sentencepiece's rule files: code points in hexadecimal."""
-    return "\t".join(" ".join(f"{ord(char):X}" for char in side) for side in (source, target)) + "\n"
+    return (
+        "\t".join(
+            " ".join(f"{ord(char):X}" for char in side) for side in (source, target)
+        )
+        + "\n"
+    )
 
 
 def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
-    """Return the Han characters with more than ``more_than`` occurrences in ``texts``, by their code points.
+    """Return the Han characters with more than ``more_than`` occurrences in ``texts``,
+    by their code points.
 
     >>> han_units(["喜欢欢", "欢WINE"], more_than=2)
     ['欢']
@@ -114,12 +165,15 @@ def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
     return sorted(char for char, count in counts.items() if count > more_than)
 
 
-def write_mixed_tokens(texts: Sequence[str], english_texts: Sequence[str], output: Path, vocab_size: int) -> list[str]:
-    """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for ESPnet's ``token_type: bpe``.
+def write_mixed_tokens(
+    texts: Sequence[str], english_texts: Sequence[str], output: Path, vocab_size: int
+) -> list[str]:
+    """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for
+    ESPnet's ``token_type: bpe``.
 
-    ``texts``: transcripts of all training data, for the character counts and the prior; ``english_texts``: those from
-    which the word pieces are learnt. Returns ESPnet's symbols, English pieces, and Han characters with the boundary
-    mark.
+    ``texts``: transcripts of all training data, for the character counts and the prior;
+    ``english_texts``: those from which the word pieces are learnt. Returns ESPnet's
+    symbols, English pieces, and Han characters with the boundary mark.
     """
     if not any(text.strip() for text in texts):
         raise InputError("there is no text to learn tokens from")
@@ -134,14 +188,21 @@ def write_mixed_tokens(texts: Sequence[str], english_texts: Sequence[str], outpu
 
 
 def make_mixed_tokens(
-    text: str | Path, english_texts: Iterable[str | Path], output: str | Path, vocab_size: int
+    text: str | Path,
+    english_texts: Iterable[str | Path],
+    output: str | Path,
+    vocab_size: int,
 ) -> list[str]:
-    """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and print how many there are."""
+    """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and
+    print how many there are.
+    """
     texts = list(read_table(text).values())
     english = [line for path in english_texts for line in read_table(path).values()]
     tokens = write_mixed_tokens(texts, english, Path(output), vocab_size)
     characters = sum(map(has_han, tokens))
-    pieces = len(tokens) - characters - 3  # blank, unknown, and start and end are neither
+    pieces = (
+        len(tokens) - characters - 3
+    )  # blank, unknown, and start and end are neither
     print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
     print(f"{characters} Han characters, {pieces} English word pieces")
     say_if_fewer(pieces, vocab_size)

@@ -1,9 +1,12 @@
-"""The Mandarin-English code-switching corpus of the ASRU 2019 challenge (arXiv:2007.05916), with LibriSpeech (P1, 4.1).
+"""The Mandarin-English code-switching corpus of the ASRU 2019 challenge
+(arXiv:2007.05916), with LibriSpeech (P1, 4.1).
 
-The corpus cannot be downloaded; :mod:`espnet_ext.corpora.code_switching` says what takes its place. A part's folder is
-a Kaldi data dir, or holds audio files in folders of any depth, with lists of lines "<utterance> <text>" (``text`` or
-``*trans*.txt``), or else with one <utterance>.txt for each audio file. A file utt2spk names the speakers; without one,
-they come from ids such as T0055G0013S0001 (task T0055, speaker G0013), or else from folders. Audio is 16 kHz, mono.
+The corpus cannot be downloaded; :mod:`espnet_ext.corpora.code_switching` says what
+takes its place. A part's folder is a Kaldi data dir, or holds audio files in folders of
+any depth, with lists of lines "<utterance> <text>" (``text`` or ``*trans*.txt``), or
+else with one <utterance>.txt for each audio file. A file utt2spk names the speakers;
+without one, they come from ids such as T0055G0013S0001 (task T0055, speaker G0013), or
+else from folders. Audio is 16 kHz, mono.
 """
 
 import dataclasses
@@ -14,12 +17,37 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora import librispeech
-from espnet_ext.corpora.checks import ADVICE, SHOWN, Faults, Options, check_audio_files, require_corpus, write_parts
-from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, VALID, part_folder, scan_part
+from espnet_ext.corpora.checks import (
+    ADVICE,
+    SHOWN,
+    Faults,
+    Options,
+    check_audio_files,
+    require_corpus,
+    write_parts,
+)
+from espnet_ext.corpora.code_switching import (
+    LAYOUTS,
+    MANDARIN,
+    VALID,
+    part_folder,
+    scan_part,
+)
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.checks import late_segments, raise_problems, utterance_faults, validate
+from espnet_ext.kaldi.checks import (
+    late_segments,
+    raise_problems,
+    utterance_faults,
+    validate,
+)
 from espnet_ext.kaldi.cut_recordings import cut_segments
-from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, refuse_commands, segment_recording
+from espnet_ext.kaldi.data_dir import (
+    DataDir,
+    format_seconds,
+    read_data_dir,
+    refuse_commands,
+    segment_recording,
+)
 from espnet_ext.kaldi.parts import restrict
 from espnet_ext.text.mixed_text import language_of
 from espnet_ext.text.rules import MANDARIN_ENGLISH
@@ -45,26 +73,36 @@ def prepare_asru2019(
     librispeech_dir: str | Path | None = None,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check the corpus and its English part, and write a data dir of each part: of ``parts``, or of all that exist.
+    """Check the corpus and its English part, and write a data dir of each part: of
+    ``parts``, or of all that exist.
 
-    All text goes through :data:`RULES`, and its scripts decide its language. Utterances whose text holds only noise
-    marks and punctuation are left out, and named on the terminal. Recordings with ``segments`` are cut to a file for
-    each utterance, in ``asru2019_audio/`` of the output.
+    All text goes through :data:`RULES`, and its scripts decide its language. Utterances
+    whose text holds only noise marks and punctuation are left out, and named on the
+    terminal. Recordings with ``segments`` are cut to a file for each utterance, in
+    ``asru2019_audio/`` of the output.
 
     Args:
-        layout: Whose layout ``corpus_dir`` has, one of :data:`espnet_ext.corpora.code_switching.LAYOUTS`.
-        folders: Part -> its folder, for those of ``PARTS`` that do not lie where the layout has them.
-        mandarin_dir: The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of ``train-zh``.
-        librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
-        options: :class:`~espnet_ext.corpora.checks.Options`.
+        layout: Whose layout ``corpus_dir`` has, one of
+        :data:`espnet_ext.corpora.code_switching.LAYOUTS`. folders: Part -> its folder,
+        for those of ``PARTS`` that do not lie where the layout has them. mandarin_dir:
+        The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of
+        ``train-zh``. librispeech_dir: LibriSpeech, if it does not lie at
+        ``<corpus_dir>/LibriSpeech``. options:
+        :class:`~espnet_ext.corpora.checks.Options`.
     """
     folders = {**({MANDARIN: mandarin_dir} if mandarin_dir else {}), **(folders or {})}
     found = find_folders(corpus_dir, parts, folders, librispeech_dir, layout)
     output = Path(output_dir)
-    faults, cuts = Faults(corpus_dir, output / "asru2019_faults.txt", Options(**options)), output / "asru2019_audio"
+    faults, cuts = (
+        Faults(corpus_dir, output / "asru2019_faults.txt", Options(**options)),
+        output / "asru2019_audio",
+    )
     mixed = {part: folder for part, folder in found.items() if part in PARTS}
     scanned = scan_asru2019(mixed, faults, cuts)
-    files = {part: {key: Path(path) for key, path in sorted(data.wav_scp.items())} for part, data in scanned.items()}
+    files = {
+        part: {key: Path(path) for key, path in sorted(data.wav_scp.items())}
+        for part, data in scanned.items()
+    }
     audio = check_audio_files(faults, files, SAMPLING_RATE) if files else {}
     for part, data in scanned.items():
         spoken = defaultdict(list)
@@ -72,7 +110,9 @@ def prepare_asru2019(
             spoken[segment_recording(segment)].append(key)
         for recording, keys in spoken.items():
             faults.pass_on(part, recording, keys)
-        seconds = {key: format_seconds(each.seconds) for key, each in audio[part].items()}
+        seconds = {
+            key: format_seconds(each.seconds) for key, each in audio[part].items()
+        }
         true = dataclasses.replace(data, reco2dur=seconds)
         for file, what, key in utterance_faults(true):
             if file == "segments":
@@ -80,22 +120,43 @@ def prepare_asru2019(
         for problem in late_segments(true):
             print(f"warning: {found[part]}/{problem}")
     english = [part for part in found if part in ENGLISH_PARTS]
-    checked = librispeech.check_parts(found[english[0]].parent, english, faults) if english else {}
+    checked = (
+        librispeech.check_parts(found[english[0]].parent, english, faults)
+        if english
+        else {}
+    )
     faults.settle(
         {part: len(faults.sound(part, data.utt2spk)) for part, data in scanned.items()}
         | {part: len(good) for part, (good, _) in checked.items()}
     )
     made = {}
     for part, data in scanned.items():
-        seconds = {key: format_seconds(inspected.seconds) for key, inspected in audio[part].items()}
-        recordings = {key: segment_recording(data.segments[key]) if data.segments else key for key in data.utt2spk}
-        good = restrict(data, {key for key in faults.sound(part, data.utt2spk) if recordings[key] in seconds})
+        seconds = {
+            key: format_seconds(inspected.seconds)
+            for key, inspected in audio[part].items()
+        }
+        recordings = {
+            key: segment_recording(data.segments[key]) if data.segments else key
+            for key in data.utt2spk
+        }
+        good = restrict(
+            data,
+            {
+                key
+                for key in faults.sound(part, data.utt2spk)
+                if recordings[key] in seconds
+            },
+        )
         if good.segments:
             made[part] = cut_segments(good, cuts / part, faults.options.num_jobs)
         else:
-            made[part] = dataclasses.replace(good, utt2dur={key: seconds[key] for key in good.utt2spk})
+            made[part] = dataclasses.replace(
+                good, utt2dur={key: seconds[key] for key in good.utt2spk}
+            )
     for part, (utterances, sounds) in checked.items():
-        made[part] = _with_rules(librispeech.data_of(utterances, sounds), part, found[part], "en")
+        made[part] = _with_rules(
+            librispeech.data_of(utterances, sounds), part, found[part], "en"
+        )
     write_parts(made, output, faults.options)
     write_json(output / RULES_FILE, RULES.record)
     print(f"text rules: {', '.join(RULES.record['rules'])} ({RULES.name})")
@@ -109,43 +170,83 @@ def find_folders(
     librispeech_dir: str | Path | None = None,
     layout: str = "asru2019",
 ) -> dict[str, Path]:
-    """Find the folder of each part: of the given ones, or of all that exist or are named."""
+    """Find the folder of each part: of the given ones, or of all that exist or are
+    named.
+    """
     if layout not in LAYOUTS:
-        raise InputError(f"there is no layout '{layout}': the layouts are {', '.join(LAYOUTS)}")
+        raise InputError(
+            f"there is no layout '{layout}': the layouts are {', '.join(LAYOUTS)}"
+        )
     folders = folders or {}
     librispeech.require_known(parts or (), ALL_PARTS)
     librispeech.require_known(folders, tuple(PARTS))
-    holds = ", ".join(places[0] for part, places in LAYOUTS[layout].items() if part != VALID)
+    holds = ", ".join(
+        places[0] for part, places in LAYOUTS[layout].items() if part != VALID
+    )
     corpus = require_corpus(corpus_dir, holds)
-    own = [part for part in PARTS if part in (*LAYOUTS[layout], MANDARIN, *folders, *(parts or ()))]
-    paths = {part: Path(os.path.abspath(folders.get(part, part_folder(layout, corpus, part)))) for part in own}
-    # LibriSpeech's archives unpack into a folder LibriSpeech; either that or the one above it may be given.
+    own = [
+        part
+        for part in PARTS
+        if part in (*LAYOUTS[layout], MANDARIN, *folders, *(parts or ()))
+    ]
+    paths = {
+        part: Path(
+            os.path.abspath(folders.get(part, part_folder(layout, corpus, part)))
+        )
+        for part in own
+    }
+    # LibriSpeech's archives unpack into a folder LibriSpeech; either that or the one
+    # above it may be given.
     english = Path(os.path.abspath(librispeech_dir or corpus))
     if not any((english / part).is_dir() for part in ENGLISH_PARTS):
         english /= librispeech.FOLDER
     paths |= {part: english / part for part in ENGLISH_PARTS}
     present = [part for part, path in paths.items() if path.exists()]
     named = {*folders, *(ENGLISH_PARTS if librispeech_dir else ())}
-    wanted = list(dict.fromkeys(parts or (part for part in paths if part in present or part in named)))
+    wanted = list(
+        dict.fromkeys(
+            parts or (part for part in paths if part in present or part in named)
+        )
+    )
     missing = [f"{part} ({paths[part]})" for part in wanted if part not in present]
-    there = f"found {', '.join(present)}" if present else "none of the corpus's parts was found"
+    there = (
+        f"found {', '.join(present)}"
+        if present
+        else "none of the corpus's parts was found"
+    )
     if missing:
-        raise InputError(f"{corpus}: no folder for {', '.join(missing)}; {there}: name it, or leave it out")
+        raise InputError(
+            f"{corpus}: no folder for {', '.join(missing)}; {there}: name it, or "
+            "leave it out"
+        )
     if not wanted:
-        raise InputError(f"{corpus}: {there}: it should hold {holds} and {librispeech.FOLDER}")
+        raise InputError(
+            f"{corpus}: {there}: it should hold {holds} and {librispeech.FOLDER}"
+        )
     return {part: paths[part] for part in wanted}
 
 
-def scan_asru2019(folders: Mapping[str, Path], faults: Faults, cuts: Path) -> dict[str, DataDir]:
-    """Read the transcripts and list the audio files of parts, those without a fault; apply the rules to the text."""
+def scan_asru2019(
+    folders: Mapping[str, Path], faults: Faults, cuts: Path
+) -> dict[str, DataDir]:
+    """Read the transcripts and list the audio files of parts, those without a fault;
+    apply the rules to the text.
+    """
     scanned = {}
     for part, folder in folders.items():
         if (folder / "wav.scp").is_file():
             given = read_data_dir(folder)
             raise_problems(folder, validate(given))
             refuse_commands(folder / "wav.scp", given.wav_scp)
-            paths = {key: os.path.abspath(value) for key, value in given.wav_scp.items()}
-            data = DataDir(wav_scp=paths, utt2spk=given.utt2spk, text=given.text, segments=given.segments)
+            paths = {
+                key: os.path.abspath(value) for key, value in given.wav_scp.items()
+            }
+            data = DataDir(
+                wav_scp=paths,
+                utt2spk=given.utt2spk,
+                text=given.text,
+                segments=given.segments,
+            )
         else:
             data = scan_part(folder, part, faults, cuts / part / "recordings")
         scanned[part] = _with_rules(data, part, folder, PARTS[part])
@@ -153,14 +254,22 @@ def scan_asru2019(folders: Mapping[str, Path], faults: Faults, cuts: Path) -> di
 
 
 def _with_rules(data: DataDir, part: str, folder: Path, default: str) -> DataDir:
-    """Apply the rules to the texts. Leave out the utterances whose text becomes empty, and name them."""
+    """Apply the rules to the texts. Leave out the utterances whose text becomes empty,
+    and name them.
+    """
     texts = {key: RULES(text) for key, text in (data.text or {}).items()}
     empty = [key for key, text in texts.items() if not text]
     if empty:
         more = f" and {len(empty) - SHOWN:,} more" if len(empty) > SHOWN else ""
-        print(f"{part}: left out {', '.join(empty[:SHOWN])}{more}: no word in the transcript", flush=True)
+        print(
+            f"{part}: left out {', '.join(empty[:SHOWN])}{more}: no word in the "
+            "transcript",
+            flush=True,
+        )
     texts = {key: text for key, text in texts.items() if text}
     if data.utt2spk and not texts:
         raise InputError(f"{folder}: no transcript contains a word: {ADVICE}")
     languages = {key: language_of(text, default) for key, text in texts.items()}
-    return dataclasses.replace(restrict(data, set(texts)), text=texts, utt2lang=languages)
+    return dataclasses.replace(
+        restrict(data, set(texts)), text=texts, utt2lang=languages
+    )

@@ -1,8 +1,10 @@
-"""Where the parts of Mandarin-English corpora lie, as they are delivered, and how their transcripts are read.
+"""Where the parts of Mandarin-English corpora lie, as they are delivered, and how their
+transcripts are read.
 
-``asru2019`` is the challenge's corpus, as its participants got it; ``talcs`` TAL-CSASR and ``ascend`` ASCEND as they
-unpack, or as the hub has it (Parquet); ``seame`` SEAME (LDC2015S04) as Kaldi data dirs. The
-Mandarin part may be like the others, or AISHELL-1 or aidatatang_200zh, with the archive of each speaker unpacked.
+``asru2019`` is the challenge's corpus, as its participants got it; ``talcs`` TAL-CSASR
+and ``ascend`` ASCEND as they unpack, or as the hub has it (Parquet); ``seame`` SEAME
+(LDC2015S04) as Kaldi data dirs. The Mandarin part may be like the others, or AISHELL-1
+or aidatatang_200zh, with the archive of each speaker unpacked.
 """
 
 import csv
@@ -17,7 +19,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.kaldi.tables import read_table
 
-# corpus -> part -> where it may lie in the corpus folder, the first that exists. A file names what lies beside it.
+# corpus -> part -> where it may lie in the corpus folder, the first that exists. A file
+# names what lies beside it.
 LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "asru2019": {
         "train-cs": ("train-cs", "ZH+EN-200h"),
@@ -38,18 +41,25 @@ LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "ascend": {
         part: (f"{name}_metadata.csv", f"main/{name}-*.parquet", f"{name}-*.parquet")
-        for part, name in (("train-cs", "train"), ("dev", "validation"), ("test", "test"))
+        for part, name in (
+            ("train-cs", "train"),
+            ("dev", "validation"),
+            ("test", "test"),
+        )
     },
 }
-# Where the test sets have other names: part -> name. SEAME has no dev set: both of its sets are for testing.
+# Where the test sets have other names: part -> name. SEAME has no dev set: both of its
+# sets are for testing.
 SET_NAMES: Mapping[str, Mapping[str, str]] = {
     "seame": {"dev": "dev_man", "test": "dev_sge"},
     "ascend": {"dev": "validation"},
 }
 WITHOUT_DEV = ("seame",)
-VALID = "valid"  # on which trainings of a corpus without a dev set are watched, if the corpus has it
+# on which trainings of a corpus without a dev set are watched, if the corpus has it
+VALID = "valid"
 MANDARIN = "train-zh"
-# What AISHELL-1 and aidatatang_200zh have in their folder: the file of transcripts, and the folder of training audio.
+# What AISHELL-1 and aidatatang_200zh have in their folder: the file of transcripts, and
+# the folder of training audio.
 ONE_TRANSCRIPT = {
     "transcript/aishell_transcript_v0.8.txt": "wav/train",
     "transcript/aidatatang_200_zh_transcript.txt": "corpus/train",
@@ -57,53 +67,92 @@ ONE_TRANSCRIPT = {
 INSIDE = ("data_aishell", "aidatatang_200zh")  # the folders into which they unpack
 _PARQUET = re.compile(r"(.+)-[0-9]+-of-([0-9]+)\.parquet")
 _LIST = re.compile(r"text|.*trans.*\.txt")
-_SPEAKER = re.compile(r"T\d+G\d+")  # task and speaker, at the beginning of ids of the challenge's donor
+_SPEAKER = re.compile(
+    r"T\d+G\d+"
+)  # task and speaker, at the beginning of ids of the challenge's donor
 
 
 def part_folder(corpus: str, root: Path, part: str) -> Path:
-    """Return where a part lies in a corpus folder: the first place that exists, otherwise the first of all."""
+    """Return where a part lies in a corpus folder: the first place that exists,
+    otherwise the first of all.
+    """
     places = LAYOUTS[corpus].get(part, (part,))
-    return next((path for place in places for path in sorted(root.glob(place))), root / places[0])
+    return next(
+        (path for place in places for path in sorted(root.glob(place))),
+        root / places[0],
+    )
 
 
 def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
-    """Read the transcripts and list the audio of a part that is no Kaldi data dir; ``made`` gets audio in Parquet."""
+    """Read the transcripts and list the audio of a part that is no Kaldi data dir;
+    ``made`` gets audio in Parquet.
+    """
     if place.is_file():
-        rows = _parquet_rows(place, made) if place.suffix == ".parquet" else _csv_rows(place)
+        rows = (
+            _parquet_rows(place, made)
+            if place.suffix == ".parquet"
+            else _csv_rows(place)
+        )
         return _scan_rows(rows, place, part, faults)
     for root in (place, *(place / name for name in INSIDE)):
         for transcript, audio in ONE_TRANSCRIPT.items():
             if (root / transcript).is_file():
                 _require_unpacked((root / audio).parent)
-                return _scan_listed(root / audio, root / transcript, part, faults, lambda path: path.parent.name)
+                return _scan_listed(
+                    root / audio,
+                    root / transcript,
+                    part,
+                    faults,
+                    lambda path: path.parent.name,
+                )
     if (place / "label.txt").is_file():
-        return _scan_listed(place / "wav", place / "label.txt", part, faults, lambda path: path.stem, complete=True)
+        return _scan_listed(
+            place / "wav",
+            place / "label.txt",
+            part,
+            faults,
+            lambda path: path.stem,
+            complete=True,
+        )
     return scan_audio_folder(place, part, faults)
 
 
 def _require_unpacked(folder: Path) -> None:
-    """Refuse a corpus in which speakers are still archives, ``S0002.tar.gz``, as it unpacks."""
-    archives = sorted(path for pattern in ("*.tar.gz", "*/*.tar.gz") for path in folder.glob(pattern))
-    packed = [path for path in archives if not any(folder.glob(f"*/{path.name.removesuffix('.tar.gz')}"))]
+    """Refuse a corpus in which speakers are still archives, ``S0002.tar.gz``, as it
+    unpacks.
+    """
+    archives = sorted(
+        path for pattern in ("*.tar.gz", "*/*.tar.gz") for path in folder.glob(pattern)
+    )
+    packed = [
+        path
+        for path in archives
+        if not any(folder.glob(f"*/{path.name.removesuffix('.tar.gz')}"))
+    ]
     if packed:
         raise InputError(
-            f"{packed[0]}: {len(packed)} speakers are still in archives: unpack them: for f in {packed[0].parent}"
+            f"{packed[0]}: {len(packed)} speakers are still in archives: unpack "
+            f"them: for f in {packed[0].parent}"
             '/*.tar.gz; do tar -xzf "$f" -C "${f%/*}"; done'
         )
 
 
 def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
-    """Read the transcripts of a folder of audio files, in the form that :mod:`espnet_ext.corpora.asru2019` describes.
+    """Read the transcripts of a folder of audio files, in the form that
+    :mod:`espnet_ext.corpora.asru2019` describes.
 
-    ``README*.txt`` is ignored. Without ``utt2spk``, a speaker is the utterance's id up to the name of its folder
-    (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or else the utterance. What is returned has no fault.
+    ``README*.txt`` is ignored. Without ``utt2spk``, a speaker is the utterance's id up
+    to the name of its folder (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or
+    else the utterance. What is returned has no fault.
     """
     files = list(own_files(folder, faults))
     audio = audio_files(files, part, faults)
     texts: dict[str, tuple[str, Path]] = {}
     for key, text, path in _transcripts(files, part, faults):
         if key in texts:
-            faults.add(part, key, f"utterance {key} comes twice ({texts[key][1]} and {path})")
+            faults.add(
+                part, key, f"utterance {key} comes twice ({texts[key][1]} and {path})"
+            )
         texts.setdefault(key, (text, path))
     speakers = _speakers(folder, audio)
     for key in audio.keys() - speakers.keys():
@@ -111,10 +160,18 @@ def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
     return _joined(audio, texts, speakers, part, faults, folder)
 
 
-def _transcripts(files: Sequence[Path], part: str, faults: Faults) -> Iterator[tuple[str, str, Path]]:
-    """Yield utterances, their texts, and the files that hold them: of lists, or of one file for each utterance."""
+def _transcripts(
+    files: Sequence[Path], part: str, faults: Faults
+) -> Iterator[tuple[str, str, Path]]:
+    """Yield utterances, their texts, and the files that hold them: of lists, or of one
+    file for each utterance.
+    """
     lists = [path for path in files if _LIST.fullmatch(path.name)]
-    singles = [path for path in files if path.suffix == ".txt" and not path.name.upper().startswith("README")]
+    singles = [
+        path
+        for path in files
+        if path.suffix == ".txt" and not path.name.upper().startswith("README")
+    ]
     for path in lists or singles:
         try:
             lines = [line.strip() for line in read_lines(path) if line.strip()]
@@ -142,29 +199,58 @@ def _speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
 
 
 def _scan_listed(
-    audio: Path, transcript: Path, part: str, faults: Faults, speaker: Callable[[Path], str], complete: bool = False
+    audio: Path,
+    transcript: Path,
+    part: str,
+    faults: Faults,
+    speaker: Callable[[Path], str],
+    complete: bool = False,
 ) -> DataDir:
-    """Read one file of lines ``<utterance> <text>``. ``complete``: all have audio, and the reverse."""
-    files = audio_files(list(own_files(audio, faults)), part, faults) if audio.is_dir() else {}
+    """Read one file of lines ``<utterance> <text>``. ``complete``: all have audio, and
+    the reverse.
+    """
+    files = (
+        audio_files(list(own_files(audio, faults)), part, faults)
+        if audio.is_dir()
+        else {}
+    )
     texts: dict[str, tuple[str, Path]] = {}
     for number, line in enumerate(read_lines(transcript), start=1):
         key, _, text = line.replace("\t", " ").strip().partition(" ")
         if not key:
             faults.ignore("blank lines", f"{transcript}:{number}")
         elif key in texts:
-            faults.add(part, key, f"utterance {key} comes twice ({transcript}, line {number})")
+            faults.add(
+                part, key, f"utterance {key} comes twice ({transcript}, line {number})"
+            )
         elif key in files or complete:
             texts[key] = (text.strip(), transcript)
     if not complete:
         for key in files.keys() - texts.keys():
             faults.ignore("audio without a transcript", files.pop(key))
-    return _joined(files, texts, {key: speaker(path) for key, path in files.items()}, part, faults, transcript)
+    return _joined(
+        files,
+        texts,
+        {key: speaker(path) for key, path in files.items()},
+        part,
+        faults,
+        transcript,
+    )
 
 
 def _csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
-    """Yield the rows of ASCEND's metadata, with ``path`` (or ``file_name``), and the audio file that each names."""
+    """Yield the rows of ASCEND's metadata, with ``path`` (or ``file_name``), and the
+    audio file that each names.
+    """
     rows = csv.DictReader(io.StringIO("\n".join(read_lines(table)), newline=""))
-    name = next((column for column in ("path", "file_name") if column in (rows.fieldnames or ())), None)
+    name = next(
+        (
+            column
+            for column in ("path", "file_name")
+            if column in (rows.fieldnames or ())
+        ),
+        None,
+    )
     if name is None:
         raise InputError(f"{table}: no column path: this is not ASCEND's metadata")
     for row in rows:
@@ -173,14 +259,23 @@ def _csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
 
 
 def _parquet_rows(first: Path, made: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
-    """Yield the rows of all files of a part, ``train-00000-of-00003.parquet`` and so on; write the audio of each."""
+    """Yield the rows of all files of a part, ``train-00000-of-00003.parquet`` and so
+    on; write the audio of each.
+    """
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
     match = _PARQUET.fullmatch(first.name)
-    files = sorted(first.parent.glob(f"{match[1]}-*-of-{match[2]}.parquet")) if match else [first]
+    files = (
+        sorted(first.parent.glob(f"{match[1]}-*-of-{match[2]}.parquet"))
+        if match
+        else [first]
+    )
     if match and len(files) != int(match[2]):
-        raise InputError(f"{first}: {len(files)} of its {int(match[2])} files are there: download the others")
+        raise InputError(
+            f"{first}: {len(files)} of its {int(match[2])} files are there: "
+            "download the others"
+        )
     made.mkdir(parents=True, exist_ok=True)
     for file in files:
         try:
@@ -191,20 +286,32 @@ def _parquet_rows(first: Path, made: Path) -> Iterator[tuple[Mapping[str, Any], 
                     path.write_bytes(audio["bytes"])
                     yield row, path
         except (ArrowInvalid, KeyError, TypeError) as error:
-            raise InputError(f"{file}: not ASCEND's Parquet, or damaged ({error}): download it again") from None
+            raise InputError(
+                f"{file}: not ASCEND's Parquet, or damaged ({error}): download it again"
+            ) from None
 
 
-def _scan_rows(rows: Iterable[tuple[Mapping[str, Any], Path]], table: Path, part: str, faults: Faults) -> DataDir:
+def _scan_rows(
+    rows: Iterable[tuple[Mapping[str, Any], Path]],
+    table: Path,
+    part: str,
+    faults: Faults,
+) -> DataDir:
     """Read ASCEND's rows, which have ``transcription`` and ``original_speaker_id``."""
     files: dict[str, Path] = {}
     texts: dict[str, tuple[str, Path]] = {}
     speakers: dict[str, str] = {}
     for number, (row, path) in enumerate(rows, start=1):
         if missing := {"transcription", "original_speaker_id"} - row.keys():
-            raise InputError(f"{table}: no column {', '.join(sorted(missing))}: this is not ASCEND's metadata")
+            raise InputError(
+                f"{table}: no column {', '.join(sorted(missing))}: this is not "
+                "ASCEND's metadata"
+            )
         key = path.stem
         if key in texts:
-            faults.add(part, key, f"utterance {key} comes twice ({table}, row {number})")
+            faults.add(
+                part, key, f"utterance {key} comes twice ({table}, row {number})"
+            )
         texts.setdefault(key, ((row["transcription"] or "").strip(), table))
         speakers[key] = f"spk{row['original_speaker_id']}"
         if path.is_file():

@@ -13,7 +13,15 @@ SAMPLING_RATE = 16000
 FOLDER = "LibriSpeech"  # the archives' top folder
 LM_TEXT = "librispeech-lm-norm.txt.gz"
 
-PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other", "test-clean", "test-other")
+PARTS = (
+    "train-clean-100",
+    "train-clean-360",
+    "train-other-500",
+    "dev-clean",
+    "dev-other",
+    "test-clean",
+    "test-other",
+)
 
 
 class Utterance(NamedTuple):
@@ -24,18 +32,27 @@ class Utterance(NamedTuple):
 
 
 def prepare_librispeech(
-    corpus_dir: str | Path, output_dir: str | Path, parts: Sequence[str] | None = None, **options: Any
+    corpus_dir: str | Path,
+    output_dir: str | Path,
+    parts: Sequence[str] | None = None,
+    **options: Any,
 ) -> dict[str, DataDir]:
-    """Check a corpus in LibriSpeech's layout, and write a data dir of each part (None: those that exist).
+    """Check a corpus in LibriSpeech's layout, and write a data dir of each part (None:
+    those that exist).
 
-    The corpus is the folder that holds ``train-clean-100`` and so on, or the one above it. All faults in transcripts
-    and audio go to ``librispeech_faults.txt``; no data dir is written if there are more than ``options`` allow.
+    The corpus is the folder that holds ``train-clean-100`` and so on, or the one above
+    it. All faults in transcripts and audio go to ``librispeech_faults.txt``; no data
+    dir is written if there are more than ``options`` allow.
     """
     root, parts = find_parts(corpus_dir, parts)
-    faults = checks.Faults(root, Path(output_dir) / "librispeech_faults.txt", checks.Options(**options))
+    faults = checks.Faults(
+        root, Path(output_dir) / "librispeech_faults.txt", checks.Options(**options)
+    )
     found = check_parts(root, parts, faults)
     faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
-    data = {part: data_of(utterances, audio) for part, (utterances, audio) in found.items()}
+    data = {
+        part: data_of(utterances, audio) for part, (utterances, audio) in found.items()
+    }
     checks.write_parts(data, output_dir, faults.options)
     return data
 
@@ -43,30 +60,45 @@ def prepare_librispeech(
 def check_parts(
     root: Path, parts: Sequence[str], faults: checks.Faults
 ) -> dict[str, tuple[dict[str, Utterance], dict[str, Inspected]]]:
-    """Read the transcripts of parts and open their audio: part -> its utterances without a fault, and their audio."""
+    """Read the transcripts of parts and open their audio: part -> its utterances
+    without a fault, and their audio.
+    """
     scanned = scan_librispeech(root, parts, faults)
-    files = {part: {key: item.audio for key, item in scanned[part].items()} for part in parts}
+    files = {
+        part: {key: item.audio for key, item in scanned[part].items()} for part in parts
+    }
     audio = checks.check_audio_files(faults, files, SAMPLING_RATE)
     return {part: (faults.sound(part, scanned[part]), audio[part]) for part in parts}
 
 
-def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tuple[Path, list[str]]:
-    """Find the folder that holds the parts, and which parts to use: the given ones, or all that exist."""
+def find_parts(
+    corpus_dir: str | Path, parts: Sequence[str] | None = None
+) -> tuple[Path, list[str]]:
+    """Find the folder that holds the parts, and which parts to use: the given ones, or
+    all that exist.
+    """
     corpus = checks.require_corpus(corpus_dir, ", ".join(PARTS))
     if not any(corpus.iterdir()):
-        raise InputError(f"{corpus}: the corpus folder is empty: give the folder that holds {', '.join(PARTS)}")
+        raise InputError(
+            f"{corpus}: the corpus folder is empty: give the folder that holds "
+            f"{', '.join(PARTS)}"
+        )
     here = any((corpus / part).is_dir() for part in PARTS)
     root = corpus / FOLDER if not here and (corpus / FOLDER).is_dir() else corpus
     present = [part for part in PARTS if (root / part).is_dir()]
     if not present:
-        raise InputError(f"{root}: none of LibriSpeech's parts is in this folder: it should hold {', '.join(PARTS)}")
+        raise InputError(
+            f"{root}: none of LibriSpeech's parts is in this folder: it should "
+            f"hold {', '.join(PARTS)}"
+        )
     if parts is None:
         return root, present
     require_known(parts, PARTS)
     missing = [part for part in parts if part not in present]
     if missing:
         raise InputError(
-            f"{root}: it has no {', '.join(missing)}: download them, or leave them out (--parts; in a recipe, "
+            f"{root}: it has no {', '.join(missing)}: download them, or leave "
+            "them out (--parts; in a recipe, "
             "--clean_only true for those called other)"
         )
     return root, list(dict.fromkeys(parts))
@@ -75,11 +107,18 @@ def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tu
 def require_known(parts: Iterable[str], known: Iterable[str]) -> None:
     """Refuse parts that a corpus does not have."""
     if unknown := [part for part in parts if part not in known]:
-        raise InputError(f"there is no part {', '.join(map(repr, unknown))}: the parts are {', '.join(known)}")
+        raise InputError(
+            f"there is no part {', '.join(map(repr, unknown))}: the parts are "
+            f"{', '.join(known)}"
+        )
 
 
-def scan_librispeech(root: Path, parts: Sequence[str], faults: checks.Faults) -> dict[str, dict[str, Utterance]]:
-    """Read the transcripts of parts and list their audio files: the utterances without a fault, sorted by id."""
+def scan_librispeech(
+    root: Path, parts: Sequence[str], faults: checks.Faults
+) -> dict[str, dict[str, Utterance]]:
+    """Read the transcripts of parts and list their audio files: the utterances without
+    a fault, sorted by id.
+    """
     return {part: _scan_part(root / part, faults) for part in parts}
 
 
@@ -92,16 +131,26 @@ def _scan_part(folder: Path, faults: checks.Faults) -> dict[str, Utterance]:
         if path.name.endswith(".trans.txt"):
             listed |= _read_chapter(path, folder, audio, utterances, faults)
     for name in sorted(audio - listed):
-        faults.add(folder.name, Path(name).stem, f"no transcript of utterance {Path(name).stem} ({name})")
+        faults.add(
+            folder.name,
+            Path(name).stem,
+            f"no transcript of utterance {Path(name).stem} ({name})",
+        )
     if not utterances:
         faults.add(folder.name, str(folder), f"no utterances in {folder}")
     return faults.sound(folder.name, dict(sorted(utterances.items())))
 
 
 def _read_chapter(
-    transcripts: Path, folder: Path, audio: Container[str], utterances: dict[str, Utterance], faults: checks.Faults
+    transcripts: Path,
+    folder: Path,
+    audio: Container[str],
+    utterances: dict[str, Utterance],
+    faults: checks.Faults,
 ) -> set[str]:
-    """Add the utterances of a chapter's transcripts. Returns the paths of audio that the lines name."""
+    """Add the utterances of a chapter's transcripts. Returns the paths of audio that
+    the lines name.
+    """
     listed: set[str] = set()
     part, chapter = folder.name, transcripts.name.removesuffix(".trans.txt")
     in_place = transcripts.parent == folder / chapter.replace("-", "/")
@@ -115,13 +164,26 @@ def _read_chapter(
             faults.ignore("blank lines", transcripts)
             continue
         key, _, text = line.partition(" ")
-        path, text, where = f"{transcripts.parent}/{key}.flac", text.strip(), f"(line {number} of {transcripts})"
+        path, text, where = (
+            f"{transcripts.parent}/{key}.flac",
+            text.strip(),
+            f"(line {number} of {transcripts})",
+        )
         listed.add(path)
-        if not key.startswith(f"{chapter}-") or not key.removeprefix(f"{chapter}-").isalnum():
-            fault = f"malformed line {line.strip()[:60]!r}, not '{chapter}-<number> <text>'"
-            faults.add(part, f"{transcripts}:{number}", f"{fault} {where}")  # it takes nothing from another utterance
+        if (
+            not key.startswith(f"{chapter}-")
+            or not key.removeprefix(f"{chapter}-").isalnum()
+        ):
+            fault = (
+                f"malformed line {line.strip()[:60]!r}, not '{chapter}-<number> <text>'"
+            )
+            faults.add(
+                part, f"{transcripts}:{number}", f"{fault} {where}"
+            )  # it takes nothing from another utterance
         elif key in utterances:
-            faults.add(part, f"{transcripts}:{number}", f"utterance {key} comes twice {where}")
+            faults.add(
+                part, f"{transcripts}:{number}", f"utterance {key} comes twice {where}"
+            )
         elif not text:
             faults.add(part, key, f"empty transcript of {key} {where}")
         else:
@@ -129,12 +191,18 @@ def _read_chapter(
             if path not in audio:
                 faults.add(part, key, f"no audio file {path} for utterance {key}")
             elif not in_place:
-                faults.add(part, key, f"utterance {key} is in the wrong folder ({path})")
+                faults.add(
+                    part, key, f"utterance {key} is in the wrong folder ({path})"
+                )
     return listed
 
 
-def data_of(utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected]) -> DataDir:
-    """Make a data dir of a part. Lhotse's own recipe, with which it agrees, opens each file again and has no checks."""
+def data_of(
+    utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected]
+) -> DataDir:
+    """Make a data dir of a part. Lhotse's own recipe, with which it agrees, opens each
+    file again and has no checks.
+    """
     paths = {key: item.audio for key, item in utterances.items()}
     texts = {key: item.text for key, item in utterances.items()}
     speakers = {key: key.partition("-")[0] for key in utterances}

@@ -1,4 +1,6 @@
-"""What the corpora of long recordings share: recordings with one transcript each, word times, and Rev's nlp files."""
+"""What the corpora of long recordings share: recordings with one transcript each, word
+times, and Rev's nlp files.
+"""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,18 +8,36 @@ from pathlib import Path
 from typing import NamedTuple
 
 from espnet_ext.audio.files import Inspected
-from espnet_ext.corpora.checks import SHARE, SHOWN, Faults, check_audio_files, read_lines, whole_files, write_parts
+from espnet_ext.corpora.checks import (
+    SHARE,
+    SHOWN,
+    Faults,
+    check_audio_files,
+    read_lines,
+    whole_files,
+    write_parts,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
-from espnet_ext.text.word_times import DROPPED, SHORTEST, drop_overlaps, word_faults, write_regions, write_word_times
+from espnet_ext.text.word_times import (
+    DROPPED,
+    SHORTEST,
+    drop_overlaps,
+    word_faults,
+    write_regions,
+    write_word_times,
+)
 from espnet_ext.text.words import Word
 
 _NO_WORD = "no word in it, or all words are unknown"
-_LATE = 0.5  # seconds by which a transcript may exceed its audio: times are rounded, and ends of files are trimmed
+# seconds by which a transcript may exceed its audio: times are rounded, and ends of
+# files are trimmed
+_LATE = 0.5
 
 
 class Transcript(NamedTuple):
-    """What is said in a recording, the regions that scoring ignores, and the end of the last words; in seconds.
+    """What is said in a recording, the regions that scoring ignores, and the end of the
+    last words; in seconds.
 
     The end is 0 if the transcript has no times.
     """
@@ -33,9 +53,11 @@ def write_recordings(
     faults: Faults,
     output_dir: str | Path,
 ) -> dict[str, DataDir]:
-    """Check recordings of any rate and number of channels, part -> id, and write the data dir of each part.
+    """Check recordings of any rate and number of channels, part -> id, and write the
+    data dir of each part.
 
-    ``faults`` gets a transcript without a word or longer than the audio, faulty audio, and parts without recordings.
+    ``faults`` gets a transcript without a word or longer than the audio, faulty audio,
+    and parts without recordings.
     """
     files: dict[str, dict[str, Path]] = {}
     for part, texts in transcripts.items():
@@ -51,7 +73,9 @@ def write_recordings(
         sounds[part] = long_enough(faults, part, found, files[part], ends, shortest=0.0)
     faults.settle({part: len(good) for part, good in sounds.items()})
     data = {
-        part: data_of(files[part], {id: transcripts[part][id].text for id in good}, good)
+        part: data_of(
+            files[part], {id: transcripts[part][id].text for id in good}, good
+        )
         for part, good in sounds.items()
     }
     write_parts(data, output_dir, faults.options)
@@ -67,29 +91,46 @@ def write_timed(
     faults: Faults,
     output: Path,
 ) -> dict[str, DataDir]:
-    """Write the words of recordings with their times, one recording in memory at a time, and the data dir of the part.
+    """Write the words of recordings with their times, one recording in memory at a
+    time, and the data dir of the part.
 
-    The words go to ``<corpus>_words_<part>.words`` and ``.scp``, with one called ``<dropped>`` for each region in which
-    times overlap or go back, or words are not known (which have that name). In place of words may come what is wrong.
+    The words go to ``<corpus>_words_<part>.words`` and ``.scp``, with one called
+    ``<dropped>`` for each region in which times overlap or go back, or words are not
+    known (which have that name). In place of words may come what is wrong.
     """
     texts: dict[str, str] = {}
     regions: dict[str, list[tuple[float, float]]] = {}
-    spoken: dict[str, float] = {}  # a recording is spoken until the end of its last word
+    spoken: dict[
+        str, float
+    ] = {}  # a recording is spoken until the end of its last word
 
     def timed() -> Iterator[tuple[str, list[Word]]]:
         for id, found in recordings:
             fault, words = (found, []) if isinstance(found, str) else ("", found)
             kept, seconds = drop_overlaps(words), sounds[id].seconds
             text = " ".join(word.text for word in kept if word.text != DROPPED)
-            fault = fault or word_faults(kept, seconds) or ("" if text else word_faults(words, seconds) or _NO_WORD)
+            fault = (
+                fault
+                or word_faults(kept, seconds)
+                or ("" if text else word_faults(words, seconds) or _NO_WORD)
+            )
             if fault:
                 faults.add(part, id, f"{id}: {fault} ({files[id]})")
                 continue
             texts[id], spoken[id] = text, kept[-1].end
-            regions[id] = [(word.start, word.end) for word in kept if word.text == DROPPED]
+            regions[id] = [
+                (word.start, word.end) for word in kept if word.text == DROPPED
+            ]
             yield id, kept
-        faults.settle({part: len(texts)})  # in here, so that nothing is written if it refuses
-        _check_dropped(regions, sum(spoken.values()), faults, output / f"{corpus}_{part}_dropped.txt")
+        faults.settle(
+            {part: len(texts)}
+        )  # in here, so that nothing is written if it refuses
+        _check_dropped(
+            regions,
+            sum(spoken.values()),
+            faults,
+            output / f"{corpus}_{part}_dropped.txt",
+        )
 
     output.mkdir(parents=True, exist_ok=True)
     write_word_times(output / f"{corpus}_words_{part}", timed())
@@ -98,9 +139,18 @@ def write_timed(
     return data
 
 
-def _check_dropped(regions: Mapping[str, list[tuple[float, float]]], spoken: float, faults: Faults, file: Path) -> None:
-    """Write regions that are dropped to the file; refuse them if they are more of what is spoken than may be faulty."""
-    totals = {key: sum(end - start for start, end in own) for key, own in regions.items()}
+def _check_dropped(
+    regions: Mapping[str, list[tuple[float, float]]],
+    spoken: float,
+    faults: Faults,
+    file: Path,
+) -> None:
+    """Write regions that are dropped to the file; refuse them if they are more of what
+    is spoken than may be faulty.
+    """
+    totals = {
+        key: sum(end - start for start, end in own) for key, own in regions.items()
+    }
     seconds = {key: total for key, total in totals.items() if total}
     file.unlink(missing_ok=True)
     if not seconds:
@@ -110,10 +160,15 @@ def _check_dropped(regions: Mapping[str, list[tuple[float, float]]], spoken: flo
     worst = sorted(seconds, key=lambda key: -seconds[key])
     named = ", ".join(f"{key} ({seconds[key]:,.1f} s)" for key in worst[:SHOWN])
     more = f" and {len(worst) - SHOWN:,} more" if len(worst) > SHOWN else ""
-    what = f"word times overlap, or words are unknown, in {lost:,.1f} of {spoken:,.1f} s ({lost / spoken:.1%})"
+    what = (
+        f"word times overlap, or words are unknown, in {lost:,.1f} of {spoken:,.1f} s "
+        f"({lost / spoken:.1%})"
+    )
     what = f"{faults.where}: {what}, most in {named}{more} (all regions: {file})"
     if lost > share * spoken:
-        advice = "fix or remove these transcripts, or give --skip-faulty a higher percentage"
+        advice = (
+            "fix or remove these transcripts, or give --skip-faulty a higher percentage"
+        )
         raise InputError(f"{what}: at most {100 * share:g} % may be left out: {advice}")
     print(f"warning: {what}: left out of training", flush=True)
 
@@ -126,59 +181,98 @@ def long_enough(
     ends: Mapping[str, float] | None = None,
     shortest: float = SHORTEST,
 ) -> dict[str, Inspected]:
-    """Keep the recordings that training can take a sequence from, and that last until their words end, at ``ends``.
+    """Keep the recordings that training can take a sequence from, and that last until
+    their words end, at ``ends``.
 
     The words may end half a second late. Others become faults.
     """
     for key, sound in sounds.items():
         end = (ends or {}).get(key, 0.0)
         if sound.seconds < shortest:
-            faults.add(part, key, f"{key} lasts {sound.seconds:g} s, less than {shortest:g} s ({files[key]})")
+            faults.add(
+                part,
+                key,
+                f"{key} lasts {sound.seconds:g} s, less than {shortest:g} s "
+                f"({files[key]})",
+            )
         elif end > sound.seconds + _LATE:
-            times = f"its transcript ends at {end:g} s, its audio at {sound.seconds:.2f} s"
-            faults.add(part, key, f"{key}: {times}: is one of them another recording's, or cut?")
+            times = (
+                f"its transcript ends at {end:g} s, its audio at {sound.seconds:.2f} s"
+            )
+            faults.add(
+                part,
+                key,
+                f"{key}: {times}: is one of them another recording's, or cut?",
+            )
     return faults.sound(part, sounds)
 
 
-def data_of(files: Mapping[str, Path], texts: Mapping[str, str], sounds: Mapping[str, Inspected]) -> DataDir:
-    """Make a data dir of good recordings, each a speaker of its own, as is the custom in Kaldi where none is known."""
+def data_of(
+    files: Mapping[str, Path], texts: Mapping[str, str], sounds: Mapping[str, Inspected]
+) -> DataDir:
+    """Make a data dir of good recordings, each a speaker of its own, as is the custom
+    in Kaldi where none is known.
+    """
     return whole_files(files, sounds, texts, {id: id for id in texts}, "en")
 
 
 def read_nlp(path: Path) -> Transcript:
     """Read the words of a file in Rev's nlp format, with the punctuation around them.
 
-    Fields are found by the names in the file's first line (``token|speaker|ts|endTs|punctuation|case|tags``), because
-    their number and order differ between Rev's corpora. Tokens such as ``<laugh>`` are left out.
+    Fields are found by the names in the file's first line
+    (``token|speaker|ts|endTs|punctuation|case|tags``), because their number and order
+    differ between Rev's corpora. Tokens such as ``<laugh>`` are left out.
     """
     lines = iter([line.rstrip("\r") for line in read_lines(path) if line.strip()])
     fields = next(lines, "").split("|")
     if "token" not in fields:
-        raise InputError(f"{path}: its first line has no field 'token': is this an nlp file?")
-    places = {name: fields.index(name) for name in ("token", "punctuation", "prepunctuation") if name in fields}
+        raise InputError(
+            f"{path}: its first line has no field 'token': is this an nlp file?"
+        )
+    places = {
+        name: fields.index(name)
+        for name in ("token", "punctuation", "prepunctuation")
+        if name in fields
+    }
     words = []
     for number, line in enumerate(lines, 2):
         values = line.split("|")
         if len(values) <= max(places.values()):
-            raise InputError(f"{path}: line {number} has {len(values)} fields, its header {len(fields)}: fix it")
+            raise InputError(
+                f"{path}: line {number} has {len(values)} fields, its header "
+                f"{len(fields)}: fix it"
+            )
         token = values[places["token"]].strip()
         if token and not (token.startswith("<") and token.endswith(">")):
-            marks = [values[places[name]] if name in places else "" for name in ("prepunctuation", "punctuation")]
+            marks = [
+                values[places[name]] if name in places else ""
+                for name in ("prepunctuation", "punctuation")
+            ]
             words.append(f"{marks[0]}{token}{marks[1]}")
     return Transcript(" ".join(words))
 
 
 def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[str]:
-    """Read the values in one column of a corpus's list, in its order; rows that end before it are left out."""
+    """Read the values in one column of a corpus's list, in its order; rows that end
+    before it are left out.
+    """
     csv.field_size_limit(1 << 24)  # some lists have long descriptions
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, delimiter=delimiter)
             if column not in (rows.fieldnames or ()):
-                raise InputError(f"{path}: it has no column {column!r}: is this {corpus}?")
-            return [row[column].strip() for row in rows if row[column] and row[column].strip()]
+                raise InputError(
+                    f"{path}: it has no column {column!r}: is this {corpus}?"
+                )
+            return [
+                row[column].strip()
+                for row in rows
+                if row[column] and row[column].strip()
+            ]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: no table in UTF-8 ({error}): download it again") from None
+        raise InputError(
+            f"{path}: no table in UTF-8 ({error}): download it again"
+        ) from None
 
 
 def paired(
@@ -189,9 +283,11 @@ def paired(
     faults: Faults,
     expected: Iterable[str] = (),
 ) -> dict[str, Transcript]:
-    """Read the transcripts of the recordings of a part, by id, sorted: each has audio, and the reverse.
+    """Read the transcripts of the recordings of a part, by id, sorted: each has audio,
+    and the reverse.
 
-    Others become faults, and so do transcripts that ``read`` refuses, and ``expected`` recordings without both.
+    Others become faults, and so do transcripts that ``read`` refuses, and ``expected``
+    recordings without both.
     """
     for id in sorted(set(expected) - audio.keys() - files.keys()):
         faults.add(part, id, f"{id} has neither audio nor transcript")

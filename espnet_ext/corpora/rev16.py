@@ -1,47 +1,76 @@
-"""Rev16: 16 podcast episodes of Rev's transcription benchmark, the ones that Whisper's authors chose (P5, section 3.1).
+"""Rev16: 16 podcast episodes of Rev's transcription benchmark, the ones that Whisper's
+authors chose (P5, section 3.1).
 
-The layout is that of the folder ``rev16`` of https://github.com/revdotcom/speech-datasets: ``media/<number>.mp3``,
-``verbatim_transcripts/nlp_references/<number>.nlp``, and ``podcasts.csv``, without which all 16 are expected.
+The layout is that of the folder ``rev16`` of
+https://github.com/revdotcom/speech-datasets: ``media/<number>.mp3``,
+``verbatim_transcripts/nlp_references/<number>.nlp``, and ``podcasts.csv``, without
+which all 16 are expected.
 """
 
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora.checks import Faults, Options, require_corpus
-from espnet_ext.corpora.long_recordings import listed, paired, read_nlp, write_recordings
+from espnet_ext.corpora.long_recordings import (
+    listed,
+    paired,
+    read_nlp,
+    write_recordings,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 
-# The file numbers of Radford et al., "Robust speech recognition via large-scale weak supervision", appendix A.2.
+# The file numbers of Radford et al., "Robust speech recognition via large-scale weak
+# supervision", appendix A.2.
 EPISODES = (3, 4, 9, 10, 11, 14, 17, 18, 20, 21, 23, 24, 26, 27, 29, 32)
 PART = "test"
 _TRANSCRIPTS = ("verbatim_transcripts/nlp_references", "verbatim")
 
 
 def prepare_rev16(
-    corpus_dir: str | Path, output_dir: str | Path, *, complete: bool = True, **options: Any
+    corpus_dir: str | Path,
+    output_dir: str | Path,
+    *,
+    complete: bool = True,
+    **options: Any,
 ) -> dict[str, DataDir]:
-    """Check the corpus, and write the data dir of its part ``test``, whose utterances are whole episodes.
+    """Check the corpus, and write the data dir of its part ``test``, whose utterances
+    are whole episodes.
 
     ``complete`` warns of episodes that the list lacks; synthetic corpora have fewer.
     """
     corpus = require_corpus(corpus_dir, "verbatim_transcripts and media")
-    folder = next((corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()), None)
+    folder = next(
+        (corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()), None
+    )
     if folder is None:
-        raise InputError(f"{corpus}: holds no {' or '.join(_TRANSCRIPTS)}: give the folder rev16 of Rev's data")
+        raise InputError(
+            f"{corpus}: holds no {' or '.join(_TRANSCRIPTS)}: give the folder "
+            "rev16 of Rev's data"
+        )
     faults = Faults(corpus, Path(output_dir) / "rev16_faults.txt", Options(**options))
     table = corpus / "podcasts.csv"
     numbers = _episodes(table)
     missing = [str(number) for number in EPISODES if number not in numbers]
     if complete and missing:
         print(
-            f"warning: {table}: lists {len(numbers)} of the {len(EPISODES)} episodes, without {', '.join(missing)}: "
-            "error rates are of these alone; complete the list, or delete it, to score all",
+            f"warning: {table}: lists {len(numbers)} of the {len(EPISODES)} "
+            f"episodes, without {', '.join(missing)}: "
+            "error rates are of these alone; complete the list, or delete it, to "
+            "score all",
             flush=True,
         )
     ids = {f"rev16-{number:02d}": number for number in numbers}
-    nlp = {id: path for id, number in ids.items() if (path := folder / f"{number}.nlp").is_file()}
-    audio = {id: path for id, number in ids.items() if (path := corpus / "media" / f"{number}.mp3").is_file()}
+    nlp = {
+        id: path
+        for id, number in ids.items()
+        if (path := folder / f"{number}.nlp").is_file()
+    }
+    audio = {
+        id: path
+        for id, number in ids.items()
+        if (path := corpus / "media" / f"{number}.mp3").is_file()
+    }
     transcripts = paired(audio, nlp, read_nlp, PART, faults, ids)
     return write_recordings({PART: audio}, {PART: transcripts}, faults, output_dir)
 
@@ -52,5 +81,8 @@ def _episodes(path: Path) -> list[int]:
     known = listed(path, "File number", "Rev16's list")
     numbers = [number for number in EPISODES if str(number) in known]
     if not numbers:
-        raise InputError(f"{path}: it lists none of the {len(EPISODES)} episodes of Rev16: download it again")
+        raise InputError(
+            f"{path}: it lists none of the {len(EPISODES)} episodes of Rev16: "
+            "download it again"
+        )
     return numbers

@@ -1,7 +1,9 @@
-"""Spotify podcasts (Clifton et al. 2020): some 100,000 episodes with automatic transcripts and word times.
+"""Spotify podcasts (Clifton et al. 2020): some 100,000 episodes with automatic
+transcripts and word times.
 
-The layout is ``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: a character of the show's id),
-``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and ``metadata.tsv``, up to three folders down, as archives unpack.
+The layout is ``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: a
+character of the show's id), ``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and
+``metadata.tsv``, up to three folders down, as archives unpack.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +12,13 @@ from itertools import batched
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.checks import Faults, Options, check_audio_files, files_by_id, require_corpus
+from espnet_ext.corpora.checks import (
+    Faults,
+    Options,
+    check_audio_files,
+    files_by_id,
+    require_corpus,
+)
 from espnet_ext.corpora.long_recordings import listed, long_enough, write_timed
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
@@ -27,13 +35,17 @@ _DEPTH = 3  # folders between the corpus folder and these, at most
 def prepare_spotify(
     corpus_dir: str | Path, output_dir: str | Path, part: str = "train", **options: Any
 ) -> dict[str, DataDir]:
-    """Check podcasts, and write their data dir (``part``) and the table of their word times.
+    """Check podcasts, and write their data dir (``part``) and the table of their word
+    times.
 
-    The output also gets ``spotify_words_<part>.words`` and ``.scp`` and, if there are any,
-    ``spotify_<part>_faults.txt``, and ``spotify_<part>_dropped.txt`` with the regions in which word times overlap,
-    which training leaves out.
+    The output also gets ``spotify_words_<part>.words`` and ``.scp`` and, if there are
+    any, ``spotify_<part>_faults.txt``, and ``spotify_<part>_dropped.txt`` with the
+    regions in which word times overlap, which training leaves out.
     """
-    corpus, output = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}"), Path(output_dir)
+    corpus, output = (
+        require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}"),
+        Path(output_dir),
+    )
     faults = Faults(corpus, output / f"spotify_{part}_faults.txt", Options(**options))
     transcripts, audio = (
         files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", part, faults)
@@ -47,25 +59,42 @@ def prepare_spotify(
             faults.add(part, id, f"episode {id} has no audio ({path})")
         elif id not in known:
             faults.add(part, id, f"episode {id} is not in {METADATA} ({path})")
-    whole = faults.sound(part, {id: audio.get(id, path) for id, path in transcripts.items()})
+    whole = faults.sound(
+        part, {id: audio.get(id, path) for id, path in transcripts.items()}
+    )
     sounds = check_audio_files(faults, {part: whole})[part]
     sounds = long_enough(faults, part, sounds, audio)
     words = _words_of({id: transcripts[id] for id in sounds}, faults.options.num_jobs)
     return write_timed("spotify", part, words, sounds, audio, faults, output)
 
 
-def _words_of(transcripts: Mapping[str, Path], num_jobs: int) -> Iterator[tuple[str, list[Word] | str]]:
+def _words_of(
+    transcripts: Mapping[str, Path], num_jobs: int
+) -> Iterator[tuple[str, list[Word] | str]]:
     """Yield episodes with their words, or with the fault of the transcript."""
     with ThreadPoolExecutor(num_jobs) as pool:
         for group in batched(transcripts.items(), _EPISODES_AT_ONCE):
-            yield from zip((id for id, _ in group), pool.map(_read, (path for _, path in group)), strict=True)
+            yield from zip(
+                (id for id, _ in group),
+                pool.map(_read, (path for _, path in group)),
+                strict=True,
+            )
 
 
 def _find(corpus: Path, name: str) -> list[Path]:
-    """Find all files or folders of a name, in the corpus folder or up to three folders below it."""
-    found = [path for depth in range(_DEPTH + 1) for path in sorted(corpus.glob("/".join(["*"] * depth + [name])))]
+    """Find all files or folders of a name, in the corpus folder or up to three folders
+    below it.
+    """
+    found = [
+        path
+        for depth in range(_DEPTH + 1)
+        for path in sorted(corpus.glob("/".join(["*"] * depth + [name])))
+    ]
     if not found:
-        raise InputError(f"{corpus}: no {name} in it: give the folder that holds {TRANSCRIPTS}, {AUDIO}, {METADATA}")
+        raise InputError(
+            f"{corpus}: no {name} in it: give the folder that holds "
+            f"{TRANSCRIPTS}, {AUDIO}, {METADATA}"
+        )
     return found
 
 
@@ -83,12 +112,16 @@ def _read(transcript: Path) -> list[Word] | str:
 
 
 def read_transcript(path: Path) -> list[Word]:
-    """Read the words of Google's transcript with their times, without the last result, which repeats all words."""
+    """Read the words of Google's transcript with their times, without the last result,
+    which repeats all words.
+    """
     try:
         results = parse_json(path.read_text(encoding="utf-8-sig"))["results"]
         entries = _entries(results)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        raise InputError(f"{path}: not a transcript with results and alternatives: download it again") from None
+        raise InputError(
+            f"{path}: not a transcript with results and alternatives: download it again"
+        ) from None
     if not entries:
         raise InputError(f"{path}: the transcript holds no word")
     words: list[Word] = []
@@ -96,9 +129,12 @@ def read_transcript(path: Path) -> list[Word]:
         try:
             words.extend(_words(entry))
         except (KeyError, ValueError, AttributeError):
-            times = ", ".join(f"{name} {entry.get(name)!r:.40}" for name in ("startTime", "endTime"))
+            times = ", ".join(
+                f"{name} {entry.get(name)!r:.40}" for name in ("startTime", "endTime")
+            )
             raise InputError(
-                f"{path}: a transcript whose words have no times, or none like '12.300s': word {len(words) + 1}, "
+                f"{path}: a transcript whose words have no times, or none like "
+                f"'12.300s': word {len(words) + 1}, "
                 f"{entry['word']!r}, has {times}: download it again"
             ) from None
     return words
@@ -112,8 +148,13 @@ def _entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _words(entry: Mapping[str, str]) -> Iterator[Word]:
-    """Yield the word of an entry; where it holds blanks, its words, which share its time by their letters."""
-    words, span = tuple(entry["word"].split()), (_seconds(entry["startTime"]), _seconds(entry["endTime"]))
+    """Yield the word of an entry; where it holds blanks, its words, which share its
+    time by their letters.
+    """
+    words, span = (
+        tuple(entry["word"].split()),
+        (_seconds(entry["startTime"]), _seconds(entry["endTime"])),
+    )
     spans = [span] if len(words) == 1 else divided(words, span)
     for word, (start, end) in zip(words, spans, strict=True):
         yield Word(word, start, end)
@@ -121,6 +162,8 @@ def _words(entry: Mapping[str, str]) -> Iterator[Word]:
 
 def _seconds(value: str) -> float:
     seconds = value.removesuffix("s")
-    if seconds == value or not is_number(seconds):  # float() would take "nan", which no later check could place
+    if seconds == value or not is_number(
+        seconds
+    ):  # float() would take "nan", which no later check could place
         raise ValueError(value)
     return float(seconds)

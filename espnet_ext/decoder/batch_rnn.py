@@ -1,7 +1,9 @@
-"""``decoder: batch_rnn``: ESPnet's LSTM or GRU decoder with attention, scoring all hypotheses of a beam at once.
+"""``decoder: batch_rnn``: ESPnet's LSTM or GRU decoder with attention, scoring all
+hypotheses of a beam at once.
 
-P2 (section 4) has "a single layer of uni-directional LSTM" with 1024 cells, whose attention sees the encoder's output,
-the decoder's state and the previous weights: ESPnet's ``decoder: rnn`` with ``atype: location``.
+P2 (section 4) has "a single layer of uni-directional LSTM" with 1024 cells, whose
+attention sees the encoder's output, the decoder's state and the previous weights:
+ESPnet's ``decoder: rnn`` with ``atype: location``.
 """
 
 from collections.abc import Sequence
@@ -15,18 +17,27 @@ from espnet2.utils.get_default_kwargs import get_default_kwargs
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.blocked_linear import blocked_linear
-from espnet_ext.layers.rnn_attention import ATTENTIONS, State, WholeUtteranceScorer, attend, memorise
+from espnet_ext.layers.rnn_attention import (
+    ATTENTIONS,
+    State,
+    WholeUtteranceScorer,
+    attend,
+    memorise,
+)
 
-# The state of a hypothesis. It is a dict, since the search copies tensors in dicts when a hypothesis ends.
-# z_prev, c_prev: states of all layers, (layers, cells); a_prev: attention weights, (T,); memory: the utterance's Memory
+# The state of a hypothesis. It is a dict, since the search copies tensors in dicts when
+# a hypothesis ends. z_prev, c_prev: states of all layers, (layers, cells); a_prev:
+# attention weights, (T,); memory: the utterance's Memory
 
 
 class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
-    """Search with ESPnet's ``RNNDecoder``, whose code trains it and whose parameters it has, as a batched scorer.
+    """Search with ESPnet's ``RNNDecoder``, whose code trains it and whose parameters it
+    has, as a batched scorer.
 
-    A step of the search reads the weights once for all hypotheses. Attention and products with the previous states do
-    not depend on the last token, so they are computed once for all hypotheses that continue the same one. Options are
-    ESPnet's, with one encoder, and ``atype`` one of ``noatt``, ``dot``, ``add`` and ``location``.
+    A step of the search reads the weights once for all hypotheses. Attention and
+    products with the previous states do not depend on the last token, so they are
+    computed once for all hypotheses that continue the same one. Options are ESPnet's,
+    with one encoder, and ``atype`` one of ``noatt``, ``dot``, ``add`` and ``location``.
     """
 
     name = "batch_rnn"
@@ -46,7 +57,9 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         att_conf: dict = get_default_kwargs(build_attention_list),  # noqa: B008 -- ESPnet reads the defaults from here
     ):
         if rnn_type not in ("lstm", "gru"):
-            raise InputError(f"batch_rnn: rnn_type is '{rnn_type}', it must be lstm or gru")
+            raise InputError(
+                f"batch_rnn: rnn_type is '{rnn_type}', it must be lstm or gru"
+            )
         _check(num_encs, att_conf.get("atype", "location"))
         super().__init__(
             vocab_size=vocab_size,
@@ -62,20 +75,34 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
             att_conf=att_conf,
         )
 
-    def first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
+    def first_states(
+        self, x: torch.Tensor, lengths: torch.Tensor | None
+    ) -> list[State]:
         zeros = x.new_zeros(self.dlayers, self.dunits)
         memories = memorise(self.att_list[0], x, lengths)
-        return [{"z_prev": zeros, "c_prev": zeros, "a_prev": m.uniform(), "memory": m} for m in memories]
+        return [
+            {"z_prev": zeros, "c_prev": zeros, "a_prev": m.uniform(), "memory": m}
+            for m in memories
+        ]
 
-    def batch_logits(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
+    def batch_logits(
+        self, ys: torch.Tensor, states: Sequence[State]
+    ) -> tuple[torch.Tensor, list[State]]:
         hidden, states = self.batch_hidden(ys, states)
         return blocked_linear(hidden, self.output.weight, self.output.bias), states
 
-    def batch_hidden(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
-        """Return the input of the output layer, (n, cells), with ``context_residual`` (n, cells + D), and states."""
+    def batch_hidden(
+        self, ys: torch.Tensor, states: Sequence[State]
+    ) -> tuple[torch.Tensor, list[State]]:
+        """Return the input of the output layer, (n, cells), with ``context_residual``
+        (n, cells + D), and states.
+        """
         groups, child_of = _parents(states)
         parents = list(chain.from_iterable(groups))
-        z, c = (torch.stack([parent[name] for parent in parents]) for name in ("z_prev", "c_prev"))
+        z, c = (
+            torch.stack([parent[name] for parent in parents])
+            for name in ("z_prev", "c_prev")
+        )
         context, weights = self._attend(groups, self.dropout_dec[0](z[:, 0]))
 
         child = torch.tensor(child_of, device=z.device)
@@ -85,15 +112,28 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         if self.context_residual:
             out = torch.cat((out, context[child]), dim=-1)
         return out, [
-            {"z_prev": z_row, "c_prev": c_row, "a_prev": weights[parent], "memory": parents[parent]["memory"]}
-            for z_row, c_row, parent in zip(z.unbind(), c.unbind(), child_of, strict=True)
+            {
+                "z_prev": z_row,
+                "c_prev": c_row,
+                "a_prev": weights[parent],
+                "memory": parents[parent]["memory"],
+            }
+            for z_row, c_row, parent in zip(
+                z.unbind(), c.unbind(), child_of, strict=True
+            )
         ]
 
-    def _attend(self, groups: list[list[State]], z: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Return context vectors of the parents, (u, D), and their attention weights, u of (T of its utterance,)."""
+    def _attend(
+        self, groups: list[list[State]], z: torch.Tensor
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Return context vectors of the parents, (u, D), and their attention weights, u
+        of (T of its utterance,).
+        """
         contexts: list[torch.Tensor] = []
         weights: list[torch.Tensor] = []
-        for group, z_group in zip(groups, z.split([len(group) for group in groups]), strict=True):
+        for group, z_group in zip(
+            groups, z.split([len(group) for group in groups]), strict=True
+        ):
             previous = torch.stack([parent["a_prev"] for parent in group])
             context, w = attend(self.att_list[0], group[0]["memory"], z_group, previous)
             contexts.append(context)
@@ -101,30 +141,49 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         return torch.cat(contexts), weights
 
     def _first_layer(
-        self, tokens: torch.Tensor, context: torch.Tensor, z: torch.Tensor, c: torch.Tensor, child: torch.Tensor
+        self,
+        tokens: torch.Tensor,
+        context: torch.Tensor,
+        z: torch.Tensor,
+        c: torch.Tensor,
+        child: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return new states and cells of the first layer, (n, cells) each, for n hypotheses with u parents.
+        """Return new states and cells of the first layer, (n, cells) each, for n
+        hypotheses with u parents.
 
-        ``tokens``: (n,); ``context``: (u, D); ``z``, ``c``: (u, cells) each, of which a GRU does not change the cells;
-        ``child``: the parent of each hypothesis, (n,).
+        ``tokens``: (n,); ``context``: (u, D); ``z``, ``c``: (u, cells) each, of which a
+        GRU does not change the cells; ``child``: the parent of each hypothesis, (n,).
         """
         cell = self.decoder[0]
         embedding = self.dropout_emb(self.embed(tokens))
-        of_token, of_context = cell.weight_ih.split([embedding.size(1), context.size(1)], dim=1)
-        from_input = blocked_linear(context, of_context, cell.bias_ih)[child] + blocked_linear(embedding, of_token)
+        of_token, of_context = cell.weight_ih.split(
+            [embedding.size(1), context.size(1)], dim=1
+        )
+        from_input = blocked_linear(context, of_context, cell.bias_ih)[
+            child
+        ] + blocked_linear(embedding, of_token)
         from_state = blocked_linear(z, cell.weight_hh, cell.bias_hh)[child]
         if self.dtype == "lstm":
             i, f, g, o = (from_input + from_state).chunk(4, dim=1)
             c = f.sigmoid() * c[child] + i.sigmoid() * g.tanh()
             return o.sigmoid() * c.tanh(), c
-        (r, u, n), (r_state, u_state, n_state) = from_input.chunk(3, dim=1), from_state.chunk(3, dim=1)
+        (r, u, n), (r_state, u_state, n_state) = (
+            from_input.chunk(3, dim=1),
+            from_state.chunk(3, dim=1),
+        )
         n = (n + (r + r_state).sigmoid() * n_state).tanh()
         return n + (u + u_state).sigmoid() * (z[child] - n), c[child]
 
     def _other_layers(
-        self, z_first: torch.Tensor, c_first: torch.Tensor, z: torch.Tensor, c: torch.Tensor
+        self,
+        z_first: torch.Tensor,
+        c_first: torch.Tensor,
+        z: torch.Tensor,
+        c: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return states and cells of all layers, (n, layers, cells) each, from the first layer's and the old ones."""
+        """Return states and cells of all layers, (n, layers, cells) each, from the
+        first layer's and the old ones.
+        """
         zs, cs = [z_first], [c_first]
         for layer in range(1, self.dlayers):
             below = self.dropout_dec[layer - 1](zs[-1])
@@ -138,13 +197,23 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
 
 
 def from_rnn(decoder: RNNDecoder) -> BatchRNNDecoder:
-    """Return a batched scorer from a decoder that ESPnet has built; they share parameters and submodules."""
+    """Return a batched scorer from a decoder that ESPnet has built; they share
+    parameters and submodules.
+    """
     if isinstance(decoder, BatchRNNDecoder):
         return decoder
     if type(decoder) is not RNNDecoder:
-        raise InputError(f"batch_rnn: {type(decoder).__name__} is not ESPnet's RNNDecoder")
+        raise InputError(
+            f"batch_rnn: {type(decoder).__name__} is not ESPnet's RNNDecoder"
+        )
     attention = type(decoder.att_list[0])
-    _check(decoder.num_encs, next((name for name, a in ATTENTIONS.items() if a is attention), attention.__name__))
+    _check(
+        decoder.num_encs,
+        next(
+            (name for name, a in ATTENTIONS.items() if a is attention),
+            attention.__name__,
+        ),
+    )
     batched = copy(decoder)
     batched.__class__ = BatchRNNDecoder
     return batched
@@ -152,13 +221,20 @@ def from_rnn(decoder: RNNDecoder) -> BatchRNNDecoder:
 
 def _check(num_encs: int, atype: Any) -> None:
     if num_encs != 1:
-        raise InputError(f"batch_rnn: num_encs is {num_encs}, but it takes one encoder; use decoder: rnn for several")
+        raise InputError(
+            f"batch_rnn: num_encs is {num_encs}, but it takes one encoder; use "
+            "decoder: rnn for several"
+        )
     if atype not in list(ATTENTIONS):
-        raise InputError(f"batch_rnn: atype {atype} is not supported, only {', '.join(ATTENTIONS)}; use decoder: rnn")
+        raise InputError(
+            f"batch_rnn: atype {atype} is not supported, only "
+            f"{', '.join(ATTENTIONS)}; use decoder: rnn"
+        )
 
 
 def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:
-    """Return the distinct states of n hypotheses, one list per utterance, and where in them joined each hypothesis' is.
+    """Return the distinct states of n hypotheses, one list per utterance, and where in
+    them joined each hypothesis' is.
 
     The search passes the same object to all continuations of a hypothesis.
     """
@@ -166,5 +242,7 @@ def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:
     for state in states:
         utterances.setdefault(id(state["memory"]), {})[id(state)] = state
     groups = [list(parents.values()) for parents in utterances.values()]
-    place = {id(parent): number for number, parent in enumerate(chain.from_iterable(groups))}
+    place = {
+        id(parent): number for number, parent in enumerate(chain.from_iterable(groups))
+    }
     return groups, [place[id(state)] for state in states]

@@ -1,4 +1,6 @@
-"""``decoder: language_transformer``: ESPnet's transformer decoder, fast, with language-related self-attention (P1)."""
+"""``decoder: language_transformer``: ESPnet's transformer decoder, fast, with
+language-related self-attention (P1).
+"""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -10,7 +12,9 @@ from typing import Any
 import torch
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.pytorch_backend.nets_utils import make_pad_mask
-from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
+from espnet2.legacy.nets.pytorch_backend.transformer.attention import (
+    MultiHeadedAttention,
+)
 from espnet2.legacy.nets.pytorch_backend.transformer.decoder_layer import DecoderLayer
 from espnet2.legacy.nets.pytorch_backend.transformer.mask import subsequent_mask
 from torch.utils.checkpoint import checkpoint
@@ -36,9 +40,11 @@ UNKNOWN = 255  # in the buffer, before a languages file or a checkpoint is read
 
 @dataclass(frozen=True)
 class Scored:
-    """The state of a hypothesis in a beam search: where the keys and values of its tokens and of the encoder are.
+    """The state of a hypothesis in a beam search: where the keys and values of its
+    tokens and of the encoder are.
 
-    Hypotheses share both; :mod:`espnet_ext.upstream.inference` drops the states of those that have ended.
+    Hypotheses share both; :mod:`espnet_ext.upstream.inference` drops the states of
+    those that have ended.
     """
 
     path: TreePath
@@ -46,24 +52,31 @@ class Scored:
 
 
 class LanguageTransformerDecoder(TransformerDecoder):
-    """Run ESPnet's ``TransformerDecoder`` with self-attention that distinguishes languages (P1, section 3).
+    """Run ESPnet's ``TransformerDecoder`` with self-attention that distinguishes
+    languages (P1, section 3).
 
-    ``mode: none`` has the parameters of ESPnet's decoder, with the same names; ``reweight``, ``bias`` and ``shared``
-    have one buffer more. ``separate`` has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place
-    of ``self_attn.``. With the same seed all modes start from the same values: each stream of ``separate`` from those
-    of the one attention that it replaces. In a beam search all modes keep the keys and values of the scored tokens and
-    of the encoder's output; ESPnet's decoder computes them again at every step. The tokens' languages are saved in the
-    checkpoint as the buffer ``token_languages``: decoding needs no file.
+    ``mode: none`` has the parameters of ESPnet's decoder, with the same names;
+    ``reweight``, ``bias`` and ``shared`` have one buffer more. ``separate`` has
+    ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place of
+    ``self_attn.``. With the same seed all modes start from the same values: each stream
+    of ``separate`` from those of the one attention that it replaces. In a beam search
+    all modes keep the keys and values of the scored tokens and of the encoder's output;
+    ESPnet's decoder computes them again at every step. The tokens' languages are saved
+    in the checkpoint as the buffer ``token_languages``: decoding needs no file.
 
     Args:
-        mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2); ``bias``: the weight's logarithm is
-            added to them, which multiplies the attention weights before they are normalised (not in P1); ``shared``:
-            one stream per language, one set of parameters; ``separate``: one set per language (P1, Fig. 1b and c).
-        blocks: the blocks, from 1, that have this attention; the others have ESPnet's. None: all.
-        languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.text.token_languages`).
-        same_language_weight: weight of scores within a language. P1 gives no number, only that it increases them ...
+        mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2);
+        ``bias``: the weight's logarithm is
+            added to them, which multiplies the attention weights before they are
+            normalised (not in P1); ``shared``: one stream per language, one set of
+            parameters; ``separate``: one set per language (P1, Fig. 1b and c).
+        blocks: the blocks, from 1, that have this attention; the others have ESPnet's.
+        None: all. languages_file: ``languages.txt`` of the token stage
+        (:mod:`espnet_ext.text.token_languages`). same_language_weight: weight of scores
+        within a language. P1 gives no number, only that it increases them ...
         other_language_weight: ... and that it reduces those between languages.
-        other_language_factor: factor of the other languages' embeddings in a stream (P1, section 4.2).
+        other_language_factor: factor of the other languages' embeddings in a stream
+        (P1, section 4.2).
     """
 
     mode = "none"  # also for a decoder from from_transformer
@@ -84,40 +97,66 @@ class LanguageTransformerDecoder(TransformerDecoder):
     ):
         super().__init__(vocab_size, encoder_output_size, **transformer)
         if mode not in MODES:
-            raise InputError(f"language_transformer: mode '{mode}' is not one of {', '.join(MODES)}")
+            raise InputError(
+                f"language_transformer: mode '{mode}' is not one of {', '.join(MODES)}"
+            )
         self.mode = mode
         if mode == "none":
             return
         if len(set(languages)) < max(2, len(languages)):
-            raise InputError(f"language_transformer: languages {list(languages)}: name two or more, each once")
+            raise InputError(
+                f"language_transformer: languages {list(languages)}: name two or "
+                "more, each once"
+            )
         kinds: dict[str, Callable[..., LanguageAttention]] = {
             **{
-                mode: partial(ReweightedAttention, same_language_weight, other_language_weight, mode == "bias")
+                mode: partial(
+                    ReweightedAttention,
+                    same_language_weight,
+                    other_language_weight,
+                    mode == "bias",
+                )
                 for mode in REWEIGHTING
             },
             "shared": partial(SharedStreams, len(languages), other_language_factor),
             "separate": partial(SeparateStreams, len(languages), other_language_factor),
         }
         numbers = list(range(1, len(self.decoders) + 1))
-        if blocks is not None and not (isinstance(blocks, Sequence) and set(blocks) <= set(numbers)):
-            raise InputError(f"language_transformer: blocks {blocks} is not a list of numbers from 1 to {len(numbers)}")
+        if blocks is not None and not (
+            isinstance(blocks, Sequence) and set(blocks) <= set(numbers)
+        ):
+            raise InputError(
+                f"language_transformer: blocks {blocks} is not a list of numbers "
+                f"from 1 to {len(numbers)}"
+            )
         for number in numbers if blocks is None else sorted(set(blocks)):
             layer = self.decoders[number - 1]
             # ESPnet's fused attentions cannot change scores
-            fused = {"use_flash_attn": False, "use_sdpa": False} if mode in REWEIGHTING else {}
-            with torch.random.fork_rng(devices=[]):  # what is built later starts as in mode none
+            fused = (
+                {"use_flash_attn": False, "use_sdpa": False}
+                if mode in REWEIGHTING
+                else {}
+            )
+            with torch.random.fork_rng(
+                devices=[]
+            ):  # what is built later starts as in mode none
                 attention = kinds[mode](**_options(layer.self_attn) | fused)
             for stream in set(attention.attentions):
                 stream.load_state_dict(layer.self_attn.state_dict())
             layer.self_attn = attention
         codes = _read_codes(languages_file, languages, vocab_size)
         self.languages_file = languages_file
-        # uint8, since ESPnet's average over epochs adds up int64 tensors and divides all others
+        # uint8, since ESPnet's average over epochs adds up int64 tensors and divides
+        # all others
         self.register_buffer("token_languages", torch.tensor(codes, dtype=torch.uint8))
 
     @classmethod
-    def from_transformer(cls, decoder: TransformerDecoder) -> "LanguageTransformerDecoder":
-        """Return a fast decoder from an ESPnet decoder: ``mode: none`` with the same modules and parameters."""
+    def from_transformer(
+        cls, decoder: TransformerDecoder
+    ) -> "LanguageTransformerDecoder":
+        """Return a fast decoder from an ESPnet decoder: ``mode: none`` with the same
+        modules and parameters.
+        """
         fast = copy(decoder)
         fast.__class__ = cls
         return fast
@@ -131,18 +170,24 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return_hs: bool = False,
         return_all_hs: bool = False,
     ) -> tuple[Any, torch.Tensor]:
-        """Score all tokens of a batch: scores before the softmax, (B, L, vocabulary), and numbers of tokens, (B,).
+        """Score all tokens of a batch: scores before the softmax, (B, L, vocabulary),
+        and numbers of tokens, (B,).
 
-        ``hs_pad``: encodings, (B, T, D); ``ys_in_pad``: tokens that begin with sos, (B, L). With ``return_hs`` or
-        ``return_all_hs``, a pair of scores and the input of the output layer, or the output of each block.
+        ``hs_pad``: encodings, (B, T, D); ``ys_in_pad``: tokens that begin with sos, (B,
+        L). With ``return_hs`` or ``return_all_hs``, a pair of scores and the input of
+        the output layer, or the output of each block.
         """
         if self.mode == "none":
-            return super().forward(hs_pad, hlens, ys_in_pad, ys_in_lens, return_hs, return_all_hs)
+            return super().forward(
+                hs_pad, hlens, ys_in_pad, ys_in_lens, return_hs, return_all_hs
+            )
         languages = self._languages(ys_in_pad)
         length = ys_in_pad.size(1)
         valid = ~make_pad_mask(ys_in_lens, maxlen=length).to(hs_pad.device).unsqueeze(1)
         mask = valid & subsequent_mask(length, device=hs_pad.device)
-        memory_mask = ~make_pad_mask(hlens, maxlen=hs_pad.size(1)).to(hs_pad.device).unsqueeze(1)
+        memory_mask = ~make_pad_mask(hlens, maxlen=hs_pad.size(1)).to(
+            hs_pad.device
+        ).unsqueeze(1)
 
         def block(layer: DecoderLayer, x: torch.Tensor) -> torch.Tensor:
             attention = layer.self_attn
@@ -150,7 +195,11 @@ class LanguageTransformerDecoder(TransformerDecoder):
             return _block(
                 layer,
                 x,
-                lambda x: attention(x, mask, languages) if by_language else attention(x, x, x, mask),
+                lambda x: (
+                    attention(x, mask, languages)
+                    if by_language
+                    else attention(x, x, x, mask)
+                ),
                 lambda x: layer.src_attn(x, hs_pad, hs_pad, memory_mask),
             )
 
@@ -169,9 +218,19 @@ class LanguageTransformerDecoder(TransformerDecoder):
             return (scores, hidden), lengths
         return ((scores, outputs) if return_all_hs else scores), lengths
 
-    def score(self, ys: torch.Tensor, state: Scored | None, x: torch.Tensor, return_hs: bool = False) -> tuple:
-        """Score the next token of one hypothesis: ``ys`` (L,), ``x`` (T, D); see :meth:`batch_score`."""
-        scores, states = self.batch_score(ys.unsqueeze(0), [state], x.unsqueeze(0), return_hs)
+    def score(
+        self,
+        ys: torch.Tensor,
+        state: Scored | None,
+        x: torch.Tensor,
+        return_hs: bool = False,
+    ) -> tuple:
+        """Score the next token of one hypothesis: ``ys`` (L,), ``x`` (T, D); see
+        :meth:`batch_score`.
+        """
+        scores, states = self.batch_score(
+            ys.unsqueeze(0), [state], x.unsqueeze(0), return_hs
+        )
         if return_hs:
             return scores[0].squeeze(0), scores[1], states[0]
         return scores.squeeze(0), states[0]
@@ -185,11 +244,13 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return_hs: bool = False,
         xs_mask: torch.Tensor | None = None,
     ) -> tuple[Any, list[Scored]]:
-        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and the new states.
+        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and
+        the new states.
 
-        ``ys``: tokens so far, (n, L); ``states``: those that an earlier call returned for all tokens but the last, or
-        None; ``xs``: encodings, (n, T, D); ``xs_mask``: False on padded frames, (n, 1, T), or None. With ``return_hs``,
-        a pair of log-probabilities and the input of the output layer, (n, D).
+        ``ys``: tokens so far, (n, L); ``states``: those that an earlier call returned
+        for all tokens but the last, or None; ``xs``: encodings, (n, T, D); ``xs_mask``:
+        False on padded frames, (n, 1, T), or None. With ``return_hs``, a pair of
+        log-probabilities and the input of the output layer, (n, D).
         """
         memory = self._memory(states, xs)
         tree, nodes = self._join(states, memory.groups, ys)
@@ -209,25 +270,45 @@ class LanguageTransformerDecoder(TransformerDecoder):
             slot += _streams(layer.self_attn)
         x = x[:, -1]
         hidden = self.after_norm(x) if self.normalize_before else x
-        scores = hidden if self.output_layer is None else self.output_layer(hidden).log_softmax(-1)
+        scores = (
+            hidden
+            if self.output_layer is None
+            else self.output_layer(hidden).log_softmax(-1)
+        )
         new_states = [Scored(path, memory) for path in paths_of(tree, nodes)]
         return ((scores, hidden) if return_hs else scores), new_states
 
-    def of_utterances(self, states: list[Scored], utterances: torch.Tensor, xs: torch.Tensor) -> list[Scored]:
-        """Return the states of the hypotheses of some utterances, n of them with encodings ``xs``, (n, T, D)."""
-        tree, memory = states[0].path.tree.of_groups(utterances), states[0].memory.of_groups(utterances, xs)
-        return [Scored(path, memory) for path in paths_of(tree, [state.path.nodes for state in states])]
+    def of_utterances(
+        self, states: list[Scored], utterances: torch.Tensor, xs: torch.Tensor
+    ) -> list[Scored]:
+        """Return the states of the hypotheses of some utterances, n of them with
+        encodings ``xs``, (n, T, D).
+        """
+        tree, memory = (
+            states[0].path.tree.of_groups(utterances),
+            states[0].memory.of_groups(utterances, xs),
+        )
+        return [
+            Scored(path, memory)
+            for path in paths_of(tree, [state.path.nodes for state in states])
+        ]
 
     def _memory(self, states: list[Scored | None], xs: torch.Tensor) -> EncoderMemory:
-        """Return the encoder's keys and values: those of the states, unless these encodings differ."""
+        """Return the encoder's keys and values: those of the states, unless these
+        encodings differ.
+        """
         memories = {getattr(state, "memory", None) for state in states}
         memory = memories.pop()
         if memory is not None and not memories and memory.is_of(xs):
             return memory
         return EncoderMemory(xs, [layer.src_attn for layer in self.decoders])
 
-    def _join(self, states: list[Scored | None], groups: int, ys: torch.Tensor) -> tuple[PrefixTree, torch.Tensor]:
-        """Return the tree of all hypotheses and their nodes in it, (n, t), for t tokens before the last one."""
+    def _join(
+        self, states: list[Scored | None], groups: int, ys: torch.Tensor
+    ) -> tuple[PrefixTree, torch.Tensor]:
+        """Return the tree of all hypotheses and their nodes in it, (n, t), for t tokens
+        before the last one.
+        """
         paths = [state.path for state in states if state is not None]
         if len(paths) < len(states):
             slots = sum(_streams(layer.self_attn) for layer in self.decoders)
@@ -240,16 +321,24 @@ class LanguageTransformerDecoder(TransformerDecoder):
         codes = self.token_languages
         if not self._known:
             if (codes == UNKNOWN).any():
-                given = f"{self.languages_file} is not there" if self.languages_file else "languages_file is not set"
+                given = (
+                    f"{self.languages_file} is not there"
+                    if self.languages_file
+                    else "languages_file is not set"
+                )
                 raise InputError(
-                    f"language_transformer: the tokens' languages are not known, {given}: "
-                    "set languages_file in decoder_conf to languages.txt of the token stage"
+                    "language_transformer: the tokens' languages are not known, "
+                    f"{given}: "
+                    "set languages_file in decoder_conf to languages.txt of the "
+                    "token stage"
                 )
             self._known = True
         return codes[ys].long()
 
     def forward_one_step(self, *args: Any, **options: Any) -> Any:
-        """Score one step by ESPnet's own attention; a beam search calls the scorers above."""
+        """Score one step by ESPnet's own attention; a beam search calls the scorers
+        above.
+        """
         self._require_none("forward_one_step")
         return super().forward_one_step(*args, **options)
 
@@ -260,7 +349,10 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
     def _require_none(self, what: str) -> None:
         if self.mode != "none":
-            raise InputError(f"language_transformer: {what} works with mode 'none' only, not '{self.mode}'")
+            raise InputError(
+                f"language_transformer: {what} works with mode 'none' only, not "
+                f"'{self.mode}'"
+            )
 
 
 def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
@@ -278,12 +370,17 @@ def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
 
 
 def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list[int]:
-    """Return language codes of all tokens; if the file is missing, the checkpoint must hold them."""
+    """Return language codes of all tokens; if the file is missing, the checkpoint must
+    hold them.
+    """
     if path is None or not Path(path).exists():
         return [UNKNOWN] * vocab_size
     languages = read_languages(path)
     if len(languages) != vocab_size:
-        raise InputError(f"{path}: {len(languages)} tokens, and the vocabulary has {vocab_size}: write it again")
+        raise InputError(
+            f"{path}: {len(languages)} tokens, and the vocabulary has "
+            f"{vocab_size}: write it again"
+        )
     try:
         return language_codes(languages.values(), names)
     except InputError as error:
@@ -296,16 +393,26 @@ def _streams(attention: torch.nn.Module) -> int:
 
 
 def _attend_to_prefix(
-    attention: torch.nn.Module, prefixes: ScoredPrefixes, slot: int, languages: torch.Tensor | None, x: torch.Tensor
+    attention: torch.nn.Module,
+    prefixes: ScoredPrefixes,
+    slot: int,
+    languages: torch.Tensor | None,
+    x: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute self-attention of new tokens, (n, new, D), to all tokens of their hypotheses."""
+    """Compute self-attention of new tokens, (n, new, D), to all tokens of their
+    hypotheses.
+    """
     if isinstance(attention, LanguageAttention):
         assert languages is not None  # these kinds need them
 
         def attend(number: int, stream: Stream, x: torch.Tensor) -> torch.Tensor:
-            return prefixes.attend(slot + number, stream.attention, x, stream.weights, stream.bias)
+            return prefixes.attend(
+                slot + number, stream.attention, x, stream.weights, stream.bias
+            )
 
-        return attend_by_language(attention, x, languages[:, -x.size(1) :], languages, attend)
+        return attend_by_language(
+            attention, x, languages[:, -x.size(1) :], languages, attend
+        )
     return prefixes.attend(slot, attention, x)
 
 
@@ -315,7 +422,9 @@ def _block(
     self_attention: Callable[[torch.Tensor], torch.Tensor],
     cross_attention: Callable[[torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """Return an ESPnet block (norms, residuals, dropout, feed-forward) with these attentions in place of its own."""
+    """Return an ESPnet block (norms, residuals, dropout, feed-forward) with these
+    attentions in place of its own.
+    """
     parts = (
         (layer.norm1, self_attention, "concat_linear1"),
         (layer.norm2, cross_attention, "concat_linear2"),

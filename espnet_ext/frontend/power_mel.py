@@ -1,4 +1,6 @@
-"""``frontend: power_mel``: mel filterbank energies under a power-law nonlinearity (P2, sections 2 and 3)."""
+"""``frontend: power_mel``: mel filterbank energies under a power-law nonlinearity (P2,
+sections 2 and 3).
+"""
 
 import humanfriendly
 import torch
@@ -11,19 +13,22 @@ from espnet_ext.layers.padding import valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):
-    """Compute power-mel features, ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2, eq. 1, section 3); no logarithm.
+    """Compute power-mel features, ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2,
+    eq. 1, section 3); no logarithm.
 
-    Frame m covers the samples from ``m * hop`` to ``m * hop + window``. No frame reaches beyond the end of the
-    utterance, so that padding changes nothing. An utterance shorter than a window is padded with zeros to one frame.
-    The spectrum is computed in float32 or better, whatever the autocast setting, since half precision cannot hold
-    energies. The channels are triangles in Hz with corners at equal distances on HTK's mel scale.
+    Frame m covers the samples from ``m * hop`` to ``m * hop + window``. No frame
+    reaches beyond the end of the utterance, so that padding changes nothing. An
+    utterance shorter than a window is padded with zeros to one frame. The spectrum is
+    computed in float32 or better, whatever the autocast setting, since half precision
+    cannot hold energies. The channels are triangles in Hz with corners at equal
+    distances on HTK's mel scale.
 
     Args:
-        fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes.
-        n_mels: number of filterbank channels C.
-        window_ms: length of the Hamming window in milliseconds; ``hop_ms``: distance between frames.
-        n_fft: FFT size K; None: the power of two at or above the length of the window.
-        fmin: lower edge of the filterbank in Hz; ``fmax``: upper edge, None for half the sampling rate.
+        fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes. n_mels: number
+        of filterbank channels C. window_ms: length of the Hamming window in
+        milliseconds; ``hop_ms``: distance between frames. n_fft: FFT size K; None: the
+        power of two at or above the length of the window. fmin: lower edge of the
+        filterbank in Hz; ``fmax``: upper edge, None for half the sampling rate.
     """
 
     def __init__(
@@ -44,15 +49,25 @@ class PowerMelFrontend(AbsFrontend):
             if not value > 0:
                 raise InputError(f"power_mel: {name} is {value}, it must be above 0")
         if not 0.0 <= fmin < fmax <= fs / 2.0:
-            raise InputError(f"power_mel: fmin ({fmin}) and fmax ({fmax}) must rise, from 0 to {fs / 2.0} Hz")
+            raise InputError(
+                f"power_mel: fmin ({fmin}) and fmax ({fmax}) must rise, from 0 to "
+                f"{fs / 2.0} Hz"
+            )
         self.fs = fs
         self.n_mels = n_mels
         self.window_length = round(fs * window_ms / 1000.0)
         self.hop_length = round(fs * hop_ms / 1000.0)
         self.n_fft = n_fft or 1 << (self.window_length - 1).bit_length()
         if self.n_fft < self.window_length:
-            raise InputError(f"power_mel: n_fft ({self.n_fft}) is shorter than the window ({self.window_length})")
-        self.register_buffer("window", torch.hamming_window(self.window_length, periodic=False), persistent=False)
+            raise InputError(
+                f"power_mel: n_fft ({self.n_fft}) is shorter than the window "
+                f"({self.window_length})"
+            )
+        self.register_buffer(
+            "window",
+            torch.hamming_window(self.window_length, periodic=False),
+            persistent=False,
+        )
         mel = torchaudio.functional.melscale_fbanks(
             self.n_fft // 2 + 1, fmin, fmax, n_mels, fs, norm=None, mel_scale="htk"
         )
@@ -61,16 +76,24 @@ class PowerMelFrontend(AbsFrontend):
     def output_size(self) -> int:
         return self.n_mels
 
-    def forward(self, input: torch.Tensor, input_lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the features of waveforms, (B, samples), or of the first of several channels, (B, samples, channels).
+    def forward(
+        self, input: torch.Tensor, input_lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the features of waveforms, (B, samples), or of the first of several
+        channels, (B, samples, channels).
 
-        Returns features, (B, T, n_mels), not negative, zero on padded frames; numbers of frames, (B,), at least 1.
+        Returns features, (B, T, n_mels), not negative, zero on padded frames; numbers
+        of frames, (B,), at least 1.
         """
         waveform = input[..., 0] if input.dim() == 3 else input
         # the one frame of an utterance shorter than a window includes padding
-        waveform = waveform.masked_fill(~valid_frames(input_lengths, waveform.size(1)), 0.0)
+        waveform = waveform.masked_fill(
+            ~valid_frames(input_lengths, waveform.size(1)), 0.0
+        )
         with torch.autocast(input.device.type, enabled=False):
-            energies = self.energies(waveform.to(torch.promote_types(waveform.dtype, torch.float32)))
+            energies = self.energies(
+                waveform.to(torch.promote_types(waveform.dtype, torch.float32))
+            )
         lengths = self.output_lengths(input_lengths)
         padding = ~valid_frames(lengths, energies.size(1)).unsqueeze(-1)
         # the gradient of the root is infinite at 0, so zeros bypass it
@@ -79,15 +102,30 @@ class PowerMelFrontend(AbsFrontend):
         return features.to(input.dtype), lengths
 
     def energies(self, waveform: torch.Tensor) -> torch.Tensor:
-        """Return energies e[m, c] (P2, eq. 1), a vector per frame (P2, eq. 5), (B, T, n_mels), of (B, samples)."""
+        """Return energies e[m, c] (P2, eq. 1), a vector per frame (P2, eq. 5), (B, T,
+        n_mels), of (B, samples).
+        """
         missing = self.window_length - waveform.size(1)
         if missing > 0:
             waveform = torch.nn.functional.pad(waveform, (0, missing))
-        frames = waveform.unfold(1, self.window_length, self.hop_length) * self.window.to(waveform.dtype)
+        frames = waveform.unfold(
+            1, self.window_length, self.hop_length
+        ) * self.window.to(waveform.dtype)
         spectrum = torch.fft.rfft(frames, self.n_fft)
-        return (spectrum.real.square() + spectrum.imag.square()) @ self.mel.to(waveform.dtype)
+        return (spectrum.real.square() + spectrum.imag.square()) @ self.mel.to(
+            waveform.dtype
+        )
 
     def output_lengths(self, input_lengths: torch.Tensor) -> torch.Tensor:
-        """Return the number of frames of utterances with these numbers of samples, (B,)."""
-        frames = torch.div(input_lengths - self.window_length, self.hop_length, rounding_mode="floor") + 1
+        """Return the number of frames of utterances with these numbers of samples,
+        (B,).
+        """
+        frames = (
+            torch.div(
+                input_lengths - self.window_length,
+                self.hop_length,
+                rounding_mode="floor",
+            )
+            + 1
+        )
         return frames.clamp(min=1)

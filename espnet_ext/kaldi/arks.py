@@ -24,39 +24,54 @@ Compute = Callable[[Mapping[str, str], Path], Mapping[str, np.ndarray]]
 _POSITION = re.compile(r"(?P<file>.+?)(?::(?P<offset>\d+))?(?:\[[\d:, ]*\])?")
 
 
-def write_arrays(ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path | None = None) -> dict[str, str]:
-    """Write vectors or matrices, float or int32, to an ark file; return positions for an scp (``<file>:<offset>``).
+def write_arrays(
+    ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path | None = None
+) -> dict[str, str]:
+    """Write vectors or matrices, float or int32, to an ark file; return positions for
+    an scp (``<file>:<offset>``).
 
-    ``renamed`` is where the file will be in the end, if its folder is about to be renamed.
+    ``renamed`` is where the file will be in the end, if its folder is about to be
+    renamed.
     """
     kaldi = _library()
     target = (renamed or ark).resolve()
     positions = {}
     with atomic_write(ark, "wb") as file:
         for key, array in arrays.items():
-            positions[key] = f"{target}:{file.tell() + len(f'{key} '.encode())}"  # the array follows id and space
+            positions[key] = (
+                # the array follows id and space
+                f"{target}:{file.tell() + len(f'{key} '.encode())}"
+            )
             kaldi.save_ark(file, {key: array})
     return positions
 
 
 def read_array(position: str) -> np.ndarray:
-    """Read the vector or matrix at a position as scp files have it, such as ``feats.ark:1234``.
+    """Read the vector or matrix at a position as scp files have it, such as
+    ``feats.ark:1234``.
 
-    Refused are a command, and a pickle, as the library would run the code of either. A file that is missing or broken
-    raises one of many exceptions.
+    Refused are a command, and a pickle, as the library would run the code of either. A
+    file that is missing or broken raises one of many exceptions.
     """
     found = _POSITION.fullmatch(position)
     if found is None or is_command(position):
-        raise InputError(f"{position!r} is no position in an ark file; commands are not run")
+        raise InputError(
+            f"{position!r} is no position in an ark file; commands are not run"
+        )
     with open(found["file"], "rb") as file:
         file.seek(int(found["offset"] or 0))
         if file.read(3) == b"PKL":
-            raise InputError(f"{position}: a pickle, which is not loaded because it may run code: write it as a matrix")
+            raise InputError(
+                f"{position}: a pickle, which is not loaded because it may run "
+                "code: write it as a matrix"
+            )
     return np.asarray(_library().load_mat(position))
 
 
 def never_run_commands() -> None:
-    """Make the libraries that read ark files for ESPnet refuse commands. Calling it again changes nothing."""
+    """Make the libraries that read ark files for ESPnet refuse commands. Calling it
+    again changes nothing.
+    """
     for name in filter(find_spec, ("omniio", "kaldiio")):
         library = import_module("omniio.kaldi" if name == "omniio" else name)
         module: Any = sys.modules[library.load_mat.__module__]
@@ -67,23 +82,30 @@ def never_run_commands() -> None:
 def _without_commands(opened: Callable) -> Callable:
     def open_file(name: Any, mode: str = "r") -> Any:
         if isinstance(name, str) and is_command(name):
-            raise InputError(f"{name!r}: a command, and commands are not run: write its output to a file")
+            raise InputError(
+                f"{name!r}: a command, and commands are not run: write its output "
+                "to a file"
+            )
         return opened(name, mode)
 
     return open_file
 
 
 def _library() -> ModuleType:
-    """Return kaldiio where it is installed, else omniio; kaldiio's licence allows an evaluation (docs/licences.md)."""
+    """Return kaldiio where it is installed, else omniio; kaldiio's licence allows an
+    evaluation (docs/licences.md).
+    """
     return import_module("kaldiio" if find_spec("kaldiio") else "omniio.kaldi")
 
 
 @dataclass(frozen=True)
 class ArkShard:
-    """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a folder, which appears when complete.
+    """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a
+    folder, which appears when complete.
 
-    ``key`` is a hash of the settings and of the names, sizes and times of the audio files. ``compute`` computes the
-    matrices of ``audio``, recording -> file; it may leave out some, and write more files into the folder.
+    ``key`` is a hash of the settings and of the names, sizes and times of the audio
+    files. ``compute`` computes the matrices of ``audio``, recording -> file; it may
+    leave out some, and write more files into the folder.
     """
 
     name: str
@@ -94,26 +116,46 @@ class ArkShard:
 
 
 def ark_shards(
-    audio: Mapping[str, str], folder: Path, compute: Compute, settings: Sequence[object], recordings: int
+    audio: Mapping[str, str],
+    folder: Path,
+    compute: Compute,
+    settings: Sequence[object],
+    recordings: int,
 ) -> list[ArkShard]:
-    """Split recordings into shards of some ``recordings``; matrices depend on the audio and ``settings`` alone."""
+    """Split recordings into shards of some ``recordings``; matrices depend on the audio
+    and ``settings`` alone.
+    """
     shards = []
-    for number, names in enumerate(work.contiguous(list(audio), -(-len(audio) // recordings)), start=1):
+    for number, names in enumerate(
+        work.contiguous(list(audio), -(-len(audio) // recordings)), start=1
+    ):
         own = {name: audio[name] for name in names}
         key = work.fingerprint(*settings, work.file_stamps(own))
-        shards.append(ArkShard(str(number), str(folder / str(number)), key, own, compute))
+        shards.append(
+            ArkShard(str(number), str(folder / str(number)), key, own, compute)
+        )
     return shards
 
 
 def write_arks(
-    shards: Sequence[ArkShard], *, nj: int = 1, parallel: Path | None = None, describe: str
+    shards: Sequence[ArkShard],
+    *,
+    nj: int = 1,
+    parallel: Path | None = None,
+    describe: str,
 ) -> dict[str, str]:
-    """Write the shards that are not done yet; return each recording's position in its ark, sorted by recording."""
-    todo = [shard for shard in shards if read_key(Path(shard.folder) / NOTE) != shard.key]
+    """Write the shards that are not done yet; return each recording's position in its
+    ark, sorted by recording.
+    """
+    todo = [
+        shard for shard in shards if read_key(Path(shard.folder) / NOTE) != shard.key
+    ]
     map_shards(write_ark, todo, nj=nj, config=parallel, describe=describe)
     table: dict[str, str] = {}
     for shard in shards:
-        if (positions := Path(shard.folder) / "matrices.scp").is_file():  # not of a shard that has no matrix
+        if (
+            positions := Path(shard.folder) / "matrices.scp"
+        ).is_file():  # not of a shard that has no matrix
             table |= read_table(positions)
     return dict(sorted(table.items()))
 
@@ -123,6 +165,8 @@ def write_ark(shard: ArkShard) -> None:
     with whole_folder(shard.folder, shard.key) as folder:
         matrices = shard.compute(shard.audio, folder)
         ark = "matrices.ark"
-        positions = write_arrays(folder / ark, matrices, renamed=Path(shard.folder) / ark)
+        positions = write_arrays(
+            folder / ark, matrices, renamed=Path(shard.folder) / ark
+        )
         if positions:
             write_table(folder / "matrices.scp", positions)

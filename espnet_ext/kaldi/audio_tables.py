@@ -1,4 +1,6 @@
-"""The audio files of a data dir for work over shards: one file for each utterance, its duration and its header."""
+"""The audio files of a data dir for work over shards: one file for each utterance, its
+duration and its header.
+"""
 
 import os
 from collections.abc import Mapping
@@ -11,11 +13,14 @@ from espnet_ext.kaldi.utterance_audio import is_mix
 
 
 def read_audio_table(data: str | Path) -> dict[str, str]:
-    """Read ``wav.scp`` of a data dir without ``segments``, sorted: utterance -> audio file, which is not empty."""
+    """Read ``wav.scp`` of a data dir without ``segments``, sorted: utterance -> audio
+    file, which is not empty.
+    """
     folder = require_folder(data)
     if (folder / "segments").exists():
         raise InputError(
-            f"{folder / 'segments'}: recordings cut by segments are not supported here: write each utterance to a file "
+            f"{folder / 'segments'}: recordings cut by segments are not supported "
+            "here: write each utterance to a file "
             "of its own, and make a data dir of these files"
         )
     wav_scp = folder / "wav.scp"
@@ -26,14 +31,21 @@ def read_audio_table(data: str | Path) -> dict[str, str]:
             empty = not os.stat(path).st_size
         except OSError:
             advice = "correct the path, or prepare the data again"
-            raise InputError(f"{wav_scp}: {utterance}: no such file {path}: {advice}") from None
+            raise InputError(
+                f"{wav_scp}: {utterance}: no such file {path}: {advice}"
+            ) from None
         if empty:
-            raise InputError(f"{wav_scp}: {utterance}: {path} is empty: replace it, or drop the utterance")
+            raise InputError(
+                f"{wav_scp}: {utterance}: {path} is empty: replace it, or drop "
+                "the utterance"
+            )
     return dict(sorted(table.items()))
 
 
 def durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
-    """Return the seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each if there is no such file."""
+    """Return the seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each
+    if there is no such file.
+    """
     path = data / "utt2dur"
     table = read_table(path) if path.exists() else dict.fromkeys(audio, "1")
     seconds = {}
@@ -42,15 +54,22 @@ def durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
             seconds[utterance] = float(table.get(utterance, ""))
         except ValueError:
             found = table.get(utterance)
-            raise InputError(f"{path}: {utterance}: {found!r} is no duration in seconds: fix or remove it") from None
+            raise InputError(
+                f"{path}: {utterance}: {found!r} is no duration in seconds: fix "
+                "or remove it"
+            ) from None
     return seconds
 
 
-def check_audio(table: Mapping[str, str], rate: int | None = None, *, decode: bool = False) -> None:
-    """Look at the headers of audio files; or after a failure, decode them to see whether one is the cause.
+def check_audio(
+    table: Mapping[str, str], rate: int | None = None, *, decode: bool = False
+) -> None:
+    """Look at the headers of audio files; or after a failure, decode them to see
+    whether one is the cause.
 
-    InputError names the first that cannot be opened, has no samples, breaks off, or has another sampling rate than
-    ``rate`` in Hz; with ``decode`` also if it is corrupt, or holds NaN or infinite samples.
+    InputError names the first that cannot be opened, has no samples, breaks off, or has
+    another sampling rate than ``rate`` in Hz; with ``decode`` also if it is corrupt, or
+    holds NaN or infinite samples.
     """
     from espnet_ext.audio.files import inspect_audio
 
@@ -58,4 +77,7 @@ def check_audio(table: Mapping[str, str], rate: int | None = None, *, decode: bo
         if decode and is_mix(path):  # reading a recipe blames its parts
             continue
         if fault := inspect_audio(path, decode=decode, rate=rate, mono=False).fault:
-            raise InputError(f"{fault} {utterance}: {path}: resample or replace it, or drop the utterance")
+            raise InputError(
+                f"{fault} {utterance}: {path}: resample or replace it, or drop "
+                "the utterance"
+            )

@@ -1,4 +1,6 @@
-"""Is a data dir fit for use? Checks that name the file and the utterance, and a repair that drops what is faulty."""
+"""Is a data dir fit for use? Checks that name the file and the utterance, and a repair
+that drops what is faulty.
+"""
 
 import dataclasses
 import math
@@ -18,14 +20,21 @@ from espnet_ext.kaldi.tables import TableScan, scan_table
 
 _SHOWN = 3
 _NEEDED = ("wav.scp", "utt2spk")
-_COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")  # if they exist, they have a line for each utterance
+_COVERING = (
+    "utt2spk",
+    "text",
+    "utt2lang",
+    "feats.scp",
+)  # if they exist, they have a line for each utterance
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
-_CORRECT = "correct these lines, or delete them and run `espnet-ext data fix`"  # which reads no audio
+# which reads no audio
+_CORRECT = "correct these lines, or delete them and run `espnet-ext data fix`"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One kind of fault in one file, with the utterances (or recordings, speakers, lines) that it affects.
+    """One kind of fault in one file, with the utterances (or recordings, speakers,
+    lines) that it affects.
 
     >>> print(Problem("text", "no transcript for", tuple("abcde"), "add them"))
     text: no transcript for a, b, c ... and 2 more: add them
@@ -38,17 +47,29 @@ class Problem:
 
     def __str__(self) -> str:
         shown = ", ".join(self.ids[:_SHOWN])
-        more = f" ... and {len(self.ids) - _SHOWN:,} more" if len(self.ids) > _SHOWN else ""
+        more = (
+            f" ... and {len(self.ids) - _SHOWN:,} more"
+            if len(self.ids) > _SHOWN
+            else ""
+        )
         return f"{self.file}: {f'{self.what} {shown}{more}'.rstrip()}: {self.advice}"
 
 
 def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableScan]]:
     """Read a data dir that may be faulty: the readable data, and the scan of each file."""
     path = data_dir.require_folder(path)
-    names = [name for name in (*data_dir.FILES.values(), "spk2utt") if name in _NEEDED or (path / name).exists()]
+    names = [
+        name
+        for name in (*data_dir.FILES.values(), "spk2utt")
+        if name in _NEEDED or (path / name).exists()
+    ]
     scans = {name: scan_table(path / name) for name in names}
     return data_dir.DataDir(
-        **{field: scans[name].table for field, name in data_dir.FILES.items() if name in scans}
+        **{
+            field: scans[name].table
+            for field, name in data_dir.FILES.items()
+            if name in scans
+        }
     ), scans
 
 
@@ -61,13 +82,18 @@ def validate_data_dir(
     rate: int | None = None,
     speaker_order: bool = True,
 ) -> bool:
-    """Print what is wrong with a data dir on disk, and what is allowed but rarely intended; True if nothing is wrong.
+    """Print what is wrong with a data dir on disk, and what is allowed but rarely
+    intended; True if nothing is wrong.
 
-    ``audio`` also opens each audio file (:func:`check_audio`, with ``rate`` in Hz), unless the tables are faulty.
-    ``speaker_order`` warns where a speaker is not a prefix of its utterances.
+    ``audio`` also opens each audio file (:func:`check_audio`, with ``rate`` in Hz),
+    unless the tables are faulty. ``speaker_order`` warns where a speaker is not a
+    prefix of its utterances.
     """
     data, scans = scan_data_dir(path)
-    problems, warnings = validate_scan(data, scans, require_text=require_text, files=files), warn(data)
+    problems, warnings = (
+        validate_scan(data, scans, require_text=require_text, files=files),
+        warn(data),
+    )
     if audio and not problems:  # the tables first: opening 280,000 files takes long
         problems = check_audio(data, rate=rate, warnings=warnings)
     for warning in warnings:
@@ -76,18 +102,29 @@ def validate_data_dir(
     for problem in problems:
         print(f"error: {path}/{problem}", file=sys.stderr)
     if not problems:
-        print(f"{path}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers: no faults found")
+        print(
+            f"{path}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} "
+            "speakers: no faults found"
+        )
     return not problems
 
 
 def validate_scan(
-    data: data_dir.DataDir, scans: dict[str, TableScan], *, require_text: bool = True, files: bool = True
+    data: data_dir.DataDir,
+    scans: dict[str, TableScan],
+    *,
+    require_text: bool = True,
+    files: bool = True,
 ) -> list[Problem]:
-    """Check what :func:`scan_data_dir` has read: the form of the files, and what :func:`validate` checks.
+    """Check what :func:`scan_data_dir` has read: the form of the files, and what
+    :func:`validate` checks.
 
-    ``files`` also checks that the audio files exist and are not empty, without opening them.
+    ``files`` also checks that the audio files exist and are not empty, without opening
+    them.
     """
-    problems = [problem for name, scan in scans.items() for problem in _form(name, scan)]
+    problems = [
+        problem for name, scan in scans.items() for problem in _form(name, scan)
+    ]
     advice = "`espnet-ext data fix` writes it"
     if "spk2utt" not in scans:
         problems.append(Problem("spk2utt", "no such file", (), advice))
@@ -96,14 +133,23 @@ def validate_scan(
             {key: sorted(value.split()) for key, value in table.items()}
             for table in (scans["spk2utt"].table, data.spk2utt)
         )
-        if wrong := tuple(key for key in sorted(found | expected) if found.get(key, []) != expected.get(key)):
-            problems.append(Problem("spk2utt", "does not match utt2spk for", wrong, advice))
+        if wrong := tuple(
+            key
+            for key in sorted(found | expected)
+            if found.get(key, []) != expected.get(key)
+        ):
+            problems.append(
+                Problem("spk2utt", "does not match utt2spk for", wrong, advice)
+            )
     problems += validate(data, require_text=require_text)
     return problems + (check_files(data) if files else [])
 
 
 def _form(name: str, scan: TableScan) -> Iterator[Problem]:
-    fix_it, sort_it = "fix the file, by hand or with `espnet-ext data fix`", "sort it with `espnet-ext data fix`"
+    fix_it, sort_it = (
+        "fix the file, by hand or with `espnet-ext data fix`",
+        "sort it with `espnet-ext data fix`",
+    )
     for what, ids, advice in (
         ("no id in line", map(str, scan.lines_without_id), fix_it),
         ("more than one line for", scan.duplicates, fix_it),
@@ -114,17 +160,28 @@ def _form(name: str, scan: TableScan) -> Iterator[Problem]:
 
 
 def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Problem]:
-    """Check that the tables match; return the faults, one :class:`Problem` for each kind.
+    """Check that the tables match; return the faults, one :class:`Problem` for each
+    kind.
 
-    Checked: every utterance has audio, speaker, transcript (and language, features if there are such files), and there
-    are no others; no empty entry; each segment lies inside a recording of ``wav.scp``; durations are positive numbers.
+    Checked: every utterance has audio, speaker, transcript (and language, features if
+    there are such files), and there are no others; no empty entry; each segment lies
+    inside a recording of ``wav.scp``; durations are positive numbers.
     """
     problems = []
     if data.text is None and require_text:
-        problems.append(Problem("text", "no such file", (), "add it, or check with --no-text"))
+        problems.append(
+            Problem("text", "no such file", (), "add it, or check with --no-text")
+        )
     problems += _by_kind(utterance_faults(data), _FIX)
     for file, ids in derived_faults(data).items():
-        problems.append(Problem(file, "missing, extra or not a positive number:", ids, "delete the file or fix it"))
+        problems.append(
+            Problem(
+                file,
+                "missing, extra or not a positive number:",
+                ids,
+                "delete the file or fix it",
+            )
+        )
     return problems
 
 
@@ -132,26 +189,46 @@ def _by_kind(faults: Iterable[tuple[str, str, str]], advice: str) -> list[Proble
     kinds: dict[tuple[str, str], list[str]] = {}
     for file, what, key in faults:
         kinds.setdefault((file, what), []).append(key)
-    return [Problem(file, what, tuple(ids), advice) for (file, what), ids in kinds.items()]
+    return [
+        Problem(file, what, tuple(ids), advice) for (file, what), ids in kinds.items()
+    ]
 
 
 def utterance_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
-    """Yield (file, what, utterance) for each fault of a single utterance; dropping these utterances is the fix."""
-    audio_file, audio = ("wav.scp", data.wav_scp) if data.segments is None else ("segments", data.segments)
+    """Yield (file, what, utterance) for each fault of a single utterance; dropping
+    these utterances is the fix.
+    """
+    audio_file, audio = (
+        ("wav.scp", data.wav_scp)
+        if data.segments is None
+        else ("segments", data.segments)
+    )
     covering = {name: data.tables[name] for name in _COVERING if name in data.tables}
     for utterance in sorted(set(audio).union(*covering.values())):
         if utterance not in audio:
             yield audio_file, "no audio for", utterance
         for name, table in covering.items():
             if utterance not in table:
-                yield name, "no transcript for" if name == "text" else "no line for", utterance
+                yield (
+                    name,
+                    "no transcript for" if name == "text" else "no line for",
+                    utterance,
+                )
             elif not table[utterance].strip():
-                yield name, "empty transcript of" if name == "text" else "empty entry for", utterance
+                yield (
+                    name,
+                    "empty transcript of" if name == "text" else "empty entry for",
+                    utterance,
+                )
             elif name in ("utt2spk", "utt2lang") and len(table[utterance].split()) > 1:
                 yield name, "more than one word for", utterance
         if utterance in audio and not audio[utterance]:
             yield audio_file, "empty entry for", utterance
-        elif utterance in audio and data.segments is not None and (fault := _segment_fault(data, audio[utterance])):
+        elif (
+            utterance in audio
+            and data.segments is not None
+            and (fault := _segment_fault(data, audio[utterance]))
+        ):
             yield audio_file, fault, utterance
 
 
@@ -181,128 +258,244 @@ def _positive(value: str) -> float | None:
 
 
 def derived_faults(data: data_dir.DataDir) -> dict[str, tuple[str, ...]]:
-    """Map files of durations or lengths to the ids that are missing there, extra, or not a positive number."""
+    """Map files of durations or lengths to the ids that are missing there, extra, or
+    not a positive number.
+    """
     faults = {}
     for name in data_dir.DERIVED:
         if (table := data.tables.get(name)) is not None:
-            others = table.keys() ^ (data.wav_scp if name == "reco2dur" else data.utt2spk).keys()
-            if wrong := {key for key, value in table.items() if _positive(value) is None} | others:
+            others = (
+                table.keys()
+                ^ (data.wav_scp if name == "reco2dur" else data.utt2spk).keys()
+            )
+            if (
+                wrong := {
+                    key for key, value in table.items() if _positive(value) is None
+                }
+                | others
+            ):
                 faults[name] = tuple(sorted(wrong))
     return faults
 
 
 def warn(data: data_dir.DataDir) -> list[Problem]:
-    """List what is allowed but rarely intended: speakers that are not a prefix, unused recordings, unchecked audio."""
-    order = "Kaldi's tools expect one order by utterance and by speaker; name utterances SPEAKER-..."
-    unprefixed = {key for key, speaker in data.utt2spk.items() if not key.startswith(speaker)}
-    segments = data.wav_scp if data.segments is None else map(data_dir.segment_recording, data.segments.values())
+    """List what is allowed but rarely intended: speakers that are not a prefix, unused
+    recordings, unchecked audio.
+    """
+    order = (
+        "Kaldi's tools expect one order by utterance and by speaker; name utterances "
+        "SPEAKER-..."
+    )
+    unprefixed = {
+        key for key, speaker in data.utt2spk.items() if not key.startswith(speaker)
+    }
+    segments = (
+        data.wav_scp
+        if data.segments is None
+        else map(data_dir.segment_recording, data.segments.values())
+    )
     unchecked = {
-        key for key, value in data.wav_scp.items() if data_dir.is_command(value) or data_dir.audio_path(value) != value
+        key
+        for key, value in data.wav_scp.items()
+        if data_dir.is_command(value) or data_dir.audio_path(value) != value
     }
     found = (
         ("utt2spk", "the speaker is not a prefix of", unprefixed, order),
-        ("wav.scp", "no segment uses", data.wav_scp.keys() - set(segments), "`espnet-ext data fix` drops them"),
-        ("wav.scp", "commands (ending in |) or archives stand for", unchecked, "their audio is not checked"),
+        (
+            "wav.scp",
+            "no segment uses",
+            data.wav_scp.keys() - set(segments),
+            "`espnet-ext data fix` drops them",
+        ),
+        (
+            "wav.scp",
+            "commands (ending in |) or archives stand for",
+            unchecked,
+            "their audio is not checked",
+        ),
     )
-    problems = [Problem(file, what, tuple(sorted(ids)), advice) for file, what, ids, advice in found if ids]
+    problems = [
+        Problem(file, what, tuple(sorted(ids)), advice)
+        for file, what, ids, advice in found
+        if ids
+    ]
     return problems + late_segments(data)
 
 
 def late_segments(data: data_dir.DataDir) -> list[Problem]:
     """List the segments that end a little after their recording, by ``reco2dur``."""
-    lengths = {key: _positive(value) or math.inf for key, value in (data.reco2dur or {}).items()}
-    sound = {key: value for key, value in (data.segments or {}).items() if not _segment_fault(data, value)}
+    lengths = {
+        key: _positive(value) or math.inf
+        for key, value in (data.reco2dur or {}).items()
+    }
+    sound = {
+        key: value
+        for key, value in (data.segments or {}).items()
+        if not _segment_fault(data, value)
+    }
     ends = {key: data_dir.parse_segment(value) for key, value in sorted(sound.items())}
-    late = tuple(key for key, (name, _, end) in ends.items() if end > lengths.get(name, math.inf) + data_dir.SLACK)
-    what = f"at most {data_dir.OVERSHOOT:g} s beyond the end of the recording, where they are cut:"
+    late = tuple(
+        key
+        for key, (name, _, end) in ends.items()
+        if end > lengths.get(name, math.inf) + data_dir.SLACK
+    )
+    what = (
+        f"at most {data_dir.OVERSHOOT:g} s beyond the end of the recording, where "
+        "they are cut:"
+    )
     return [Problem("segments", what, late, "Kaldi cuts them, too")] if late else []
 
 
 def check_files(data: data_dir.DataDir) -> list[Problem]:
-    """Check that the audio files are there, and not empty. :func:`check_audio` also looks inside."""
+    """Check that the audio files are there, and not empty. :func:`check_audio` also
+    looks inside.
+    """
     faults = []
     for recording, value in sorted(data.wav_scp.items()):
         path = data_dir.audio_path(value)
-        if value and not data_dir.is_command(value) and not (os.path.exists(path) and os.path.getsize(path)):
-            what = "zero-length audio file of" if os.path.exists(path) else "no audio file of"
+        if (
+            value
+            and not data_dir.is_command(value)
+            and not (os.path.exists(path) and os.path.getsize(path))
+        ):
+            what = (
+                "zero-length audio file of"
+                if os.path.exists(path)
+                else "no audio file of"
+            )
             faults.append(("wav.scp", what, f"{recording} ({value})"))
-    return sorted(_by_kind(faults, "check the corpus folder and the paths"), key=lambda problem: problem.what)
+    return sorted(
+        _by_kind(faults, "check the corpus folder and the paths"),
+        key=lambda problem: problem.what,
+    )
 
 
 def raise_problems(path: str | Path, problems: list[Problem]) -> None:
-    """Raise the first problem as an :class:`InputError` of one line that counts the other kinds."""
+    """Raise the first problem as an :class:`InputError` of one line that counts the
+    other kinds.
+    """
     if problems:
         others = len(problems) - 1
-        more = f" (and {others} more kinds of fault: `espnet-ext data validate` lists them)" if others else ""
+        more = (
+            f" (and {others} more kinds of fault: `espnet-ext data validate` "
+            "lists them)"
+            if others
+            else ""
+        )
         raise InputError(f"{path}/{problems[0]}{more}")
 
 
 def check_audio(
-    data: data_dir.DataDir, rate: int | None = None, *, warnings: list[Problem] | None = None
+    data: data_dir.DataDir,
+    rate: int | None = None,
+    *,
+    warnings: list[Problem] | None = None,
 ) -> list[Problem]:
-    """Decode the audio of every recording; commands and positions in archives are skipped.
+    """Decode the audio of every recording; commands and positions in archives are
+    skipped.
 
-    Faults: a file that cannot be decoded to its end, no samples, NaN or infinite samples, several channels, a sampling
-    rate other than ``rate`` in Hz (``None``: that of most files), a segment that goes beyond the end.
+    Faults: a file that cannot be decoded to its end, no samples, NaN or infinite
+    samples, several channels, a sampling rate other than ``rate`` in Hz (``None``: that
+    of most files), a segment that goes beyond the end.
     """
     from tqdm import tqdm
 
-    from espnet_ext.audio.files import inspect_audio  # only here: the quick checks need no audio library
+    from espnet_ext.audio.files import (
+        inspect_audio,
+    )  # only here: the quick checks need no audio library
 
-    shown = tqdm(sorted(data.wav_scp.items()), desc="check wav.scp", mininterval=5, delay=5)
+    shown = tqdm(
+        sorted(data.wav_scp.items()), desc="check wav.scp", mininterval=5, delay=5
+    )
     files = (
         (recording, path)
         for recording, path in shown
         if not data_dir.is_command(path) and data_dir.audio_path(path) == path
     )
     inspected = {recording: inspect_audio(path) for recording, path in files}
-    faults = [("wav.scp", found.fault, recording) for recording, found in inspected.items() if found.fault]
+    faults = [
+        ("wav.scp", found.fault, recording)
+        for recording, found in inspected.items()
+        if found.fault
+    ]
     problems = _by_kind(faults, "replace the audio files, or drop what uses them")
-    rates = {recording: found.rate for recording, found in inspected.items() if found.rate}
+    rates = {
+        recording: found.rate for recording, found in inspected.items() if found.rate
+    }
     wanted = rate or Counter(rates.values()).most_common(1)[0][0] if rates else 0
     what = f"sampling rate {{}} Hz, not {wanted} Hz, of"
-    others = [("wav.scp", what.format(found), key) for key, found in rates.items() if found != wanted]
+    others = [
+        ("wav.scp", what.format(found), key)
+        for key, found in rates.items()
+        if found != wanted
+    ]
     problems += _by_kind(others, f"resample to {wanted} Hz")
     if data.segments is not None:
-        # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
-        seconds = {recording: data_dir.format_seconds(inspected[recording].seconds) for recording in rates}
+        # With the true lengths as reco2dur, the check of the tables finds segments
+        # beyond the end.
+        seconds = {
+            recording: data_dir.format_seconds(inspected[recording].seconds)
+            for recording in rates
+        }
         true = dataclasses.replace(data, reco2dur=seconds)
         beyond = validate(true, require_text=False)
-        problems += [dataclasses.replace(each, advice=_CORRECT) for each in beyond if each.file == "segments"]
+        problems += [
+            dataclasses.replace(each, advice=_CORRECT)
+            for each in beyond
+            if each.file == "segments"
+        ]
         if warnings is not None and not data.reco2dur:
             warnings += late_segments(true)
     return problems
 
 
 def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[str]]:
-    """Keep the complete utterances; return also what was dropped, and the names of dropped files.
+    """Keep the complete utterances; return also what was dropped, and the names of
+    dropped files.
 
-    They are complete if they are in all tables, with a transcript, and with a possible segment.
-    Recordings and speakers without utterances are dropped too, and so are files of durations that have gaps or values
-    that are not positive numbers. Audio files are not checked: a disk that is not mounted must not empty a data dir.
+    They are complete if they are in all tables, with a transcript, and with a possible
+    segment. Recordings and speakers without utterances are dropped too, and so are
+    files of durations that have gaps or values that are not positive numbers. Audio
+    files are not checked: a disk that is not mounted must not empty a data dir.
     """
-    first = {utterance: (file, what, utterance) for file, what, utterance in reversed([*utterance_faults(data)])}
+    first = {
+        utterance: (file, what, utterance)
+        for file, what, utterance in reversed([*utterance_faults(data)])
+    }
     dropped = _by_kind(sorted(first.values(), key=lambda fault: fault[2]), "dropped")
     keep = set(data.wav_scp if data.segments is None else data.segments) - first.keys()
     if not keep:
-        reasons = "; ".join(f"{problem.file}: {problem.what} {problem.ids[0]}" for problem in dropped)
-        raise InputError(f"no utterance is complete ({reasons}): nothing was changed; make the data dir again")
+        reasons = "; ".join(
+            f"{problem.file}: {problem.what} {problem.ids[0]}" for problem in dropped
+        )
+        raise InputError(
+            f"no utterance is complete ({reasons}): nothing was changed; make the "
+            "data dir again"
+        )
     data = restrict(data, keep)
     files = derived_faults(data)
-    without: dict[str, Any] = {field: None for field, name in data_dir.FILES.items() if name in files}
+    without: dict[str, Any] = {
+        field: None for field, name in data_dir.FILES.items() if name in files
+    }
     return dataclasses.replace(data, **without), dropped, list(files)
 
 
 def fix_data_dir(path: str | Path) -> data_dir.DataDir:
-    """Repair a data dir in place with :func:`fix`, and print what was dropped; ``.backup`` gets the files as they were.
+    """Repair a data dir in place with :func:`fix`, and print what was dropped;
+    ``.backup`` gets the files as they were.
 
-    Equal lines with the same id become one. Where they differ, nobody can know which is right, and the utterance is
-    dropped. Files are replaced atomically, so a repair that was killed can be run again.
+    Equal lines with the same id become one. Where they differ, nobody can know which is
+    right, and the utterance is dropped. Files are replaced atomically, so a repair that
+    was killed can be run again.
     """
     path = Path(path)
     data, scans = scan_data_dir(path)
     certain: dict[str, Any] = {
-        field: {key: value for key, value in scans[name].table.items() if key not in scans[name].conflicts}
+        field: {
+            key: value
+            for key, value in scans[name].table.items()
+            if key not in scans[name].conflicts
+        }
         for field, name in data_dir.FILES.items()
         if name in scans
     }
@@ -321,6 +514,9 @@ def fix_data_dir(path: str | Path) -> data_dir.DataDir:
         print(f"  removed {name}: it had gaps, or values that are not positive numbers")
     for name, scan in scans.items():
         if scan.conflicts:
-            print(f"  {Problem(name, 'lines that differ for', scan.conflicts, 'nobody can know which is right')}")
+            print(
+                "  "
+                f"{Problem(name, 'lines that differ for', scan.conflicts, 'nobody can know which is right')}"
+            )
     print(f"  the files as they were: {path}/.backup")
     return fixed

@@ -1,6 +1,7 @@
 """Kaldi data directories as plain values: read and write them.
 
-Checks and repair are in :mod:`espnet_ext.kaldi.checks`, subsets and combination in :mod:`espnet_ext.kaldi.parts`.
+Checks and repair are in :mod:`espnet_ext.kaldi.checks`, subsets and combination in
+:mod:`espnet_ext.kaldi.parts`.
 """
 
 import fcntl
@@ -20,23 +21,39 @@ from espnet_ext.kaldi.tables import read_table, write_table
 
 Table = Mapping[str, str]
 
-_NAMES = ("utt2spk", "text", "segments", "utt2lang", "feats.scp", "utt2dur", "utt2num_samples")
+_NAMES = (
+    "utt2spk",
+    "text",
+    "segments",
+    "utt2lang",
+    "feats.scp",
+    "utt2dur",
+    "utt2num_samples",
+)
 # field of DataDir -> file name, sorted by whose ids the file has
 UTTERANCE_FILES = {name.replace(".", "_"): name for name in _NAMES}
 RECORDING_FILES = {"wav_scp": "wav.scp", "reco2dur": "reco2dur"}
 SPEAKER_FILES = {"spk2gender": "spk2gender"}
 FILES = RECORDING_FILES | UTTERANCE_FILES | SPEAKER_FILES
-# Computed from the audio, so that one of these with gaps can be deleted: it can be made again.
+# Computed from the audio, so that one of these with gaps can be deleted: it can be made
+# again.
 DERIVED = ("utt2dur", "utt2num_samples", "reco2dur")
-OVERSHOOT = 0.5  # seconds after its recording at which a segment may end, which is cut there; as in Kaldi
+# seconds after its recording at which a segment may end, which is cut there; as in
+# Kaldi
+OVERSHOOT = 0.5
 SLACK = 0.02  # of these nothing is said: times in `segments` are rounded
-# What may be replaced along with a data dir. A folder that holds anything else is not a data dir.
+# What may be replaced along with a data dir. A folder that holds anything else is not a
+# data dir.
 _OWN_FILES = {*FILES.values(), "spk2utt"}
-_OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")  # of our repair; of Kaldi's split_data.sh
+_OWN_FOLDER = re.compile(
+    r"\.backup|split\d+(utt)?"
+)  # of our repair; of Kaldi's split_data.sh
 
 
 class KaldiSegment(NamedTuple):
-    """A line of ``segments``: the recording's id, start and end in seconds; an end of -1 means the recording's end."""
+    """A line of ``segments``: the recording's id, start and end in seconds; an end of
+    -1 means the recording's end.
+    """
 
     recording: str
     start: float
@@ -45,11 +62,14 @@ class KaldiSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class DataDir:
-    """The tables of a data dir, each ``{id: rest of the line}``; ``None`` where there is no such file.
+    """The tables of a data dir, each ``{id: rest of the line}``; ``None`` where there
+    is no such file.
 
-    ``wav_scp`` has recording -> path of the audio (or a command ending in ``|``); without ``segments`` (utterance ->
-    ``recording start end``, in seconds, :func:`parse_segment`), the recordings are the utterances. ``utt2dur`` and
-    ``reco2dur`` are in seconds, ``utt2num_samples`` in samples; ``spk2gender`` is ``m`` or ``f``.
+    ``wav_scp`` has recording -> path of the audio (or a command ending in ``|``);
+    without ``segments`` (utterance -> ``recording start end``, in seconds,
+    :func:`parse_segment`), the recordings are the utterances. ``utt2dur`` and
+    ``reco2dur`` are in seconds, ``utt2num_samples`` in samples; ``spk2gender`` is ``m``
+    or ``f``.
     """
 
     wav_scp: Table
@@ -65,11 +85,15 @@ class DataDir:
 
     @cached_property
     def spk2utt(self) -> dict[str, str]:
-        """Map each speaker to its utterances, joined by spaces; both sorted. Derived from ``utt2spk``."""
+        """Map each speaker to its utterances, joined by spaces; both sorted. Derived
+        from ``utt2spk``.
+        """
         utterances: dict[str, list[str]] = {}
         for utterance in sorted(self.utt2spk):
             utterances.setdefault(self.utt2spk[utterance], []).append(utterance)
-        return {speaker: " ".join(utterances[speaker]) for speaker in sorted(utterances)}
+        return {
+            speaker: " ".join(utterances[speaker]) for speaker in sorted(utterances)
+        }
 
     @property
     def utterances(self) -> list[str]:
@@ -84,7 +108,9 @@ class DataDir:
 
 
 def parse_segment(value: str) -> KaldiSegment:
-    """Parse ``recording start end``; ValueError if it is not a name and two finite numbers."""
+    """Parse ``recording start end``; ValueError if it is not a name and two finite
+    numbers.
+    """
     recording, start, end = value.split()
     segment = KaldiSegment(recording, float(start), float(end))
     if not all(abs(seconds) < float("inf") for seconds in segment[1:]):
@@ -93,12 +119,16 @@ def parse_segment(value: str) -> KaldiSegment:
 
 
 def segment_recording(value: str) -> str:
-    """Return the recording of a line of ``segments``, whatever the rest of it is; ``""`` if the line is empty."""
+    """Return the recording of a line of ``segments``, whatever the rest of it is;
+    ``""`` if the line is empty.
+    """
     return (value.split(maxsplit=1) or [""])[0]
 
 
 def format_seconds(seconds: float) -> str:
-    """Write seconds with up to 8 decimals, finer than a sample at any audio rate: ``format_seconds(0.5) == "0.5"``."""
+    """Write seconds with up to 8 decimals, finer than a sample at any audio rate:
+    ``format_seconds(0.5) == "0.5"``.
+    """
     return f"{seconds:.8f}".rstrip("0").rstrip(".")
 
 
@@ -114,46 +144,67 @@ def read_data_dir(path: str | Path) -> DataDir:
 
 
 def is_command(value: str) -> bool:
-    """Tell whether an entry of ``wav.scp`` or ``feats.scp`` is a shell command that Kaldi's tools would run."""
+    """Tell whether an entry of ``wav.scp`` or ``feats.scp`` is a shell command that
+    Kaldi's tools would run.
+    """
     return value.strip().endswith("|") or value.strip().startswith("|")
 
 
 def refuse_commands(path: Path, table: Table) -> None:
     """Refuse a table with a command, which may be anybody's: none is run."""
-    if command := next((key for key, value in table.items() if is_command(value)), None):
-        raise InputError(f"{path}: {command} is a command, and commands are not run: write its output to a file")
+    if command := next(
+        (key for key, value in table.items() if is_command(value)), None
+    ):
+        raise InputError(
+            f"{path}: {command} is a command, and commands are not run: write its "
+            "output to a file"
+        )
 
 
 def audio_path(value: str) -> str:
-    """Return the file of an entry of ``wav.scp``, which may be a position in an archive, ``wav.ark:1234``."""
+    """Return the file of an entry of ``wav.scp``, which may be a position in an
+    archive, ``wav.ark:1234``.
+    """
     position = re.search(r":\d+$", value)
-    return value if position is None or os.path.exists(value) else value[: position.start()]
+    return (
+        value
+        if position is None or os.path.exists(value)
+        else value[: position.start()]
+    )
 
 
 def require_folder(path: str | Path) -> Path:
     """Return ``path``; InputError if it is not a folder."""
     if not Path(path).is_dir():
-        raise InputError(f"{path}: no such data dir: check the path, or run the stage that writes it")
+        raise InputError(
+            f"{path}: no such data dir: check the path, or run the stage that writes it"
+        )
     return Path(path)
 
 
 def write_data_dir(data: DataDir, path: str | Path) -> None:
-    """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once the new one is complete."""
+    """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once
+    the new one is complete.
+    """
     with replace_folder(path) as folder:
         write_tables(data, folder)
 
 
 def write_tables(data: DataDir, folder: Path) -> None:
-    """Write the files of ``data`` into an existing folder, one by one; other files stay. Raises InputError."""
+    """Write the files of ``data`` into an existing folder, one by one; other files
+    stay. Raises InputError.
+    """
     for name, table in {**data.tables, "spk2utt": data.spk2utt}.items():
         write_table(folder / name, table)
 
 
 @contextmanager
 def replace_folder(path: str | Path) -> Iterator[Path]:
-    """Give an empty temporary folder beside ``path`` that takes its place on success; on an error ``path`` stays.
+    """Give an empty temporary folder beside ``path`` that takes its place on success;
+    on an error ``path`` stays.
 
-    Of several processes that write one folder at once, each has its own temporary folder, and the last to finish wins.
+    Of several processes that write one folder at once, each has its own temporary
+    folder, and the last to finish wins.
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +231,9 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder, where its file system has locks; the system releases it when this process ends."""
+    """Hold a lock on a folder, where its file system has locks; the system releases it
+    when this process ends.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -199,4 +252,7 @@ def _require_ours(folder: Path) -> None:
         ours = item.name in _OWN_FILES or item.name.startswith(".")
         if not (_OWN_FOLDER.fullmatch(item.name) if item.is_dir() else ours):
             advice = "name another folder, or delete this one"
-            raise InputError(f"{folder}: holds {item.name}, which is not part of a data dir: {advice}")
+            raise InputError(
+                f"{folder}: holds {item.name}, which is not part of a data dir: "
+                f"{advice}"
+            )

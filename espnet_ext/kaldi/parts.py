@@ -10,17 +10,28 @@ from espnet_ext.kaldi import data_dir
 
 
 def restrict(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
-    """Keep these utterances, as far as they exist, and the recordings and speakers that they need."""
+    """Keep these utterances, as far as they exist, and the recordings and speakers that
+    they need.
+    """
     recordings = keep
     if data.segments is not None:
-        recordings = {data_dir.segment_recording(data.segments[key]) for key in keep if key in data.segments}
+        recordings = {
+            data_dir.segment_recording(data.segments[key])
+            for key in keep
+            if key in data.segments
+        }
     speakers = {data.utt2spk[key] for key in keep if key in data.utt2spk}
     ids = dict.fromkeys(data_dir.UTTERANCE_FILES, sorted(keep)) | dict.fromkeys(
         data_dir.RECORDING_FILES, sorted(recordings)
     )
-    fields: dict[str, Any] = {field: _only(getattr(data, field), wanted) for field, wanted in ids.items()}
+    fields: dict[str, Any] = {
+        field: _only(getattr(data, field), wanted) for field, wanted in ids.items()
+    }
     # It need not cover everything, so nothing may remain of it.
-    fields |= {field: _only(getattr(data, field), sorted(speakers)) or None for field in data_dir.SPEAKER_FILES}
+    fields |= {
+        field: _only(getattr(data, field), sorted(speakers)) or None
+        for field in data_dir.SPEAKER_FILES
+    }
     return dataclasses.replace(data, **fields)
 
 
@@ -29,104 +40,169 @@ def _only(table: Mapping | None, keys: Sequence[str]) -> dict | None:
 
 
 def spread(data: data_dir.DataDir, count: int) -> list[str]:
-    """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers; InputError if there are fewer."""
+    """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers;
+    InputError if there are fewer.
+    """
     utterances = data.utterances
     if not 1 <= count <= len(utterances):
-        raise InputError(f"{count} utterances were asked for, of {len(utterances)}: give a number from 1 to that")
+        raise InputError(
+            f"{count} utterances were asked for, of {len(utterances)}: give a "
+            "number from 1 to that"
+        )
     return [utterances[index * len(utterances) // count] for index in range(count)]
 
 
 def first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
-    """Choose the first ``count`` utterances of each speaker; all if a speaker has fewer."""
-    return sorted(one for utterances in data.spk2utt.values() for one in utterances.split()[:count])
+    """Choose the first ``count`` utterances of each speaker; all if a speaker has
+    fewer.
+    """
+    return sorted(
+        one
+        for utterances in data.spk2utt.values()
+        for one in utterances.split()[:count]
+    )
 
 
 def after_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
-    """Choose the utterances that :func:`first_per_speaker` leaves. InputError if it leaves none."""
+    """Choose the utterances that :func:`first_per_speaker` leaves. InputError if it
+    leaves none.
+    """
     left = sorted(data.utt2spk.keys() - first_per_speaker(data, count))
     if not left:
-        raise InputError(f"nothing is left after the first {count} utterances of each speaker: take fewer")
+        raise InputError(
+            f"nothing is left after the first {count} utterances of each speaker: "
+            "take fewer"
+        )
     return left
 
 
 def combine(parts: Sequence[data_dir.DataDir]) -> data_dir.DataDir:
     """Combine data dirs, at least one.
 
-    An optional table that not all parts have is left out. Exceptions are ``text`` and ``segments``, which must be in
-    all or in none, and ``spk2gender``, which keeps what there is.
+    An optional table that not all parts have is left out. Exceptions are ``text`` and
+    ``segments``, which must be in all or in none, and ``spk2gender``, which keeps what
+    there is.
     """
     for name in ("text", "segments"):
         if len({name in part.tables for part in parts}) > 1:
-            raise InputError(f"{name}: some of the data dirs have one and others do not: add it, or remove it")
+            raise InputError(
+                f"{name}: some of the data dirs have one and others do not: add "
+                "it, or remove it"
+            )
     fields: dict[str, Any] = {}
     for field, name in data_dir.FILES.items():
         fields[field] = _merged([getattr(part, field) for part in parts], name)
     for field, name in data_dir.SPEAKER_FILES.items():  # need not name every speaker
-        fields[field] = _merged([getattr(part, field) or {} for part in parts], name) or None
+        fields[field] = (
+            _merged([getattr(part, field) or {} for part in parts], name) or None
+        )
     return data_dir.DataDir(**fields)
 
 
 def with_suffix(data: data_dir.DataDir, suffix: str) -> data_dir.DataDir:
-    """Append ``suffix`` to each utterance's and recording's id, for parts of a corpus that use the same ids.
+    """Append ``suffix`` to each utterance's and recording's id, for parts of a corpus
+    that use the same ids.
 
     Speakers keep their names, so that a speaker is still the prefix of its utterances.
     """
 
     def renamed(table: Mapping | None) -> dict | None:
-        return None if table is None else {key + suffix: value for key, value in table.items()}
+        return (
+            None
+            if table is None
+            else {key + suffix: value for key, value in table.items()}
+        )
 
     fields: dict[str, Any] = {
-        name: renamed(getattr(data, name)) for name in (*data_dir.UTTERANCE_FILES, *data_dir.RECORDING_FILES)
+        name: renamed(getattr(data, name))
+        for name in (*data_dir.UTTERANCE_FILES, *data_dir.RECORDING_FILES)
     }
     if data.segments is not None:
-        parts = {key: value.split(maxsplit=1) for key, value in fields["segments"].items()}
-        fields["segments"] = {key: f"{recording}{suffix} {times}" for key, (recording, times) in parts.items()}
+        parts = {
+            key: value.split(maxsplit=1) for key, value in fields["segments"].items()
+        }
+        fields["segments"] = {
+            key: f"{recording}{suffix} {times}"
+            for key, (recording, times) in parts.items()
+        }
     return dataclasses.replace(data, **fields)
 
 
-def _merged(tables: Sequence[data_dir.Table | None], name: str) -> dict[str, str] | None:
+def _merged(
+    tables: Sequence[data_dir.Table | None], name: str
+) -> dict[str, str] | None:
     merged: dict[str, str] = {}
     for table in tables:
         if table is None:
             return None
         for key in sorted(merged.keys() & table.keys()):
             if name in data_dir.UTTERANCE_FILES.values() or merged[key] != table[key]:
-                raise InputError(f"{name}: {key} is in two of the data dirs: rename it in one of them")
+                raise InputError(
+                    f"{name}: {key} is in two of the data dirs: rename it in one "
+                    "of them"
+                )
         merged.update(table)
     return merged
 
 
-CHOICES = {"spread": spread, "first_per_speaker": first_per_speaker, "after_first_per_speaker": after_first_per_speaker}
+CHOICES = {
+    "spread": spread,
+    "first_per_speaker": first_per_speaker,
+    "after_first_per_speaker": after_first_per_speaker,
+}
 
 
-def subset_data_dir(source: str | Path, destination: str | Path, count: int, how: str = "spread") -> None:
-    """Write ``count`` utterances of a data dir, or so many of each speaker; ``how`` is a key of ``CHOICES``."""
+def subset_data_dir(
+    source: str | Path, destination: str | Path, count: int, how: str = "spread"
+) -> None:
+    """Write ``count`` utterances of a data dir, or so many of each speaker; ``how`` is
+    a key of ``CHOICES``.
+    """
     _require_other(destination, [source])
     data = data_dir.read_data_dir(source)
     chosen = CHOICES[how](data, count)
     data_dir.write_data_dir(restrict(data, set(chosen)), destination)
-    print(f"{destination}: {len(chosen):,} of the {len(data.utt2spk):,} utterances of {source}")
+    print(
+        f"{destination}: {len(chosen):,} of the {len(data.utt2spk):,} utterances "
+        f"of {source}"
+    )
 
 
 def combine_data_dirs(
-    destination: str | Path, sources: Sequence[str | Path], *, suffix_source: bool = False
+    destination: str | Path,
+    sources: Sequence[str | Path],
+    *,
+    suffix_source: bool = False,
 ) -> data_dir.DataDir:
-    """Write the combination of data dirs (:func:`combine`), and say which tables it leaves out.
+    """Write the combination of data dirs (:func:`combine`), and say which tables it
+    leaves out.
 
-    With ``suffix_source``, each source's name is appended to its ids (:func:`with_suffix`).
+    With ``suffix_source``, each source's name is appended to its ids
+    (:func:`with_suffix`).
     """
     parts = [data_dir.read_data_dir(source) for source in sources]
     _require_other(destination, sources)
     if suffix_source:
-        parts = [with_suffix(part, f"-{Path(source).name}") for part, source in zip(parts, sources, strict=True)]
+        parts = [
+            with_suffix(part, f"-{Path(source).name}")
+            for part, source in zip(parts, sources, strict=True)
+        ]
     combined = combine(parts)
     data_dir.write_data_dir(combined, destination)
-    for name in sorted({name for part in parts for name in part.tables} - combined.tables.keys()):
+    for name in sorted(
+        {name for part in parts for name in part.tables} - combined.tables.keys()
+    ):
         print(f"left out {name}: not all of the data dirs have it")
-    print(f"{destination}: {len(combined.utt2spk):,} utterances of {len(parts)} data dirs")
+    print(
+        f"{destination}: {len(combined.utt2spk):,} utterances of {len(parts)} data dirs"
+    )
     return combined
 
 
 def _require_other(destination: str | Path, sources: Sequence[str | Path]) -> None:
-    if Path(destination).resolve() in [data_dir.require_folder(source).resolve() for source in sources]:
-        raise InputError(f"{destination}: is also the source: name another folder to write to")
+    if Path(destination).resolve() in [
+        data_dir.require_folder(source).resolve() for source in sources
+    ]:
+        raise InputError(
+            f"{destination}: is also the source: name another folder to write to"
+        )

@@ -1,6 +1,7 @@
 """Kaldi's text tables: one ``id rest-of-line`` a line, UTF-8, sorted by id in C order.
 
-Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the order of ``LC_ALL=C sort``.
+Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the order
+of ``LC_ALL=C sort``.
 """
 
 import re
@@ -13,20 +14,23 @@ from typing import BinaryIO
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, unpacked
 
-# Only these separate fields. Other characters that Python calls white space, such as the ideographic space U+3000,
-# belong to the text.
+# Only these separate fields. Other characters that Python calls white space, such as
+# the ideographic space U+3000, belong to the text.
 _BLANKS = " \t"
 _BLANK = re.compile("[ \t]")
-LONGEST_LINE = 256 << 20  # bytes; a gzipped file of some megabytes may hold a line of gigabytes
+LONGEST_LINE = (
+    256 << 20
+)  # bytes; a gzipped file of some megabytes may hold a line of gigabytes
 
 
 @dataclass(frozen=True)
 class TableScan:
     """A table as it is on disk, faults included.
 
-    ``table`` is in the file's order; of an id that comes twice, it has the first line. ``conflicts`` are those
-    ``duplicates`` whose lines differ, ``unsorted`` the ids that are smaller than the id before them, and
-    ``lines_without_id`` the numbers of empty lines and of lines that begin with white space.
+    ``table`` is in the file's order; of an id that comes twice, it has the first line.
+    ``conflicts`` are those ``duplicates`` whose lines differ, ``unsorted`` the ids that
+    are smaller than the id before them, and ``lines_without_id`` the numbers of empty
+    lines and of lines that begin with white space.
     """
 
     table: dict[str, str]
@@ -37,21 +41,28 @@ class TableScan:
 
 
 def read_table(path: str | Path) -> dict[str, str]:
-    """Read a table such as ``text`` or ``utt2spk`` into ``{id: rest of the line}``, in the file's order.
+    """Read a table such as ``text`` or ``utt2spk`` into ``{id: rest of the line}``, in
+    the file's order.
 
-    A line that holds nothing but an id gives ``""``. White space around the value is dropped.
+    A line that holds nothing but an id gives ``""``. White space around the value is
+    dropped.
     """
     table: dict[str, str] = {}
     for key, value in table_lines(path):
         if key in table:
-            advice = "keep one of its lines, or, if the lines have no ids, begin each with one"
+            advice = (
+                "keep one of its lines, or, if the lines have no ids, begin each with "
+                "one"
+            )
             raise InputError(f"{path}: id {key} comes twice: {advice}")
         table[key] = value
     return table
 
 
 def scan_table(path: str | Path) -> TableScan:
-    """Read a table and say what is wrong with it, for checks and repairs; see :func:`read_table` for plain reading."""
+    """Read a table and say what is wrong with it, for checks and repairs; see
+    :func:`read_table` for plain reading.
+    """
     table: dict[str, str] = {}
     duplicates: dict[str, bool] = {}  # whether the lines differ
     unsorted, lines_without_id = [], []
@@ -67,14 +78,21 @@ def scan_table(path: str | Path) -> TableScan:
             duplicates[key] = duplicates.get(key, False) or table[key] != value
         table.setdefault(key, value)
     conflicts = tuple(key for key, differ in duplicates.items() if differ)
-    return TableScan(table, tuple(duplicates), conflicts, tuple(unsorted), tuple(lines_without_id))
+    return TableScan(
+        table, tuple(duplicates), conflicts, tuple(unsorted), tuple(lines_without_id)
+    )
 
 
 def table_lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the ids and values of a table, one line in memory at a time, whatever the order of the ids."""
+    """Yield the ids and values of a table, one line in memory at a time, whatever the
+    order of the ids.
+    """
     for number, key, value in _rows(path):
         if not key:
-            raise InputError(f"{path}: line {number} has no id; each line must be `id value`: delete or fix it")
+            raise InputError(
+                f"{path}: line {number} has no id; each line must be `id value`: "
+                "delete or fix it"
+            )
         yield key, value
 
 
@@ -86,32 +104,53 @@ def _rows(path: str | Path) -> Iterator[tuple[int, str, str]]:
 
 
 def text_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a text file that must hold something, one in memory at a time. It may be gzipped."""
+    """Yield the lines of a text file that must hold something, one in memory at a time.
+    It may be gzipped.
+    """
     try:
         with unpacked(path) as file:
             yield from _decoded(path, file)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+        raise InputError(
+            f"{path}: no such file: check the path, or run the stage that writes it"
+        ) from None
     except IsADirectoryError:
-        raise InputError(f"{path}: is a folder, not a file: name the table itself") from None
+        raise InputError(
+            f"{path}: is a folder, not a file: name the table itself"
+        ) from None
 
 
 def _decoded(path: str | Path, file: BinaryIO) -> Iterator[str]:
-    blank: list[str] | None = []  # lines before the first that holds something; None: it was found
-    # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a text.
-    for number, data in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
+    blank: (
+        list[str] | None
+    ) = []  # lines before the first that holds something; None: it was found
+    # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a
+    # text.
+    for number, data in enumerate(
+        iter(partial(file.readline, LONGEST_LINE), b""), start=1
+    ):
         if len(data) == LONGEST_LINE:
-            raise InputError(f"{path}: line {number} is longer than {LONGEST_LINE >> 20} MB: is this a text?")
+            raise InputError(
+                f"{path}: line {number} is longer than {LONGEST_LINE >> 20} MB: "
+                "is this a text?"
+            )
         if number == 1 and data.startswith(b"\xef\xbb\xbf"):
-            raise InputError(f"{path}: begins with a byte-order mark, which would be part of the first id: delete it")
+            raise InputError(
+                f"{path}: begins with a byte-order mark, which would be part of "
+                "the first id: delete it"
+            )
         try:
             line = data.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{path}: line {number} is not UTF-8 (byte {data[error.start]:#04x}): convert the file with iconv"
+                f"{path}: line {number} is not UTF-8 (byte "
+                f"{data[error.start]:#04x}): convert the file with iconv"
             ) from None
         if "\r" in line:
-            raise InputError(f"{path}: line {number} has a carriage return in it: end lines with a line feed")
+            raise InputError(
+                f"{path}: line {number} has a carriage return in it: end lines "
+                "with a line feed"
+            )
         if blank is not None and not data.strip():
             blank.append(line)
             continue
@@ -119,17 +158,28 @@ def _decoded(path: str | Path, file: BinaryIO) -> Iterator[str]:
         blank = None
         yield line
     if blank is not None:
-        raise InputError(f"{path}: empty file: write it again with the stage that makes it")
+        raise InputError(
+            f"{path}: empty file: write it again with the stage that makes it"
+        )
 
 
 def write_table(path: str | Path, table: Mapping[str, str]) -> None:
-    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left as it was."""
+    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left
+    as it was.
+    """
     if not table:
         raise InputError(f"{path}: there is nothing to write: the table would be empty")
     for key, value in table.items():
         if not key or any(blank in key for blank in " \t\r\n"):
-            raise InputError(f"{path}: {key!r} cannot be an id: ids are not empty and hold no white space")
+            raise InputError(
+                f"{path}: {key!r} cannot be an id: ids are not empty and hold no "
+                "white space"
+            )
         if "\n" in value or "\r" in value:
-            raise InputError(f"{path}: the value of {key} holds a line break: take it out")
+            raise InputError(
+                f"{path}: the value of {key} holds a line break: take it out"
+            )
     with atomic_write(path) as file:
-        file.writelines(f"{key} {table[key]}".rstrip(_BLANKS) + "\n" for key in sorted(table))
+        file.writelines(
+            f"{key} {table[key]}".rstrip(_BLANKS) + "\n" for key in sorted(table)
+        )

@@ -1,6 +1,8 @@
-"""The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there is that file.
+"""The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there
+is that file.
 
-An audio file may be a recipe for one, ``.mix``: it names the files that are added up when it is read.
+An audio file may be a recipe for one, ``.mix``: it names the files that are added up
+when it is read.
 """
 
 import json
@@ -24,7 +26,9 @@ _SHORTER_SECONDS = 0.01  # by which a file may be shorter than its manifest says
 
 
 class AudioSpan(NamedTuple):
-    """Where an utterance's samples are: an audio file, start and end in seconds. An end of -1 is the file's end."""
+    """Where an utterance's samples are: an audio file, start and end in seconds. An end
+    of -1 is the file's end.
+    """
 
     path: str
     start: float = 0.0
@@ -32,9 +36,11 @@ class AudioSpan(NamedTuple):
 
 
 def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
-    """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
+    """Find the audio of every utterance of a data dir, without opening it:
+    ``{utterance: span}``, sorted by id.
 
-    InputError also for commands, which are not run, and for segments that are malformed or of no recording.
+    InputError also for commands, which are not run, and for segments that are malformed
+    or of no recording.
     """
     folder = require_folder(folder)
     wav_scp = folder / "wav.scp"
@@ -42,7 +48,10 @@ def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     refuse_commands(wav_scp, recordings)
     for recording, value in recordings.items():
         if not value:
-            raise InputError(f"{wav_scp}: {recording} has no path: write the audio to a file and give its path")
+            raise InputError(
+                f"{wav_scp}: {recording} has no path: write the audio to a file "
+                "and give its path"
+            )
     segments = folder / "segments"
     if not segments.exists():
         return {key: AudioSpan(recordings[key]) for key in sorted(recordings)}
@@ -50,23 +59,36 @@ def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     return {key: _cut(key, table[key], recordings, segments) for key in sorted(table)}
 
 
-def _cut(utterance: str, value: str, recordings: Mapping[str, str], segments: Path) -> AudioSpan:
+def _cut(
+    utterance: str, value: str, recordings: Mapping[str, str], segments: Path
+) -> AudioSpan:
     try:
         recording, start, end = parse_segment(value)
     except ValueError:
-        raise InputError(f"{segments}: {utterance}: expected `recording start end`, found `{value}`: fix it") from None
+        raise InputError(
+            f"{segments}: {utterance}: expected `recording start end`, found "
+            f"`{value}`: fix it"
+        ) from None
     if recording not in recordings:
-        raise InputError(f"{segments}: {utterance}: recording {recording} is not in wav.scp: add it, or drop the line")
+        raise InputError(
+            f"{segments}: {utterance}: recording {recording} is not in wav.scp: "
+            "add it, or drop the line"
+        )
     if start < 0 or (end != -1 and end <= start):
-        raise InputError(f"{segments}: {utterance}: from {start} to {end} s is not a time span: fix it")
+        raise InputError(
+            f"{segments}: {utterance}: from {start} to {end} s is not a time "
+            "span: fix it"
+        )
     return AudioSpan(recordings[recording], start, end)
 
 
 def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
-    """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one. A segment is cut at the file's end.
+    """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one. A
+    segment is cut at the file's end.
 
-    InputError if the file is missing or cannot be decoded, has another rate than ``rate`` in Hz or several channels, or
-    if the utterance has no samples, or some that are NaN or infinite.
+    InputError if the file is missing or cannot be decoded, has another rate than
+    ``rate`` in Hz or several channels, or if the utterance has no samples, or some that
+    are NaN or infinite.
     """
     if is_mix(span.path):
         samples, _ = read_mix(span.path, rate)
@@ -76,19 +98,38 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
     try:
         with soundfile.SoundFile(span.path) as file:
             if file.samplerate != rate:
-                raise InputError(f"{where}: sampling rate {file.samplerate} Hz, not {rate} Hz: resample the audio")
+                raise InputError(
+                    f"{where}: sampling rate {file.samplerate} Hz, not {rate} Hz: "
+                    "resample the audio"
+                )
             if file.channels != 1:
-                raise InputError(f"{where}: {file.channels} channels: extract one of them")
+                raise InputError(
+                    f"{where}: {file.channels} channels: extract one of them"
+                )
             start = min(round(span.start * rate), file.frames)
-            end = file.frames if span.end == -1 else min(round(span.end * rate), file.frames)
+            end = (
+                file.frames
+                if span.end == -1
+                else min(round(span.end * rate), file.frames)
+            )
             file.seek(start)
             samples = file.read(end - start, dtype="float32")
     except (soundfile.SoundFileError, OSError):
         there, readable = Path(span.path).exists(), os.access(span.path, os.R_OK)
-        what = "corrupt audio" if readable else "no permission to read" if there else "no such audio file"
-        raise InputError(f"{where}: {what}: check the path in wav.scp, or replace the file") from None
+        what = (
+            "corrupt audio"
+            if readable
+            else "no permission to read"
+            if there
+            else "no such audio file"
+        )
+        raise InputError(
+            f"{where}: {what}: check the path in wav.scp, or replace the file"
+        ) from None
     if len(samples) < end - start:
-        raise InputError(f"{where}: the audio breaks off before its end: replace the file")
+        raise InputError(
+            f"{where}: the audio breaks off before its end: replace the file"
+        )
     if not len(samples):
         raise InputError(f"{where}: no samples: drop the utterance")
     if not np.isfinite(samples).all():
@@ -98,7 +139,9 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MixedPart:
-    """An audio file in a mixture: its utterance, for messages, and where it starts and how long it is, in seconds."""
+    """An audio file in a mixture: its utterance, for messages, and where it starts and
+    how long it is, in seconds.
+    """
 
     utterance: str
     path: str
@@ -111,27 +154,46 @@ def is_mix(path: str | Path) -> bool:
     return str(path).endswith(MIX)
 
 
-def write_mix(path: str | Path, seconds: float, parts: Sequence[MixedPart], rate: int) -> None:
-    """Write a recipe for audio that :func:`read_samples` reads: some hundred bytes of JSON."""
-    write_json(Path(path), {"rate": rate, "seconds": seconds, "parts": [asdict(part) for part in parts]})
+def write_mix(
+    path: str | Path, seconds: float, parts: Sequence[MixedPart], rate: int
+) -> None:
+    """Write a recipe for audio that :func:`read_samples` reads: some hundred bytes of
+    JSON.
+    """
+    write_json(
+        Path(path),
+        {"rate": rate, "seconds": seconds, "parts": [asdict(part) for part in parts]},
+    )
 
 
 def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int]:
-    """Return the samples of :func:`write_mix`'s recipe, bit by bit those of a file of 16 bits, and their rate in Hz."""
+    """Return the samples of :func:`write_mix`'s recipe, bit by bit those of a file of
+    16 bits, and their rate in Hz.
+    """
     try:
         recipe = json.loads(Path(path).read_text(encoding="utf-8"))
         found, seconds = int(recipe["rate"]), float(recipe["seconds"])
         parts = [MixedPart(**part) for part in recipe["parts"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a mixture ({error!r}): prepare the mixtures again") from None
+        raise InputError(
+            f"{path}: not a mixture ({error!r}): prepare the mixtures again"
+        ) from None
     if rate and found != rate:
-        raise InputError(f"{path}: sampling rate {found} Hz, not {rate} Hz: prepare the mixtures again")
+        raise InputError(
+            f"{path}: sampling rate {found} Hz, not {rate} Hz: prepare the "
+            "mixtures again"
+        )
     mixed = mix_parts(Path(path).stem, seconds, parts, found)
-    return np.clip(np.rint(mixed * np.float32(32768)), -32768, 32767) / np.float32(32768), found
+    return np.clip(np.rint(mixed * np.float32(32768)), -32768, 32767) / np.float32(
+        32768
+    ), found
 
 
-def mix_parts(name: str, seconds: float, parts: Sequence[MixedPart], rate: int) -> np.ndarray:
-    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,). No part ends after ``seconds``.
+def mix_parts(
+    name: str, seconds: float, parts: Sequence[MixedPart], rate: int
+) -> np.ndarray:
+    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,). No part
+    ends after ``seconds``.
 
     A sum that would overload is turned down as a whole.
     """
@@ -141,7 +203,8 @@ def mix_parts(name: str, seconds: float, parts: Sequence[MixedPart], rate: int) 
         length = len(samples) / rate
         if part.seconds - length > _SHORTER_SECONDS:
             raise InputError(
-                f"{part.path}: mixture {name} is longer than its parts: utterance {part.utterance} has {length:.2f} s, "
+                f"{part.path}: mixture {name} is longer than its parts: utterance "
+                f"{part.utterance} has {length:.2f} s, "
                 f"not {part.seconds:.2f} s: prepare the corpus again"
             )
         start = round(part.start * rate)

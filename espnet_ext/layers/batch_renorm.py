@@ -7,10 +7,12 @@ import torch
 
 @dataclass(frozen=True)
 class Ramp:
-    """Limit batch renormalisation's correction by the number of updates (Ioffe, section 3); the defaults are Ioffe's.
+    """Limit batch renormalisation's correction by the number of updates (Ioffe, section
+    3); the defaults are Ioffe's.
 
-    For the first ``start`` updates it is batch normalisation. Then the limits grow linearly: that of the shift d to
-    ``dmax`` after ``shift_end`` updates, that of the factor r to ``rmax`` after ``factor_end``.
+    For the first ``start`` updates it is batch normalisation. Then the limits grow
+    linearly: that of the shift d to ``dmax`` after ``shift_end`` updates, that of the
+    factor r to ``rmax`` after ``factor_end``.
     """
 
     start: int = 5000
@@ -20,21 +22,28 @@ class Ramp:
     dmax: float = 5.0
 
     def limits(self, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the limits of r (at least 1) and of d after some updates, as scalars on the device of ``updates``."""
+        """Return the limits of r (at least 1) and of d after some updates, as scalars
+        on the device of ``updates``.
+        """
         past = (updates - self.start).double()
-        r = 1.0 + (self.rmax - 1.0) * (past / (self.factor_end - self.start)).clamp(0.0, 1.0)
+        r = 1.0 + (self.rmax - 1.0) * (past / (self.factor_end - self.start)).clamp(
+            0.0, 1.0
+        )
         d = self.dmax * (past / (self.shift_end - self.start)).clamp(0.0, 1.0)
         return r, d
 
 
 class BatchRenorm(torch.nn.Module):
-    """Normalise each channel by the batch's mean and deviation, corrected towards their running values.
+    """Normalise each channel by the batch's mean and deviation, corrected towards their
+    running values.
 
-    With the batch's mean m and deviation s, and their running values M and S, a training step computes
-    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both clipped to their limits, without a gradient
-    (Ioffe, algorithm 1). Within the limits that equals ``(x - M) / S``, which is what evaluation computes. Without a
-    ramp r is 1 and d is 0: batch normalisation. Padding does not count in the statistics, and becomes 0. For the first
-    ``1 / momentum`` batches, the running values are plain means over the batches, so that their initial values have no
+    With the batch's mean m and deviation s, and their running values M and S, a
+    training step computes ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M)
+    / S``, both clipped to their limits, without a gradient (Ioffe, algorithm 1). Within
+    the limits that equals ``(x - M) / S``, which is what evaluation computes. Without a
+    ramp r is 1 and d is 0: batch normalisation. Padding does not count in the
+    statistics, and becomes 0. For the first ``1 / momentum`` batches, the running
+    values are plain means over the batches, so that their initial values have no
     effect.
     """
 
@@ -42,7 +51,13 @@ class BatchRenorm(torch.nn.Module):
     running_deviation: torch.Tensor
     updates: torch.Tensor
 
-    def __init__(self, size: int, ramp: Ramp | None = Ramp(), momentum: float = 0.01, eps: float = 1e-3):
+    def __init__(
+        self,
+        size: int,
+        ramp: Ramp | None = Ramp(),
+        momentum: float = 0.01,
+        eps: float = 1e-3,
+    ):
         super().__init__()
         self.ramp, self.momentum, self.eps = ramp, momentum, eps
         self.weight = torch.nn.Parameter(torch.ones(size))
@@ -51,14 +66,26 @@ class BatchRenorm(torch.nn.Module):
         self.register_buffer("running_deviation", torch.ones(size))
         self.register_buffer("updates", torch.zeros((), dtype=torch.long))
 
-    def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Normalise x, (B, T, D); ``valid`` is False on padded frames, (B, T), or None if there are none."""
+    def forward(
+        self, x: torch.Tensor, valid: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Normalise x, (B, T, D); ``valid`` is False on padded frames, (B, T), or None
+        if there are none.
+        """
         frames = x.flatten(0, 1) if valid is None else x[valid]
         weight, bias = self.weight, self.bias
         if self.training:
             r, d = self._correction(frames.detach())
             frames = torch.batch_norm(
-                frames, weight * r, weight * d + bias, None, None, True, 0.0, self.eps, torch.backends.cudnn.enabled
+                frames,
+                weight * r,
+                weight * d + bias,
+                None,
+                None,
+                True,
+                0.0,
+                self.eps,
+                torch.backends.cudnn.enabled,
             )
         else:
             scale = weight / self.running_deviation
@@ -78,7 +105,9 @@ class BatchRenorm(torch.nn.Module):
         if self.ramp is not None:
             rmax, dmax = (limit.to(r) for limit in self.ramp.limits(self.updates))
             r = torch.clamp(deviation / self.running_deviation, 1.0 / rmax, rmax)
-            d = torch.clamp((mean - self.running_mean) / self.running_deviation, -dmax, dmax)
+            d = torch.clamp(
+                (mean - self.running_mean) / self.running_deviation, -dmax, dmax
+            )
         self.updates += 1
         share = self.updates.to(self.running_mean).reciprocal().clamp(min=self.momentum)
         self.running_mean.lerp_(mean.to(share), share)

@@ -7,15 +7,20 @@ from torch.nn.functional import linear
 ROWS = 512
 
 
-def blocked_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Compute ``torch.nn.functional.linear`` in blocks of the weight's rows: x (n, inputs) to (n, outputs).
+def blocked_linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Compute ``torch.nn.functional.linear`` in blocks of the weight's rows: x (n,
+    inputs) to (n, outputs).
 
-    With about ten rows of ``x``, MKL spends much of its time copying the weight into its own layout. The copy of a
-    block stays in the cache until it is multiplied.
+    With about ten rows of ``x``, MKL spends much of its time copying the weight into
+    its own layout. The copy of a block stays in the cache until it is multiplied.
     """
     rows = ROWS * torch.get_num_threads()
     if x.device.type != "cpu" or len(x) == 1 or len(weight) <= rows:
         return linear(x, weight, bias)
     weights = weight.split(rows)
     biases = [None] * len(weights) if bias is None else bias.split(rows)
-    return torch.cat([linear(x, w, b) for w, b in zip(weights, biases, strict=True)], dim=1)
+    return torch.cat(
+        [linear(x, w, b) for w, b in zip(weights, biases, strict=True)], dim=1
+    )

@@ -4,12 +4,14 @@ import torch
 
 
 class BLSTM(torch.nn.Module):
-    """Run one bidirectional LSTM layer: the function of ``torch.nn.LSTM(bidirectional=True)`` on packed sequences.
+    """Run one bidirectional LSTM layer: the function of
+    ``torch.nn.LSTM(bidirectional=True)`` on packed sequences.
 
-    Each direction is an LSTM over the padded batch; the backward one reads every utterance reversed within its own
-    length. So neither sees padding before the last valid frame. On a CPU, training on packed sequences is 5 to 30 times
-    slower, since PyTorch's fused kernel does not support them. Dropout on the input is drawn for each direction on its
-    own, as in P2's reference [17].
+    Each direction is an LSTM over the padded batch; the backward one reads every
+    utterance reversed within its own length. So neither sees padding before the last
+    valid frame. On a CPU, training on packed sequences is 5 to 30 times slower, since
+    PyTorch's fused kernel does not support them. Dropout on the input is drawn for each
+    direction on its own, as in P2's reference [17].
     """
 
     def __init__(self, input_size: int, hidden_size: int, dropout_rate: float = 0.0):
@@ -21,7 +23,8 @@ class BLSTM(torch.nn.Module):
             initialise(direction)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Run both directions over a padded batch, (B, T, input_size), with lengths, (B,), of at least 1 in any order.
+        """Run both directions over a padded batch, (B, T, input_size), with lengths,
+        (B,), of at least 1 in any order.
 
         Returns (B, T, 2 * hidden_size). Values on padded frames are meaningless.
         """
@@ -32,10 +35,12 @@ class BLSTM(torch.nn.Module):
 
 
 def initialise(lstm: torch.nn.LSTM) -> None:
-    """Draw Glorot-uniform input weights and orthogonal recurrent ones, gate by gate; biases 0, forget gate 1.
+    """Draw Glorot-uniform input weights and orthogonal recurrent ones, gate by gate;
+    biases 0, forget gate 1.
 
-    With PyTorch's own initial values, half of the state is forgotten at every frame, and a stack of such layers needs
-    several times as many updates until CTC or attention align (forget gate: Jozefowicz et al. 2015, section 2.2).
+    With PyTorch's own initial values, half of the state is forgotten at every frame,
+    and a stack of such layers needs several times as many updates until CTC or
+    attention align (forget gate: Jozefowicz et al. 2015, section 2.2).
     """
     size = lstm.hidden_size
     with torch.no_grad():
@@ -43,7 +48,11 @@ def initialise(lstm: torch.nn.LSTM) -> None:
             if "bias" in name:
                 parameter.zero_()
             else:
-                fill = torch.nn.init.orthogonal_ if "weight_hh" in name else torch.nn.init.xavier_uniform_
+                fill = (
+                    torch.nn.init.orthogonal_
+                    if "weight_hh" in name
+                    else torch.nn.init.xavier_uniform_
+                )
                 for gate in range(4):
                     fill(parameter[gate * size : (gate + 1) * size])
         # PyTorch adds two biases; the order of the gates is input, forget, cell, output
@@ -51,7 +60,9 @@ def initialise(lstm: torch.nn.LSTM) -> None:
 
 
 def _reversal(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Index that reverses each utterance and keeps its padding in place, (B, T). It is its own inverse."""
+    """Index that reverses each utterance and keeps its padding in place, (B, T). It is
+    its own inverse.
+    """
     position = torch.arange(max_length, device=lengths.device)
     reversed_position = lengths.unsqueeze(1) - 1 - position
     return torch.where(reversed_position >= 0, reversed_position, position)

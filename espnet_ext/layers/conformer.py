@@ -1,6 +1,8 @@
-"""A Conformer layer for very long inputs (Gulati et al. 2020), as in P5, sections 2.1 and 3.2.
+"""A Conformer layer for very long inputs (Gulati et al. 2020), as in P5, sections 2.1
+and 3.2.
 
-As in P5's published models, only the convolution module has biases, and feed-forward modules an approximate GELU.
+As in P5's published models, only the convolution module has biases, and feed-forward
+modules an approximate GELU.
 """
 
 import torch
@@ -14,9 +16,11 @@ NORMS = ("batch_renorm", "batch", "layer")
 
 
 class SelfAttention(torch.nn.Module):
-    """Compute multi-head self-attention that never stores its scores: memory grows linearly with the length.
+    """Compute multi-head self-attention that never stores its scores: memory grows
+    linearly with the length.
 
-    It never has a mask, with which torch would leave the flash kernel: utterances of one length attend together.
+    It never has a mask, with which torch would leave the flash kernel: utterances of
+    one length attend together.
     """
 
     def __init__(self, size: int, heads: int, dropout_rate: float = 0.0):
@@ -26,11 +30,16 @@ class SelfAttention(torch.nn.Module):
         self.output = torch.nn.Linear(size, size, bias=False)
 
     def forward(
-        self, x: torch.Tensor, padding: Padding | None = None, rotation: tuple[torch.Tensor, torch.Tensor] | None = None
+        self,
+        x: torch.Tensor,
+        padding: Padding | None = None,
+        rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Return (B, T, D), 0 on padded frames, of x, (B, T, D); no ``padding``: there is none.
+        """Return (B, T, D), 0 on padded frames, of x, (B, T, D); no ``padding``: there
+        is none.
 
-        ``rotation`` of queries and keys: cosine and sine, (T, D / heads / 2) each, or None.
+        ``rotation`` of queries and keys: cosine and sine, (T, D / heads / 2) each, or
+        None.
         """
         projected = self.queries_keys_values(x).unflatten(-1, (3, self.heads, -1))
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
@@ -38,23 +47,32 @@ class SelfAttention(torch.nn.Module):
             queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
         dropout = self.dropout_rate if self.training else 0.0
         if padding is None:
-            context = scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
+            context = scaled_dot_product_attention(
+                queries, keys, values, dropout_p=dropout
+            )
         else:
             context = torch.zeros_like(values)
             for rows, length in padding.groups:
-                q, k, v = (part[:, :, :length].index_select(0, rows) for part in (queries, keys, values))
+                q, k, v = (
+                    part[:, :, :length].index_select(0, rows)
+                    for part in (queries, keys, values)
+                )
                 found = scaled_dot_product_attention(q, k, v, dropout_p=dropout)
                 context[:, :, :length].index_copy_(0, rows, found.to(context.dtype))
         return self.output(context.transpose(1, 2).flatten(2))
 
 
 class ConvolutionModule(torch.nn.Module):
-    """Apply a gated pointwise convolution, a depthwise one of an odd ``kernel``, a norm, SiLU, and a pointwise one."""
+    """Apply a gated pointwise convolution, a depthwise one of an odd ``kernel``, a
+    norm, SiLU, and a pointwise one.
+    """
 
     def __init__(self, size: int, kernel: int, norm: str, ramp: Ramp):
         super().__init__()
         self.gated = torch.nn.Linear(size, 2 * size)
-        self.depthwise = torch.nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size)
+        self.depthwise = torch.nn.Conv1d(
+            size, size, kernel, padding=kernel // 2, groups=size
+        )
         self.norm: torch.nn.Module
         if norm == "layer":
             self.norm = torch.nn.LayerNorm(size)
@@ -74,10 +92,11 @@ class ConvolutionModule(torch.nn.Module):
 
 
 class ConformerLayer(torch.nn.Module):
-    """Apply half a feed-forward step, self-attention, convolution and half a feed-forward step; all with residuals.
+    """Apply half a feed-forward step, self-attention, convolution and half a
+    feed-forward step; all with residuals.
 
-    ``dropout_rate`` is in and after the feed-forward modules, after attention and convolution;
-    ``attention_dropout_rate`` on the attention weights.
+    ``dropout_rate`` is in and after the feed-forward modules, after attention and
+    convolution; ``attention_dropout_rate`` on the attention weights.
     """
 
     def __init__(
@@ -102,7 +121,10 @@ class ConformerLayer(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout_rate)
 
     def forward(
-        self, x: torch.Tensor, padding: Padding | None = None, rotation: tuple[torch.Tensor, torch.Tensor] | None = None
+        self,
+        x: torch.Tensor,
+        padding: Padding | None = None,
+        rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`."""
         x = x + 0.5 * self.first_feed_forward(x)

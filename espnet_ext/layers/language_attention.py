@@ -1,8 +1,11 @@
-"""Self-attention that distinguishes the languages of its tokens (P1, section 3 and Fig. 1).
+"""Self-attention that distinguishes the languages of its tokens (P1, section 3 and Fig.
+1).
 
-Languages are codes, (B, L): 0 for a token of neither language (sos/eos, unk, space, noise), 1, 2 ... for the languages.
-P1 does not mention such tokens; here they are in every language's stream, unscaled, and their scores are not
-re-weighted. A kind of attention says what it is by its streams (:class:`Stream`), in training and in a beam search.
+Languages are codes, (B, L): 0 for a token of neither language (sos/eos, unk, space,
+noise), 1, 2 ... for the languages. P1 does not mention such tokens; here they are in
+every language's stream, unscaled, and their scores are not re-weighted. A kind of
+attention says what it is by its streams (:class:`Stream`), in training and in a beam
+search.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,17 +14,25 @@ from functools import partial
 from typing import Any
 
 import torch
-from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
+from espnet2.legacy.nets.pytorch_backend.transformer.attention import (
+    MultiHeadedAttention,
+)
 
 NEITHER = 0
 
 
 def score_weights(
-    queries: torch.Tensor, keys: torch.Tensor, same: float, other: float, dtype: torch.dtype
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    same: float,
+    other: float,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Return the re-weight matrix W of P1, eq. 2, (B, Lq, Lk), from language codes, (B, Lq) and (B, Lk).
+    """Return the re-weight matrix W of P1, eq. 2, (B, Lq, Lk), from language codes, (B,
+    Lq) and (B, Lk).
 
-    W is ``same`` within a language, ``other`` between languages, and 1 where either token is of neither language.
+    W is ``same`` within a language, ``other`` between languages, and 1 where either
+    token is of neither language.
     """
     queries, keys = queries.unsqueeze(2), keys.unsqueeze(1)
     equal = queries == keys
@@ -29,18 +40,25 @@ def score_weights(
     return weights.masked_fill((queries == NEITHER) | (keys == NEITHER), 1.0)
 
 
-def stream_factors(languages: torch.Tensor, streams: int, other: float, dtype: torch.dtype) -> torch.Tensor:
-    """Return the factor of a token's embedding in each language's stream, (streams, B, L, 1): ``other`` but in its own.
+def stream_factors(
+    languages: torch.Tensor, streams: int, other: float, dtype: torch.dtype
+) -> torch.Tensor:
+    """Return the factor of a token's embedding in each language's stream, (streams, B,
+    L, 1): ``other`` but in its own.
 
-    "By weighting the embedding of one language, we obtain the embedding representation of another language. The
-    weighting parameter is set to 0.1" (P1, section 4.2).
+    "By weighting the embedding of one language, we obtain the embedding representation
+    of another language. The weighting parameter is set to 0.1" (P1, section 4.2).
     """
     scaled = ~_own(languages, streams) & (languages != NEITHER)
     return torch.ones_like(scaled, dtype=dtype).masked_fill(scaled, other).unsqueeze(-1)
 
 
-def stream_shares(languages: torch.Tensor, streams: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return each stream's share in a token's output, (streams, B, L, 1): 1 of its own, equal shares for neither."""
+def stream_shares(
+    languages: torch.Tensor, streams: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """Return each stream's share in a token's output, (streams, B, L, 1): 1 of its own,
+    equal shares for neither.
+    """
     own = _own(languages, streams).to(dtype)
     return own.masked_fill(languages == NEITHER, 1.0 / streams).unsqueeze(-1)
 
@@ -55,32 +73,51 @@ class Stream:
     """Describe one of the attentions whose outputs are added up."""
 
     attention: MultiHeadedAttention  # its parameters
-    factors: torch.Tensor | None = None  # what the embeddings of its input are multiplied by, (B, Lq, 1); None: 1
-    shares: torch.Tensor | None = None  # its share in the output of each token, (B, Lq, 1); None: 1
-    weights: torch.Tensor | None = None  # multiply the scores before the softmax, (B, Lq, Lk); None: 1
-    bias: torch.Tensor | None = None  # added to the scores before the softmax, (B, Lq, Lk); None: 0
+    factors: torch.Tensor | None = (
+        None  # what the embeddings of its input are multiplied by, (B, Lq, 1); None: 1
+    )
+    shares: torch.Tensor | None = (
+        None  # its share in the output of each token, (B, Lq, 1); None: 1
+    )
+    weights: torch.Tensor | None = (
+        None  # multiply the scores before the softmax, (B, Lq, Lk); None: 1
+    )
+    bias: torch.Tensor | None = (
+        None  # added to the scores before the softmax, (B, Lq, Lk); None: 0
+    )
 
 
-# The attention of one stream: its number, the stream, and the embeddings of its queries, (B, Lq, D), to (B, Lq, D).
+# The attention of one stream: its number, the stream, and the embeddings of its
+# queries, (B, Lq, D), to (B, Lq, D).
 Attend = Callable[[int, Stream, torch.Tensor], torch.Tensor]
 
 
 def attend_by_language(
-    kind: "LanguageAttention", x: torch.Tensor, queries: torch.Tensor, keys: torch.Tensor, attend: Attend
+    kind: "LanguageAttention",
+    x: torch.Tensor,
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    attend: Attend,
 ) -> torch.Tensor:
-    """Compute self-attention that distinguishes languages: x after layer norm, (B, Lq, D), to (B, Lq, D).
+    """Compute self-attention that distinguishes languages: x after layer norm, (B, Lq,
+    D), to (B, Lq, D).
 
-    ``queries`` and ``keys``: language codes of the attending tokens, (B, Lq), and of those attended to, (B, Lk).
+    ``queries`` and ``keys``: language codes of the attending tokens, (B, Lq), and of
+    those attended to, (B, Lk).
     """
     outputs = []
     for number, stream in enumerate(kind.streams(queries, keys, x.dtype)):
-        output = attend(number, stream, x if stream.factors is None else stream.factors * x)
+        output = attend(
+            number, stream, x if stream.factors is None else stream.factors * x
+        )
         outputs.append(output if stream.shares is None else stream.shares * output)
     return sum(outputs[1:], start=outputs[0])
 
 
 def stream_scores(stream: Stream, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a stream's scores of all pairs of tokens, (B, heads, L, L), and the values, (B, heads, L, d)."""
+    """Return a stream's scores of all pairs of tokens, (B, heads, L, L), and the
+    values, (B, heads, L, d).
+    """
     queries, keys, values = stream.attention.forward_qkv(x, x, x)
     scores = queries @ keys.transpose(-2, -1) / stream.attention.d_k**0.5
     if stream.weights is not None:
@@ -91,9 +128,15 @@ def stream_scores(stream: Stream, x: torch.Tensor) -> tuple[torch.Tensor, torch.
 
 
 def _attend_to_all(
-    mask: torch.Tensor, shown: list[torch.Tensor | None], number: int, stream: Stream, x: torch.Tensor
+    mask: torch.Tensor,
+    shown: list[torch.Tensor | None],
+    number: int,
+    stream: Stream,
+    x: torch.Tensor,
 ) -> torch.Tensor:
-    """Return a stream's attention among all tokens of a sentence, in ESPnet's way. Appends the attention weights."""
+    """Return a stream's attention among all tokens of a sentence, in ESPnet's way.
+    Appends the attention weights.
+    """
     attention = stream.attention
     if stream.weights is None and stream.bias is None:
         output = MultiHeadedAttention.forward(attention, x, x, x, mask)
@@ -101,43 +144,65 @@ def _attend_to_all(
         scores, values = stream_scores(stream, x)
         output = attention.forward_attention(values, scores, mask)
     weights = attention.attn
-    shown.append(weights if weights is None or stream.shares is None else stream.shares.unsqueeze(1) * weights)
+    shown.append(
+        weights
+        if weights is None or stream.shares is None
+        else stream.shares.unsqueeze(1) * weights
+    )
     return output
 
 
 class LanguageAttention(torch.nn.Module):
     """Compute attention by streams: the base of all kinds.
 
-    ``attentions`` are those of the streams, of which several may share one. ``attn`` holds the attention weights of the
-    last sentences, (B, heads, L, L), of each token's own stream; None if a fused kernel has not stored them.
+    ``attentions`` are those of the streams, of which several may share one. ``attn``
+    holds the attention weights of the last sentences, (B, heads, L, L), of each token's
+    own stream; None if a fused kernel has not stored them.
     """
 
     attentions: Sequence[MultiHeadedAttention]
     attn: torch.Tensor | None
 
-    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
-        """Return the streams for tokens of these languages: codes (B, Lq) and (B, Lk); ``dtype`` of the embeddings."""
+    def streams(
+        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+    ) -> list[Stream]:
+        """Return the streams for tokens of these languages: codes (B, Lq) and (B, Lk);
+        ``dtype`` of the embeddings.
+        """
         raise NotImplementedError
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:
-        """Attend among tokens: x after layer norm, (B, L, D); mask: True where one may, (B, L, L); codes, (B, L)."""
+    def forward(
+        self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor
+    ) -> torch.Tensor:
+        """Attend among tokens: x after layer norm, (B, L, D); mask: True where one may,
+        (B, L, L); codes, (B, L).
+        """
         shown: list[torch.Tensor | None] = []
-        output = attend_by_language(self, x, languages, languages, partial(_attend_to_all, mask, shown))
+        output = attend_by_language(
+            self, x, languages, languages, partial(_attend_to_all, mask, shown)
+        )
         stored = [weights for weights in shown if weights is not None]
-        self.attn = sum(stored[1:], start=stored[0]) if len(stored) == len(shown) else None
+        self.attn = (
+            sum(stored[1:], start=stored[0]) if len(stored) == len(shown) else None
+        )
         return output
 
 
 class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
-    """Change the scores of self-attention by W before the softmax; the parameters are ESPnet's.
+    """Change the scores of self-attention by W before the softmax; the parameters are
+    ESPnet's.
 
-    Scores are multiplied by W (P1, eq. 2, read elementwise). W lowers a positive score between two languages, but
-    raises a negative one. With ``additive``, which is not in P1, log W is added: the attention weights are multiplied
-    by W and normalised again.
+    Scores are multiplied by W (P1, eq. 2, read elementwise). W lowers a positive score
+    between two languages, but raises a negative one. With ``additive``, which is not in
+    P1, log W is added: the attention weights are multiplied by W and normalised again.
     """
 
     def __init__(
-        self, same_language_weight: float, other_language_weight: float, additive: bool = False, **options: Any
+        self,
+        same_language_weight: float,
+        other_language_weight: float,
+        additive: bool = False,
+        **options: Any,
     ):
         MultiHeadedAttention.__init__(self, **options)
         self.same_language_weight = same_language_weight
@@ -148,18 +213,28 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
     def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
         return [self]
 
-    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
+    def streams(
+        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+    ) -> list[Stream]:
         """Return one stream with all tokens."""
-        weights = score_weights(queries, keys, self.same_language_weight, self.other_language_weight, dtype)
-        return [Stream(self, bias=weights.log()) if self.additive else Stream(self, weights=weights)]
+        weights = score_weights(
+            queries, keys, self.same_language_weight, self.other_language_weight, dtype
+        )
+        return [
+            Stream(self, bias=weights.log())
+            if self.additive
+            else Stream(self, weights=weights)
+        ]
 
 
 class SharedStreams(LanguageAttention, MultiHeadedAttention):
-    """Attend in one stream per language, all with the same parameters, ESPnet's (P1, Fig. 1b).
+    """Attend in one stream per language, all with the same parameters, ESPnet's (P1,
+    Fig. 1b).
 
-    Each stream has ordinary attention (P1, eq. 1), but queries, keys and values come from embeddings in which those of
-    other languages are scaled down: the streams "are treated as monolingual cases for attention calculation" (P1,
-    section 3). A token's output is that of its own language's stream, where its own factor is 1.
+    Each stream has ordinary attention (P1, eq. 1), but queries, keys and values come
+    from embeddings in which those of other languages are scaled down: the streams "are
+    treated as monolingual cases for attention calculation" (P1, section 3). A token's
+    output is that of its own language's stream, where its own factor is 1.
     """
 
     def __init__(self, languages: int, other_language_factor: float, **options: Any):
@@ -171,16 +246,22 @@ class SharedStreams(LanguageAttention, MultiHeadedAttention):
     def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
         return [self] * self.languages
 
-    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
+    def streams(
+        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+    ) -> list[Stream]:
         """Return one stream per language."""
         return _by_language(self.attentions, self.other_language_factor, queries, dtype)
 
 
 class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
-    """One stream and one set of parameters per language, ``self_attn.0.linear_q.weight`` ... (P1, Fig. 1c)."""
+    """One stream and one set of parameters per language,
+    ``self_attn.0.linear_q.weight`` ... (P1, Fig. 1c).
+    """
 
     def __init__(self, languages: int, other_language_factor: float, **options: Any):
-        torch.nn.ModuleList.__init__(self, (MultiHeadedAttention(**options) for _ in range(languages)))
+        torch.nn.ModuleList.__init__(
+            self, (MultiHeadedAttention(**options) for _ in range(languages))
+        )
         self.other_language_factor = other_language_factor
         self.attn = None
 
@@ -188,14 +269,22 @@ class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
     def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
         return list(self)
 
-    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
+    def streams(
+        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+    ) -> list[Stream]:
         """Return one stream per language."""
         return _by_language(self.attentions, self.other_language_factor, queries, dtype)
 
 
 def _by_language(
-    attentions: Sequence[MultiHeadedAttention], factor: float, queries: torch.Tensor, dtype: torch.dtype
+    attentions: Sequence[MultiHeadedAttention],
+    factor: float,
+    queries: torch.Tensor,
+    dtype: torch.dtype,
 ) -> list[Stream]:
     count = len(attentions)
-    factors, shares = stream_factors(queries, count, factor, dtype), stream_shares(queries, count, dtype)
+    factors, shares = (
+        stream_factors(queries, count, factor, dtype),
+        stream_shares(queries, count, dtype),
+    )
     return [Stream(*each) for each in zip(attentions, factors, shares, strict=True)]

@@ -1,6 +1,8 @@
-"""ESPnet's attention modules for RNN decoders, without their state and for many hypotheses at once.
+"""ESPnet's attention modules for RNN decoders, without their state and for many
+hypotheses at once.
 
-An utterance is projected once, into a :class:`Memory`, and not repeated for each row of the batch as in ESPnet.
+An utterance is projected once, into a :class:`Memory`, and not repeated for each row of
+the batch as in ESPnet.
 """
 
 from collections.abc import Sequence
@@ -8,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from espnet2.legacy.nets.pytorch_backend.rnn.attentions import AttAdd, AttDot, AttLoc, NoAtt
+from espnet2.legacy.nets.pytorch_backend.rnn.attentions import (
+    AttAdd,
+    AttDot,
+    AttLoc,
+    NoAtt,
+)
 from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
 
 from espnet_ext.errors import InputError
@@ -20,8 +27,8 @@ State = dict[str, Any]  # of a hypothesis; what is in it depends on the decoder
 
 SCALING = 2.0  # ESPnet's modules multiply their energies by it before the softmax
 
-# Elements of the energies' hidden layer that are computed at a time: per thread of a CPU, so that they stay in its
-# cache, and on other devices.
+# Elements of the energies' hidden layer that are computed at a time: per thread of a
+# CPU, so that they stay in its cache, and on other devices.
 CHUNK_PER_THREAD, CHUNK_ELSEWHERE = 2**18, 2**27
 
 
@@ -29,8 +36,9 @@ CHUNK_PER_THREAD, CHUNK_ELSEWHERE = 2**18, 2**27
 class Memory:
     """Hold an utterance as input of the attention.
 
-    ``encodings``: output of the encoder, (T, D), without padding; ``keys``: its projection for the energies, (T, A),
-    None for ``noatt``; ``width``: frames of the padded batch that it came from.
+    ``encodings``: output of the encoder, (T, D), without padding; ``keys``: its
+    projection for the energies, (T, A), None for ``noatt``; ``width``: frames of the
+    padded batch that it came from.
     """
 
     encodings: torch.Tensor
@@ -39,11 +47,16 @@ class Memory:
 
     def uniform(self) -> torch.Tensor:
         """Return the weights before the first token, (T,)."""
-        return self.encodings.new_full((len(self.encodings),), 1.0 / len(self.encodings))
+        return self.encodings.new_full(
+            (len(self.encodings),), 1.0 / len(self.encodings)
+        )
 
 
-def memorise(attention: Any, x: torch.Tensor, lengths: torch.Tensor | None = None) -> list[Memory]:
-    """Project each utterance of a padded batch, (B, T, D), once, by one of ESPnet's modules in ``ATTENTIONS``.
+def memorise(
+    attention: Any, x: torch.Tensor, lengths: torch.Tensor | None = None
+) -> list[Memory]:
+    """Project each utterance of a padded batch, (B, T, D), once, by one of ESPnet's
+    modules in ``ATTENTIONS``.
 
     ``lengths``: (B,), at least 1 each; None: all are T long.
     """
@@ -59,9 +72,11 @@ def memorise(attention: Any, x: torch.Tensor, lengths: torch.Tensor | None = Non
 def attend(
     attention: Any, memory: Memory, z: torch.Tensor, previous: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return context vectors, (n, D), and weights, (n, T), of n hypotheses of one utterance.
+    """Return context vectors, (n, D), and weights, (n, T), of n hypotheses of one
+    utterance.
 
-    ``z``: states of the decoder's first layer, (n, H); ``previous``: attention weights of the previous step, (n, T).
+    ``z``: states of the decoder's first layer, (n, H); ``previous``: attention weights
+    of the previous step, (n, T).
     """
     if memory.keys is None:  # noatt
         weights = previous
@@ -83,9 +98,16 @@ def _weights(energies: torch.Tensor) -> torch.Tensor:
     return torch.softmax(SCALING * energies, dim=-1)
 
 
-def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
-    """Return energies g' tanh(keys + W z + U f), (n, T), up to a constant; f: convolved weights, for AttLoc alone."""
-    columns, rows = [torch.ones_like(previous).unsqueeze(1)], [2 * attention.mlp_dec(z).unsqueeze(1)]
+def _energies(
+    attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor
+) -> torch.Tensor:
+    """Return energies g' tanh(keys + W z + U f), (n, T), up to a constant; f: convolved
+    weights, for AttLoc alone.
+    """
+    columns, rows = (
+        [torch.ones_like(previous).unsqueeze(1)],
+        [2 * attention.mlp_dec(z).unsqueeze(1)],
+    )
     if isinstance(attention, AttLoc):
         columns.append(attention.loc_conv(previous[:, None, None]).squeeze(2))
         rows.append((2 * attention.mlp_att.weight.T).expand(len(z), -1, -1))
@@ -93,17 +115,27 @@ def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: tor
     return additive_energies(keys, left, right, attention.gvec.weight[0])
 
 
-def additive_energies(keys: torch.Tensor, left: torch.Tensor, right: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Compute energies v . tanh(keys + sum of left x right) of hypotheses of one utterance, up to a constant, (n, T).
+def additive_energies(
+    keys: torch.Tensor, left: torch.Tensor, right: torch.Tensor, v: torch.Tensor
+) -> torch.Tensor:
+    """Compute energies v . tanh(keys + sum of left x right) of hypotheses of one
+    utterance, up to a constant, (n, T).
 
-    Since tanh(a) = 2 sigmoid(2 a) - 1, they are 2 v . sigmoid(2 a) minus a constant, which does not change the softmax.
-    On a CPU, torch's sigmoid takes a third of the time of its tanh. One product and one addition give 2 a.
-    ``keys`` is twice the projected encodings, (T, A); ``left`` what depends on frames, with a column of ones for what
-    does not, (n, T, C); ``right`` twice the vectors that they are multiplied by, (n, C, A).
+    Since tanh(a) = 2 sigmoid(2 a) - 1, they are 2 v . sigmoid(2 a) minus a constant,
+    which does not change the softmax. On a CPU, torch's sigmoid takes a third of the
+    time of its tanh. One product and one addition give 2 a. ``keys`` is twice the
+    projected encodings, (T, A); ``left`` what depends on frames, with a column of ones
+    for what does not, (n, T, C); ``right`` twice the vectors that they are multiplied
+    by, (n, C, A).
     """
-    chunk = CHUNK_PER_THREAD * torch.get_num_threads() if keys.device.type == "cpu" else CHUNK_ELSEWHERE
+    chunk = (
+        CHUNK_PER_THREAD * torch.get_num_threads()
+        if keys.device.type == "cpu"
+        else CHUNK_ELSEWHERE
+    )
     count = min(len(left), max(1, chunk // keys.numel()))
-    # one buffer for all blocks: newly allocated memory costs more than the product that is written to it
+    # one buffer for all blocks: newly allocated memory costs more than the product that
+    # is written to it
     buffer = None if torch.is_grad_enabled() else keys.new_empty(count, *keys.shape)
     energies = []
     for f, u in zip(left.split(count), right.split(count), strict=True):
@@ -114,9 +146,11 @@ def additive_energies(keys: torch.Tensor, left: torch.Tensor, right: torch.Tenso
 
 
 def one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]:
-    """Return the state of each hypothesis; before the first token, the search passes those of all B utterances to each.
+    """Return the state of each hypothesis; before the first token, the search passes
+    those of all B utterances to each.
 
-    Hypotheses of an utterance are neighbours, and all utterances have the same number of them.
+    Hypotheses of an utterance are neighbours, and all utterances have the same number
+    of them.
     """
     first = states[0]
     if isinstance(first, dict):
@@ -125,32 +159,52 @@ def one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]
 
 
 class WholeUtteranceScorer(BatchScorerInterface):
-    """Search with a decoder whose hypotheses each have a :data:`State` that holds their utterance as a :class:`Memory`.
+    """Search with a decoder whose hypotheses each have a :data:`State` that holds their
+    utterance as a :class:`Memory`.
 
-    A subclass has ``name``, the decoder's name in ESPnet's configs, ``first_states`` and ``batch_logits``.
+    A subclass has ``name``, the decoder's name in ESPnet's configs, ``first_states``
+    and ``batch_logits``.
     """
 
     name: str
 
-    def first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
-        """Return states before the first token of the utterances of a padded batch, (B, T, D) with lengths (B,)."""
+    def first_states(
+        self, x: torch.Tensor, lengths: torch.Tensor | None
+    ) -> list[State]:
+        """Return states before the first token of the utterances of a padded batch, (B,
+        T, D) with lengths (B,).
+        """
         raise NotImplementedError
 
-    def batch_logits(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
-        """Return logits of the next token of n hypotheses, (n, vocab_size), and the states after ``ys``, (n, L)."""
+    def batch_logits(
+        self, ys: torch.Tensor, states: Sequence[State]
+    ) -> tuple[torch.Tensor, list[State]]:
+        """Return logits of the next token of n hypotheses, (n, vocab_size), and the
+        states after ``ys``, (n, L).
+        """
         raise NotImplementedError
 
     def init_state(self, x: torch.Tensor) -> State:
-        """Return the state before the first token of one utterance. ``x``: encodings, (T, D)."""
+        """Return the state before the first token of one utterance. ``x``: encodings,
+        (T, D).
+        """
         return self.first_states(x.unsqueeze(0), None)[0]
 
-    def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
-        """Return the state of one utterance, (T, D), or a list of those of a batch, (B, T, D) with lengths (B,)."""
+    def batch_init_state(
+        self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None
+    ) -> State | list[State]:
+        """Return the state of one utterance, (T, D), or a list of those of a batch, (B,
+        T, D) with lengths (B,).
+        """
         states = self.first_states(x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
         return states[0] if len(states) == 1 else states
 
-    def score(self, yseq: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
-        """Return log-probabilities of the token after the prefix ``yseq``, (vocab_size,), and the state after it."""
+    def score(
+        self, yseq: torch.Tensor, state: State, x: torch.Tensor
+    ) -> tuple[torch.Tensor, State]:
+        """Return log-probabilities of the token after the prefix ``yseq``,
+        (vocab_size,), and the state after it.
+        """
         logp, states = self.batch_score(yseq.unsqueeze(0), [state], x.unsqueeze(0))
         return logp[0], states[0]
 
@@ -161,21 +215,31 @@ class WholeUtteranceScorer(BatchScorerInterface):
         xs: torch.Tensor,
         xs_mask: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, list[State]]:
-        """Score the next token of n hypotheses: log-probabilities, (n, vocab_size), and states after ``ys``, (n, L).
+        """Score the next token of n hypotheses: log-probabilities, (n, vocab_size), and
+        states after ``ys``, (n, L).
 
-        ``states``: of each hypothesis; before the first token of several utterances, the list of their states, n times.
-        They hold encodings and lengths, so that of ``xs``, (n, T, D), only T is used, and ``xs_mask`` not.
+        ``states``: of each hypothesis; before the first token of several utterances,
+        the list of their states, n times. They hold encodings and lengths, so that of
+        ``xs``, (n, T, D), only T is used, and ``xs_mask`` not.
         """
         logits, new = self.batch_logits(ys, self.own_states(states, xs))
         return logits.log_softmax(dim=-1), new
 
-    def of_utterances(self, states: list[State], utterances: torch.Tensor, xs: torch.Tensor) -> list[State]:
+    def of_utterances(
+        self, states: list[State], utterances: torch.Tensor, xs: torch.Tensor
+    ) -> list[State]:
         """Return the states of some utterances' hypotheses: each has its own memory."""
         return states
 
-    def own_states(self, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor) -> Sequence[State]:
-        """Return the state of each hypothesis, as ``batch_score`` is given them with its encodings, (n, T, D)."""
+    def own_states(
+        self, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor
+    ) -> Sequence[State]:
+        """Return the state of each hypothesis, as ``batch_score`` is given them with
+        its encodings, (n, T, D).
+        """
         states = one_each(states)
         if states[0]["memory"].width != xs.size(1):
-            raise InputError(f"{self.name} attends to whole utterances: decode without --streaming")
+            raise InputError(
+                f"{self.name} attends to whole utterances: decode without --streaming"
+            )
         return states

@@ -1,4 +1,6 @@
-"""Who speaks a token: speaker queries and the attention over an inventory of speaker profiles (P4, eq. 7 to 10)."""
+"""Who speaks a token: speaker queries and the attention over an inventory of speaker
+profiles (P4, eq. 7 to 10).
+"""
 
 import torch
 
@@ -8,10 +10,12 @@ QueryState = tuple[torch.Tensor, torch.Tensor]
 
 
 class SpeakerQuery(torch.nn.Module):
-    """Run SpeakerQueryRNN, P4, eq. 8: an LSTM over speaker contexts and previous tokens, with a projection to profiles.
+    """Run SpeakerQueryRNN, P4, eq. 8: an LSTM over speaker contexts and previous
+    tokens, with a projection to profiles.
 
-    With ``residual``, which is not in the paper, the speaker context is added to the query. It is for contexts of the
-    same kind as profiles, such as d-vectors. ``dropout`` is on the embeddings and on the LSTM's output.
+    With ``residual``, which is not in the paper, the speaker context is added to the
+    query. It is for contexts of the same kind as profiles, such as d-vectors.
+    ``dropout`` is on the embeddings and on the LSTM's output.
     """
 
     def __init__(
@@ -27,22 +31,31 @@ class SpeakerQuery(torch.nn.Module):
         super().__init__()
         if residual and context_size != profile_size:
             raise InputError(
-                f"speaker query: residual needs speaker encodings of the profiles' {profile_size} dimensions, not "
-                f"{context_size}: leave residual out, or set speaker_encoder to d_vectors"
+                "speaker query: residual needs speaker encodings of the "
+                f"profiles' {profile_size} dimensions, not "
+                f"{context_size}: leave residual out, or set speaker_encoder to "
+                "d_vectors"
             )
         self.residual = residual
         self.embed = torch.nn.Embedding(vocab_size, hidden_size)
         self.dropout = torch.nn.Dropout(dropout)
-        self.lstm = torch.nn.LSTM(context_size + hidden_size, hidden_size, num_layers, batch_first=True)
+        self.lstm = torch.nn.LSTM(
+            context_size + hidden_size, hidden_size, num_layers, batch_first=True
+        )
         self.output = torch.nn.Linear(hidden_size, profile_size)
 
     def forward(
-        self, contexts: torch.Tensor, previous: torch.Tensor, state: QueryState | None = None
+        self,
+        contexts: torch.Tensor,
+        previous: torch.Tensor,
+        state: QueryState | None = None,
     ) -> tuple[torch.Tensor, QueryState]:
-        """Return queries of consecutive tokens, (B, L, profile_size), and the LSTM's state after them.
+        """Return queries of consecutive tokens, (B, L, profile_size), and the LSTM's
+        state after them.
 
-        ``contexts``: p of the tokens, (B, L, context_size); ``previous``: the token before each, (B, L); ``state``:
-        (layers, B, cells) each, or None before the first token.
+        ``contexts``: p of the tokens, (B, L, context_size); ``previous``: the token
+        before each, (B, L); ``state``: (layers, B, cells) each, or None before the
+        first token.
         """
         inputs = torch.cat((contexts, self.dropout(self.embed(previous))), dim=-1)
         outputs, state = self.lstm(inputs, state)
@@ -56,13 +69,18 @@ def inventory_attention(
     present: torch.Tensor | None = None,
     scale: torch.Tensor | float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Apply InventoryAttention: a softmax over cosines (P4, eq. 9), by which profiles are averaged (P4, eq. 10).
+    """Apply InventoryAttention: a softmax over cosines (P4, eq. 9), by which profiles
+    are averaged (P4, eq. 10).
 
-    ``queries`` are (B, L, E), ``profiles`` (B, K, E), padded along K; ``present``, (B, K), is true where one is no
-    padding. ``scale`` is of the cosines: with 1 no speaker of eight gets a posterior above 0.52. Returned are
-    logarithms of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding, and weighted profiles, (B, L, E).
+    ``queries`` are (B, L, E), ``profiles`` (B, K, E), padded along K; ``present``, (B,
+    K), is true where one is no padding. ``scale`` is of the cosines: with 1 no speaker
+    of eight gets a posterior above 0.52. Returned are logarithms of the posteriors (P4,
+    eq. 11), (B, L, K), minus infinity for padding, and weighted profiles, (B, L, E).
     """
-    cosines = torch.nn.functional.normalize(queries, dim=-1) @ torch.nn.functional.normalize(profiles, dim=-1).mT
+    cosines = (
+        torch.nn.functional.normalize(queries, dim=-1)
+        @ torch.nn.functional.normalize(profiles, dim=-1).mT
+    )
     scores = scale * cosines
     if present is not None:
         scores = scores.masked_fill(~present.unsqueeze(1), -torch.inf)
@@ -71,16 +89,22 @@ def inventory_attention(
 
 
 def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
-    """Return the segment of each token, (B, L), from 0; the speaker-change symbol, ``change``, ends its segment."""
+    """Return the segment of each token, (B, L), from 0; the speaker-change symbol,
+    ``change``, ends its segment.
+    """
     changes = (tokens == change).long()
     return changes.cumsum(dim=1) - changes
 
 
-def segment_posteriors(posteriors: torch.Tensor, tokens: torch.Tensor, change: int) -> torch.Tensor:
-    """Return the mean posteriors of each segment with its closing symbol, (segments, K); ``posteriors``: of tokens, (L,
-    K).
+def segment_posteriors(
+    posteriors: torch.Tensor, tokens: torch.Tensor, change: int
+) -> torch.Tensor:
+    """Return the mean posteriors of each segment with its closing symbol, (segments,
+    K); ``posteriors``: of tokens, (L, K).
     """
     numbers = segment_indices(tokens.unsqueeze(0), change)[0]
     count = int(numbers[-1]) + 1
-    sums = posteriors.new_zeros(count, posteriors.size(1)).index_add(0, numbers, posteriors)
+    sums = posteriors.new_zeros(count, posteriors.size(1)).index_add(
+        0, numbers, posteriors
+    )
     return sums / numbers.bincount(minlength=count).unsqueeze(1)

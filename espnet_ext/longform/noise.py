@@ -1,6 +1,8 @@
-"""Background noise at a given signal-to-noise ratio (P5, Fig. 2), read in parts like the recordings.
+"""Background noise at a given signal-to-noise ratio (P5, Fig. 2), read in parts like
+the recordings.
 
-The noise is of a MUSAN folder (https://www.openslr.org/17), or generated music; the ratio is of mean powers.
+The noise is of a MUSAN folder (https://www.openslr.org/17), or generated music; the
+ratio is of mean powers.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,9 @@ _OPEN_FILES = 64  # more than an hour of MUSAN's music
 
 
 class GeneratedMusic:
-    """Endless music of plucked notes, three in a beat, on a pentatonic scale; ``rate`` in Hz, ``length`` in samples."""
+    """Endless music of plucked notes, three in a beat, on a pentatonic scale; ``rate``
+    in Hz, ``length`` in samples.
+    """
 
     def __init__(self, seed: int, rate: int, length: int):
         self.name, self.rate, self.length = f"music {seed}", rate, length
@@ -37,28 +41,41 @@ class GeneratedMusic:
 
     def _play(self, beat: int) -> np.ndarray:
         rng = np.random.default_rng((self._seed, beat))
-        notes = [_note(12 * octave + int(rng.choice(_PENTATONIC)), self._beat, self.rate) for octave in (0, 1, 2)]
+        notes = [
+            _note(12 * octave + int(rng.choice(_PENTATONIC)), self._beat, self.rate)
+            for octave in (0, 1, 2)
+        ]
         return np.sum(notes, axis=0).astype(np.float32)
 
 
 @lru_cache(maxsize=64)  # more than the notes of the scale in three octaves
 def _note(semitone: int, length: int, rate: int) -> np.ndarray:
-    """Return a plucked string: harmonics that decay the faster the higher they are, (length,)."""
+    """Return a plucked string: harmonics that decay the faster the higher they are,
+    (length,).
+    """
     time = np.arange(length) / rate
     pitch = _LOWEST * 2 ** (semitone / 12)
     sound = np.zeros(length)
     for harmonic in range(1, _HARMONICS + 1):
-        sound += np.sin(2 * np.pi * harmonic * pitch * time) / harmonic * np.exp(-time * (2 + harmonic))
+        sound += (
+            np.sin(2 * np.pi * harmonic * pitch * time)
+            / harmonic
+            * np.exp(-time * (2 + harmonic))
+        )
     return 0.1 * sound * np.minimum(1, time / 0.01) * np.minimum(1, time[::-1] / 0.01)
 
 
 class NoiseFiles:
-    """Audio files, at least one, in a random order, repeated without end; ``rate`` in Hz, ``length`` in samples."""
+    """Audio files, at least one, in a random order, repeated without end; ``rate`` in
+    Hz, ``length`` in samples.
+    """
 
     def __init__(self, paths: Sequence[Path], seed: int, rate: int, length: int):
         self.name, self.rate, self.length = "noise", rate, length
         order = np.random.default_rng(seed).permutation(len(paths))[:_OPEN_FILES]
-        self._files = [RecordingAudio(paths[index].stem, paths[index], rate) for index in order]
+        self._files = [
+            RecordingAudio(paths[index].stem, paths[index], rate) for index in order
+        ]
         self._ends = np.cumsum([file.length for file in self._files])
 
     def read(self, start: int, count: int) -> np.ndarray:
@@ -75,42 +92,74 @@ class NoiseFiles:
 
 
 class NoisyAudio:
-    """A recording with noise at a signal-to-noise ratio in dB. Neither may be silent (NoSpeech, InputError)."""
+    """A recording with noise at a signal-to-noise ratio in dB. Neither may be silent
+    (NoSpeech, InputError).
+    """
 
     def __init__(self, audio: Audio, noise: Audio, snr: float):
         self.name, self.rate, self.length = audio.name, audio.rate, audio.length
         self._audio, self._noise = audio, noise
         own, other = _power(audio), _power(noise)
         if not own:
-            raise NoSpeech(f"recording {audio.name} is silent: a signal-to-noise ratio needs a signal")
+            raise NoSpeech(
+                f"recording {audio.name} is silent: a signal-to-noise ratio needs "
+                "a signal"
+            )
         if not other:
-            raise InputError(f"noise {noise.name} is silent: a signal-to-noise ratio needs noise")
+            raise InputError(
+                f"noise {noise.name} is silent: a signal-to-noise ratio needs noise"
+            )
         self._gain = np.float32(np.sqrt(own / other * 10 ** (-snr / 10)))
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Return samples ``start`` to ``start + count``, float32, (count,); they may exceed 1."""
-        return self._audio.read(start, count) + self._gain * self._noise.read(start, count)
+        """Return samples ``start`` to ``start + count``, float32, (count,); they may
+        exceed 1.
+        """
+        return self._audio.read(start, count) + self._gain * self._noise.read(
+            start, count
+        )
 
 
 def _power(audio: Audio) -> float:
-    return sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks(audio)) / audio.length
+    return (
+        sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks(audio))
+        / audio.length
+    )
 
 
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
-    """Return the files of a kind of noise in MUSAN's folder; an empty list if music is to be generated."""
+    """Return the files of a kind of noise in MUSAN's folder; an empty list if music is
+    to be generated.
+    """
     if kind not in MUSAN:
-        raise InputError(f"there is no noise {kind!r}: choose one of {', '.join(MUSAN)}")
+        raise InputError(
+            f"there is no noise {kind!r}: choose one of {', '.join(MUSAN)}"
+        )
     if musan is None:
         if kind != "music":
-            raise InputError(f"noise {kind!r} needs MUSAN: give its folder; only music can be generated")
+            raise InputError(
+                f"noise {kind!r} needs MUSAN: give its folder; only music can be "
+                "generated"
+            )
         return []
-    paths = sorted(path for path in files_below(Path(musan) / kind) if path.suffix == ".wav")
+    paths = sorted(
+        path for path in files_below(Path(musan) / kind) if path.suffix == ".wav"
+    )
     if not paths:
-        raise InputError(f"{Path(musan) / kind}: there is no .wav in it: give the folder of MUSAN that holds {kind}")
+        raise InputError(
+            f"{Path(musan) / kind}: there is no .wav in it: give the folder of "
+            f"MUSAN that holds {kind}"
+        )
     return paths
 
 
-def with_noise(audio: Audio, paths: Sequence[Path], snr: float, seed: int) -> NoisyAudio:
-    """Return the recording with these files as background noise, or with generated music if there are none."""
+def with_noise(
+    audio: Audio, paths: Sequence[Path], snr: float, seed: int
+) -> NoisyAudio:
+    """Return the recording with these files as background noise, or with generated
+    music if there are none.
+    """
     size = seed, audio.rate, audio.length
-    return NoisyAudio(audio, NoiseFiles(paths, *size) if paths else GeneratedMusic(*size), snr)
+    return NoisyAudio(
+        audio, NoiseFiles(paths, *size) if paths else GeneratedMusic(*size), snr
+    )

@@ -1,7 +1,9 @@
-"""Mel power spectrograms of long recordings in parts, normalised by each recording's mean and deviation (P5, 3.1).
+"""Mel power spectrograms of long recordings in parts, normalised by each recording's
+mean and deviation (P5, 3.1).
 
-Statistics need a pass over a recording before its first part is read, so these features are made outside the model
-(``input_size``). They may be kept, in half precision: 16 kB per second of audio with 80 channels.
+Statistics need a pass over a recording before its first part is read, so these features
+are made outside the model (``input_size``). They may be kept, in half precision: 16 kB
+per second of audio with 80 channels.
 """
 
 import functools
@@ -21,7 +23,8 @@ from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.work.files import atomic_write
 
-NO_SPEECH = "no_speech.txt"  # beside statistics.scp: the recordings without statistics, one in a line
+# beside statistics.scp: the recordings without statistics, one in a line
+NO_SPEECH = "no_speech.txt"
 _SHOWN = 3
 _BLOCK_FRAMES = 3000  # computed at a time
 _LOG_FLOOR = 1e-6
@@ -40,10 +43,12 @@ class ChannelStatistics(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordingFeatures:
-    """Mel filterbank energies. Frame m starts at sample ``m * hop``; no frame reaches beyond the end.
+    """Mel filterbank energies. Frame m starts at sample ``m * hop``; no frame reaches
+    beyond the end.
 
-    ``window`` and ``hop`` are in samples, ``rate`` in Hz. ``log`` takes the logarithm; P5 does not. A Hann window, and
-    an FFT of the next power of two: P5 names neither, and its authors' code has these.
+    ``window`` and ``hop`` are in samples, ``rate`` in Hz. ``log`` takes the logarithm;
+    P5 does not. A Hann window, and an FFT of the next power of two: P5 names neither,
+    and its authors' code has these.
     """
 
     n_mels: int = 80
@@ -56,37 +61,54 @@ class RecordingFeatures:
     def __post_init__(self) -> None:
         milliseconds = 1000 / self.rate
         frontend = PowerMelFrontend(
-            fs=self.rate, n_mels=self.n_mels, window_ms=self.window * milliseconds, hop_ms=self.hop * milliseconds
+            fs=self.rate,
+            n_mels=self.n_mels,
+            window_ms=self.window * milliseconds,
+            hop_ms=self.hop * milliseconds,
         )
         frontend.window = torch.hann_window(self.window)
         object.__setattr__(self, "_frontend", frontend)
 
     @property
     def _silence(self) -> np.float32:
-        """Return the value of digital silence, or slightly more because logarithms are rounded."""
+        """Return the value of digital silence, or slightly more because logarithms are
+        rounded.
+        """
         return np.log(np.float32(1.001 * _LOG_FLOOR)) if self.log else np.float32(0)
 
     def frames(self, length: int) -> int:
-        """Return the number of frames of a recording with ``length`` samples; 0 if it is shorter than a window."""
+        """Return the number of frames of a recording with ``length`` samples; 0 if it
+        is shorter than a window.
+        """
         return max(0, (length - self.window) // self.hop + 1)
 
     def compute(self, audio: Audio, start: int, count: int) -> np.ndarray:
-        """Return frames ``start`` to ``start + count`` of a recording, float32, (count, n_mels), not normalised."""
+        """Return frames ``start`` to ``start + count`` of a recording, float32, (count,
+        n_mels), not normalised.
+        """
         parts = [np.zeros((0, self.n_mels), dtype=np.float32)]
         for first in range(start, start + count, _BLOCK_FRAMES):
             number = min(_BLOCK_FRAMES, start + count - first)
-            samples = audio.read(first * self.hop, (number - 1) * self.hop + self.window)
+            samples = audio.read(
+                first * self.hop, (number - 1) * self.hop + self.window
+            )
             with torch.no_grad():
                 energies = self._frontend.energies(torch.from_numpy(samples)[None])[0]
-                parts.append((torch.log(energies + _LOG_FLOOR) if self.log else energies).numpy())
+                parts.append(
+                    (torch.log(energies + _LOG_FLOOR) if self.log else energies).numpy()
+                )
         return np.concatenate(parts)
 
-    def normalised(self, audio: Audio, statistics: ChannelStatistics, start: int, count: int) -> np.ndarray:
-        """Return frames ``start`` to ``start + count``, (count, n_mels), minus the mean, divided by the deviation.
+    def normalised(
+        self, audio: Audio, statistics: ChannelStatistics, start: int, count: int
+    ) -> np.ndarray:
+        """Return frames ``start`` to ``start + count``, (count, n_mels), minus the
+        mean, divided by the deviation.
 
-        With logarithms, frames of digital silence are set to one deviation below the mean, about where pauses are: the
-        logarithm of zero is many deviations below anything that a model hears in training. (An energy of zero is not:
-        it is less than one deviation below the mean, like a pause.)
+        With logarithms, frames of digital silence are set to one deviation below the
+        mean, about where pauses are: the logarithm of zero is many deviations below
+        anything that a model hears in training. (An energy of zero is not: it is less
+        than one deviation below the mean, like a pause.)
         """
         features = self.compute(audio, start, count)
         silent = (features <= self._silence).all(axis=1) & self.log
@@ -95,30 +117,46 @@ class RecordingFeatures:
         return features
 
     def statistics(self, audio: Audio) -> ChannelStatistics:
-        """Return mean and deviation of each channel over the recording, in one pass with constant memory.
+        """Return mean and deviation of each channel over the recording, in one pass
+        with constant memory.
 
-        Frames of digital silence are left out: they are regions that were silenced on purpose. NoSpeech if the
-        recording is shorter than a frame, or silent throughout.
+        Frames of digital silence are left out: they are regions that were silenced on
+        purpose. NoSpeech if the recording is shorter than a frame, or silent
+        throughout.
         """
         frames, total = 0, self.frames(audio.length)
         if not total:
-            raise NoSpeech(f"recording {audio.name}: {audio.length} samples, shorter than a frame: drop it")
-        # Chan et al.'s update of mean and sum of squares, which stays exact if the mean is large.
+            raise NoSpeech(
+                f"recording {audio.name}: {audio.length} samples, shorter than a "
+                "frame: drop it"
+            )
+        # Chan et al.'s update of mean and sum of squares, which stays exact if the mean
+        # is large.
         mean, squares = np.zeros(self.n_mels), np.zeros(self.n_mels)
         for start in range(0, total, _BLOCK_FRAMES):
-            block = self.compute(audio, start, min(_BLOCK_FRAMES, total - start)).astype(np.float64)
+            block = self.compute(
+                audio, start, min(_BLOCK_FRAMES, total - start)
+            ).astype(np.float64)
             block = block[(block > self._silence).any(axis=1)]
             if not len(block):
                 continue
             difference = block.mean(axis=0) - mean
             both = frames + len(block)
-            squares += block.var(axis=0) * len(block) + difference**2 * frames * len(block) / both
+            squares += (
+                block.var(axis=0) * len(block)
+                + difference**2 * frames * len(block) / both
+            )
             mean += difference * len(block) / both
             frames = both
         if not frames:
-            raise NoSpeech(f"recording {audio.name}: nothing but digital silence: drop it")
+            raise NoSpeech(
+                f"recording {audio.name}: nothing but digital silence: drop it"
+            )
         deviation = np.sqrt(squares / frames)
-        return ChannelStatistics(mean.astype(np.float32), np.maximum(deviation, _DEVIATION_FLOOR).astype(np.float32))
+        return ChannelStatistics(
+            mean.astype(np.float32),
+            np.maximum(deviation, _DEVIATION_FLOOR).astype(np.float32),
+        )
 
 
 def write_statistics(
@@ -131,47 +169,90 @@ def write_statistics(
     nj: int = 1,
     parallel: Path | None = None,
 ) -> int:
-    """Write ``<output>/statistics.scp`` for the recordings of a data dir: matrices (2, n_mels), mean and deviation.
+    """Write ``<output>/statistics.scp`` for the recordings of a data dir: matrices (2,
+    n_mels), mean and deviation.
 
-    Of the data dir, only ``wav.scp`` is read; ``features_conf`` are settings of :class:`RecordingFeatures`. Shards that
-    are done with the same audio and settings are skipped. ``keep_features`` writes ``<output>/features.scp`` too: numpy
-    files of normalised features, (frames, n_mels). Recordings that are digital silence throughout, or shorter than a
-    frame, have no statistics: all of them are listed in ``<output>/no_speech.txt``, if there are any, training leaves
-    them out, and more than the share ``skip_silent`` are refused. Returns the number of recordings with statistics.
+    Of the data dir, only ``wav.scp`` is read; ``features_conf`` are settings of
+    :class:`RecordingFeatures`. Shards that are done with the same audio and settings
+    are skipped. ``keep_features`` writes ``<output>/features.scp`` too: numpy files of
+    normalised features, (frames, n_mels). Recordings that are digital silence
+    throughout, or shorter than a frame, have no statistics: all of them are listed in
+    ``<output>/no_speech.txt``, if there are any, training leaves them out, and more
+    than the share ``skip_silent`` are refused. Returns the number of recordings with
+    statistics.
     """
     audio = audio_tables.read_audio_table(data)
-    compute = functools.partial(compute_statistics, features_conf=dict(features_conf), keep_features=keep_features)
+    compute = functools.partial(
+        compute_statistics,
+        features_conf=dict(features_conf),
+        keep_features=keep_features,
+    )
     folder = Path(output).absolute() / "statistics"
-    shards = ark_shards(audio, folder, compute, (dict(features_conf), keep_features), _RECORDINGS_OF_A_SHARD)
+    shards = ark_shards(
+        audio,
+        folder,
+        compute,
+        (dict(features_conf), keep_features),
+        _RECORDINGS_OF_A_SHARD,
+    )
     table = write_arks(shards, nj=nj, parallel=parallel, describe="statistics")
-    _leave_out(data, Path(output) / NO_SPEECH, [name for name in audio if name not in table], len(audio), skip_silent)
+    _leave_out(
+        data,
+        Path(output) / NO_SPEECH,
+        [name for name in audio if name not in table],
+        len(audio),
+        skip_silent,
+    )
     if keep_features:
-        kept = {name: str(Path(shard.folder) / f"{name}.npy") for shard in shards for name in shard.audio}
-        write_table(Path(output) / "features.scp", {name: path for name, path in sorted(kept.items()) if name in table})
+        kept = {
+            name: str(Path(shard.folder) / f"{name}.npy")
+            for shard in shards
+            for name in shard.audio
+        }
+        write_table(
+            Path(output) / "features.scp",
+            {name: path for name, path in sorted(kept.items()) if name in table},
+        )
     write_table(Path(output) / "statistics.scp", table)
     return len(table)
 
 
-def _leave_out(data: str | Path, file: Path, silent: Sequence[str], total: int, share: float) -> None:
-    """List the recordings without speech in a file; refuse them if they are more than a share of all."""
+def _leave_out(
+    data: str | Path, file: Path, silent: Sequence[str], total: int, share: float
+) -> None:
+    """List the recordings without speech in a file; refuse them if they are more than a
+    share of all.
+    """
     if not silent:
         file.unlink(missing_ok=True)
         return
     with atomic_write(file) as listed:
         listed.writelines(f"{name}\n" for name in silent)
-    named = ", ".join(silent[:_SHOWN]) + (f" and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else "")
-    what = f"{len(silent):,} of {total:,} recordings are digital silence or shorter than a frame"
+    named = ", ".join(silent[:_SHOWN]) + (
+        f" and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else ""
+    )
+    what = (
+        f"{len(silent):,} of {total:,} recordings are digital silence or shorter than "
+        "a frame"
+    )
     what = f"{data}: {what}: {named} (all: {file})"
     if len(silent) > share * total:
         limit = f", which allows {100 * share:g} % here" if share else ""
-        raise InputError(f"{what}: remove them from the corpus, or leave them out with --skip-faulty{limit}")
+        raise InputError(
+            f"{what}: remove them from the corpus, or leave them out with "
+            f"--skip-faulty{limit}"
+        )
     print(f"warning: {what}: left out of training", flush=True)
 
 
 def compute_statistics(
-    audio: Mapping[str, str], folder: Path, features_conf: Mapping[str, Any], keep_features: bool
+    audio: Mapping[str, str],
+    folder: Path,
+    features_conf: Mapping[str, Any],
+    keep_features: bool,
 ) -> dict[str, np.ndarray]:
-    """Compute the statistics of a shard's recordings, (2, n_mels) each, in a worker; features go to ``folder``.
+    """Compute the statistics of a shard's recordings, (2, n_mels) each, in a worker;
+    features go to ``folder``.
 
     Recordings without speech have none.
     """
@@ -189,12 +270,21 @@ def compute_statistics(
     return matrices
 
 
-def _keep(path: Path, audio: RecordingAudio, features: RecordingFeatures, statistics: ChannelStatistics) -> None:
-    """Write a recording's normalised features in parts: memory does not depend on its length."""
+def _keep(
+    path: Path,
+    audio: RecordingAudio,
+    features: RecordingFeatures,
+    statistics: ChannelStatistics,
+) -> None:
+    """Write a recording's normalised features in parts: memory does not depend on its
+    length.
+    """
     frames = features.frames(audio.length)
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = np.lib.format.open_memmap(path, "w+", np.float16, (frames, features.n_mels))
     for start in range(0, frames, _BLOCK_FRAMES):
-        part = features.normalised(audio, statistics, start, min(_BLOCK_FRAMES, frames - start))
+        part = features.normalised(
+            audio, statistics, start, min(_BLOCK_FRAMES, frames - start)
+        )
         kept[start : start + len(part)] = np.clip(part, -_LARGEST, _LARGEST)
     kept.flush()

@@ -1,18 +1,22 @@
-"""Training on recordings of any length, cut into chunks on the fly, in ESPnet's own trainer (P5, section 3.3).
+"""Training on recordings of any length, cut into chunks on the fly, in ESPnet's own
+trainer (P5, section 3.3).
 
-:class:`RecordingsASRTask` is ESPnet's ASR task with its own iterator. It reads tables, given as
-``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type is not used), and for ``valid`` likewise:
+:class:`RecordingsASRTask` is ESPnet's ASR task with its own iterator. It reads tables,
+    given as
+``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type is not used), and
+for ``valid`` likewise:
 
     speech      wav.scp: recording and audio file, of any rate and number of channels
-    duration    utt2dur: recording and seconds
-    words       words.scp of :mod:`espnet_ext.text.word_times`
-    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`
-    features    normalised features that were kept; with them speech and statistics are not read
+    duration    utt2dur: recording and seconds words       words.scp of
+    :mod:`espnet_ext.text.word_times` statistics  scp of (2, n_mels) matrices, see
+    :mod:`espnet_ext.longform.recording_features` features    normalised features that
+    were kept; with them speech and statistics are not read
 
-``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and ``passes``; ``features_conf``
-those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. ``max_epoch``, ``total_steps`` of
-``warmup_cosine`` and ``input_seconds`` of ``ctc_per_second`` are set from the data, and shares of the training become
-counts.
+``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and
+``passes``; ``features_conf`` those of
+:class:`espnet_ext.longform.recording_features.RecordingFeatures`. ``max_epoch``,
+``total_steps`` of ``warmup_cosine`` and ``input_seconds`` of ``ctc_per_second`` are set
+from the data, and shares of the training become counts.
 """
 
 import argparse
@@ -36,8 +40,19 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.longform.chunking import Chunk, Schedule, batches, check_plan, schedule_of, with_counts
-from espnet_ext.longform.recording_features import NO_SPEECH, ChannelStatistics, RecordingFeatures
+from espnet_ext.longform.chunking import (
+    Chunk,
+    Schedule,
+    batches,
+    check_plan,
+    schedule_of,
+    with_counts,
+)
+from espnet_ext.longform.recording_features import (
+    NO_SPEECH,
+    ChannelStatistics,
+    RecordingFeatures,
+)
 from espnet_ext.text.word_times import read_word_times
 from espnet_ext.upstream.option_faults import fitted
 
@@ -48,7 +63,9 @@ Item = tuple[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Recordings:
-    """The tables above, by recording; ``duration`` in seconds. Empty ``features`` are computed from ``speech``."""
+    """The tables above, by recording; ``duration`` in seconds. Empty ``features`` are
+    computed from ``speech``.
+    """
 
     speech: Mapping[str, str]
     duration: Mapping[str, float]
@@ -60,83 +77,140 @@ class Recordings:
 def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     """Read the tables that ``*_data_path_and_name_and_type`` lists.
 
-    Refused are a table that is missing or unreadable, a duration that is not a number, audio or a matrix that is a
-    command (commands are not run), and a recording that is missing in one of them.
+    Refused are a table that is missing or unreadable, a duration that is not a number,
+    audio or a matrix that is a command (commands are not run), and a recording that is
+    missing in one of them.
     """
     paths = {name: path for path, name, *_ in entries}
     missing = [name for name in TABLES if name not in paths]
     if missing:
-        raise InputError(f"training on recordings needs the tables {', '.join(TABLES)}: give {', '.join(missing)} too")
+        raise InputError(
+            f"training on recordings needs the tables {', '.join(TABLES)}: give "
+            f"{', '.join(missing)} too"
+        )
     listed = Path(paths["statistics"]).with_name(NO_SPEECH)
-    silent = set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
-    speech = {name: path for name, path in read_table(paths["speech"]).items() if name not in silent}
-    others = {name: read_table(paths[name]) for name in (*TABLES[1:], FEATURES) if name in paths}
+    silent = (
+        set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
+    )
+    speech = {
+        name: path
+        for name, path in read_table(paths["speech"]).items()
+        if name not in silent
+    }
+    others = {
+        name: read_table(paths[name])
+        for name in (*TABLES[1:], FEATURES)
+        if name in paths
+    }
     for name, table in {"speech": speech, "statistics": others["statistics"]}.items():
         refuse_commands(Path(paths[name]), table)
     for name, table in others.items():
-        lacking = next((recording for recording in speech if recording not in table), None)
+        lacking = next(
+            (recording for recording in speech if recording not in table), None
+        )
         if lacking is not None:
-            raise InputError(f"{paths[name]}: recording {lacking} of {paths['speech']} is missing: prepare it again")
+            raise InputError(
+                f"{paths[name]}: recording {lacking} of {paths['speech']} is "
+                "missing: prepare it again"
+            )
     try:
-        duration = {recording: float(others["duration"][recording]) for recording in speech}
+        duration = {
+            recording: float(others["duration"][recording]) for recording in speech
+        }
     except ValueError as error:
         raise InputError(f"{paths['duration']}: {error}: fix it") from None
-    return Recordings(speech, duration, others["words"], others["statistics"], others.get(FEATURES, {}))
+    return Recordings(
+        speech,
+        duration,
+        others["words"],
+        others["statistics"],
+        others.get(FEATURES, {}),
+    )
 
 
 @dataclass
 class ChunkDataset(Dataset):
-    """The features and tokens (by ESPnet's ``preprocess``) of a chunk; only that part of a recording is read."""
+    """The features and tokens (by ESPnet's ``preprocess``) of a chunk; only that part
+    of a recording is read.
+    """
 
     recordings: Recordings
     features: RecordingFeatures
     preprocess: AbsPreprocessor
 
     def __getitem__(self, chunk: Chunk) -> Item:
-        """Return the chunk's id, ``speech``, (frames, n_mels), and ``text``, (tokens,), which may be empty."""
+        """Return the chunk's id, ``speech``, (frames, n_mels), and ``text``, (tokens,),
+        which may be empty.
+        """
         name = chunk.recording
         rate, hop = self.features.rate, self.features.hop
         start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
-        speech = self._kept(name, start, end) if self.recordings.features else self._computed(name, start, end)
+        speech = (
+            self._kept(name, start, end)
+            if self.recordings.features
+            else self._computed(name, start, end)
+        )
         words = read_word_times(name, self.recordings.words[name])
-        for first, last in words.dropped(chunk.start, chunk.end):  # like silence: nobody knows what is said
-            speech[round(first * rate / hop) - start : round(last * rate / hop) - start] = 0.0
+        for first, last in words.dropped(
+            chunk.start, chunk.end
+        ):  # like silence: nobody knows what is said
+            speech[
+                round(first * rate / hop) - start : round(last * rate / hop) - start
+            ] = 0.0
         text = words.text(chunk.start, chunk.end)
         key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}
 
-    # Frames at the end of a chunk reach a little into the next one, except at the end of the recording.
+    # Frames at the end of a chunk reach a little into the next one, except at the end
+    # of the recording.
     def _computed(self, name: str, start: int, end: int) -> np.ndarray:
-        with RecordingAudio(name, self.recordings.speech[name], self.features.rate) as audio:
+        with RecordingAudio(
+            name, self.recordings.speech[name], self.features.rate
+        ) as audio:
             end = min(end, self.features.frames(audio.length))
-            statistics = ChannelStatistics(*read_array(self.recordings.statistics[name]))
-            return self.features.normalised(audio, statistics, start, max(1, end - start))
+            statistics = ChannelStatistics(
+                *read_array(self.recordings.statistics[name])
+            )
+            return self.features.normalised(
+                audio, statistics, start, max(1, end - start)
+            )
 
     def _kept(self, name: str, start: int, end: int) -> np.ndarray:
         path = self.recordings.features[name]
         try:
             features = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: no features of {name} ({error}): run the statistics stage again") from None
+            raise InputError(
+                f"{path}: no features of {name} ({error}): run the statistics "
+                "stage again"
+            ) from None
         if features.shape[1] != self.features.n_mels:
-            channels = f"{features.shape[1]} channels, but n_mels is {self.features.n_mels}"
+            channels = (
+                f"{features.shape[1]} channels, but n_mels is {self.features.n_mels}"
+            )
             raise InputError(f"{path}: {channels}: run the statistics stage again")
         return features[start : max(start + 1, end)].astype(np.float32)
 
 
-def shared_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:
-    """Return the batches with a chunk for each process; all processes leave out smaller ones, such as the last."""
+def shared_batches(
+    plan: Iterable[list[Chunk]], processes: int
+) -> Iterator[list[Chunk]]:
+    """Return the batches with a chunk for each process; all processes leave out smaller
+    ones, such as the last.
+    """
     return (batch for batch in plan if len(batch) >= processes)
 
 
 @dataclass
 class ChunkIterFactory(AbsIterFactory):
-    """ESPnet's epochs as parts of one plan of batches, ``per_epoch`` batches each (None: all).
+    """ESPnet's epochs as parts of one plan of batches, ``per_epoch`` batches each
+    (None: all).
 
-    ``plan`` returns all batches of the training in order, always the same; ``dataset`` makes an item from a chunk, and
-    ``collate``, ESPnet's, a batch from items. ``share`` is the rank of this process, and the number of processes that
-    share each batch; ``num_workers`` processes read audio.
+    ``plan`` returns all batches of the training in order, always the same; ``dataset``
+    makes an item from a chunk, and ``collate``, ESPnet's, a batch from items. ``share``
+    is the rank of this process, and the number of processes that share each batch;
+    ``num_workers`` processes read audio.
     """
 
     plan: Callable[[], Iterator[list[Chunk]]]
@@ -153,11 +227,16 @@ class ChunkIterFactory(AbsIterFactory):
         last = None if self.per_epoch is None else first + self.per_epoch
         rank, processes = self.share
         return [
-            batch[rank::processes] for batch in itertools.islice(shared_batches(self.plan(), processes), first, last)
+            batch[rank::processes]
+            for batch in itertools.islice(
+                shared_batches(self.plan(), processes), first, last
+            )
         ]
 
     def build_iter(self, epoch: int, shuffle: bool | None = None) -> DataLoader:
-        """Return the batches of an epoch; ``shuffle`` has no effect, since the plan sets the order."""
+        """Return the batches of an epoch; ``shuffle`` has no effect, since the plan
+        sets the order.
+        """
         return DataLoader(
             self.dataset,
             batch_sampler=self.chunks(epoch),
@@ -168,51 +247,88 @@ class ChunkIterFactory(AbsIterFactory):
 
 
 class RecordingsASRTask(ASRTask):
-    """ESPnet's ASR task, trained on chunks of recordings (see the module's description)."""
+    """ESPnet's ASR task, trained on chunks of recordings (see the module's
+    description).
+    """
 
     @classmethod
     def add_task_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add ESPnet's options and those of this task."""
         super().add_task_arguments(parser)
         group = parser.add_argument_group("Recordings (espnet_ext)")
-        group.add_argument("--chunk_conf", action=NestedDictAction, default={}, help="batch_seconds, max_seconds ...")
-        group.add_argument("--features_conf", action=NestedDictAction, default={}, help="n_mels, window, hop, log ...")
+        group.add_argument(
+            "--chunk_conf",
+            action=NestedDictAction,
+            default={},
+            help="batch_seconds, max_seconds ...",
+        )
+        group.add_argument(
+            "--features_conf",
+            action=NestedDictAction,
+            default={},
+            help="n_mels, window, hop, log ...",
+        )
         parser.set_defaults(iterator_type="task", valid_iterator_type="task")
 
     @classmethod
     def main_worker(cls, args: argparse.Namespace) -> None:
-        """Set the options that follow from the data, then train as ESPnet does. Bad tables or settings are refused."""
+        """Set the options that follow from the data, then train as ESPnet does. Bad
+        tables or settings are refused.
+        """
         features = fitted(RecordingFeatures, args.features_conf, "features_conf")
         if args.input_size != features.n_mels:
-            raise InputError(f"input_size is {args.input_size}, but n_mels of features_conf is {features.n_mels}")
+            raise InputError(
+                f"input_size is {args.input_size}, but n_mels of features_conf is "
+                f"{features.n_mels}"
+            )
         if not args.collect_stats:
             durations = read_recordings(args.train_data_path_and_name_and_type).duration
             check_plan(vars(args), durations)
             vars(args).update(with_counts(vars(args), durations))
             schedule, passes = schedule_of(args.chunk_conf)
             plan = batches(durations, schedule, passes=passes, seed=args.seed)
-            total = sum(1 for _ in shared_batches(plan, args.dist_world_size if args.distributed else 1))
+            total = sum(
+                1
+                for _ in shared_batches(
+                    plan, args.dist_world_size if args.distributed else 1
+                )
+            )
             args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
             if args.scheduler == "warmup_cosine":
-                args.scheduler_conf = {**args.scheduler_conf, "total_steps": max(1, total // args.accum_grad)}
+                args.scheduler_conf = {
+                    **args.scheduler_conf,
+                    "total_steps": max(1, total // args.accum_grad),
+                }
         if args.model == "ctc_per_second":
-            args.model_conf = {**args.model_conf, "input_seconds": features.hop / features.rate}
+            args.model_conf = {
+                **args.model_conf,
+                "input_seconds": features.hop / features.rate,
+            }
         super().main_worker(args)
 
     @classmethod
-    def build_task_iter_factory(cls, args: argparse.Namespace, iter_options: Any, mode: str) -> AbsIterFactory:
-        """Build the iterator factory of ``train``, of ``valid`` (chunks of the maximum length) or ``plot_att``."""
+    def build_task_iter_factory(
+        cls, args: argparse.Namespace, iter_options: Any, mode: str
+    ) -> AbsIterFactory:
+        """Build the iterator factory of ``train``, of ``valid`` (chunks of the maximum
+        length) or ``plot_att``.
+        """
         recordings = read_recordings(iter_options.data_path_and_name_and_type)
         schedule, passes = schedule_of(args.chunk_conf)
         share = (0, 1)
         if iter_options.distributed:
             share = (torch.distributed.get_rank(), torch.distributed.get_world_size())
             if schedule.sequences(schedule.max_seconds) < share[1]:
-                raise InputError(f"chunk_conf: a batch has fewer sequences than there are processes ({share[1]})")
+                raise InputError(
+                    "chunk_conf: a batch has fewer sequences than there are "
+                    f"processes ({share[1]})"
+                )
         features = fitted(RecordingFeatures, args.features_conf, "features_conf")
         order = {"passes": passes, "seed": args.seed}
         if mode != "train":
-            schedule = Schedule(schedule.batch_seconds, schedule.max_seconds, double_every=0)
+            schedule = Schedule(
+                schedule.batch_seconds, schedule.max_seconds, double_every=0
+            )
             order = {}
         return ChunkIterFactory(
             plan=lambda: batches(recordings.duration, schedule, **order),

@@ -1,4 +1,6 @@
-"""``model: ctc_per_second``: ESPnet's ASR model whose loss is that of a second of audio."""
+"""``model: ctc_per_second``: ESPnet's ASR model whose loss is that of a second of
+audio.
+"""
 
 from typing import Any
 
@@ -7,13 +9,16 @@ from espnet2.asr.espnet_model import ESPnetASRModel
 
 
 class CTCPerSecondModel(ESPnetASRModel):
-    """Divide the loss of ESPnet's hybrid CTC/attention model by the seconds of a batch, not by its utterances.
+    """Divide the loss of ESPnet's hybrid CTC/attention model by the seconds of a batch,
+    not by its utterances.
 
-    ESPnet's loss is a mean over utterances. So an hour of audio in one sequence has 360 times the loss, and the
-    gradient, of an hour in sequences of 10 s, and clipping at a fixed norm treats the two differently. Divided by
-    seconds, equal audio has equal loss and equal gradients at all lengths, as in the trainings that P5's authors
-    published. Batches count by their seconds in ESPnet's log and across GPUs. ``input_seconds`` are those of a frame of
-    features, or of a sample if the model has a frontend.
+    ESPnet's loss is a mean over utterances. So an hour of audio in one sequence has 360
+    times the loss, and the gradient, of an hour in sequences of 10 s, and clipping at a
+    fixed norm treats the two differently. Divided by seconds, equal audio has equal
+    loss and equal gradients at all lengths, as in the trainings that P5's authors
+    published. Batches count by their seconds in ESPnet's log and across GPUs.
+    ``input_seconds`` are those of a frame of features, or of a sample if the model has
+    a frontend.
     """
 
     def __init__(self, *args: Any, input_seconds: float = 0.01, **kwargs: Any) -> None:
@@ -28,9 +33,17 @@ class CTCPerSecondModel(ESPnetASRModel):
         text_lengths: torch.Tensor,
         **kwargs: torch.Tensor,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Return loss of a second, statistics and the batch's seconds; arguments as of ``ESPnetASRModel.forward``."""
-        loss, stats, _ = super().forward(speech, speech_lengths, text, text_lengths, **kwargs)
+        """Return loss of a second, statistics and the batch's seconds; arguments as of
+        ``ESPnetASRModel.forward``.
+        """
+        loss, stats, _ = super().forward(
+            speech, speech_lengths, text, text_lengths, **kwargs
+        )
         seconds = speech_lengths.sum()[None] * self.input_seconds
         scale = len(speech) / seconds
-        losses = {name: value * scale for name, value in stats.items() if name.startswith("loss") and value is not None}
+        losses = {
+            name: value * scale
+            for name, value in stats.items()
+            if name.startswith("loss") and value is not None
+        }
         return loss * scale, stats | losses, seconds

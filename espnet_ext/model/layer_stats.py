@@ -1,4 +1,6 @@
-"""``model: espnet_layer_stats``: ESPnet's ASR model with statistics of its layers in the training log."""
+"""``model: espnet_layer_stats``: ESPnet's ASR model with statistics of its layers in
+the training log.
+"""
 
 import torch
 from espnet2.asr.espnet_model import ESPnetASRModel
@@ -6,10 +8,12 @@ from espnet2.torch_utils.device_funcs import force_gatherable
 
 
 class LayerStatsASRModel(ESPnetASRModel):
-    """Report statistics of the layers of ESPnet's hybrid CTC/attention model in the training log.
+    """Report statistics of the layers of ESPnet's hybrid CTC/attention model in the
+    training log.
 
-    A layer reports by a method ``layer_stats()``, which returns numbers by name, means over the utterances of the last
-    batch, and nothing in evaluation, such as ``masked=0.512`` of ``sem_global_mvn``. Parameters are ESPnet's.
+    A layer reports by a method ``layer_stats()``, which returns numbers by name, means
+    over the utterances of the last batch, and nothing in evaluation, such as
+    ``masked=0.512`` of ``sem_global_mvn``. Parameters are ESPnet's.
     """
 
     def forward(
@@ -20,8 +24,12 @@ class LayerStatsASRModel(ESPnetASRModel):
         text_lengths: torch.Tensor,
         **kwargs: torch.Tensor,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Return loss, statistics and weight of a batch, as ``ESPnetASRModel.forward`` returns them."""
-        loss, stats, weight = super().forward(speech, speech_lengths, text, text_lengths, **kwargs)
+        """Return loss, statistics and weight of a batch, as ``ESPnetASRModel.forward``
+        returns them.
+        """
+        loss, stats, weight = super().forward(
+            speech, speech_lengths, text, text_lengths, **kwargs
+        )
         layers: dict[str, torch.Tensor] = {}
         for module in self.modules():
             if hasattr(module, "layer_stats"):

@@ -1,4 +1,6 @@
-"""``model: stitcher`` of ESPnet's MT task: its model, with embeddings that leave positions to be seen (P4, 4.1.1)."""
+"""``model: stitcher`` of ESPnet's MT task: its model, with embeddings that leave
+positions to be seen (P4, 4.1.1).
+"""
 
 from typing import Any
 
@@ -7,11 +9,13 @@ from espnet2.mt.espnet_model import ESPnetMTModel
 
 
 class StitcherModel(ESPnetMTModel):
-    """Begin ESPnet's ``ESPnetMTModel`` with small embeddings, as in P4's reference [21] (Vaswani et al. 2017).
+    """Begin ESPnet's ``ESPnetMTModel`` with small embeddings, as in P4's reference [21]
+    (Vaswani et al. 2017).
 
-    Embeddings are multiplied by the square root of their dimension before positions are added. With a standard
-    deviation of one by that root tokens and positions are about equally large. ESPnet's begin with a deviation of 1:
-    tokens drown the positions, and a stitcher, which copies its source and must know where it is, is slow to learn.
+    Embeddings are multiplied by the square root of their dimension before positions are
+    added. With a standard deviation of one by that root tokens and positions are about
+    equally large. ESPnet's begin with a deviation of 1: tokens drown the positions, and
+    a stitcher, which copies its source and must know where it is, is slow to learn.
     """
 
     def __init__(self, *args: Any, **options: Any):
@@ -19,4 +23,6 @@ class StitcherModel(ESPnetMTModel):
         for module in (self.frontend, self.decoder):
             for embedding in module.modules():
                 if isinstance(embedding, torch.nn.Embedding):
-                    torch.nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)
+                    torch.nn.init.normal_(
+                        embedding.weight, std=embedding.embedding_dim**-0.5
+                    )

@@ -1,4 +1,6 @@
-"""Speaker-attributed decoding of a data dir, shard by shard: who said what in each utterance or window."""
+"""Speaker-attributed decoding of a data dir, shard by shard: who said what in each
+utterance or window.
+"""
 
 import json
 import math
@@ -44,13 +46,16 @@ ToWords = Callable[[list[str]], list[str]]  # tokens -> words
 class SpeakerDecoding:
     """Say what to decode, and with what.
 
-    ``inventory`` is a table of the speakers to choose from, by utterance or by recording: names, or ``name=profile``.
-    None: that of the data dir; without one, all speakers.
+    ``inventory`` is a table of the speakers to choose from, by utterance or by
+    recording: names, or ``name=profile``. None: that of the data dir; without one, all
+    speakers.
     """
 
     model_config: Path
     model_file: Path
-    data: Path  # utterances ``<recording>-w<index>`` are windows; others are recordings of one window
+    # utterances ``<recording>-w<index>`` are windows; others are recordings of one
+    # window
+    data: Path
     profiles: tuple[Path, ...]
     output: Path
     search: SearchOptions
@@ -58,18 +63,25 @@ class SpeakerDecoding:
     inventory: Path | None = None
 
 
-def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the number of utterances.
+def decode_speakers(
+    jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Path | None = None
+) -> int:
+    """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the
+    number of utterances.
 
-    ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text`` has the utterances of a window in
-    one line, in the order of their starts, with ``<sc>`` between them, and ``speakers`` the speaker of each. Shards
-    that are done, from the same inputs, are skipped. All data dirs share the worker processes, which load the model
-    once.
+    ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text``
+    has the utterances of a window in one line, in the order of their starts, with
+    ``<sc>`` between them, and ``speakers`` the speaker of each. Shards that are done,
+    from the same inputs, are skipped. All data dirs share the worker processes, which
+    load the model once.
     """
     outputs = [job.output for job in jobs]
     twice = next((output for output in outputs if outputs.count(output) > 1), None)
     if twice is not None:
-        raise InputError(f"{twice}: results of two data dirs would go there: give each its own --output")
+        raise InputError(
+            f"{twice}: results of two data dirs would go there: give each its own "
+            "--output"
+        )
     planned = [(job.output, plan(job, nj)) for job in jobs]
     work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
     for output, shards in planned:
@@ -79,28 +91,59 @@ def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: P
 
 def _gather(output: Path, folders: Sequence[Path]) -> None:
     for name in ("text", "speakers"):
-        write_table(output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
+        write_table(
+            output / name,
+            {
+                key: row
+                for each in folders
+                for key, row in read_table(each / name).items()
+            },
+        )
     write_hypotheses(
-        output / "hypotheses.jsonl", [item for each in folders for item in read_hypotheses(each / "hypotheses.jsonl")]
+        output / "hypotheses.jsonl",
+        [
+            item
+            for each in folders
+            for item in read_hypotheses(each / "hypotheses.jsonl")
+        ],
     )
 
 
 def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
-    """Split the data dir into shards of about equal length, after checking all that they need."""
+    """Split the data dir into shards of about equal length, after checking all that
+    they need.
+    """
     require_speaker_model(job.model_config, job.model_file)
     spans, recordings = read_spans(job.data), _recordings(job.data)
     inventory = _inventory(job, spans, recordings)
-    ends = {key: span.end if span.end != -1 else _duration(key, span.path) for key, span in spans.items()}
+    ends = {
+        key: span.end if span.end != -1 else _duration(key, span.path)
+        for key, span in spans.items()
+    }
     weights = {key: ends[key] - span.start for key, span in spans.items()}
-    count = min(len(spans), max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD)))
+    count = min(
+        len(spans),
+        max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD)),
+    )
     model = {"config": str(job.model_config), "model": str(job.model_file)}
     profiles = [str(path) for path in job.profiles]
-    settings = json.dumps({**model, "profiles": profiles, "search": job.search.model_dump(), "ngpu": job.ngpu})
-    inputs = work.fingerprint(settings, work.file_stamps(model), work.file_hashes(job.profiles))
+    settings = json.dumps(
+        {
+            **model,
+            "profiles": profiles,
+            "search": job.search.model_dump(),
+            "ngpu": job.ngpu,
+        }
+    )
+    inputs = work.fingerprint(
+        settings, work.file_stamps(model), work.file_hashes(job.profiles)
+    )
     shards = []
     for number, keys in enumerate(work.balanced(weights, count), start=1):
         tables = {
-            "spans": {key: f"{spans[key].start} {ends[key]} {spans[key].path}" for key in keys},
+            "spans": {
+                key: f"{spans[key].start} {ends[key]} {spans[key].path}" for key in keys
+            },
             "inventory": {key: " ".join(inventory[key]) for key in keys},
             "recordings": {key: recordings[key] for key in keys},
         }
@@ -111,7 +154,11 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
                 log=str(job.output / "log" / f"decode.{number}.log"),
                 options=(settings,),
                 tables=tables,
-                key=work.fingerprint(inputs, tables, work.file_stamps({key: spans[key].path for key in keys})),
+                key=work.fingerprint(
+                    inputs,
+                    tables,
+                    work.file_stamps({key: spans[key].path for key in keys}),
+                ),
             )
         )
     return shards
@@ -121,7 +168,10 @@ def _inventory(
     job: SpeakerDecoding, spans: Mapping[str, AudioSpan], recordings: Mapping[str, str]
 ) -> dict[str, list[str]]:
     """Return the entries of each utterance's inventory, ``name`` or ``name=profile``."""
-    inventories, path = Inventories(read_profiles(job.profiles)), job.inventory or job.data / "inventory"
+    inventories, path = (
+        Inventories(read_profiles(job.profiles)),
+        job.inventory or job.data / "inventory",
+    )
     if job.inventory is None and not path.exists():
         return dict.fromkeys(spans, sorted(inventories.profiles))
     table = read_table(path)
@@ -129,7 +179,9 @@ def _inventory(
     for key in spans:
         row = table.get(key, table.get(recordings[key]))
         if row is None:
-            raise InputError(f"{path}: {key} is missing: name the speakers that it may have")
+            raise InputError(
+                f"{path}: {key} is missing: name the speakers that it may have"
+            )
         named[key] = row.split()
         inventories.of([profile_of(entry) for entry in named[key]], f"{path}: {key}")
     return named
@@ -146,7 +198,9 @@ def profile_of(entry: str) -> str:
 
 
 def _recordings(data: Path) -> dict[str, str]:
-    """Return the recording of each utterance; without ``segments`` an utterance is a recording."""
+    """Return the recording of each utterance; without ``segments`` an utterance is a
+    recording.
+    """
     segments = data / "segments"
     if not segments.exists():
         return {key: key for key in read_table(data / "wav.scp")}
@@ -157,33 +211,50 @@ def _duration(utterance: str, path: str) -> float:
     try:
         return soundfile.info(path).duration
     except (soundfile.SoundFileError, OSError):
-        raise InputError(f"{path}: utterance {utterance}: no audio can be read: fix wav.scp or the file") from None
+        raise InputError(
+            f"{path}: utterance {utterance}: no audio can be read: fix wav.scp or "
+            "the file"
+        ) from None
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process); the model stays loaded from shard to shard."""
+    """Decode one shard (in a worker process); the model stays loaded from shard to
+    shard.
+    """
     if shard.is_done():  # its worker died after it had finished
         return
     with work.attempt(shard) as folder:
         job = json.loads(shard.options[0])
-        model, to_words, rate = _load(job["config"], job["model"], device_of(job["ngpu"]))
+        model, to_words, rate = _load(
+            job["config"], job["model"], device_of(job["ngpu"])
+        )
         inventories, spans = Inventories(read_profiles(job["profiles"])), {}
         for key, row in shard.tables["spans"].items():
             start, end, path = row.split(" ", 2)
             spans[key] = AudioSpan(path, float(start), float(end))
         entries = {key: shard.tables["inventory"][key].split() for key in spans}
-        profiles = {key: inventories.of([profile_of(entry) for entry in entries[key]], key) for key in spans}
+        profiles = {
+            key: inventories.of([profile_of(entry) for entry in entries[key]], key)
+            for key in spans
+        }
         samples = {key: read_samples(key, span, rate) for key, span in spans.items()}
-        found = _recognised(model, samples, profiles, to_words, SearchOptions(**job["search"]))
+        found = _recognised(
+            model, samples, profiles, to_words, SearchOptions(**job["search"])
+        )
         heard, texts, speakers = [], {}, {}
         for key, span in spans.items():
-            names, best = [entry.partition("=")[0] for entry in entries[key]], found[key]
+            names, best = (
+                [entry.partition("=")[0] for entry in entries[key]],
+                found[key],
+            )
             recording, window = window_of(key)
             if recording != shard.tables["recordings"][key]:
                 recording, window = key, 0
             heard += by_speaker(best, names, recording, window, span.start, span.end)
             segments = best.segments if best else ()
-            texts[key] = f" {SPEAKER_CHANGE} ".join(" ".join(each.words) for each in segments)
+            texts[key] = f" {SPEAKER_CHANGE} ".join(
+                " ".join(each.words) for each in segments
+            )
             speakers[key] = " ".join(names[each.speaker] for each in segments)
         write_hypotheses(folder / "hypotheses.jsonl", heard)
         write_table(folder / "text", texts)
@@ -197,27 +268,44 @@ def _recognised(
     to_words: ToWords,
     options: SearchOptions,
 ) -> dict[str, "SpeakerHypothesis | None"]:
-    """Return the best hypothesis of each window; windows of the same length are encoded together."""
+    """Return the best hypothesis of each window; windows of the same length are encoded
+    together.
+    """
     from espnet_ext.multitalker.search import recognise_together
 
     lengths: dict[int, list[str]] = {}
     for key, own in samples.items():
         lengths.setdefault(len(own), []).append(key)
     best: dict[str, SpeakerHypothesis | None] = {}
-    for keys in (part for same in lengths.values() for part in batched(same, WINDOWS_TOGETHER)):
-        speeches, inventories = [samples[key] for key in keys], [profiles[key] for key in keys]
-        for key, found in zip(keys, recognise_together(model, speeches, inventories, to_words, options), strict=True):
+    for keys in (
+        part for same in lengths.values() for part in batched(same, WINDOWS_TOGETHER)
+    ):
+        speeches, inventories = (
+            [samples[key] for key in keys],
+            [profiles[key] for key in keys],
+        )
+        for key, found in zip(
+            keys,
+            recognise_together(model, speeches, inventories, to_words, options),
+            strict=True,
+        ):
             best[key] = found[0] if found else None
     return best
 
 
 def by_speaker(
-    hypothesis: "SpeakerHypothesis | None", names: Sequence[str], recording: str, window: int, start: float, end: float
+    hypothesis: "SpeakerHypothesis | None",
+    names: Sequence[str],
+    recording: str,
+    window: int,
+    start: float,
+    end: float,
 ) -> list[Segment]:
-    """Return what was heard of each speaker in a window; if nobody was heard, one line that says so.
+    """Return what was heard of each speaker in a window; if nobody was heard, one line
+    that says so.
 
-    Several utterances of the same speaker are joined, in the order of their starts. The times of words are
-    approximate: where the recogniser's attention points.
+    Several utterances of the same speaker are joined, in the order of their starts. The
+    times of words are approximate: where the recogniser's attention points.
     """
     if hypothesis is None or not hypothesis.segments:
         return [Segment(recording, NOBODY, (), start, end, window=window)]
@@ -226,15 +314,26 @@ def by_speaker(
         own = [segment for segment in hypothesis.segments if segment.speaker == speaker]
         words = tuple(word for segment in own for word in segment.words)
         shares = [share for segment in own for share in segment.times]
-        first, last = ([round(start + share[side] * (end - start), 3) for share in shares] for side in (0, 1))
+        first, last = (
+            [round(start + share[side] * (end - start), 3) for share in shares]
+            for side in (0, 1)
+        )
         times = tuple(zip(first, last, strict=True)) or None
-        heard.append(Segment(recording, names[speaker], words, start, end, times=times, window=window))
+        heard.append(
+            Segment(
+                recording, names[speaker], words, start, end, times=times, window=window
+            )
+        )
     return heard
 
 
 @keep_last
-def _load(config: str, model_file: str, device: str) -> tuple["SAASRModel", ToWords, int]:
-    """Load a model; return it, a function that makes words of its tokens, and its sampling rate in Hz."""
+def _load(
+    config: str, model_file: str, device: str
+) -> tuple["SAASRModel", ToWords, int]:
+    """Load a model; return it, a function that makes words of its tokens, and its
+    sampling rate in Hz.
+    """
     import espnet_ext
 
     espnet_ext.register()

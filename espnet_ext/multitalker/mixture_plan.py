@@ -1,7 +1,9 @@
-"""Plans of multi-talker mixtures: which utterances, and when each starts (P4, 4.1.1). No audio is read here.
+"""Plans of multi-talker mixtures: which utterances, and when each starts (P4, 4.1.1).
+No audio is read here.
 
-P4's sets use the utterances of a corpus about once: dev_clean's 54,402 words are 513 x 106, and 319 x 171. So a set is
-made in passes: utterances are dealt out to mixtures until none is left, then again until there are enough mixtures.
+P4's sets use the utterances of a corpus about once: dev_clean's 54,402 words are 513 x
+106, and 319 x 171. So a set is made in passes: utterances are dealt out to mixtures
+until none is left, then again until there are enough mixtures.
 """
 
 import math
@@ -15,7 +17,14 @@ from pydantic import model_validator
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, place
 from espnet_ext.text.words import Segment, by_recording, overlap_ratio
-from espnet_ext.work.settings import Count, Positive, Share, StrictMapping, Weight, Whole
+from espnet_ext.work.settings import (
+    Count,
+    Positive,
+    Share,
+    StrictMapping,
+    Weight,
+    Whole,
+)
 
 ON_THE_FLY = "on_the_fly"
 
@@ -35,56 +44,90 @@ class Mixture:
     @property
     def turns(self) -> list[Segment]:
         """The reference."""
-        return [Segment(self.name, part.source.speaker, part.source.words, part.start, part.end) for part in self.parts]
+        return [
+            Segment(
+                self.name, part.source.speaker, part.source.words, part.start, part.end
+            )
+            for part in self.parts
+        ]
 
 
 class MixtureSettings(StrictMapping):
     """Set how mixtures are made.
 
-    An utterance that would exceed ``longest`` waits for a later mixture, so that this one may have fewer than the
-    fewest; one that is longer by itself is left out, and how many there are is printed.
+    An utterance that would exceed ``longest`` waits for a later mixture, so that this
+    one may have fewer than the fewest; one that is longer by itself is left out, and
+    how many there are is printed.
     """
 
     utterances: tuple[Count, Count]  # the fewest and the most of a mixture
     speakers: Count  # the most of a mixture
-    overlap: Share  # wanted share of the speech time in which two or more people speak, below 1
+    # wanted share of the speech time in which two or more people speak, below 1
+    overlap: Share
     gap: Weight = 0.5  # seconds between two starts, at least
-    count: Count | None = None  # of mixtures; None: as many as one pass over the utterances gives
+    count: Count | None = (
+        None  # of mixtures; None: as many as one pass over the utterances gives
+    )
     seed: Whole = 0
-    longest: Positive | None = None  # seconds of speech in a mixture, at most; None: no limit
-    audio: Literal[True, False, "on_the_fly"] = True  # on_the_fly: mixed when it is read; False: only text
+    longest: Positive | None = (
+        None  # seconds of speech in a mixture, at most; None: no limit
+    )
+    audio: Literal[True, False, "on_the_fly"] = (
+        True  # on_the_fly: mixed when it is read; False: only text
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.utterances[0] > self.utterances[1]:
-            raise ValueError(f"utterances must be the fewest and the most, is {list(self.utterances)}")
+            raise ValueError(
+                "utterances must be the fewest and the most, is "
+                f"{list(self.utterances)}"
+            )
         return self
 
 
-def plan_mixtures(sources: Sequence[SourceUtterance], settings: MixtureSettings, *, prefix: str) -> list[Mixture]:
-    """Draw mixtures ``<prefix>-00000`` ..., the same for the same sources, in any order, and settings.
+def plan_mixtures(
+    sources: Sequence[SourceUtterance], settings: MixtureSettings, *, prefix: str
+) -> list[Mixture]:
+    """Draw mixtures ``<prefix>-00000`` ..., the same for the same sources, in any
+    order, and settings.
 
-    Within a pass no utterance is used twice. At its end, when the utterances that are left have few speakers or are too
-    few, mixtures may be smaller than wanted. Raises InputError: no utterances, one without words or length, an id that
-    comes twice, or only utterances that are longer than the longest mixture.
+    Within a pass no utterance is used twice. At its end, when the utterances that are
+    left have few speakers or are too few, mixtures may be smaller than wanted. Raises
+    InputError: no utterances, one without words or length, an id that comes twice, or
+    only utterances that are longer than the longest mixture.
     """
     _check_sources(sources)
     if settings.longest is not None:
         fitting = [source for source in sources if source.seconds <= settings.longest]
         if len(fitting) < len(sources):
             left_out = len(sources) - len(fitting)
-            print(f"{left_out} of {len(sources)} utterances last over {settings.longest:g} s: left out")
+            print(
+                f"{left_out} of {len(sources)} utterances last over "
+                f"{settings.longest:g} s: left out"
+            )
         sources = fitting
         if not sources:
-            raise InputError(f"each utterance is longer than the longest mixture, {settings.longest} s: raise longest")
+            raise InputError(
+                "each utterance is longer than the longest mixture, "
+                f"{settings.longest} s: raise longest"
+            )
     rng = np.random.default_rng(settings.seed)
     mixtures: list[Mixture] = []
-    while not mixtures or (settings.count is not None and len(mixtures) < settings.count):
+    while not mixtures or (
+        settings.count is not None and len(mixtures) < settings.count
+    ):
         for chosen in _deal(sources, settings, rng):
             if len(mixtures) == settings.count:
                 break
-            starts = place(chosen, draw_distances(len(chosen), rng), settings.overlap, settings.gap)
-            mixtures.append(Mixture(f"{prefix}-{len(mixtures):05d}", tuple(map(Part, chosen, starts))))
+            starts = place(
+                chosen, draw_distances(len(chosen), rng), settings.overlap, settings.gap
+            )
+            mixtures.append(
+                Mixture(
+                    f"{prefix}-{len(mixtures):05d}", tuple(map(Part, chosen, starts))
+                )
+            )
     return mixtures
 
 
@@ -97,13 +140,19 @@ def _check_sources(sources: Sequence[SourceUtterance]) -> None:
             raise InputError(f"utterance {source.id} appears twice: keep one of them")
         seen.add(source.id)
         if not source.words or not source.seconds > 0:
-            raise InputError(f"utterance {source.id} has no words or no length: leave it out")
+            raise InputError(
+                f"utterance {source.id} has no words or no length: leave it out"
+            )
 
 
 def _deal(
-    sources: Sequence[SourceUtterance], settings: MixtureSettings, rng: np.random.Generator
+    sources: Sequence[SourceUtterance],
+    settings: MixtureSettings,
+    rng: np.random.Generator,
 ) -> Iterator[list[SourceUtterance]]:
-    """Deal out every utterance once, in groups of the wanted size, in the order in which they are to be spoken."""
+    """Deal out every utterance once, in groups of the wanted size, in the order in
+    which they are to be spoken.
+    """
     left: dict[str, list[SourceUtterance]] = {}
     for source in sorted(sources, key=lambda source: source.id):
         left.setdefault(source.speaker, []).append(source)
@@ -114,10 +163,17 @@ def _deal(
     while counts.any():
         size = int(rng.integers(settings.utterances[0], settings.utterances[1] + 1))
         most = min(settings.speakers, size, int(np.count_nonzero(counts)))
-        speakers = rng.choice(len(names), int(rng.integers(1, most + 1)), replace=False, p=counts / counts.sum())
+        speakers = rng.choice(
+            len(names),
+            int(rng.integers(1, most + 1)),
+            replace=False,
+            p=counts / counts.sum(),
+        )
         turns = list(speakers)
         while len(turns) < size:
-            open_to = [index for index in speakers if counts[index] > turns.count(index)]
+            open_to = [
+                index for index in speakers if counts[index] > turns.count(index)
+            ]
             if not open_to:
                 break
             turns.append(rng.choice(open_to))
@@ -134,7 +190,9 @@ def _deal(
 
 @dataclass(frozen=True)
 class SetCounts:
-    """The size of a set of mixtures as in P4's Table 1, and the mean overlap; ``UNITS`` holds the units."""
+    """The size of a set of mixtures as in P4's Table 1, and the mean overlap; ``UNITS``
+    holds the units.
+    """
 
     samples: int
     mean_words: float
@@ -143,17 +201,28 @@ class SetCounts:
     overlap: float
 
 
-UNITS = {"samples": "mixtures", "mean_words": "words", "mean_seconds": "s", "hours": "h", "overlap": "%"}
+UNITS = {
+    "samples": "mixtures",
+    "mean_words": "words",
+    "mean_seconds": "s",
+    "hours": "h",
+    "overlap": "%",
+}
 
 
 def count_turns(turns: Iterable[Segment]) -> SetCounts:
-    """Count a set by its references: means per recording, which ends with its last turn, and hours in total."""
+    """Count a set by its references: means per recording, which ends with its last
+    turn, and hours in total.
+    """
     recordings = by_recording(turns)
     spans = [[turn.span for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)
     return SetCounts(
         samples=len(recordings),
-        mean_words=sum(len(turn.words) for spoken in recordings.values() for turn in spoken) / len(recordings),
+        mean_words=sum(
+            len(turn.words) for spoken in recordings.values() for turn in spoken
+        )
+        / len(recordings),
         mean_seconds=seconds / len(recordings),
         hours=seconds / 3600,
         overlap=100 * sum(map(overlap_ratio, spans)) / len(recordings),

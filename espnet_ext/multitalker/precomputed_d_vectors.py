@@ -1,4 +1,6 @@
-"""d-vectors of a data dir's recordings, computed once; otherwise training computes them in every epoch."""
+"""d-vectors of a data dir's recordings, computed once; otherwise training computes them
+in every epoch.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -27,17 +29,22 @@ def write_d_vectors(
     parallel: Path | None = None,
     ngpu: int = 0,
 ) -> int:
-    """Write ``<output>/d_vectors.scp`` for a data dir's recordings: matrices (windows, 256); return how many there are.
+    """Write ``<output>/d_vectors.scp`` for a data dir's recordings: matrices (windows,
+    256); return how many there are.
 
-    Training reads them as data ``d_vectors`` of type ``kaldi_ark``. Shards that are done, from the same audio and
-    options (``speaker_encoder_conf``), are skipped; ``parallel`` is that of
-    :func:`espnet_ext.work.parallel.map_shards`, and with ``ngpu`` 1 worker processes take a GPU each in turn. Raises
+    Training reads them as data ``d_vectors`` of type ``kaldi_ark``. Shards that are
+    done, from the same audio and options (``speaker_encoder_conf``), are skipped;
+    ``parallel`` is that of
+    :func:`espnet_ext.work.parallel.map_shards`, and with ``ngpu`` 1 worker processes
+        take a GPU each in turn. Raises
     InputError for bad audio, by recording.
     """
     audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_d_vectors, options=dict(options), ngpu=ngpu)
     folder = Path(output).absolute() / "d_vectors"
-    shards = ark_shards(audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD)
+    shards = ark_shards(
+        audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD
+    )
     table = write_arks(shards, nj=nj, parallel=parallel, describe="d-vectors")
     write_table(Path(output) / "d_vectors.scp", table)
     print(f"{len(table)} recordings -> {Path(output) / 'd_vectors.scp'}", flush=True)
@@ -47,7 +54,9 @@ def write_d_vectors(
 def compute_d_vectors(
     audio: Mapping[str, str], folder: Path, options: Mapping[str, Any], ngpu: int = 0
 ) -> dict[str, np.ndarray]:
-    """Compute d-vectors of the recordings of one shard, (windows, 256) each (in a worker process)."""
+    """Compute d-vectors of the recordings of one shard, (windows, 256) each (in a
+    worker process).
+    """
     import torch
 
     from espnet_ext.encoder.d_vectors import RATE, DVectorEncoder
@@ -56,10 +65,15 @@ def compute_d_vectors(
     encoder = DVectorEncoder(**options).to(place)
     matrices = {}
     for names in batched(audio, _RECORDINGS_AT_ONCE):
-        samples = [torch.from_numpy(read_samples(name, AudioSpan(audio[name]), RATE)) for name in names]
+        samples = [
+            torch.from_numpy(read_samples(name, AudioSpan(audio[name]), RATE))
+            for name in names
+        ]
         lengths = torch.tensor([len(each) for each in samples])
         batch = torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)
         vectors, windows, _ = encoder(batch.to(place), lengths.to(place))
-        for name, row, count in zip(names, vectors.cpu().numpy(), windows.tolist(), strict=True):
+        for name, row, count in zip(
+            names, vectors.cpu().numpy(), windows.tolist(), strict=True
+        ):
             matrices[name] = row[:count]
     return matrices

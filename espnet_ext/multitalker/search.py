@@ -1,4 +1,6 @@
-"""Beam search that keeps speaker posteriors, and gives the speaker of each utterance that it hears (P4, 2.1)."""
+"""Beam search that keeps speaker posteriors, and gives the speaker of each utterance
+that it hears (P4, 2.1).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,8 +28,9 @@ DEFAULT = SearchOptions()
 class SpeakerSegment:
     """Hold an utterance of one speaker in a hypothesis, by the place in the inventory.
 
-    ``posterior``: the mean of that speaker over the tokens; ``times``: approximate start and end of each word as shares
-    of the recording's length: the frames that its first and its last token attend to most.
+    ``posterior``: the mean of that speaker over the tokens; ``times``: approximate
+    start and end of each word as shares of the recording's length: the frames that its
+    first and its last token attend to most.
     """
 
     words: tuple[str, ...]
@@ -38,7 +41,9 @@ class SpeakerSegment:
 
 @dataclass(frozen=True)
 class SpeakerHypothesis:
-    """Hold a hypothesis of a recording or window: utterances with words, in the order of their starts."""
+    """Hold a hypothesis of a recording or window: utterances with words, in the order
+    of their starts.
+    """
 
     segments: tuple[SpeakerSegment, ...]
     score: float
@@ -48,7 +53,8 @@ class SpeakerHypothesis:
 class SpeakerScorer(BatchScorerInterface):
     """Score with the decoder for B utterances of the same length.
 
-    ``speaker_encodings``: (B, T, D'); ``profiles``: (B, K, E); ``present``: where a profile is no padding, (B, K).
+    ``speaker_encodings``: (B, T, D'); ``profiles``: (B, K, E); ``present``: where a
+    profile is no padding, (B, K).
     """
 
     def __init__(
@@ -62,16 +68,22 @@ class SpeakerScorer(BatchScorerInterface):
         self.inventory = (speaker_encodings, profiles, present)
 
     def init_state(self, x: torch.Tensor) -> State:
-        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T, D)."""
+        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T,
+        D).
+        """
         return self.decoder.init_state(x)
 
     def batch_score(
         self, ys: torch.Tensor, states: Sequence[State], xs: torch.Tensor
     ) -> tuple[torch.Tensor, list[State]]:
-        """Score the next token of n hypotheses, n / B of each utterance; return also their states after it."""
+        """Score the next token of n hypotheses, n / B of each utterance; return also
+        their states after it.
+        """
         return self.decoder.step(ys, states, xs, *self.inventory)
 
-    def score(self, y: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
+    def score(
+        self, y: torch.Tensor, state: State, x: torch.Tensor
+    ) -> tuple[torch.Tensor, State]:
         """Score the next token of one hypothesis: ``y`` (L,), ``x`` (T, D)."""
         scores, states = self.batch_score(y.unsqueeze(0), [state], x.unsqueeze(0))
         return scores[0], states[0]
@@ -86,41 +98,72 @@ def recognise_together(
     options: SearchOptions = DEFAULT,
     nbest: int = 1,
 ) -> list[list[SpeakerHypothesis]]:
-    """Recognise windows of the same length in one batch and search; each has the ``nbest`` best hypotheses, or fewer.
+    """Recognise windows of the same length in one batch and search; each has the
+    ``nbest`` best hypotheses, or fewer.
 
-    ``speeches`` are samples, (N,), or features, (N, D), all as long: nothing is padded, and each result is that of the
-    window alone. ``inventories`` are profiles of the speakers to choose from, (K, E); ``to_words`` makes words of the
-    tokens of one utterance. Raises InputError: no profile, one of another dimension, or CTC of a model that has none.
+    ``speeches`` are samples, (N,), or features, (N, D), all as long: nothing is padded,
+    and each result is that of the window alone. ``inventories`` are profiles of the
+    speakers to choose from, (K, E); ``to_words`` makes words of the tokens of one
+    utterance. Raises InputError: no profile, one of another dimension, or CTC of a
+    model that has none.
     """
     device = next(model.parameters()).device
-    batch = torch.stack([torch.as_tensor(speech, dtype=torch.float32, device=device) for speech in speeches])
-    known = [torch.as_tensor(profiles, dtype=torch.float32, device=device) for profiles in inventories]
+    batch = torch.stack(
+        [
+            torch.as_tensor(speech, dtype=torch.float32, device=device)
+            for speech in speeches
+        ]
+    )
+    known = [
+        torch.as_tensor(profiles, dtype=torch.float32, device=device)
+        for profiles in inventories
+    ]
     for profiles in known:
         if profiles.dim() != 2 or not len(profiles):
-            raise InputError("sa_asr: there is no profile to choose a speaker from: give at least one")
+            raise InputError(
+                "sa_asr: there is no profile to choose a speaker from: give at "
+                "least one"
+            )
         model.check_profiles(profiles)
     lengths = torch.full((len(batch),), batch.size(1), device=device)
     encodings, speaker_encodings, _ = model.encode_both(batch, lengths)
     counts = torch.tensor([len(profiles) for profiles in known], device=device)
     padded = torch.nn.utils.rnn.pad_sequence(known, batch_first=True)
-    scorer = SpeakerScorer(model.decoder, speaker_encodings, padded, valid_frames(counts, padded.size(1)))
+    scorer = SpeakerScorer(
+        model.decoder, speaker_encodings, padded, valid_frames(counts, padded.size(1))
+    )
     found = _search(model, scorer, options)(
         x=encodings, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio
     )
-    return [[_hypothesis(model, each, to_words, encodings.size(1)) for each in own[:nbest]] for own in found]
+    return [
+        [_hypothesis(model, each, to_words, encodings.size(1)) for each in own[:nbest]]
+        for own in found
+    ]
 
 
-def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) -> BatchBeamSearch:
+def _search(
+    model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions
+) -> BatchBeamSearch:
     if options.ctc_weight and model.ctc is None:
-        raise InputError("ctc_weight is set, but the model was trained without CTC: set it to 0")
+        raise InputError(
+            "ctc_weight is set, but the model was trained without CTC: set it to 0"
+        )
     search = BatchBeamSearch(
         scorers={
             "decoder": scorer,
-            "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
+            "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos)
+            if options.ctc_weight
+            else None,
             "length_bonus": LengthBonus(model.vocab_size),
         },
-        weights={"decoder": 1.0 - options.ctc_weight, "ctc": options.ctc_weight, "length_bonus": options.penalty},
-        beam_size=min(options.beam_size, model.vocab_size),  # the first step has no more tokens to choose from
+        weights={
+            "decoder": 1.0 - options.ctc_weight,
+            "ctc": options.ctc_weight,
+            "length_bonus": options.penalty,
+        },
+        beam_size=min(
+            options.beam_size, model.vocab_size
+        ),  # the first step has no more tokens to choose from
         vocab_size=model.vocab_size,
         sos=model.sos,
         eos=model.eos,
@@ -132,7 +175,10 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
 
 
 def _hypothesis(
-    model: SAASRModel, found: Any, to_words: Callable[[list[str]], Sequence[str]], length: int
+    model: SAASRModel,
+    found: Any,
+    to_words: Callable[[list[str]], Sequence[str]],
+    length: int,
 ) -> SpeakerHypothesis:
     log_posteriors, frames = found.states["decoder"]["tokens"].all_tokens()
     posteriors = log_posteriors.exp()
@@ -147,14 +193,22 @@ def _hypothesis(
         words = tuple(to_words(pieces))
         if words:
             times = word_times(pieces, frames[kept].tolist(), to_words, length)
-            segments.append(SpeakerSegment(words, int(mean.argmax()), float(mean.max()), times))
-    return SpeakerHypothesis(tuple(segments), float(found.score), tuple(tokens.tolist()))
+            segments.append(
+                SpeakerSegment(words, int(mean.argmax()), float(mean.max()), times)
+            )
+    return SpeakerHypothesis(
+        tuple(segments), float(found.score), tuple(tokens.tolist())
+    )
 
 
 def word_times(
-    pieces: Sequence[str], frames: Sequence[int], to_words: Callable[[list[str]], Sequence[str]], length: int
+    pieces: Sequence[str],
+    frames: Sequence[int],
+    to_words: Callable[[list[str]], Sequence[str]],
+    length: int,
 ) -> tuple[tuple[float, float], ...]:
-    """Return start and end of each word, as shares of ``length`` frames, from the frames that its pieces attend to.
+    """Return start and end of each word, as shares of ``length`` frames, from the
+    frames that its pieces attend to.
 
     A piece belongs to the word that is the last one once the piece is added.
 

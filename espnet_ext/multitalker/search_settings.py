@@ -1,11 +1,21 @@
-"""Options of a speaker-attributed recogniser's search, and the file beside ``config.yaml`` that holds them."""
+"""Options of a speaker-attributed recogniser's search, and the file beside
+``config.yaml`` that holds them.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.settings import Count, Flag, Positive, Share, StrictMapping, checked, read_settings
+from espnet_ext.work.settings import (
+    Count,
+    Flag,
+    Positive,
+    Share,
+    StrictMapping,
+    checked,
+    read_settings,
+)
 from espnet_ext.work.yaml_files import read_yaml
 
 DECODING = "decoding.json"
@@ -23,28 +33,48 @@ class SearchOptions(StrictMapping):
 
 
 class DecodingSettings(StrictMapping):
-    """Options of the search, and the length of windows in seconds that suits the model (None: any)."""
+    """Options of the search, and the length of windows in seconds that suits the model
+    (None: any).
+    """
 
     search: SearchOptions = SearchOptions()
     window: Positive | None = None
 
 
 def read_decoding_settings(model: Path) -> DecodingSettings:
-    """Read the settings of the search beside a checkpoint, or beside its config; the defaults if there are none."""
+    """Read the settings of the search beside a checkpoint, or beside its config; the
+    defaults if there are none.
+    """
     path = model.with_name(DECODING)
-    return read_settings(DecodingSettings, path, "delete it, or train again") if path.exists() else DecodingSettings()
+    return (
+        read_settings(DecodingSettings, path, "delete it, or train again")
+        if path.exists()
+        else DecodingSettings()
+    )
 
 
-def with_options(options: SearchOptions, changes: Mapping[str, Any], where: str) -> SearchOptions:
-    """Change options of the search; InputError, which begins with ``where``, if one is unknown or out of range."""
+def with_options(
+    options: SearchOptions, changes: Mapping[str, Any], where: str
+) -> SearchOptions:
+    """Change options of the search; InputError, which begins with ``where``, if one is
+    unknown or out of range.
+    """
     return checked(SearchOptions, {**options.model_dump(), **changes}, where)
 
 
 def require_speaker_model(model_config: Path, model_file: Path) -> None:
-    """Refuse a missing file or a model that is no speaker-attributed recogniser, before any work is done."""
+    """Refuse a missing file or a model that is no speaker-attributed recogniser, before
+    any work is done.
+    """
     for path, what in ((model_config, "--model-config"), (model_file, "--model")):
         if not path.is_file():
-            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+            raise InputError(
+                f"{path}: no such file ({what}): check the path, or run the stage "
+                "that makes it"
+            )
     kind = str(read_yaml(model_config).get("model"))
     if not kind.endswith("sa_asr"):
-        raise InputError(f"{model_config}: a model of the kind {kind}, not sa_asr: give one of sa_asr_train")
+        raise InputError(
+            f"{model_config}: a model of the kind {kind}, not sa_asr: give one of "
+            "sa_asr_train"
+        )

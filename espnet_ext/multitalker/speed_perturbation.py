@@ -1,6 +1,7 @@
 """Speed perturbation that makes new voices (Ko et al., Interspeech 2015).
 
-A model that learns to distinguish speakers takes a speaker at another speed for a new one (Yamamoto et al. 2019).
+A model that learns to distinguish speakers takes a speaker at another speed for a new
+one (Yamamoto et al. 2019).
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,12 @@ from pathlib import Path
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
+from espnet_ext.kaldi.data_dir import (
+    DataDir,
+    format_seconds,
+    read_data_dir,
+    write_tables,
+)
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.work.parallel import map_shards
 
@@ -20,37 +26,69 @@ LIMITS = (0.5, 2.0)
 _UTTERANCES_OF_A_SHARD = 200
 
 
-def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1) -> None:
-    """Write the utterances of a data dir, at 16 kHz and with ``text``, at other speeds, as those of new speakers.
+def perturb_speed(
+    data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1
+) -> None:
+    """Write the utterances of a data dir, at 16 kHz and with ``text``, at other speeds,
+    as those of new speakers.
 
-    The output is a data dir, with the audio in ``audio/`` and ids that begin with ``sp<factor>-``. A factor of 1.1 is
-    10 % faster and higher; InputError for one that is 1, far from it, or given twice.
+    The output is a data dir, with the audio in ``audio/`` and ids that begin with
+    ``sp<factor>-``. A factor of 1.1 is 10 % faster and higher; InputError for one that
+    is 1, far from it, or given twice.
     """
     for factor in factors:
-        if not LIMITS[0] <= factor <= LIMITS[1] or factor == 1 or list(factors).count(factor) > 1:
-            raise InputError(f"speed {factor}: give factors from {LIMITS[0]} to {LIMITS[1]} other than 1, each once")
+        if (
+            not LIMITS[0] <= factor <= LIMITS[1]
+            or factor == 1
+            or list(factors).count(factor) > 1
+        ):
+            raise InputError(
+                f"speed {factor}: give factors from {LIMITS[0]} to {LIMITS[1]} "
+                "other than 1, each once"
+            )
     source, spans = read_data_dir(data), read_spans(data)
     if source.text is None:
         raise InputError(f"{data}: no text: make the data dir with its transcripts")
     folder = Path(output).resolve() / "audio"
     folder.mkdir(parents=True, exist_ok=True)
-    work = [(f"sp{factor}-{key}", span, factor) for factor in factors for key, span in spans.items()]
+    work = [
+        (f"sp{factor}-{key}", span, factor)
+        for factor in factors
+        for key, span in spans.items()
+    ]
     shards = list(batched(work, _UTTERANCES_OF_A_SHARD))
     seconds: dict[str, float] = {}
-    for durations in map_shards(partial(_write_shard, folder=folder), shards, nj=nj, describe="speed"):
+    for durations in map_shards(
+        partial(_write_shard, folder=folder), shards, nj=nj, describe="speed"
+    ):
         seconds |= durations
     made = DataDir(
         wav_scp={key: str(folder / f"{key}.flac") for key in seconds},
-        utt2spk={f"sp{factor}-{key}": f"sp{factor}-{who}" for factor in factors for key, who in source.utt2spk.items()},
-        text={f"sp{factor}-{key}": text for factor in factors for key, text in source.text.items()},
+        utt2spk={
+            f"sp{factor}-{key}": f"sp{factor}-{who}"
+            for factor in factors
+            for key, who in source.utt2spk.items()
+        },
+        text={
+            f"sp{factor}-{key}": text
+            for factor in factors
+            for key, text in source.text.items()
+        },
         utt2dur={key: format_seconds(value) for key, value in seconds.items()},
     )
     write_tables(made, Path(output))
-    print(f"{len(made.utt2spk)} utterances, {len(set(made.utt2spk.values()))} speakers -> {output}")
+    print(
+        f"{len(made.utt2spk)} utterances, {len(set(made.utt2spk.values()))} "
+        f"speakers -> {output}"
+    )
 
 
-def _write_shard(shard: Sequence[tuple[str, AudioSpan, float]], folder: Path) -> dict[str, float]:
-    """Write the audio of a shard (in a worker process); return the seconds of each utterance."""
+def _write_shard(
+    shard: Sequence[tuple[str, AudioSpan, float]], folder: Path
+) -> dict[str, float]:
+    """Write the audio of a shard (in a worker process); return the seconds of each
+    utterance.
+    """
     import soxr
 
     seconds = {}

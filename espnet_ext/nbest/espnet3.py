@@ -1,11 +1,13 @@
-"""N-best lists from ESPnet3's stage ``infer``, whose inference config names the function that makes them::
+"""N-best lists from ESPnet3's stage ``infer``, whose inference config names the
+function that makes them::
 
-    model: {_target_: espnet2.bin.asr_inference.Speech2Text, nbest: 10, ...}
-    runner: {_target_: espnet3.systems.base.inference_runner.InferenceRunner}
-    output_fn: espnet_ext.nbest.espnet3.outputs
-    contract:                                   # none, since ESPnet3 takes either that or an output_fn
+    model: {_target_: espnet2.bin.asr_inference.Speech2Text, nbest: 10, ...} runner:
+    {_target_: espnet3.systems.base.inference_runner.InferenceRunner} output_fn:
+    espnet_ext.nbest.espnet3.outputs contract:                                   # none,
+    since ESPnet3 takes either that or an output_fn
 
-Each test set then has ``hyp.scp`` with the best texts, ``ref.scp``, and ``nbest.scp``: an id and a list in JSON a line.
+Each test set then has ``hyp.scp`` with the best texts, ``ref.scp``, and ``nbest.scp``:
+an id and a list in JSON a line.
 """
 
 import json
@@ -22,18 +24,24 @@ LISTS = "nbest.scp"
 
 
 def outputs(data: Any, model_output: Any, idx: Any) -> Any:
-    """Return what ESPnet3 writes of an utterance: ``utt_id``, ``hyp``, ``nbest``, and ``ref`` if the data has ``text``.
+    """Return what ESPnet3 writes of an utterance: ``utt_id``, ``hyp``, ``nbest``, and
+    ``ref`` if the data has ``text``.
 
-    ``data`` is an item of the test set, ``model_output`` what ``Speech2Text`` gives for it, ``idx`` its number, which
-    names an item without ``utt_id``; or each is a list, of a batch. An utterance that is too short for the encoder has
-    one empty hypothesis. Raises InputError: the model has no tokenizer, so there is no text.
+    ``data`` is an item of the test set, ``model_output`` what ``Speech2Text`` gives for
+    it, ``idx`` its number, which names an item without ``utt_id``; or each is a list,
+    of a batch. An utterance that is too short for the encoder has one empty hypothesis.
+    Raises InputError: the model has no tokenizer, so there is no text.
     """
     if isinstance(idx, list | tuple):
         return [outputs(*each) for each in zip(data, model_output, idx, strict=True)]
     utterance, text = str(data.get("utt_id", idx)), data.get("text")
     ref = one_line(text) if isinstance(text, str) else None
-    hyps = [_hypothesis(utterance, item) for item in model_output] or [Hypothesis("", 0.0)]
-    nbest = json.dumps(asdict(NBest(utterance, tuple(hyps), ref)), ensure_ascii=False, allow_nan=False)
+    hyps = [_hypothesis(utterance, item) for item in model_output] or [
+        Hypothesis("", 0.0)
+    ]
+    nbest = json.dumps(
+        asdict(NBest(utterance, tuple(hyps), ref)), ensure_ascii=False, allow_nan=False
+    )
     found = {"utt_id": utterance, "hyp": hyps[0].text, "nbest": nbest}
     return found if ref is None else found | {"ref": ref}
 
@@ -41,9 +49,16 @@ def outputs(data: Any, model_output: Any, idx: Any) -> Any:
 def _hypothesis(utterance: str, item: Sequence[Any]) -> Hypothesis:
     text, hyp = item[0], item[-1]
     if text is None:
-        raise InputError(f"{utterance}: the model has no tokenizer, so there is no text: its config needs token_type")
+        raise InputError(
+            f"{utterance}: the model has no tokenizer, so there is no text: its "
+            "config needs token_type"
+        )
     scores: Mapping[str, Any] = getattr(hyp, "scores", None) or {}
-    return Hypothesis(one_line(text), float(hyp.score), {name: float(value) for name, value in scores.items()})
+    return Hypothesis(
+        one_line(text),
+        float(hyp.score),
+        {name: float(value) for name, value in scores.items()},
+    )
 
 
 def read_espnet3(path: Path) -> list[NBest]:

@@ -1,11 +1,14 @@
 """N-best lists from the output of ESPnet's inference.
 
-``espnet2.bin.asr_inference --nbest n`` writes ``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to
-n; ``asr.sh`` runs several jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses.
+``espnet2.bin.asr_inference --nbest n`` writes
+``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to n; ``asr.sh``
+runs several jobs, each in ``logdir/output.<job>``, and merges only their best
+hypotheses.
 
-A score is a printed tensor, ``tensor(-12.3456)``, a weighted sum of the search's log-probabilities. A file ``scores``
-beside it, with ``str(hyp.scores)`` or JSON as published lists have it, has its parts. ``text_nospecial``, without the
-marks of the task s2t, comes before ``text``.
+A score is a printed tensor, ``tensor(-12.3456)``, a weighted sum of the search's
+log-probabilities. A file ``scores`` beside it, with ``str(hyp.scores)`` or JSON as
+published lists have it, has its parts. ``text_nospecial``, without the marks of the
+task s2t, comes before ``text``.
 """
 
 import re
@@ -15,22 +18,28 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.nbest import Hypothesis, NBest, one_line, ranked_lists
 
-# Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below asr.sh's logdir, below its decoding
-# folder, below that of our own decoding (which merges N-best lists but not a 1-best).
+# Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below
+# asr.sh's logdir, below its decoding folder, below that of our own decoding (which
+# merges N-best lists but not a 1-best).
 _JOBS = ("output.*", "logdir/output.*", "log/output.*")
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
 _VALUE = re.compile(
-    rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?(?:,\s*[a-z_]+=[^()]*)?\)|({_NUMBER})", re.IGNORECASE
+    rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?(?:,\s*[a-z_]+=[^()]*)?\)|({_NUMBER})",
+    re.IGNORECASE,
 )
-_PART = re.compile(rf"""\s*["']([^"']+)["']\s*:\s*(["']?)({_VALUE.pattern})\2\s*(?:,|$)""", re.IGNORECASE)
+_PART = re.compile(
+    rf"""\s*["']([^"']+)["']\s*:\s*(["']?)({_VALUE.pattern})\2\s*(?:,|$)""",
+    re.IGNORECASE,
+)
 
 
 def read_espnet_output(folder: str | Path) -> list[NBest]:
     """Read the N-best lists of one decoding, sorted by utterance, without references.
 
-    ``folder`` holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or ``log`` with ``output.*``. An
-    utterance that is too short for the encoder has the text ``" "`` with the score 0.0 n times: n empty hypotheses.
+    ``folder`` holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or
+    ``log`` with ``output.*``. An utterance that is too short for the encoder has the
+    text ``" "`` with the score 0.0 n times: n empty hypotheses.
     """
     ranked: dict[str, dict[int, Hypothesis]] = {}
     for job in _jobs(Path(folder)):
@@ -40,7 +49,10 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
                 found.setdefault(utterance, {})[rank] = hypothesis
         _require_keys(job, found)
         if twice := sorted(found.keys() & ranked.keys()):
-            raise InputError(f"{job}: {twice[0]} is also in another job's output: remove the stale one")
+            raise InputError(
+                f"{job}: {twice[0]} is also in another job's output: remove the "
+                "stale one"
+            )
         ranked |= found
     return ranked_lists(folder, ranked)
 
@@ -49,7 +61,9 @@ def parse_score(text: str) -> float:
     """Return the number in a score as ESPnet prints it."""
     match = _VALUE.fullmatch(text.strip())
     if not match:
-        raise InputError(f"{text!r} is not a score as ESPnet prints it, such as tensor(-12.3456)")
+        raise InputError(
+            f"{text!r} is not a score as ESPnet prints it, such as tensor(-12.3456)"
+        )
     return float(match[1] or match[2])
 
 
@@ -71,27 +85,40 @@ def parse_scores(text: str) -> dict[str, float]:
             parts[match[1]] = parse_score(match[3])
             inside = inside[match.end() :]
     if inside or not text.strip():
-        raise InputError(f"{text!r} is not a dictionary of scores, such as {{'ctc': tensor(-1.2345)}}")
+        raise InputError(
+            f"{text!r} is not a dictionary of scores, such as {{'ctc': "
+            f"tensor(-1.2345)}}"
+        )
     return parts
 
 
 def is_espnet_output(path: Path) -> bool:
     """Tell whether a folder has hypotheses of a decoding in it."""
-    return path.is_dir() and any(True for place in (".", *_JOBS) for _ in path.glob(f"{place}/*best_recog"))
+    return path.is_dir() and any(
+        True for place in (".", *_JOBS) for _ in path.glob(f"{place}/*best_recog")
+    )
 
 
 def _jobs(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder: give the output folder of a decoding")
+        raise InputError(
+            f"{folder}: no such folder: give the output folder of a decoding"
+        )
     if _recog_folders(folder):
         return [folder]
     for pattern in _JOBS:
         jobs = sorted(path for path in folder.glob(pattern) if path.is_dir())
         if empty := [job for job in jobs if not _recog_folders(job)]:
-            raise InputError(f"{empty[0]}: this job left no hypotheses: read its log, and decode again")
+            raise InputError(
+                f"{empty[0]}: this job left no hypotheses: read its log, and "
+                "decode again"
+            )
         if jobs:
             return jobs
-    raise InputError(f"{folder}: no {{n}}best_recog here, nor in {', '.join(_JOBS)}: decode with --nbest 10 or so")
+    raise InputError(
+        f"{folder}: no {{n}}best_recog here, nor in {', '.join(_JOBS)}: decode "
+        "with --nbest 10 or so"
+    )
 
 
 def _recog_folders(job: Path) -> list[tuple[int, Path]]:
@@ -101,17 +128,33 @@ def _recog_folders(job: Path) -> list[tuple[int, Path]]:
 
 def _read_recog(recog: Path) -> dict[str, Hypothesis]:
     if not (recog / "text").exists():
-        raise InputError(f"{recog / 'text'}: no such file: only single-speaker recognition with a tokenizer writes it")
+        raise InputError(
+            f"{recog / 'text'}: no such file: only single-speaker recognition "
+            "with a tokenizer writes it"
+        )
     plain = recog / "text_nospecial"
-    texts, scores = read_table(plain if plain.exists() else recog / "text"), read_table(recog / "score")
-    parts = read_table(recog / "scores") if (recog / "scores").exists() else dict.fromkeys(texts, "{}")
+    texts, scores = (
+        read_table(plain if plain.exists() else recog / "text"),
+        read_table(recog / "score"),
+    )
+    parts = (
+        read_table(recog / "scores")
+        if (recog / "scores").exists()
+        else dict.fromkeys(texts, "{}")
+    )
     for name, table in (("score", scores), ("scores", parts)):
         if odd := sorted(texts.keys() ^ table.keys()):
-            raise InputError(f"{recog}: {odd[0]} is in only one of text and {name}: was it cut short? decode again")
+            raise InputError(
+                f"{recog}: {odd[0]} is in only one of text and {name}: was it cut "
+                "short? decode again"
+            )
     hypotheses = {}
     for utterance, text in texts.items():
         try:
-            score, named = parse_score(scores[utterance]), parse_scores(parts[utterance])
+            score, named = (
+                parse_score(scores[utterance]),
+                parse_scores(parts[utterance]),
+            )
         except InputError as error:
             raise InputError(f"{recog}: {utterance}: {error}: decode again") from None
         hypotheses[utterance] = Hypothesis(one_line(text), score, named)
@@ -119,9 +162,16 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
 
 
 def _require_keys(job: Path, found: dict[str, dict[int, Hypothesis]]) -> None:
-    """Refuse the output of a killed job: asr.sh lists the utterances of each job beside its output."""
+    """Refuse the output of a killed job: asr.sh lists the utterances of each job beside
+    its output.
+    """
     keys = job.parent / f"keys.{job.name.removeprefix('output.')}.scp"
     if not (job.name.startswith("output.") and keys.exists()):
         return
-    if missing := [utterance for utterance in read_table(keys) if utterance not in found]:
-        raise InputError(f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job has not finished; run again")
+    if missing := [
+        utterance for utterance in read_table(keys) if utterance not in found
+    ]:
+        raise InputError(
+            f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job has "
+            "not finished; run again"
+        )

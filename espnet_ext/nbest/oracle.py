@@ -8,34 +8,56 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.scoring.score_files import percent
-from espnet_ext.text.nbest import Hypothesis, NBest, distinct, read_nbest, word_errors, words_of_reference
+from espnet_ext.text.nbest import (
+    Hypothesis,
+    NBest,
+    distinct,
+    read_nbest,
+    word_errors,
+    words_of_reference,
+)
 from espnet_ext.work.files import write_json
 
 
 def oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
-    """Return the hypothesis with the fewest word errors among the first ``depth``; of equals, the first."""
+    """Return the hypothesis with the fewest word errors among the first ``depth``; of
+    equals, the first.
+    """
     errors = word_errors(nbest)[:depth]
     return nbest.hyps[errors.index(min(errors))]
 
 
 def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]:
-    """Return the word errors of the oracle among the first n hypotheses of each list, for n = 1, 2 ... ``depth``.
+    """Return the word errors of the oracle among the first n hypotheses of each list,
+    for n = 1, 2 ... ``depth``.
 
-    The first number counts the errors of the best hypotheses. A shorter list takes part with all its hypotheses.
+    The first number counts the errors of the best hypotheses. A shorter list takes part
+    with all its hypotheses.
     """
     if not lists:
         raise InputError("there are no N-best lists")
     best = [list(accumulate(word_errors(nbest)[:depth], min)) for nbest in lists]
-    return [sum(own[min(n, len(own) - 1)] for own in best) for n in range(max(map(len, best)))]
+    return [
+        sum(own[min(n, len(own) - 1)] for own in best)
+        for n in range(max(map(len, best)))
+    ]
 
 
 def oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
-    """Return the oracle's errors as JSON: ``value`` is the error rate in percent among the first ``n`` hypotheses."""
+    """Return the oracle's errors as JSON: ``value`` is the error rate in percent among
+    the first ``n`` hypotheses.
+    """
     errors = oracle_errors(lists)
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     if not words:
-        raise InputError("all references are empty, so there is no error rate: check where they come from")
-    rows = [{"n": n, "errors": count, "value": percent(count / words)} for n, count in enumerate(errors, start=1)]
+        raise InputError(
+            "all references are empty, so there is no error rate: check where "
+            "they come from"
+        )
+    rows = [
+        {"n": n, "errors": count, "value": percent(count / words)}
+        for n, count in enumerate(errors, start=1)
+    ]
     return {"lists": len(lists), "words": words, "oracle": rows}
 
 
@@ -53,15 +75,24 @@ def oracle_lines(report: dict[str, Any]) -> list[str]:
 
 
 def report_lists(path: Path, report: Path) -> None:
-    """Write :func:`oracle_report` of a JSONL file with references, and print it with the number of short lists."""
+    """Write :func:`oracle_report` of a JSONL file with references, and print it with
+    the number of short lists.
+    """
     lists = read_nbest(path)
     found = oracle_report(lists)
     write_json(report, found)
     texts = [len(distinct(nbest).hyps) for nbest in lists]
-    print(f"{sum(count < max(texts) for count in texts)} lists have fewer than {max(texts)} distinct texts")
+    print(
+        f"{sum(count < max(texts) for count in texts)} lists have fewer than "
+        f"{max(texts)} distinct texts"
+    )
     print("\n".join(oracle_lines(found)))
 
 
 def write_choice(output: Path, lists: Path, depth: int | None = None) -> None:
-    """Write the oracle's choice among the first ``depth`` hypotheses of each list (1: the best) as Kaldi ``text``."""
-    write_table(output, {nbest.utt_id: oracle(nbest, depth).text for nbest in read_nbest(lists)})
+    """Write the oracle's choice among the first ``depth`` hypotheses of each list (1:
+    the best) as Kaldi ``text``.
+    """
+    write_table(
+        output, {nbest.utt_id: oracle(nbest, depth).text for nbest in read_nbest(lists)}
+    )

@@ -1,4 +1,6 @@
-"""N-best lists of any decoder: one table of formats, references, and warnings of lists that cannot be right."""
+"""N-best lists of any decoder: one table of formats, references, and warnings of lists
+that cannot be right.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,20 +13,36 @@ from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet3 import is_espnet3, read_espnet3
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
-from espnet_ext.scoring.score import MUCH_WRITING, SPELT_OTHERWISE, score_texts, spelt_otherwise
-from espnet_ext.text.nbest import NBest, distinct, one_line, read_nbest, word_errors, words_of_reference, write_nbest
+from espnet_ext.scoring.score import (
+    MUCH_WRITING,
+    SPELT_OTHERWISE,
+    score_texts,
+    spelt_otherwise,
+)
+from espnet_ext.text.nbest import (
+    NBest,
+    distinct,
+    one_line,
+    read_nbest,
+    word_errors,
+    words_of_reference,
+    write_nbest,
+)
 from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.work.files import refuse_input, unpacked
 
 AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
-IMPLAUSIBLE = 0.9  # an oracle's word error rate above which lists and references cannot belong together
+# an oracle's word error rate above which lists and references cannot belong together
+IMPLAUSIBLE = 0.9
 _MARKS = re.compile(r"<[a-z]+><(?:asr|st_[a-z]+)>")  # of language and task
 _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
 
 
 class Format(NamedTuple):
-    """A format of N-best lists: what it is, its reader, and whether a path looks like it, without reading all of it."""
+    """A format of N-best lists: what it is, its reader, and whether a path looks like
+    it, without reading all of it.
+    """
 
     what: str
     read: Callable[[Path], list[NBest]]
@@ -39,13 +57,19 @@ def _begins(path: Path, text: str) -> bool:
 
 
 def _holds(path: Path, *patterns: str) -> bool:
-    return path.is_dir() and any(True for pattern in patterns for _ in path.glob(pattern))
+    return path.is_dir() and any(
+        True for pattern in patterns for _ in path.glob(pattern)
+    )
 
 
 # In this order the first that fits is taken.
 FORMATS: Mapping[str, Format] = {
-    "espnet": Format("output folder of a decoding with --nbest", read_espnet_output, is_espnet_output),
-    "espnet3": Format("nbest.scp of ESPnet3's infer, or its folder", read_espnet3, is_espnet3),
+    "espnet": Format(
+        "output folder of a decoding with --nbest", read_espnet_output, is_espnet_output
+    ),
+    "espnet3": Format(
+        "nbest.scp of ESPnet3's infer, or its folder", read_espnet3, is_espnet3
+    ),
     "kaldi": Format(
         "folder with archives.*/{words_text,acwt,lmwt.withlm}",
         readers.read_kaldi,
@@ -61,32 +85,54 @@ FORMATS: Mapping[str, Format] = {
         readers.read_icefall,
         lambda path: path.name.startswith("recogs-") or _holds(path, "recogs-*.txt*"),
     ),
-    "wenet": Format("decoder_main --output_nbest", readers.read_wenet, lambda path: _begins(path, "wav ")),
-    "whisper": Format("JSON of whisper and faster-whisper", readers.read_whisper, readers.is_whisper),
-    "srilm": Format("folder with a file per utterance", readers.read_srilm, readers.is_srilm),
-    "jsonl": Format("one list per line, plain or .gz", read_nbest, lambda path: not path.is_dir()),
+    "wenet": Format(
+        "decoder_main --output_nbest",
+        readers.read_wenet,
+        lambda path: _begins(path, "wav "),
+    ),
+    "whisper": Format(
+        "JSON of whisper and faster-whisper", readers.read_whisper, readers.is_whisper
+    ),
+    "srilm": Format(
+        "folder with a file per utterance", readers.read_srilm, readers.is_srilm
+    ),
+    "jsonl": Format(
+        "one list per line, plain or .gz", read_nbest, lambda path: not path.is_dir()
+    ),
 }
 
 
-def read_lists(path: str | Path, reference: str | Path | None = None, form: str = AUTO) -> list[NBest]:
-    """Read N-best lists in a format, a key of ``FORMATS``; "auto" takes the first that fits.
+def read_lists(
+    path: str | Path, reference: str | Path | None = None, form: str = AUTO
+) -> list[NBest]:
+    """Read N-best lists in a format, a key of ``FORMATS``; "auto" takes the first that
+    fits.
 
-    ``reference`` is any transcripts with their references, which replace those in the lists.
+    ``reference`` is any transcripts with their references, which replace those in the
+    lists.
     """
     path = Path(path)
     if form == AUTO:
         form = next((name for name, each in FORMATS.items() if each.fits(path)), AUTO)
         if form == AUTO:
             if DECODED.fullmatch(path.name) and path.is_dir():
-                raise InputError(f"{path}: a part of an ESPnet decoding: give the decoding's folder")
+                raise InputError(
+                    f"{path}: a part of an ESPnet decoding: give the decoding's folder"
+                )
             known = ", ".join(f"{name} ({each.what})" for name, each in FORMATS.items())
-            raise InputError(f"{path}: not N-best lists in any of these formats: {known}")
+            raise InputError(
+                f"{path}: not N-best lists in any of these formats: {known}"
+            )
     elif form not in FORMATS:
-        raise InputError(f"no format {form} of N-best lists: choose one of {', '.join(FORMATS)}")
+        raise InputError(
+            f"no format {form} of N-best lists: choose one of {', '.join(FORMATS)}"
+        )
     lists = FORMATS[form].read(path)
     if not reference:
         return lists
-    return with_references(lists, read_transcripts(reference).plain, str(path), str(reference))
+    return with_references(
+        lists, read_transcripts(reference).plain, str(path), str(reference)
+    )
 
 
 def convert_lists(
@@ -98,9 +144,11 @@ def convert_lists(
     form: str = AUTO,
     rules: Callable[[str], str] | None = None,
 ) -> list[NBest]:
-    """Read lists as :func:`read_lists`, write them as JSONL, and return them as written.
+    """Read lists as :func:`read_lists`, write them as JSONL, and return them as
+    written.
 
-    ``only_distinct`` drops a text that came before in its list; ``rules`` normalise hypotheses and references.
+    ``only_distinct`` drops a text that came before in its list; ``rules`` normalise
+    hypotheses and references.
     """
     refuse_input(output, (path, reference))
     lists = read_lists(path, reference, form)
@@ -113,43 +161,70 @@ def convert_lists(
 
 
 def convert_part(source: Path, output: Path, reference: Path) -> None:
-    """Convert the lists of a part of LibriSpeech, normalised as error rates are counted, and print what is odd."""
+    """Convert the lists of a part of LibriSpeech, normalised as error rates are
+    counted, and print what is odd.
+    """
     rules, _ = normaliser_called(LIBRISPEECH)
     lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
     for warning in warnings_of(lists, source):
         print(warning)
-    print(f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} hypotheses -> {output}")
+    print(
+        f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} "
+        f"hypotheses -> {output}"
+    )
 
 
 def lists_in(folder: Path, part: str) -> Path | None:
-    """Return where a folder has the lists of a part; ESPnet's recipes write ``test_clean`` for test-clean."""
-    names = [f"{name}{end}" for name in (part, part.replace("-", "_")) for end in ("", ".jsonl", ".jsonl.gz")]
+    """Return where a folder has the lists of a part; ESPnet's recipes write
+    ``test_clean`` for test-clean.
+    """
+    names = [
+        f"{name}{end}"
+        for name in (part, part.replace("-", "_"))
+        for end in ("", ".jsonl", ".jsonl.gz")
+    ]
     return next((folder / name for name in names if (folder / name).exists()), None)
 
 
 def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
     """Return a list with hypotheses and reference normalised alike."""
     hyps = tuple(replace(hyp, text=rules(hyp.text)) for hyp in nbest.hyps)
-    return replace(nbest, hyps=hyps, ref=None if nbest.ref is None else rules(nbest.ref))
+    return replace(
+        nbest, hyps=hyps, ref=None if nbest.ref is None else rules(nbest.ref)
+    )
 
 
 def with_references(
-    lists: Iterable[NBest], references: Mapping[str, str], name: str = "lists", reference_name: str = "references"
+    lists: Iterable[NBest],
+    references: Mapping[str, str],
+    name: str = "lists",
+    reference_name: str = "references",
 ) -> list[NBest]:
     """Give each list its reference; messages name where both come from."""
     lists, number = list(lists), re.compile(r"-\d+$")
     if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
         if spelt_otherwise(missing[0], references):
-            raise InputError(f"{reference_name}: {_count(missing)} of {name} {SPELT_OTHERWISE}")
+            raise InputError(
+                f"{reference_name}: {_count(missing)} of {name} {SPELT_OTHERWISE}"
+            )
         cuts = {number.sub("", utterance) for utterance in missing} <= references.keys()
         why = (
-            f"these are Lhotse's ids of cuts, and {reference_name} has those of recordings"
+            f"these are Lhotse's ids of cuts, and {reference_name} has those of "
+            "recordings"
             if cuts
-            else f"is this another test set? It has {next(iter(references), 'no utterance')}"
+            else (
+                "is this another test set? It has "
+                f"{next(iter(references), 'no utterance')}"
+            )
         )
-        raise InputError(f"{reference_name}: {_count(missing)} of {name} missing: {why}")
+        raise InputError(
+            f"{reference_name}: {_count(missing)} of {name} missing: {why}"
+        )
     if missing := sorted(references.keys() - {nbest.utt_id for nbest in lists}):
-        raise InputError(f"{name}: {_count(missing)} of {reference_name} without N-best list: decode the whole set")
+        raise InputError(
+            f"{name}: {_count(missing)} of {reference_name} without N-best list: "
+            "decode the whole set"
+        )
     return [replace(nbest, ref=one_line(references[nbest.utt_id])) for nbest in lists]
 
 
@@ -158,47 +233,68 @@ def _count(ids: list[str]) -> str:
 
 
 def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
-    """Return what must be wrong with lists, as lines to print: marks of OWSM in texts, and references that do not fit.
+    """Return what must be wrong with lists, as lines to print: marks of OWSM in texts,
+    and references that do not fit.
 
-    Errors are counted on the texts as they are. So hypotheses in another case than the references are all wrong, and
-    nothing else says so. The lines name ``path``, if there are lists from several files.
+    Errors are counted on the texts as they are. So hypotheses in another case than the
+    references are all wrong, and nothing else says so. The lines name ``path``, if
+    there are lists from several files.
     """
     begin = "warning:" if path is None else f"warning: {path}:"
     found = []
-    marks = (next(filter(None, (_MARKS.match(hyp.text) for hyp in nbest.hyps)), None) for nbest in lists)
+    marks = (
+        next(filter(None, (_MARKS.match(hyp.text) for hyp in nbest.hyps)), None)
+        for nbest in lists
+    )
     if marked := [mark for mark in marks if mark]:
         found.append(
-            f"{begin} texts begin with marks of OWSM ({marked[0][0]} and the like, in {len(marked)} of {len(lists)} "
-            "lists), which count as words: decode to text_nospecial, or leave them out (espnet-ext nbest convert "
+            f"{begin} texts begin with marks of OWSM ({marked[0][0]} and the "
+            f"like, in {len(marked)} of {len(lists)} "
+            "lists), which count as words: decode to text_nospecial, or leave "
+            "them out (espnet-ext nbest convert "
             "--normaliser whisper_english)"
         )
     known = [nbest for nbest in lists if nbest.ref]
     if not known:
         return found
-    cases = [_case(nbest.ref or "" for nbest in known), _case(nbest.hyps[0].text for nbest in known)]
+    cases = [
+        _case(nbest.ref or "" for nbest in known),
+        _case(nbest.hyps[0].text for nbest in known),
+    ]
     if cases[0] != cases[1]:
         found.append(
-            f"{begin} the references are in {cases[0]} case, the hypotheses in {cases[1]}: words are compared as they "
+            f"{begin} the references are in {cases[0]} case, the hypotheses in "
+            f"{cases[1]}: words are compared as they "
             "are written: normalise both (espnet-ext nbest convert --normaliser)"
         )
-    firsts = ({n.utt_id: n.ref or "" for n in known}, {n.utt_id: n.hyps[0].text for n in known})
+    firsts = (
+        {n.utt_id: n.ref or "" for n in known},
+        {n.utt_id: n.hyps[0].text for n in known},
+    )
     score = score_texts(*firsts)
     if cases[0] == cases[1] and score.of_writing > MUCH_WRITING * score.total.errors:
         found.append(
-            f"{begin} {score.of_writing} of the {score.total.errors} errors of the first hypotheses are only case or "
+            f"{begin} {score.of_writing} of the {score.total.errors} errors of "
+            "the first hypotheses are only case or "
             "punctuation: normalise both (espnet-ext nbest convert --normaliser)"
         )
     words = sum(len(words_of_reference(nbest)) for nbest in known)
     rate = sum(min(word_errors(nbest)) for nbest in known) / words
     if rate > IMPLAUSIBLE:
         found.append(
-            f"{begin} even the best choice from the lists has a word error rate of {100 * rate:.0f} %: are these the "
+            f"{begin} even the best choice from the lists has a word error rate "
+            f"of {100 * rate:.0f} %: are these the "
             "references of these lists, in the same spelling?"
         )
     return found
 
 
 def _case(texts: Iterable[str]) -> str:
-    letters = [letter for text in texts for letter in text if letter.isupper() or letter.islower()]
+    letters = [
+        letter
+        for text in texts
+        for letter in text
+        if letter.isupper() or letter.islower()
+    ]
     share = sum(map(str.isupper, letters)) / max(1, len(letters))
     return "upper" if share > _CAPITALS else "lower" if share < _SMALL else "mixed"

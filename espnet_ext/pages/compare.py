@@ -5,7 +5,13 @@ from pathlib import Path
 from espnet_ext.pages.aligned import aligned_data
 from espnet_ext.pages.page import write_page
 from espnet_ext.scoring.comparison import Compared
-from espnet_ext.scoring.comparison_tables import NAMES, heading, pair_rows, system_rows, what_is_covered
+from espnet_ext.scoring.comparison_tables import (
+    NAMES,
+    heading,
+    pair_rows,
+    system_rows,
+    what_is_covered,
+)
 from espnet_ext.work.files import write_json
 
 ROWS = 10_000  # of the reference that the page holds

@@ -1,4 +1,6 @@
-"""Web pages from templates: each in one file that needs no network, with its style and scripts inside."""
+"""Web pages from templates: each in one file that needs no network, with its style and
+scripts inside.
+"""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -12,9 +14,15 @@ from espnet_ext.work.files import atomic_write
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Write a page from a template of the folder ``templates``, and the values that it names."""
+    """Write a page from a template of the folder ``templates``, and the values that it
+    names.
+    """
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = _environment().get_template(template).render(version=__version__, date=date, **values)
+    text = (
+        _environment()
+        .get_template(template)
+        .render(version=__version__, date=date, **values)
+    )
     with atomic_write(path) as file:
         file.write(text)
 

@@ -1,4 +1,6 @@
-"""A web page for a transcript, in one file: it plays the audio, marks the word that is heard, and needs no network."""
+"""A web page for a transcript, in one file: it plays the audio, marks the word that is
+heard, and needs no network.
+"""
 
 import base64
 import io
@@ -18,10 +20,22 @@ UNSURE = 0.5  # words with a lower confidence are marked
 BLOCK = 60  # seconds that are encoded at a time
 
 
-def write_transcript_page(path: Path, name: str, lines: Sequence[Segment], audio: RecordingAudio) -> None:
-    """Write the page ``path`` of a transcript, called ``name``; ``audio`` is the recording, at :data:`RATE`."""
+def write_transcript_page(
+    path: Path, name: str, lines: Sequence[Segment], audio: RecordingAudio
+) -> None:
+    """Write the page ``path`` of a transcript, called ``name``; ``audio`` is the
+    recording, at :data:`RATE`.
+    """
     encoded = base64.b64encode(as_mp3(audio)).decode()
-    write_page(path, "transcript.html.j2", title=name, lines=lines, audio=encoded, unsure=UNSURE, clock=clock)
+    write_page(
+        path,
+        "transcript.html.j2",
+        title=name,
+        lines=lines,
+        audio=encoded,
+        unsure=UNSURE,
+        clock=clock,
+    )
 
 
 def as_mp3(audio: RecordingAudio) -> bytes:

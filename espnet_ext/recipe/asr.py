@@ -10,7 +10,14 @@ from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.options import listed
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
-from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
+from espnet_ext.recipe.training import (
+    average_step,
+    averaged,
+    data_options,
+    free_of,
+    token_options,
+    train_step,
+)
 from espnet_ext.tables.reading import Table
 from espnet_ext.tables.schema import System
 from espnet_ext.upstream.decode import Decoding, decode_all
@@ -18,8 +25,11 @@ from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps
 
 
-def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: str = "") -> Step:
-    """Make a small corpus in the layout of a real one, by a module of :mod:`espnet_ext.synthetic`, in ``run.corpus``.
+def synthetic_corpus(
+    run: Run, corpus: str, folder: Path | None = None, size: str = ""
+) -> Step:
+    """Make a small corpus in the layout of a real one, by a module of
+    :mod:`espnet_ext.synthetic`, in ``run.corpus``.
 
     ``size`` is one of its sizes, by default the setting ``corpus_size``.
     """
@@ -27,7 +37,9 @@ def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: st
     return Step(
         name="synthetic corpus",
         log=run.datadir / "log" / "corpus.log",
-        function=getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}"),
+        function=getattr(
+            import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}"
+        ),
         arguments={"output": str(output), "size": size},
         free={"nj": run.nj},
         outputs=[output],
@@ -35,17 +47,30 @@ def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: st
 
 
 def data_step(
-    run: Run, corpus: str, folders: Sequence[Path], names: Mapping[str, str], /, *, title: str = "", **options: Any
+    run: Run,
+    corpus: str,
+    folders: Sequence[Path],
+    names: Mapping[str, str],
+    /,
+    *,
+    title: str = "",
+    **options: Any,
 ) -> Step:
-    """Check a corpus and write the data dirs of its parts. They are made again when a file below ``folders`` changes.
+    """Check a corpus and write the data dirs of its parts. They are made again when a
+    file below ``folders`` changes.
 
-    The function ``prepare_<corpus>`` of a module of :mod:`espnet_ext.corpora` is called with ``options``, and with
-    ``names``: the part -> its data dir. ``title`` is the name of the corpus, if the recipe has several.
+    The function ``prepare_<corpus>`` of a module of :mod:`espnet_ext.corpora` is called
+    with ``options``, and with ``names``: the part -> its data dir. ``title`` is the
+    name of the corpus, if the recipe has several.
     """
     return Step(
         name=f"data dirs of {title or run.corpus_name}",
-        log=run.datadir / "log" / f"data{'_' + title.replace(', ', '_') if title else ''}.log",
-        function=getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"),
+        log=run.datadir
+        / "log"
+        / f"data{'_' + title.replace(', ', '_') if title else ''}.log",
+        function=getattr(
+            import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"
+        ),
         arguments={
             "output_dir": str(run.datadir),
             "names": dict(names),
@@ -60,24 +85,48 @@ def data_step(
 
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
-    """Combine data dirs of ``run.datadir`` into one. The name of the source is appended to its ids."""
+    """Combine data dirs of ``run.datadir`` into one. The name of the source is appended
+    to its ids.
+    """
     folders = [str(run.datadir / source) for source in sources]
-    return _derived_step(run, name, sources, combine_data_dirs, sources=folders, suffix_source=True)
+    return _derived_step(
+        run, name, sources, combine_data_dirs, sources=folders, suffix_source=True
+    )
 
 
 def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
-    """Return a data dir of ``run.datadir`` with some of the utterances of another (:func:`subset_data_dir`)."""
-    return _derived_step(run, name, [source], subset_data_dir, source=str(run.datadir / source), count=count, how=how)
+    """Return a data dir of ``run.datadir`` with some of the utterances of another
+    (:func:`subset_data_dir`).
+    """
+    return _derived_step(
+        run,
+        name,
+        [source],
+        subset_data_dir,
+        source=str(run.datadir / source),
+        count=count,
+        how=how,
+    )
 
 
-def _derived_step(run: Run, name: str, parts: Sequence[str], make: Callable[..., object], **arguments: Any) -> Step:
+def _derived_step(
+    run: Run,
+    name: str,
+    parts: Sequence[str],
+    make: Callable[..., object],
+    **arguments: Any,
+) -> Step:
     """Return a data dir that is made of others."""
     return Step(
         name=f"data dir {name}",
         log=run.datadir / "log" / f"data_{name}.log",
         function=make,
         arguments={"destination": str(run.datadir / name), **arguments},
-        inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
+        inputs=[
+            run.datadir / part / table
+            for part in parts
+            for table in ("wav.scp", "text")
+        ],
         outputs=[run.datadir / name / "text"],
     )
 
@@ -89,31 +138,58 @@ def tokens_dir(run: Run) -> Path:
 
 
 def tokens_step(
-    run: Run, train: str, folder: Path, token_type: str, vocab_size: int, *, english: Sequence[str] = (), **options: Any
+    run: Run,
+    train: str,
+    folder: Path,
+    token_type: str,
+    vocab_size: int,
+    *,
+    english: Sequence[str] = (),
+    **options: Any,
 ) -> Step:
-    """Make word pieces, characters or words of a training set; ``mixed``: its Han characters and English word pieces.
+    """Make word pieces, characters or words of a training set; ``mixed``: its Han
+    characters and English word pieces.
 
-    ``options`` are ``symbols`` that are one token each, such as ``<sc>``, and ``normalisation`` of sentencepiece.
+    ``options`` are ``symbols`` that are one token each, such as ``<sc>``, and
+    ``normalisation`` of sentencepiece.
     """
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
     from espnet_ext.text.tokens import make_tokens
 
     text, more = run.whole_text(train), [run.whole_text(name) for name in english]
-    own = {"english_texts": more} if token_type == "mixed" else {"token_type": token_type, **options}
+    own = (
+        {"english_texts": more}
+        if token_type == "mixed"
+        else {"token_type": token_type, **options}
+    )
     return Step(
         name="tokens",
         log=folder / "log" / "tokens.log",
         function=make_mixed_tokens if token_type == "mixed" else make_tokens,
-        arguments={"text": text, "output": str(folder), "vocab_size": vocab_size, **own},
+        arguments={
+            "text": text,
+            "output": str(folder),
+            "vocab_size": vocab_size,
+            **own,
+        },
         inputs=[text, *more],
         outputs=[folder / "prior.txt"],
     )
 
 
 def statistics_step(
-    run: Run, config: Path, train: str, valid: str, tokens: Path, token_type: str, *, task: str = "asr"
+    run: Run,
+    config: Path,
+    train: str,
+    valid: str,
+    tokens: Path,
+    token_type: str,
+    *,
+    task: str = "asr",
 ) -> Step:
-    """Collect lengths of utterances, and mean and variance of the features, in ``run.stats / train``."""
+    """Collect lengths of utterances, and mean and variance of the features, in
+    ``run.stats / train``.
+    """
     folder = run.stats / train
     _, token_list, *options = token_options(tokens, token_type)
     parts = run.datadir / train, run.datadir / valid
@@ -121,7 +197,11 @@ def statistics_step(
         name=f"statistics of {train}",
         log=folder / "log" / "stats.log",
         function=collect_stats,
-        arguments={"job": Statistics(*parts, config, Path(token_list), folder, tuple(options), task)},
+        arguments={
+            "job": Statistics(
+                *parts, config, Path(token_list), folder, tuple(options), task
+            )
+        },
         free=free_of(run),
         inputs=[part / table for part in parts for table in ("wav.scp", "text")],
         outputs=[folder / "train" / "feats_stats.npz"],
@@ -149,8 +229,9 @@ def asr_train_step(
 ) -> Step:
     """Train one ASR model on a training and a development data dir.
 
-    Features are normalised by the data dir ``statistics``, and ``shapes`` has the utterances to train on (default of
-    both: the training set). ``sound`` is ESPnet's type of the audio, ``files`` are options whose values are files.
+    Features are normalised by the data dir ``statistics``, and ``shapes`` has the
+    utterances to train on (default of both: the training set). ``sound`` is ESPnet's
+    type of the audio, ``files`` are options whose values are files.
     """
     stats = run.stats / train
     features = run.stats / (statistics or train) / "train" / "feats_stats.npz"
@@ -160,14 +241,33 @@ def asr_train_step(
         *options,
         *("--normalize_conf", f"stats_file={features}"),
     ]
-    part_shapes = {"train": shapes or stats / "train" / "speech_shape", "valid": stats / "valid" / "speech_shape"}
+    part_shapes = {
+        "train": shapes or stats / "train" / "speech_shape",
+        "valid": stats / "valid" / "speech_shape",
+    }
     for part, name in (("train", train), ("valid", valid)):
-        tables = [(run.datadir / name / "wav.scp", "speech", sound), (run.datadir / name / "text", "text", "text")]
-        words += [*data_options(part, tables), f"--{part}_shape_file", str(part_shapes[part])]
-    made = [run.datadir / train / "text", run.datadir / valid / "text", tokens / "tokens.txt"]
+        tables = [
+            (run.datadir / name / "wav.scp", "speech", sound),
+            (run.datadir / name / "text", "text", "text"),
+        ]
+        words += [
+            *data_options(part, tables),
+            f"--{part}_shape_file",
+            str(part_shapes[part]),
+        ]
+    made = [
+        run.datadir / train / "text",
+        run.datadir / valid / "text",
+        tokens / "tokens.txt",
+    ]
     made += [features, part_shapes["train"]]
     return train_step(
-        run, folder, f"{task}_train", words, inputs=[*made, *inputs], files={"--config": config, **(files or {})}
+        run,
+        folder,
+        f"{task}_train",
+        words,
+        inputs=[*made, *inputs],
+        files={"--config": config, **(files or {})},
     )
 
 
@@ -184,13 +284,17 @@ def decode_steps(
     configs: Sequence[Path] = (),
     data: Path | None = None,
 ) -> Step:
-    """Decode test sets with one system and one or several decodings. The models are loaded once.
+    """Decode test sets with one system and one or several decodings. The models are
+    loaded once.
 
-    Results go to ``folder/decode_<decoding>/<test set>``. ``data`` is a folder of test sets that have ``feats.scp`` in
-    place of ``wav.scp``, ``lm`` that of a language model; ``configs`` are by default those of tables.yaml.
+    Results go to ``folder/decode_<decoding>/<test set>``. ``data`` is a folder of test
+    sets that have ``feats.scp`` in place of ``wav.scp``, ``lm`` that of a language
+    model; ``configs`` are by default those of tables.yaml.
     """
     source = data or run.datadir
-    lm_config, lm_file = (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)
+    lm_config, lm_file = (
+        (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)
+    )
     jobs = [
         Decoding(
             model_config=folder / "config.yaml",
@@ -202,7 +306,9 @@ def decode_steps(
             lm_file=lm_file,
             options=tuple(options),
         )
-        for name, config in zip(decodings, configs or map(run.decode_config, decodings), strict=True)
+        for name, config in zip(
+            decodings, configs or map(run.decode_config, decodings), strict=True
+        )
         for part in sets
     ]
     return Step(
@@ -217,15 +323,23 @@ def decode_steps(
     )
 
 
-def decode_sets(jobs: Sequence[Decoding], nj: int, parallel: Path | None, ngpu: int) -> None:
+def decode_sets(
+    jobs: Sequence[Decoding], nj: int, parallel: Path | None, ngpu: int
+) -> None:
     """Decode each data dir with each config."""
     jobs = [replace(job, ngpu=ngpu) for job in jobs]
-    for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
+    for job, count in zip(
+        jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True
+    ):
         print(f"{count} utterances -> {job.output / 'text'}")
 
 
-def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: Any) -> Step:
-    """Compute the word error rate of a decoding, or with ``mer`` the mixed error rate of Mandarin and English."""
+def score_step(
+    run: Run, part: str, folder: Path, rate: str = "wer", **options: Any
+) -> Step:
+    """Compute the word error rate of a decoding, or with ``mer`` the mixed error rate
+    of Mandarin and English.
+    """
     return Step(
         name=f"score {folder.relative_to(run.expdir)}",
         log=folder / "log" / "score.log",
@@ -244,56 +358,104 @@ def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: 
     )
 
 
-def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: str, options: Mapping[str, Any]) -> None:
+def score(
+    reference: Path,
+    hypothesis: Path,
+    utt2spk: Path,
+    output: str,
+    rate: str,
+    options: Mapping[str, Any],
+) -> None:
     """Write the error reports of a decoding, and print its error rate."""
     from espnet_ext.scoring.score_files import evaluate
 
     unit = "mixed" if rate == "mer" else "word"
-    _, summary = evaluate(reference, hypothesis, Path(output), unit=unit, utt2spk=utt2spk, **options)
+    _, summary = evaluate(
+        reference, hypothesis, Path(output), unit=unit, utt2spk=utt2spk, **options
+    )
     low, high = summary["ci95"]
-    print(f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
+    print(
+        f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to "
+        f"{high:.2f})"
+    )
 
 
 def train_and_average(
-    run: Run, system: System, seed: int, train: str, valid: str, tokens: Path, *, options: Sequence[str] = ()
+    run: Run,
+    system: System,
+    seed: int,
+    train: str,
+    valid: str,
+    tokens: Path,
+    *,
+    options: Sequence[str] = (),
 ) -> Iterator[Step]:
     """Train a system, and average the epochs that are decoded."""
     folder = run.folder_of(system, seed)
     token_type = run.sections["settings"]["token_type"]
     config = run.system_config(system)
-    yield asr_train_step(run, folder, config, train, valid, tokens, token_type, seed, options=options)
+    yield asr_train_step(
+        run, folder, config, train, valid, tokens, token_type, seed, options=options
+    )
     yield average_step(run, folder, run.setting("average"))
 
 
 def decode_system(
-    run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path, data: Path | None = None
+    run: Run,
+    system: System,
+    seed: int,
+    nj: int,
+    sets: Sequence[str],
+    tokens: Path,
+    data: Path | None = None,
 ) -> Iterator[Step]:
-    """Decode with a system: one step for decodings with its model alone, one for those with a language model too."""
+    """Decode with a system: one step for decodings with its model alone, one for those
+    with a language model too.
+    """
     folder = run.folder_of(system, seed)
     model = folder / averaged(run.setting("average"))
     names = list(run.decodings.get(system.name, {}))
     fused = [name for name in names if run.decoding(name).get("lm_weight")]
-    for group, lm in (([name for name in names if name not in fused], None), (fused, run.lm)):
+    for group, lm in (
+        ([name for name in names if name not in fused], None),
+        (fused, run.lm),
+    ):
         prior = any(run.decoding(name).get("prior_weight") for name in group)
         options = ["--prior_file", str(tokens / "prior.txt")] if prior else []
         if group:
-            yield decode_steps(run, folder, model, group, sets, nj, options=options, lm=lm, data=data)
+            yield decode_steps(
+                run, folder, model, group, sets, nj, options=options, lm=lm, data=data
+            )
 
 
-def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: Any) -> Iterator[Step]:
+def score_systems(
+    run: Run, sets: Sequence[str], rate: str = "wer", **options: Any
+) -> Iterator[Step]:
     """Return the error rates of all decodings of all systems and seeds."""
     for system in run.systems:
         for seed in run.seeds_of(system):
             for decoding in run.decodings.get(system.name, {}):
                 for part in sets:
-                    folder = run.folder_of(system, seed) / f"decode_{decoding}{run.decoding_tag}" / part
+                    folder = (
+                        run.folder_of(system, seed)
+                        / f"decode_{decoding}{run.decoding_tag}"
+                        / part
+                    )
                     yield score_step(run, part, folder, rate, **options)
 
 
-def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | None = None, paper: bool = True) -> None:
-    """Write and print tables (default: those of the run), including rows that earlier runs have filled.
+def tables(
+    run: Run,
+    selected: Sequence[Table] | None = None,
+    *,
+    corpus: str | None = None,
+    paper: bool = True,
+) -> None:
+    """Write and print tables (default: those of the run), including rows that earlier
+    runs have filled.
 
-    ``corpus`` is its name in the tables (default: that of its folder); the ``paper``'s numbers may be of another.
+    ``corpus`` is its name in the tables (default: that of its folder); the ``paper``'s
+    numbers may be of another.
     """
     from espnet_ext.tables.publish import write_tables
 

@@ -1,7 +1,9 @@
-"""Which GPUs each training and each decoding of a run gets, when ``--ngpu`` gives several.
+"""Which GPUs each training and each decoding of a run gets, when ``--ngpu`` gives
+several.
 
-As many trainings as GPUs are fastest side by side, with one each. What is left over shares the GPUs evenly, as far as
-several make a training faster (the setting ``training_gpus`` of a recipe).
+As many trainings as GPUs are fastest side by side, with one each. What is left over
+shares the GPUs evenly, as far as several make a training faster (the setting
+``training_gpus`` of a recipe).
 """
 
 import json
@@ -21,20 +23,26 @@ if TYPE_CHECKING:
 
 NO_GPU = ("", "-1", "NoDevFiles")  # the last one is Slurm's
 Lane = tuple[str, ...]  # the GPUs that one chain of steps sees
-Make = Callable[["Run", int], Iterable[Step]]  # makes a chain from a run and the number of processes it may use
+Make = Callable[
+    ["Run", int], Iterable[Step]
+]  # makes a chain from a run and the number of processes it may use
 
 
 def gpu_names(count: int, visible: str | None) -> Lane:
-    """Return the names of the first ``count`` GPUs, of those in ``CUDA_VISIBLE_DEVICES`` if that is set.
+    """Return the names of the first ``count`` GPUs, of those in
+    ``CUDA_VISIBLE_DEVICES`` if that is set.
 
     As CUDA does, this takes none from the first on that is no GPU.
     """
     if visible is None:
         return tuple(map(str, range(count)))
-    names = tuple(takewhile(lambda name: name not in NO_GPU, map(str.strip, visible.split(","))))
+    names = tuple(
+        takewhile(lambda name: name not in NO_GPU, map(str.strip, visible.split(",")))
+    )
     if len(names) < count:
         raise InputError(
-            f"--ngpu {count}: CUDA_VISIBLE_DEVICES is '{visible}', which has {len(names)}: give --ngpu {len(names)}, "
+            f"--ngpu {count}: CUDA_VISIBLE_DEVICES is '{visible}', which has "
+            f"{len(names)}: give --ngpu {len(names)}, "
             "or ask the batch system for more"
         )
     return names[:count]
@@ -45,8 +53,11 @@ def visible_gpus(run: "Run") -> Lane:
     return gpu_names(run.ngpu, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], list[Lane]]]:
-    """Return which jobs (the longest first) run in which lanes, in rounds that follow each other.
+def rounds(
+    jobs: Sequence[str], gpus: Lane, most: int
+) -> list[tuple[list[str], list[Lane]]]:
+    """Return which jobs (the longest first) run in which lanes, in rounds that follow
+    each other.
 
     ``most`` is the most GPUs that make one job faster.
 
@@ -65,8 +76,11 @@ def rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[tuple[list[str], 
     return [*full, (list(jobs[-left:]), lanes)]
 
 
-def plan_lines(planned: Sequence[tuple[list[str], list[Lane]]], hours: Mapping[str, float]) -> list[str]:
-    """Return lines that say which job runs on which GPU, and until when if the hours of all jobs on one are known.
+def plan_lines(
+    planned: Sequence[tuple[list[str], list[Lane]]], hours: Mapping[str, float]
+) -> list[str]:
+    """Return lines that say which job runs on which GPU, and until when if the hours of
+    all jobs on one are known.
 
     A job on several GPUs takes as long: how much faster it is there is not known.
     """
@@ -85,19 +99,31 @@ def plan_lines(planned: Sequence[tuple[list[str], list[Lane]]], hours: Mapping[s
         whole += max(ends)
     total = "; --rehearse estimates the hours"
     if known:
-        total = f": about {whole:.1f} h (one after the other {sum(hours[name] for name in jobs):.1f} h)"
+        total = (
+            f": about {whole:.1f} h (one after the other "
+            f"{sum(hours[name] for name in jobs):.1f} h)"
+        )
     return [f"{len(jobs)} side by side{total}", *lines]
 
 
 def hours_file(run: "Run") -> Path:
-    """Return the file in which a rehearsal leaves the hours of each job, beside the run's experiments."""
+    """Return the file in which a rehearsal leaves the hours of each job, beside the
+    run's experiments.
+    """
     return run.expdir.with_name(f"{run.expdir.name}.hours.json")
 
 
 def hours_known(run: "Run", jobs: Iterable[str]) -> dict[str, float]:
-    """Return the hours of jobs, of any seed, on one GPU, as a rehearsal or the settings of full scale have them."""
-    path, usual = hours_file(run), run.sections.get("settings", {}).get("hours") if run.scale == "full" else None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    """Return the hours of jobs, of any seed, on one GPU, as a rehearsal or the settings
+    of full scale have them.
+    """
+    path, usual = (
+        hours_file(run),
+        run.sections.get("settings", {}).get("hours") if run.scale == "full" else None,
+    )
+    found: dict[str, Any] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    )
     named = {name: found.get(seedless(name), usual) for name in jobs}
     return {name: value for name, value in named.items() if value is not None}
 
@@ -107,11 +133,14 @@ def seedless(name: str) -> str:
     return re.sub(r"/seed\d+", "", name)
 
 
-def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False) -> None:
-    """Run a chain of steps for each job: several in parallel on processors, or one on each GPU.
+def run_side_by_side(
+    run: "Run", jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False
+) -> None:
+    """Run a chain of steps for each job: several in parallel on processors, or one on
+    each GPU.
 
-    Trainings (``trains``) have known hours. What ``cmd.sh`` (trainings) or ``--parallel`` (``shards``) starts elsewhere
-    runs one by one, with all GPUs.
+    Trainings (``trains``) have known hours. What ``cmd.sh`` (trainings) or
+    ``--parallel`` (``shards``) starts elsewhere runs one by one, with all GPUs.
     """
     if not run.ngpu or (run.parallel if shards else run.launch or run.train_options):
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))
@@ -121,7 +150,11 @@ def run_side_by_side(run: "Run", jobs: Mapping[str, Make], *, trains: bool = Tru
     trains = trains and not shards
     hours = hours_known(run, jobs) if trains else {}
     longest_first = sorted(jobs, key=lambda name: -hours.get(name, 0.0))
-    most = len(gpus) if shards else run.sections.get("settings", {}).get("training_gpus") or len(gpus)
+    most = (
+        len(gpus)
+        if shards
+        else run.sections.get("settings", {}).get("training_gpus") or len(gpus)
+    )
     planned = rounds(longest_first, gpus, most)
     if trains and len(gpus) > 1 and len(jobs) > 1:
         for line in plan_lines(planned, hours):

@@ -12,13 +12,17 @@ PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 def end_at_once_with_parent() -> None:
-    """Have Linux kill this process, but none that it forks, as soon as its parent is gone, even during an import."""
+    """Have Linux kill this process, but none that it forks, as soon as its parent is
+    gone, even during an import.
+    """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_with_parent(parent: int) -> None:
-    """Kill the process group of this process as soon as ``parent``, of another group, is gone, even by SIGKILL."""
+    """Kill the process group of this process as soon as ``parent``, of another group,
+    is gone, even by SIGKILL.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:  # orphans get another parent at once

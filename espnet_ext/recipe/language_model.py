@@ -1,4 +1,6 @@
-"""The stage of a recipe that trains an ESPnet language model, for decodings that use one."""
+"""The stage of a recipe that trains an ESPnet language model, for decodings that use
+one.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,21 +14,34 @@ from espnet_ext.work.once import NOTE
 
 
 def require_lm_text(text: Path) -> None:
-    """Refuse a run whose text of the language model is missing, before hours of work that need it in the end."""
+    """Refuse a run whose text of the language model is missing, before hours of work
+    that need it in the end.
+    """
     if not text.is_file():
-        raise InputError(f"{text}: no such file: download it (https://www.openslr.org/11), or name it with --lm_text")
+        raise InputError(
+            f"{text}: no such file: download it (https://www.openslr.org/11), or "
+            "name it with --lm_text"
+        )
 
 
 def uses_language_model(run: Run) -> bool:
     """Tell whether a decoding of the run's rows uses a language model."""
-    return any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names)
+    return any(
+        run.decoding(name).get("lm_weight")
+        for names in run.decodings.values()
+        for name in names
+    )
 
 
-def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_type: str) -> Iterator[Step]:
-    """Train a language model on a text (a sentence a line, plain or .gz), if a decoding uses one; measure perplexity.
+def train_language_model(
+    run: Run, text: Path, valid: str, tokens: Path, token_type: str
+) -> Iterator[Step]:
+    """Train a language model on a text (a sentence a line, plain or .gz), if a decoding
+    uses one; measure perplexity.
 
-    One of ``lm_splits`` files of the text is in memory at a time. The config is the section ``lm``, with ``lm_large``
-    over it if the setting ``lm_size`` is large. Early stopping and the perplexity use the transcripts of ``valid``.
+    One of ``lm_splits`` files of the text is in memory at a time. The config is the
+    section ``lm``, with ``lm_large`` over it if the setting ``lm_size`` is large. Early
+    stopping and the perplexity use the transcripts of ``valid``.
     """
     if not uses_language_model(run):
         show("no decoding of these rows uses a language model")
@@ -34,17 +49,28 @@ def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_t
     folder, dev = run.lm, run.datadir / valid / "text"
     large = [run.sections["lm_large"]] if run.setting("lm_size") == "large" else []
     config = run.section_config("lm", *large, name=folder.name)
-    splits, lengths, dev_lengths = folder / "text", folder / "text_shape", folder / "valid_shape"
+    splits, lengths, dev_lengths = (
+        folder / "text",
+        folder / "text_shape",
+        folder / "valid_shape",
+    )
     yield Step(
         name="language model: text",
         log=folder / "log" / "text.log",
         function=write_splits,
-        arguments={"text": text, "output": str(splits), "splits": run.sections["settings"]["lm_splits"]},
+        arguments={
+            "text": text,
+            "output": str(splits),
+            "splits": run.sections["settings"]["lm_splits"],
+        },
         outputs=[splits / "num_splits"],
     )
     options = token_options(tokens, token_type)
     tokeniser = [options[3], *options[5:]]
-    models, preload = [Path(path) for path in tokeniser[1:]], ["espnet2.text.build_tokenizer"]
+    models, preload = (
+        [Path(path) for path in tokeniser[1:]],
+        ["espnet2.text.build_tokenizer"],
+    )
     yield Step(
         name="language model: lengths",
         log=folder / "log" / "lengths.log",
@@ -64,8 +90,16 @@ def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_t
         outputs=[dev_lengths],
         preload=preload,
     )
-    data = [*data_options("train", [(splits, "text", "text")]), *data_options("valid", [(dev, "text", "text")])]
-    shapes = ["--train_shape_file", str(lengths), "--valid_shape_file", str(dev_lengths)]
+    data = [
+        *data_options("train", [(splits, "text", "text")]),
+        *data_options("valid", [(dev, "text", "text")]),
+    ]
+    shapes = [
+        "--train_shape_file",
+        str(lengths),
+        "--valid_shape_file",
+        str(dev_lengths),
+    ]
     yield train_step(
         run,
         folder,
@@ -93,5 +127,10 @@ def measure_perplexity(folder: str, text: Path) -> None:
 
     lm = Path(folder)
     data = ["--data_path_and_name_and_type", f"{text},text,text"]
-    model = ["--train_config", str(lm / "config.yaml"), "--model_file", str(lm / "valid.loss.ave.pth")]
+    model = [
+        "--train_config",
+        str(lm / "config.yaml"),
+        "--model_file",
+        str(lm / "valid.loss.ave.pth"),
+    ]
     main(["--ngpu", "0", *data, *model, "--output_dir", str(lm / "perplexity")])

@@ -10,8 +10,14 @@ from espnet_ext.recipe.steps import run_steps
 
 
 def without_other(run: Run, parts: Sequence[str]) -> list[str]:
-    """Return parts; with ``--clean_only true`` without those whose speech is called "other"."""
-    return [part for part in parts if run.options["clean_only"] != "true" or "other" not in part.split("-")]
+    """Return parts; with ``--clean_only true`` without those whose speech is called
+    "other".
+    """
+    return [
+        part
+        for part in parts
+        if run.options["clean_only"] != "true" or "other" not in part.split("-")
+    ]
 
 
 def train_parts(run: Run) -> list[str]:
@@ -35,9 +41,18 @@ def lm_text(run: Run) -> Path:
 
 
 def prepare(run: Run, size: str = "") -> None:
-    """Check all these parts and write their data dirs; a synthetic corpus of this size is made first."""
+    """Check all these parts and write their data dirs; a synthetic corpus of this size
+    is made first.
+    """
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
     parts = [*train_parts(run), *dev_sets(run), *test_sets(run)]
-    folders, names = [run.corpus / part for part in parts], {part: part for part in parts}
-    run_steps(asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts))
+    folders, names = (
+        [run.corpus / part for part in parts],
+        {part: part for part in parts},
+    )
+    run_steps(
+        asr.data_step(
+            run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts
+        )
+    )

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from espnet_ext.recipe.run import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
-# The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh itself uses.
+# The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh
+# itself uses.
 COMMON = {
     "table": "1",
     "rows": "",
@@ -30,33 +31,61 @@ COMMON = {
 }
 
 
-def checked_options(recipe: "Recipe", given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:
-    """Return the values of all options of a recipe, with whole paths: those ``given`` in the folder ``caller``, or
-    their defaults; InputError for one that is not there, or a value that it cannot have.
+def checked_options(
+    recipe: "Recipe", given: Mapping[str, str], caller: Path, folder: Path
+) -> dict[str, str]:
+    """Return the values of all options of a recipe, with whole paths: those ``given``
+    in the folder ``caller``, or their defaults; InputError for one that is not there,
+    or a value that it cannot have.
     """
-    own = {**dict.fromkeys(recipe.trained, ""), "name": "mine"} if recipe.trained else {}
-    defaults = {**COMMON, recipe.corpus: "", **dict.fromkeys(recipe.instead, ""), **own, **recipe.options}
+    own = (
+        {**dict.fromkeys(recipe.trained, ""), "name": "mine"} if recipe.trained else {}
+    )
+    defaults = {
+        **COMMON,
+        recipe.corpus: "",
+        **dict.fromkeys(recipe.instead, ""),
+        **own,
+        **recipe.options,
+    }
     for name in given:
         if name not in defaults:
-            raise InputError(f"unknown option --{name} (run.sh --help lists the options)")
+            raise InputError(
+                f"unknown option --{name} (run.sh --help lists the options)"
+            )
     options = {**defaults, **given}
     truth = ("true", "false")
-    choices = {"check_audio": ("auto", "header", "full"), "rehearse": truth, **recipe.choices}
+    choices = {
+        "check_audio": ("auto", "header", "full"),
+        "rehearse": truth,
+        **recipe.choices,
+    }
     for name, values in choices.items():
         if options[name] not in values and (options[name] or defaults[name]):
-            raise InputError(f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'")
+            raise InputError(
+                f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'"
+            )
     if options["seed"] and not re.fullmatch(r"[0-9]+(,[0-9]+)*", options["seed"]):
-        raise InputError(f"--seed takes whole numbers separated by commas, not '{options['seed']}'")
+        raise InputError(
+            f"--seed takes whole numbers separated by commas, not '{options['seed']}'"
+        )
     for name, least in (("nj", 1), ("ngpu", 0)):
         if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:
-            raise InputError(f"--{name} must be at least {least}, not '{options[name]}'")
+            raise InputError(
+                f"--{name} must be at least {least}, not '{options[name]}'"
+            )
     skip_share(options["skip_faulty"])
     if options.get("average"):
         check_average(options["average"])
-    for names, what in (((recipe.corpus, *recipe.instead), "corpora to train on"), (recipe.trained, "systems")):
+    for names, what in (
+        ((recipe.corpus, *recipe.instead), "corpora to train on"),
+        (recipe.trained, "systems"),
+    ):
         both = [name for name in names if options[name]]
         if len(both) > 1:
-            raise InputError(f"--{both[0]} and --{both[1]} are two {what}: give one of them")
+            raise InputError(
+                f"--{both[0]} and --{both[1]} are two {what}: give one of them"
+            )
     for name in (*recipe.all_paths, "expdir", "datadir"):
         if options[name]:
             options[name] = os.path.abspath(caller / options[name])
@@ -64,7 +93,11 @@ def checked_options(recipe: "Recipe", given: Mapping[str, str], caller: Path, fo
         if options[name] and (caller / options[name]).exists():
             options[name] = os.path.abspath(caller / options[name])
     if name := options["parallel"]:
-        found = [path.resolve() for each in (caller, folder, ROOT) if (path := each / name).is_file()]
+        found = [
+            path.resolve()
+            for each in (caller, folder, ROOT)
+            if (path := each / name).is_file()
+        ]
         if not found:
             raise InputError(f"--parallel: there is no file {name}")
         options["parallel"] = str(found[0])
@@ -72,7 +105,9 @@ def checked_options(recipe: "Recipe", given: Mapping[str, str], caller: Path, fo
 
 
 def check_average(which: str) -> None:
-    """Raise InputError for a value of --average that is neither ``best:N`` nor ``last:N``."""
+    """Raise InputError for a value of --average that is neither ``best:N`` nor
+    ``last:N``.
+    """
     if not re.fullmatch(r"(best|last):[1-9][0-9]*", which):
         raise InputError(f"--average takes best:N or last:N, not '{which}'")
 

@@ -1,7 +1,9 @@
-"""``run.sh --rehearse``: in minutes, on the user's machine and corpus, what a run would do in days.
+"""``run.sh --rehearse``: in minutes, on the user's machine and corpus, what a run would
+do in days.
 
-The corpora are checked whole; then every stage runs twice on a few utterances, with the real models, batches and
-search. What fails is noted, and the rest goes on. All is removed, but for logs and lists of faults after a failure.
+The corpora are checked whole; then every stage runs twice on a few utterances, with the
+real models, batches and search. What fails is noted, and the rest goes on. All is
+removed, but for logs and lists of faults after a failure.
 """
 
 import json
@@ -21,7 +23,14 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import restrict, spread
 from espnet_ext.recipe.gpus import hours_file, seedless, visible_gpus
-from espnet_ext.recipe.rehearsal_report import OF_RESCORERS, Job, job_lines, jobs_of, problems_of, set_lines
+from espnet_ext.recipe.rehearsal_report import (
+    OF_RESCORERS,
+    Job,
+    job_lines,
+    jobs_of,
+    problems_of,
+    set_lines,
+)
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
 from espnet_ext.recipe.steps import Step, Watch, one_line, show, watches
 from espnet_ext.text.lm_text import sentences
@@ -30,12 +39,27 @@ from espnet_ext.work.files import atomic_write, write_json
 
 DATA = "data"  # the stage that checks the corpora and writes their data dirs
 FAULTS = "faults"  # in the names of files with the faults of a corpus
-SPEAKERS, OF_EACH = 8, 6  # utterances of a set besides the longest, unless a batch is full three times with fewer
+SPEAKERS, OF_EACH = (
+    8,
+    6,
+    # utterances of a set besides the longest, unless a batch is full three times with
+    # fewer
+)
 FEW_SECONDS = 900.0  # of these, whatever a batch holds
-TEST_UTTERANCES, TEST_SECONDS = 4, 1_800.0  # of a test set, half of them the longest; fewer if they are as long
-SENTENCES, AMONG = 4_000, 400_000  # of the text of a language model: the longest of the first so many
+TEST_UTTERANCES, TEST_SECONDS = (
+    4,
+    1_800.0,
+)  # of a test set, half of them the longest; fewer if they are as long
+SENTENCES, AMONG = (
+    4_000,
+    400_000,
+)  # of the text of a language model: the longest of the first so many
 SAMPLE_RATE = 16_000
-MIXTURES = {"train_stitch": 80, "train": 40, "": 4}  # recordings of mixed sets, by how their names begin
+MIXTURES = {
+    "train_stitch": 80,
+    "train": 40,
+    "": 4,
+}  # recordings of mixed sets, by how their names begin
 UPDATES = 4  # of a training on N-best lists
 REFERENCES = "references.json"
 POLL_SECONDS = 0.5
@@ -43,7 +67,9 @@ POLL_SECONDS = 0.5
 
 @dataclass
 class Seen:
-    """A step that has run in a rehearsal: why it failed, or "", and the most GB of a GPU that it has used."""
+    """A step that has run in a rehearsal: why it failed, or "", and the most GB of a
+    GPU that it has used.
+    """
 
     stage: str
     step: Step
@@ -63,22 +89,33 @@ class Notes:
 
     def watch(self) -> Watch:
         """Return what tells the steps of a run to these notes."""
-        return Watch(self._ended, lambda reason: self.faults.append(f"{self.stage}: {reason}"))
+        return Watch(
+            self._ended, lambda reason: self.faults.append(f"{self.stage}: {reason}")
+        )
 
-    def _ended(self, step: Step, lane: tuple[str, ...], seconds: float, reason: str) -> None:
-        self.seen.append(Seen(self.stage, step, seconds, self.memory.most(lane, seconds), reason))
+    def _ended(
+        self, step: Step, lane: tuple[str, ...], seconds: float, reason: str
+    ) -> None:
+        self.seen.append(
+            Seen(self.stage, step, seconds, self.memory.most(lane, seconds), reason)
+        )
         if reason:
             self.faults.append(f"{self.stage}: {step.name}: {reason}")
 
 
 def rehearse(run: Run) -> None:
-    """Rehearse a run, print what the whole will take, and leave its hours for the plan of the run itself."""
+    """Rehearse a run, print what the whole will take, and leave its hours for the plan
+    of the run itself.
+    """
     top = run.expdir.with_name(f"{run.expdir.name}.rehearsal")
     top.parent.mkdir(parents=True, exist_ok=True)
 
     def refuse(waited: float) -> None:
         if waited == 0:  # not NaN, without locks
-            raise InputError(f"{top}: another rehearsal is running there: wait for it, or give another --expdir")
+            raise InputError(
+                f"{top}: another rehearsal is running there: wait for it, or give "
+                "another --expdir"
+            )
 
     with once.locked(top.with_name(f".{top.name}.lock"), refuse):
         shutil.rmtree(top, ignore_errors=True)
@@ -105,7 +142,11 @@ def _rehearse(run: Run, top: Path) -> None:
             again = second_start(small, others, first)
     for line in job_lines(jobs, run, checked - began, time.monotonic() - checked):
         show(line)
-    if hours := {seedless(job.name): job.hours for job in jobs if job.trains and job.hours is not None}:
+    if hours := {
+        seedless(job.name): job.hours
+        for job in jobs
+        if job.trains and job.hours is not None
+    }:
         write_json(hours_file(run), hours)
     problems = [*first.faults, *again, *problems_of(jobs, run)]
     clear(top, logs_stay=bool(problems) or any(top.rglob(f"*{FAULTS}*")))
@@ -113,7 +154,9 @@ def _rehearse(run: Run, top: Path) -> None:
         show(f"would fail: {line}")
     if problems:
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        raise InputError(f"the rehearsal has found {count}; logs and faults are in {top}")
+        raise InputError(
+            f"the rehearsal has found {count}; logs and faults are in {top}"
+        )
     show("nothing failed")
 
 
@@ -124,28 +167,46 @@ def clear(top: Path, *, logs_stay: bool) -> None:
         return
     for folder in (Path(name) for name, _, _ in os.walk(top, topdown=False)):
         for path in folder.iterdir():
-            if path.is_symlink() or (path.is_file() and path.suffix != ".log" and FAULTS not in path.name):
+            if path.is_symlink() or (
+                path.is_file() and path.suffix != ".log" and FAULTS not in path.name
+            ):
                 path.unlink()
         if not any(folder.iterdir()):
             folder.rmdir()
 
 
 def folders_of(run: Run, top: Path) -> tuple[Run, Run]:
-    """Return the run of the whole corpora, of which only the data are made, and that of a few utterances."""
+    """Return the run of the whole corpora, of which only the data are made, and that of
+    a few utterances.
+    """
     options = {**run.options, "seed": "1"}
     whole = replace(run, options=options, datadir=top / "whole", expdir=top / "exp")
-    small = replace(whole, datadir=top / "data", sections=smaller(run.sections), rehearsed=top / "whole")
+    small = replace(
+        whole,
+        datadir=top / "data",
+        sections=smaller(run.sections),
+        rehearsed=top / "whole",
+    )
     return whole, small
 
 
 def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scale's sections with less of what is made or repeated; models, batches and searches stay."""
+    """Return a scale's sections with less of what is made or repeated; models, batches
+    and searches stay.
+    """
 
     def of(name: str, value: Any) -> Any:
         if name == "mixing":
-            most = {key: next(count for start, count in MIXTURES.items() if key.startswith(start)) for key in value}
+            most = {
+                key: next(
+                    count for start, count in MIXTURES.items() if key.startswith(start)
+                )
+                for key in value
+            }
             return {
-                key: {**each, "count": min(each["count"], most[key])} if each and each.get("count") else each
+                key: {**each, "count": min(each["count"], most[key])}
+                if each and each.get("count")
+                else each
                 for key, each in value.items()
             }
         if isinstance(value, Mapping):
@@ -153,7 +214,11 @@ def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
         few = {"runs": 2, "seconds": 1, "lm_splits": 2, "sentences": 200, "epochs": 1}
         return few.get(name, value) if value is not None else None
 
-    changed = {name: of(name, section) for name, section in sections.items() if name != "pretrain"}
+    changed = {
+        name: of(name, section)
+        for name, section in sections.items()
+        if name != "pretrain"
+    }
     trained = {
         name: {**section, "max_steps": UPDATES, "evaluate_every": UPDATES}
         for name, section in changed.items()
@@ -178,43 +243,75 @@ def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
 
 
 def second_start(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
-    """Start again, as if the trainings had been killed at their end, and return what is repeated or fails."""
+    """Start again, as if the trainings had been killed at their end, and return what is
+    repeated or fails.
+    """
     show("the second start: trainings resume, and nothing else is repeated")
-    resumed = {each.step.name for each in first.seen if each.step.resumes is not None and not each.reason}
+    resumed = {
+        each.step.name
+        for each in first.seen
+        if each.step.resumes is not None and not each.reason
+    }
     for each in first.seen:
         if each.step.name in resumed:
             each.step.note.unlink(missing_ok=True)
     again = Notes(first.memory)
     failed = {each.step.name for each in first.seen if each.reason}
     start(run, stages, again)
-    repeated = [each for each in again.seen if not each.step.resumes and each.step.name not in failed]
+    repeated = [
+        each
+        for each in again.seen
+        if not each.step.resumes and each.step.name not in failed
+    ]
     lost = [each for each in again.faults if each not in first.faults]
-    return [*(f"{each.stage}: {each.step.name} was repeated" for each in repeated), *lost]
+    return [
+        *(f"{each.stage}: {each.step.name} was repeated" for each in repeated),
+        *lost,
+    ]
 
 
 def shrink(whole: Run, small: Run) -> int:
-    """Write a few utterances of each data dir of the whole corpora, link all else; return the number of data dirs."""
+    """Write a few utterances of each data dir of the whole corpora, link all else;
+    return the number of data dirs.
+    """
     unused = whole.recipe.unused(whole.options)
     used = [section for name, section in small.sections.items() if name not in unused]
     seconds, lists = batch_seconds(used), 0
-    if not any(section.keys() & {"batch_bins", "batch_type", "chunk_conf"} for section in used):
-        lists = UPDATES * max((section["batch_size"] for section in used if OF_RESCORERS in section), default=0)
+    if not any(
+        section.keys() & {"batch_bins", "batch_type", "chunk_conf"} for section in used
+    ):
+        lists = UPDATES * max(
+            (section["batch_size"] for section in used if OF_RESCORERS in section),
+            default=0,
+        )
     corpus, tests = whole.datadir / "corpus", whole.tables.file.test_sets
-    found = sorted(path.parent for path in whole.datadir.rglob("wav.scp") if corpus not in path.parents)
+    found = sorted(
+        path.parent
+        for path in whole.datadir.rglob("wav.scp")
+        if corpus not in path.parents
+    )
     texts: list[str] = []
     for folder in found:
         data, place = read_data_dir(folder), folder.relative_to(whole.datadir)
         is_test = any(part in tests for part in place.parts)
         chosen = choose(data, None if is_test else seconds, lists)
         write_data_dir(restrict(data, chosen), small.datadir / place)
-        if (references := folder.parent / REFERENCES).is_file():  # who says what in its recordings
+        if (
+            references := folder.parent / REFERENCES
+        ).is_file():  # who says what in its recordings
             turns = json.loads(references.read_text(encoding="utf-8"))
             own = [turn for turn in turns if turn["session_id"] in chosen]
             write_json((small.datadir / place).parent / REFERENCES, own)
         texts += [] if is_test else (data.text or {}).values()
     with atomic_write(small.datadir / WHOLE_TEXT) as file:
-        file.writelines(f"{number} {text}\n" for number, text in enumerate(texts, start=1))
-    _link_others(whole.datadir, small.datadir, {*found, *chain(*(folder.parents for folder in found))})
+        file.writelines(
+            f"{number} {text}\n" for number, text in enumerate(texts, start=1)
+        )
+    _link_others(
+        whole.datadir,
+        small.datadir,
+        {*found, *chain(*(folder.parents for folder in found))},
+    )
     return len(found)
 
 
@@ -230,7 +327,9 @@ def _link_others(source: Path, output: Path, written: set[Path]) -> None:
 
 
 def batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
-    """Return the audio of the largest batch of trainings with these configs, at least a minute."""
+    """Return the audio of the largest batch of trainings with these configs, at least a
+    minute.
+    """
     found = [60.0]
     for section in sections:
         bins, chunks = section.get("batch_bins") or 0, section.get("chunk_conf") or {}
@@ -241,14 +340,19 @@ def batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
 
 
 def choose(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
-    """Return some utterances: the longest that fill a batch of so many seconds, as many of all lengths, and some of
-    several speakers; with None, those of a test set; with ``lists``, only so many of the longest, for their lists.
+    """Return some utterances: the longest that fill a batch of so many seconds, as many
+    of all lengths, and some of several speakers; with None, those of a test set; with
+    ``lists``, only so many of the longest, for their lists.
     """
     durations = {key: float(value) for key, value in (data.utt2dur or {}).items()}
     longest = sorted(data.utt2spk, key=lambda key: (-durations.get(key, 0.0), key))
     if seconds is None:
         few = min(TEST_UTTERANCES, len(longest))
-        return _filled([*longest[: few // 2], *spread(data, few - few // 2)], TEST_SECONDS, durations)
+        return _filled(
+            [*longest[: few // 2], *spread(data, few - few // 2)],
+            TEST_SECONDS,
+            durations,
+        )
     if lists:
         return set(longest[:lists])
     mean = max(1.0, sum(durations.values()) / len(longest))
@@ -257,16 +361,26 @@ def choose(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
     speakers = sorted(data.spk2utt)
     own = []
     for speaker in speakers[:: max(1, len(speakers) // SPEAKERS)][:SPEAKERS]:
-        keys = sorted(data.spk2utt[speaker].split(), key=lambda key: durations.get(key, 0.0))
+        keys = sorted(
+            data.spk2utt[speaker].split(), key=lambda key: durations.get(key, 0.0)
+        )
         own.append(keys[:: max(1, len(keys) // OF_EACH)][:OF_EACH])
     in_turn = [key for keys in zip_longest(*own) for key in keys if key]
     return chosen | _filled(in_turn, max(seconds, FEW_SECONDS), durations)
 
 
-def _filled(keys: Sequence[str], seconds: float, durations: Mapping[str, float]) -> set[str]:
-    """Return the first utterances that have so many seconds together; those of unknown length have ten."""
+def _filled(
+    keys: Sequence[str], seconds: float, durations: Mapping[str, float]
+) -> set[str]:
+    """Return the first utterances that have so many seconds together; those of unknown
+    length have ten.
+    """
     ends = accumulate(durations.get(key, 10.0) for key in keys)
-    return {key for key, end in zip(keys, ends, strict=True) if end - durations.get(key, 10.0) < seconds}
+    return {
+        key
+        for key, end in zip(keys, ends, strict=True)
+        if end - durations.get(key, 10.0) < seconds
+    }
 
 
 def with_text(run: Run) -> Run:
@@ -284,10 +398,16 @@ def with_text(run: Run) -> Run:
 
 
 class GpuMemory:
-    """What is in use on GPUs, by ``nvidia-smi``, while a rehearsal runs; nothing is known without that command."""
+    """What is in use on GPUs, by ``nvidia-smi``, while a rehearsal runs; nothing is
+    known without that command.
+    """
 
     def __init__(self, gpus: Sequence[str]) -> None:
-        self.gpus, self.samples, self.over = gpus, list[tuple[float, dict[str, float]]](), Event()
+        self.gpus, self.samples, self.over = (
+            gpus,
+            list[tuple[float, dict[str, float]]](),
+            Event(),
+        )
 
     def __enter__(self) -> "GpuMemory":
         """Begin to measure."""
@@ -305,7 +425,10 @@ class GpuMemory:
         since = time.monotonic() - seconds
         used = [each for when, each in self.samples if when >= since]
         names = [name for name in lane or self.gpus if name in self.before]
-        return max((each[name] - self.before[name] for each in used for name in names), default=None)
+        return max(
+            (each[name] - self.before[name] for each in used for name in names),
+            default=None,
+        )
 
     def _measure(self) -> None:
         while not self.over.wait(POLL_SECONDS):
@@ -313,10 +436,23 @@ class GpuMemory:
                 self.samples.append((time.monotonic(), found))
 
     def _read(self) -> dict[str, float]:
-        query = ["nvidia-smi", "--query-gpu=index,uuid,memory.used", "--format=csv,noheader,nounits"]
+        query = [
+            "nvidia-smi",
+            "--query-gpu=index,uuid,memory.used",
+            "--format=csv,noheader,nounits",
+        ]
         try:
-            printed = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
-            rows = [[word.strip() for word in line.split(",")] for line in printed.splitlines()]
-            return {name: float(used) / 1024 for index, uuid, used in rows for name in (index, uuid)}
+            printed = subprocess.run(
+                query, capture_output=True, text=True, timeout=20, check=True
+            ).stdout
+            rows = [
+                [word.strip() for word in line.split(",")]
+                for line in printed.splitlines()
+            ]
+            return {
+                name: float(used) / 1024
+                for index, uuid, used in rows
+                for name in (index, uuid)
+            }
         except (OSError, ValueError, subprocess.SubprocessError):
             return {}

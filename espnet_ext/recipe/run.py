@@ -1,4 +1,6 @@
-"""A run of a recipe: its options, the settings of its scale, the systems that its tables need, its folders."""
+"""A run of a recipe: its options, the settings of its scale, the systems that its
+tables need, its folders.
+"""
 
 import os
 import re
@@ -17,42 +19,76 @@ from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
 from espnet_ext.recipe.options import checked_options, listed
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, show
-from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
+from espnet_ext.tables.plan import (
+    decode_config,
+    load_scale,
+    select,
+    sets_needed,
+    system_config,
+    systems_needed,
+)
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import System
 from espnet_ext.work.once import fingerprint, read_key, write_note
 from espnet_ext.work.parallel import require_gpus
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
-WHOLE_CONFIGS = "whole"  # the folder of the real configs of a rehearsal, beside those of its trainings
+# the folder of the real configs of a rehearsal, beside those of its trainings
+WHOLE_CONFIGS = "whole"
 WHOLE_TEXT = "whole_text"  # of a rehearsal: all transcripts to train on
-MADE_BY = ".made_by.json"  # in the folder of experiments: the tag of the run whose stage was the first to end there
+# in the folder of experiments: the tag of the run whose stage was the first to end
+# there
+MADE_BY = ".made_by.json"
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-FEATURES = ("frontend", "frontend_conf", "feats_extract", "features_conf", "input_size")  # keys of a training config
+FEATURES = (
+    "frontend",
+    "frontend_conf",
+    "feats_extract",
+    "features_conf",
+    "input_size",
+)  # keys of a training config
 
 
 @dataclass(frozen=True)
 class Recipe:
     """The object ``RECIPE`` in ``egs/<recipe>/recipe.py``.
 
-    ``unused`` are the sections of ``full.yaml`` whose trainings a run with these options has not, ``tables_of`` the
-    tables that it makes, in the form of ``--table``.
+    ``unused`` are the sections of ``full.yaml`` whose trainings a run with these
+    options has not, ``tables_of`` the tables that it makes, in the form of ``--table``.
     """
 
-    stages: Mapping[str, "Callable[[Run], None]"]  # a function for each stage that run.sh names
+    stages: Mapping[
+        str, "Callable[[Run], None]"
+    ]  # a function for each stage that run.sh names
     corpus: str  # the option for the corpus; if it is empty, a synthetic one is made
-    instead: Sequence[str] = ()  # options for corpora in other layouts, one of which may be given in its place
+    instead: Sequence[
+        str
+        # options for corpora in other layouts, one of which may be given in its place
+    ] = ()
     options: Mapping[str, str] = EMPTY  # the recipe's own options and their defaults
     paths: Sequence[str] = ()  # those of them that are files or folders
     models: Sequence[str] = ()  # those that name a model: a folder, or one on the hub
     choices: Mapping[str, Sequence[str]] = EMPTY  # those that take one of a few values
-    needed: Sequence[str] = ()  # the paths that ``--scale full`` needs, besides ``corpus``
-    variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""  # ends the names of a run's folders
-    untagged: Sequence[str] = ()  # change no result, or ``variant`` names them; others name folders of systems
-    decoding: Sequence[str] = ()  # options that change decodings alone, whose folders they name
-    trained: Mapping[str, Trained] = EMPTY  # options with a training config of the user's own, and what it trains
+    needed: Sequence[
+        str
+    ] = ()  # the paths that ``--scale full`` needs, besides ``corpus``
+    variant: "Callable[[Mapping[str, str]], str]" = lambda options: (
+        ""
+    )  # ends the names of a run's folders
+    untagged: Sequence[
+        str
+        # change no result, or ``variant`` names them; others name folders of systems
+    ] = ()
+    decoding: Sequence[
+        str
+    ] = ()  # options that change decodings alone, whose folders they name
+    trained: Mapping[str, Trained] = (
+        EMPTY  # options with a training config of the user's own, and what it trains
+    )
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
-    check: "Callable[[Run], None]" = lambda run: None  # raises InputError if options contradict each other
+    check: "Callable[[Run], None]" = lambda run: (
+        None
+    )  # raises InputError if options contradict each other
     unused: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
@@ -67,7 +103,9 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Run:
-    """One command line of a recipe. Paths are relative to the recipe's folder, in which its stages run."""
+    """One command line of a recipe. Paths are relative to the recipe's folder, in which
+    its stages run.
+    """
 
     recipe: Recipe
     options: Mapping[str, str]
@@ -77,11 +115,21 @@ class Run:
     expdir: Path
     datadir: Path
     command: str = ""  # the command line, which is stored with the results
-    launch: tuple[str, ...] = ()  # before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh)
-    train_options: tuple[str, ...] = ()  # ESPnet's, for several GPUs and nodes (``train_cmd_options`` in cmd.sh)
-    own: OwnSystem | None = None  # the system of ``--asr_config`` or the like, which is in ``tables`` too
+    launch: tuple[
+        str, ...
+    ] = ()  # before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh)
+    train_options: tuple[
+        str, ...
+    ] = ()  # ESPnet's, for several GPUs and nodes (``train_cmd_options`` in cmd.sh)
+    own: OwnSystem | None = (
+        None  # the system of ``--asr_config`` or the like, which is in ``tables`` too
+    )
     tag: str = ""  # what names the run's folders if they are not given
-    rehearsed: Path | None = None  # in a rehearsal, the folder of the whole data dirs, of which ``datadir`` has a part
+    rehearsed: Path | None = (
+        # in a rehearsal, the folder of the whole data dirs, of which ``datadir`` has a
+        # part
+        None
+    )
 
     @property
     def scale(self) -> str:
@@ -115,9 +163,15 @@ class Run:
         return [int(seed) for seed in (self.options["seed"] or "1").split(",")]
 
     def seeds_of(self, system: System) -> list[int]:
-        """Return the seeds of a system: those of ``--seed``, otherwise those of the design in tables.yaml."""
+        """Return the seeds of a system: those of ``--seed``, otherwise those of the
+        design in tables.yaml.
+        """
         own = self.own is not None and system.name == self.own.name
-        return self.seeds if self.options["seed"] or own else self.tables.seeds_of(system.name, self.scale)
+        return (
+            self.seeds
+            if self.options["seed"] or own
+            else self.tables.seeds_of(system.name, self.scale)
+        )
 
     @property
     def synthetic(self) -> bool:
@@ -141,14 +195,27 @@ class Run:
 
     @property
     def stats(self) -> Path:
-        """The folder of statistics; a config of the user's own with other features has its own."""
-        return self.expdir / (f"stats_{self.own.name}" if self.own and self.own_features else "stats")
+        """The folder of statistics; a config of the user's own with other features has
+        its own.
+        """
+        return self.expdir / (
+            f"stats_{self.own.name}" if self.own and self.own_features else "stats"
+        )
 
     @cached_property
     def own_features(self) -> bool:
         """Has the config of the user's own other features than the recipe's systems?"""
         own, common = self.own, self.sections.get("train")
-        return bool(own and (own.below or (common and any(own.config.get(key) != common.get(key) for key in FEATURES))))
+        return bool(
+            own
+            and (
+                own.below
+                or (
+                    common
+                    and any(own.config.get(key) != common.get(key) for key in FEATURES)
+                )
+            )
+        )
 
     @property
     def lm(self) -> Path:
@@ -157,7 +224,9 @@ class Run:
         return self.expdir / ("lm_large" if large else "lm")
 
     def run_stage(self, name: str) -> None:
-        """Run a stage, and note whose folder of experiments this is, in which no other corpus or variant may run."""
+        """Run a stage, and note whose folder of experiments this is, in which no other
+        corpus or variant may run.
+        """
         self.recipe.stages[name](self)
         write_note(self.expdir / MADE_BY, self.tag)
 
@@ -166,7 +235,9 @@ class Run:
         return Path(self.options[option]) if self.options[option] else None
 
     def setting(self, name: str) -> Any:
-        """Return the value of an option if it is given, otherwise that of the section ``settings`` of the scale."""
+        """Return the value of an option if it is given, otherwise that of the section
+        ``settings`` of the scale.
+        """
         return self.options.get(name) or self.sections["settings"][name]
 
     def name_of(self, system: System, seed: int) -> str:
@@ -179,21 +250,32 @@ class Run:
 
     @cached_property
     def system_tag(self) -> str:
-        """The end of the names of systems' folders: the values that change them and are not the scale's own."""
+        """The end of the names of systems' folders: the values that change them and are
+        not the scale's own.
+        """
         recipe = self.recipe
         named = (*recipe.paths, *recipe.untagged, *recipe.decoding, "clean_only")
         return "".join(self._tag(name) for name in recipe.options if name not in named)
 
     @cached_property
     def decoding_tag(self) -> str:
-        """The end of the names of decodings' folders: the values that change decodings alone."""
+        """The end of the names of decodings' folders: the values that change decodings
+        alone.
+        """
         return "".join(map(self._tag, self.recipe.decoding))
 
     def _tag(self, name: str) -> str:
         value, usual = self.options[name], self.sections["settings"].get(name)
-        if value.lower() in ("", str(usual).lower()) or value == self.recipe.options[name]:
+        if (
+            value.lower() in ("", str(usual).lower())
+            or value == self.recipe.options[name]
+        ):
             return ""
-        short = re.sub("[^A-Za-z0-9.]+", "_", Path(value).name if name in self.recipe.models else value)
+        short = re.sub(
+            "[^A-Za-z0-9.]+",
+            "_",
+            Path(value).name if name in self.recipe.models else value,
+        )
         return f"-{name}_{short if len(short) < 40 else fingerprint(value)[:8]}"
 
     @cached_property
@@ -213,72 +295,122 @@ class Run:
         """Write a config into the run's folder of configs, if it has changed."""
         path = self.expdir / "configs" / f"{name}.yaml"
         if self.rehearsed:
-            write_yaml(path.parent / WHOLE_CONFIGS / path.name, config, f"Written by run.sh: {source}")
+            write_yaml(
+                path.parent / WHOLE_CONFIGS / path.name,
+                config,
+                f"Written by run.sh: {source}",
+            )
             config = rehearsed_config(config)
         write_yaml(path, config, f"Written by run.sh: {source}")
         return path
 
     def whole_text(self, name: str) -> Path:
-        """Return the transcripts of a training set, of which a rehearsal takes all: its tokens are the real ones."""
-        places = [self.rehearsed / name / "text", self.datadir / WHOLE_TEXT] if self.rehearsed else []
-        return next((path for path in places if path.is_file()), self.datadir / name / "text")
+        """Return the transcripts of a training set, of which a rehearsal takes all: its
+        tokens are the real ones.
+        """
+        places = (
+            [self.rehearsed / name / "text", self.datadir / WHOLE_TEXT]
+            if self.rehearsed
+            else []
+        )
+        return next(
+            (path for path in places if path.is_file()), self.datadir / name / "text"
+        )
 
     def system_config(self, system: System) -> Path:
         """Write a system's config: its section, then its overrides."""
-        return self.write_config(system.name, system_config(self.sections, system), f"system {system.name}")
+        return self.write_config(
+            system.name, system_config(self.sections, system), f"system {system.name}"
+        )
 
-    def section_config(self, section: str, *overlays: Mapping[str, Any], name: str = "") -> Path:
+    def section_config(
+        self, section: str, *overlays: Mapping[str, Any], name: str = ""
+    ) -> Path:
         """Write a section as a config, with overlays merged over it in order."""
         config = self.sections[section]
         for overlay in overlays:
             config = deep_merge(config, overlay)
-        return self.write_config(name or section, config, f"section {section} of scale {self.scale}")
+        return self.write_config(
+            name or section, config, f"section {section} of scale {self.scale}"
+        )
 
     def features_config(self) -> Path:
-        """Write the config whose features the statistics are of: the section ``train``, or that of the user's own."""
-        return self.section_config(self.own.name if self.own and self.own_features else "train")
+        """Write the config whose features the statistics are of: the section ``train``,
+        or that of the user's own.
+        """
+        return self.section_config(
+            self.own.name if self.own and self.own_features else "train"
+        )
 
     def decode_config(self, decoding: str) -> Path:
-        """Write a decoding's config: the section ``decode``, then the decoding's overrides."""
-        return self.write_config(f"decode_{decoding}", self.decoding(decoding), f"decoding {decoding}")
+        """Write a decoding's config: the section ``decode``, then the decoding's
+        overrides.
+        """
+        return self.write_config(
+            f"decode_{decoding}", self.decoding(decoding), f"decoding {decoding}"
+        )
 
     def decoding(self, decoding: str) -> dict[str, Any]:
         """Return the merged config of a decoding."""
         return decode_config(self.sections, self.tables, decoding)
 
-    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", **kind: bool) -> None:
-        """Run a chain of steps for each system and seed, several in parallel, as :func:`run_side_by_side` does.
+    def each_system(
+        self, work: "Callable[[Run, System, int, int], Iterable[Step]]", **kind: bool
+    ) -> None:
+        """Run a chain of steps for each system and seed, several in parallel, as
+        :func:`run_side_by_side` does.
 
-        ``work`` makes it from the run, a system, a seed, and the number of processes that it may use.
+        ``work`` makes it from the run, a system, a seed, and the number of processes
+        that it may use.
         """
-        pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
+        pairs = [
+            (system, seed) for system in self.systems for seed in self.seeds_of(system)
+        ]
 
         def job(system: System, seed: int) -> Make:
             return lambda run, nj: work(run, system, seed, nj)
 
-        run_side_by_side(self, {self.name_of(*pair): job(*pair) for pair in pairs}, **kind)
+        run_side_by_side(
+            self, {self.name_of(*pair): job(*pair) for pair in pairs}, **kind
+        )
 
 
 def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of a training by ESPnet with one epoch, a pass over its data, in each of its stages."""
+    """Return the config of a training by ESPnet with one epoch, a pass over its data,
+    in each of its stages.
+    """
     if not config.keys() & {"max_epoch", "chunk_conf"}:
         return dict(config)  # of a decoding
-    stages = [{**stage, "epochs": 1, "num_iters_per_epoch": None} for stage in config.get("stages", ())]
+    stages = [
+        {**stage, "epochs": 1, "num_iters_per_epoch": None}
+        for stage in config.get("stages", ())
+    ]
     epochs = 1 + len(stages)  # all of which stay: the best is decoded
-    changes: dict[str, Any] = {"max_epoch": epochs, "num_iters_per_epoch": None, "keep_nbest_models": epochs}
+    changes: dict[str, Any] = {
+        "max_epoch": epochs,
+        "num_iters_per_epoch": None,
+        "keep_nbest_models": epochs,
+    }
     changes |= {"patience": None, "log_interval": 1}
     changes |= {"stages": stages} if stages else {}
     if "chunk_conf" in config:  # sequences are long from the start
         changes["chunk_conf"] = {**config["chunk_conf"], "double_every": 0, "passes": 1}
-        changes["scheduler_conf"] = {**config.get("scheduler_conf", {}), "warmup_steps": 1}
+        changes["scheduler_conf"] = {
+            **config.get("scheduler_conf", {}),
+            "warmup_steps": 1,
+        }
     return {**config, **changes}
 
 
-def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
+def idle_if(
+    idle: Callable[[Run], bool], why: str
+) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
     """Return a decorator for stages that have nothing to do in some runs; they say why."""
 
     def decorate(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-        return wraps(stage)(lambda run: show(f"nothing to do: {why}") if idle(run) else stage(run))
+        return wraps(stage)(
+            lambda run: show(f"nothing to do: {why}") if idle(run) else stage(run)
+        )
 
     return decorate
 
@@ -286,13 +418,18 @@ def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], 
 def load_recipe(folder: Path) -> Recipe:
     """Return the ``RECIPE`` of a recipe's ``recipe.py``."""
     if not (path := folder / "recipe.py").is_file():
-        raise InputError(f"{path}: no such file: --recipe names the folder of a recipe, such as egs/librispeech_sem")
+        raise InputError(
+            f"{path}: no such file: --recipe names the folder of a recipe, such "
+            "as egs/librispeech_sem"
+        )
     return load_script(path, f"espnet_ext_recipe_{folder.name}").RECIPE
 
 
 @cache
 def load_script(path: Path, name: str = "") -> ModuleType:
-    """Import a Python file that is not in a package, such as one in a recipe's ``local/``; once, whoever asks."""
+    """Import a Python file that is not in a package, such as one in a recipe's
+    ``local/``; once, whoever asks.
+    """
     spec = util.spec_from_file_location(name or path.stem, path)
     assert spec and spec.loader
     module = util.module_from_spec(spec)
@@ -300,10 +437,14 @@ def load_script(path: Path, name: str = "") -> ModuleType:
     return module
 
 
-def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Run:
-    """Check the options of a recipe's command line, with paths relative to this folder, and change to the recipe's.
+def prepare(
+    folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ
+) -> Run:
+    """Check the options of a recipe's command line, with paths relative to this folder,
+    and change to the recipe's.
 
-    cmd.sh's ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` are in the ``environment``.
+    cmd.sh's ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` are in the
+    ``environment``.
     """
     recipe = load_recipe(folder.resolve())
     if not given.get("parallel") and environment.get("decode_cmd"):
@@ -313,7 +454,10 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     if options["scale"] == "full":
         for name in (recipe.corpus_given(options), *recipe.needed):
             if not options[name]:
-                raise InputError(f"--scale full needs --{name} DIR; README.md says what it holds and how to get it")
+                raise InputError(
+                    f"--scale full needs --{name} DIR; README.md says what it "
+                    "holds and how to get it"
+                )
     sections = load_scale("", options["scale"])
     tables = load_tables("conf/tables.yaml", options["scale"])
     wanted = recipe.tables_of(options)
@@ -323,14 +467,22 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     if option := next((name for name in recipe.trained if options[name]), None):
         chosen = [table.id for table in select(tables, tables_wanted)]
         tables, sections, own = add_own_system(
-            tables, chosen, sections, option, recipe.trained[option], Path(options[option]), options["name"]
+            tables,
+            chosen,
+            sections,
+            option,
+            recipe.trained[option],
+            Path(options[option]),
+            options["name"],
         )
         rows = [*(rows or ()), *own.rows]
         if options["rows"]:  # those that are printed, too
             options["rows"] = ",".join(rows)
     selected = select(tables, tables_wanted, rows)
     clean = "clean" if options.get("clean_only") == "true" else ""  # other data
-    tag = "-".join(part for part in (options["scale"], recipe.variant(options), clean) if part)
+    tag = "-".join(
+        part for part in (options["scale"], recipe.variant(options), clean) if part
+    )
     if corpus := options[recipe.corpus_given(options)]:
         tag += f"-{Path(corpus).name}"
     run = Run(
@@ -341,7 +493,9 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         selected=tuple(selected),
         expdir=Path(options["expdir"] or f"exp/{tag}"),
         datadir=Path(options["datadir"] or f"data/{tag}"),
-        command=_without_folders(environment.get("ESPNET_EXT_COMMAND", ""), recipe, given),
+        command=_without_folders(
+            environment.get("ESPNET_EXT_COMMAND", ""), recipe, given
+        ),
         launch=tuple(shlex.split(environment.get("train_cmd", ""))),
         train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
         own=own,
@@ -357,18 +511,26 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
 
 def _check_paths(run: Run) -> None:
     if (there := read_key(run.expdir / MADE_BY)) not in (None, run.tag):
-        made = f"{run.expdir} is of another scale, corpus or variant ({there}, not {run.tag})"
+        made = (
+            f"{run.expdir} is of another scale, corpus or variant ({there}, not "
+            f"{run.tag})"
+        )
         raise InputError(f"--expdir: {made}: choose another folder")
     for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
         if "," in str(path):
-            raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
+            raise InputError(
+                f"--{name}: {path} has a comma, at which ESPnet would cut the "
+                "path: choose another folder"
+            )
     for name in run.recipe.all_paths:
         if run.options[name] and not os.path.exists(run.options[name]):
             raise InputError(f"--{name} {run.options[name]}: no such file or folder")
 
 
 def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
-    """Return a command line whose paths are their last names: results that are kept tell nobody's folders."""
+    """Return a command line whose paths are their last names: results that are kept
+    tell nobody's folders.
+    """
     for name in (*recipe.all_paths, *recipe.models, "parallel", "expdir", "datadir"):
         if "/" in (path := given.get(name, "")):
             command = command.replace(path, Path(path).name)

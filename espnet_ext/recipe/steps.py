@@ -1,7 +1,8 @@
 """Steps of a stage: skipped when done, resumed when killed, several in parallel.
 
-A step runs in a process forked from that of the stages, which has its imports. It is done when the note beside its log
-holds its key: a hash of the function's arguments and of the contents of those that are files.
+A step runs in a process forked from that of the stages, which has its imports. It is
+done when the note beside its log holds its key: a hash of the function's arguments and
+of the contents of those that are files.
 """
 
 import inspect
@@ -25,11 +26,18 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.loading import prepare_forks
 from espnet_ext.recipe.guard import end_with_parent, kill_group
-from espnet_ext.recipe.step_logs import cannot_write, failure_reason, failure_text, last_line, warnings_in
+from espnet_ext.recipe.step_logs import (
+    cannot_write,
+    failure_reason,
+    failure_text,
+    last_line,
+    warnings_in,
+)
 from espnet_ext.work import once
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
-BEGUN = ".begun.json"  # in a folder whose work is resumed: the key under which it was started
+# in a folder whose work is resumed: the key under which it was started
+BEGUN = ".begun.json"
 SHOW_SECONDS = 10.0
 POLL_SECONDS = 0.2
 
@@ -40,20 +48,42 @@ class StepFailed(InputError):
 
 @dataclass(frozen=True)
 class Step:
-    """A call of a function, at the top level of a module, that writes its result to disk."""
+    """A call of a function, at the top level of a module, that writes its result to
+    disk.
+    """
 
     name: str
-    log: Path  # of the function's output; its lines ``warning: ...`` are shown after the step
+    # of the function's output; its lines ``warning: ...`` are shown after the step
+    log: Path
     function: Callable[..., object]
-    arguments: Mapping[str, Any] = field(default_factory=dict)  # determine the result, files by their contents
-    free: Mapping[str, Any] = field(default_factory=dict)  # more, which do not change the result
-    depends: object = None  # other values that the result depends on, such as the stamps of a corpus's files
-    inputs: Sequence[Path] = ()  # files that the result depends on, made by an earlier stage
-    outputs: Sequence[Path] = ()  # files that must exist; otherwise the step is not done, whatever its note says
-    resumes: Path | None = None  # a folder with incomplete work that the function resumes, unless of another key
-    preload: Sequence[str] = ()  # modules that the stages' process imports first, so that steps share them
-    command: str = ""  # what it runs, to be copied into a shell; it is shown as the step begins
-    progress: Callable[[Path], str] = last_line  # makes a short line from the log, shown every ten seconds
+    arguments: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # determine the result, files by their contents
+    free: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # more, which do not change the result
+    # other values that the result depends on, such as the stamps of a corpus's files
+    depends: object = None
+    inputs: Sequence[
+        Path
+    ] = ()  # files that the result depends on, made by an earlier stage
+    outputs: Sequence[
+        Path
+        # files that must exist; otherwise the step is not done, whatever its note says
+    ] = ()
+    resumes: Path | None = (
+        # a folder with incomplete work that the function resumes, unless of another key
+        None
+    )
+    preload: Sequence[
+        str
+    ] = ()  # modules that the stages' process imports first, so that steps share them
+    command: str = (
+        ""  # what it runs, to be copied into a shell; it is shown as the step begins
+    )
+    progress: Callable[[Path], str] = (
+        last_line  # makes a short line from the log, shown every ten seconds
+    )
 
     @property
     def note(self) -> Path:
@@ -66,24 +96,31 @@ class Step:
         files.update(path for path in paths_in(self.arguments) if path.is_file())
         files.difference_update(Path(path) for path in self.outputs)
         name = f"{self.function.__module__}.{self.function.__qualname__}"
-        return once.fingerprint(name, dict(self.arguments), self.depends, files=sorted(files))
+        return once.fingerprint(
+            name, dict(self.arguments), self.depends, files=sorted(files)
+        )
 
     def is_done(self, key: str) -> bool:
         """Return whether it was done under this key, and all its outputs exist."""
-        return once.read_key(self.note) == key and all(Path(path).exists() for path in self.outputs)
+        return once.read_key(self.note) == key and all(
+            Path(path).exists() for path in self.outputs
+        )
 
 
 def run_steps(*steps: Step) -> None:
-    """Run steps one after the other; StepFailed if one has failed: those after it did not run."""
+    """Run steps one after the other; StepFailed if one has failed: those after it did
+    not run.
+    """
     run_jobs([steps])
 
 
 @dataclass
 class Watch:
-    """What a rehearsal does with the steps of a run: failures are noted, and the other jobs go on.
+    """What a rehearsal does with the steps of a run: failures are noted, and the other
+    jobs go on.
 
-    ``ended`` is called with a step, its GPUs, its seconds, and what failed (empty: nothing); ``failed`` with what keeps
-    a step from beginning.
+    ``ended`` is called with a step, its GPUs, its seconds, and what failed (empty:
+    nothing); ``failed`` with what keeps a step from beginning.
     """
 
     ended: Callable[[Step, tuple[str, ...], float, str], object]
@@ -93,12 +130,19 @@ class Watch:
 watches: list[Watch] = []  # the last one is told of all steps
 
 
-def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Sequence[tuple[str, ...]] = ()) -> None:
-    """Run jobs, each a chain of steps, ``side_by_side`` of them in parallel, or one in each of ``lanes`` (of GPUs).
+def run_jobs(
+    jobs: Iterable[Iterable[Step]],
+    side_by_side: int = 1,
+    lanes: Sequence[tuple[str, ...]] = (),
+) -> None:
+    """Run jobs, each a chain of steps, ``side_by_side`` of them in parallel, or one in
+    each of ``lanes`` (of GPUs).
 
-    A chain may be a generator: its code between two steps runs in this process, after the first of them is done. After
-    a failure (StepFailed) no further step starts, and those that are running are waited for; on GPUs, where that may be
-    days, the other chains go on. InputError: an input is missing, or a folder has work of another config or other data.
+    A chain may be a generator: its code between two steps runs in this process, after
+    the first of them is done. After a failure (StepFailed) no further step starts, and
+    those that are running are waited for; on GPUs, where that may be days, the other
+    chains go on. InputError: an input is missing, or a folder has work of another
+    config or other data.
     """
     waiting, free = iter(jobs), list(lanes) or [()] * max(1, side_by_side)
     chains: list[tuple[Iterator[Step], tuple[str, ...]]] = []
@@ -145,22 +189,38 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1, lanes: Seque
 
 
 def joined(failures: Sequence[Exception]) -> Exception:
-    """Return the error that ends a run, of one or several failures; of a fault of the program, that one."""
+    """Return the error that ends a run, of one or several failures; of a fault of the
+    program, that one.
+    """
     faults = [error for error in failures if not isinstance(error, InputError)]
-    return [*faults, *failures][0] if faults or len(failures) == 1 else StepFailed("; ".join(map(str, failures)))
+    return (
+        [*faults, *failures][0]
+        if faults or len(failures) == 1
+        else StepFailed("; ".join(map(str, failures)))
+    )
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says: its message, after its type if it is a fault of the program."""
-    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    """Return what an error says: its message, after its type if it is a fault of the
+    program.
+    """
+    return (
+        str(error)
+        if isinstance(error, InputError)
+        else f"{type(error).__name__}: {error}"
+    )
 
 
-def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _Started]") -> bool:
+def _advance(
+    chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _Started]"
+) -> bool:
     """Start the next step of a chain that is not done, and say whether there is one."""
     for step in chain:
         for path in step.inputs:
             if not os.access(path, os.R_OK):
-                raise InputError(f"{step.name}: {path} is missing: run the earlier stages first")
+                raise InputError(
+                    f"{step.name}: {path} is missing: run the earlier stages first"
+                )
         key = step.key()
         if step.is_done(key):
             show(f"{step.name}: done before")
@@ -168,17 +228,25 @@ def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _
             continue
         if step.resumes is not None:
             _refuse_other_work(step, step.resumes, key)
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # ESPnet names all packages that it lacks
+        with (
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+        ):  # ESPnet names all packages that it lacks
             for module in step.preload:
                 with suppress(ImportError):  # the step itself will say what is missing
                     import_module(module)
             prepare_forks()
         check_parent()
         if step.command:
-            show(f"{step.name}: {f'CUDA_VISIBLE_DEVICES={",".join(lane)} ' if lane else ''}{step.command}")
+            show(
+                f"{step.name}: "
+                f"{f'CUDA_VISIBLE_DEVICES={",".join(lane)} ' if lane else ''}{step.command}"
+            )
         sys.stdout.flush()
         sys.stderr.flush()
-        process = get_context("fork").Process(target=_child, args=(step, key, lane, os.getpid()))
+        process = get_context("fork").Process(
+            target=_child, args=(step, key, lane, os.getpid())
+        )
         process.start()
         running[process.sentinel] = _Started(step, process, chain, lane)
         return True
@@ -188,7 +256,9 @@ def _advance(chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _
 class _Started:
     """A step that is running, in the process of the stage."""
 
-    def __init__(self, step: Step, process: Any, chain: Iterator[Step], lane: tuple[str, ...]):
+    def __init__(
+        self, step: Step, process: Any, chain: Iterator[Step], lane: tuple[str, ...]
+    ):
         self.step, self.process, self.chain, self.lane = step, process, chain, lane
         self.began = self.shown = time.monotonic()
 
@@ -206,7 +276,11 @@ class _Started:
         status, seconds = self.process.exitcode, time.monotonic() - self.began
         kill_group(self.process.pid)  # processes that it left running
         for watch in watches[-1:]:
-            reason = "" if status in (0, DONE_BY_ANOTHER) else failure_reason(self.step.log, status or 0)
+            reason = (
+                ""
+                if status in (0, DONE_BY_ANOTHER)
+                else failure_reason(self.step.log, status or 0)
+            )
             watch.ended(self.step, self.lane, seconds, reason)
         if status == 0:
             show(f"{self.step.name}: done in {seconds:.0f} s")
@@ -215,7 +289,11 @@ class _Started:
             show(f"{self.step.name}: done by another run")
         else:
             if status != NOT_BEGUN:
-                print(failure_text(self.step.name, self.step.log, status), file=sys.stderr, flush=True)
+                print(
+                    failure_text(self.step.name, self.step.log, status),
+                    file=sys.stderr,
+                    flush=True,
+                )
             raise StepFailed(f"{self.step.name}: failed")
 
 
@@ -244,9 +322,15 @@ def _child(step: Step, key: str, lane: tuple[str, ...], parent: int) -> None:
 
 def _do(step: Step, key: str) -> int:
     def on_wait(seconds: float) -> None:
-        text = f"another process is running it, waiting for it to end{f' ({seconds:.0f} s)' if seconds else ''}"
+        text = (
+            "another process is running it, waiting for it to "
+            f"end{f' ({seconds:.0f} s)' if seconds else ''}"
+        )
         if math.isnan(seconds):
-            text = "this file system has no locks: make sure that no other run uses this folder"
+            text = (
+                "this file system has no locks: make sure that no other run uses this "
+                "folder"
+            )
         show(f"{step.name}: {text}")
 
     try:
@@ -257,7 +341,11 @@ def _do(step: Step, key: str) -> int:
             if step.resumes is not None:
                 _claim(step, step.resumes, key)
             step.note.unlink(missing_ok=True)
-            _redirect(step.log, f"# {datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}\n# {_call_of(step)}\n")
+            _redirect(
+                step.log,
+                f"# {datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}\n# "
+                f"{_call_of(step)}\n",
+            )
             if not _succeeds(step):
                 return FAILED
             once.write_note(step.note, key, step=step.name)
@@ -286,13 +374,16 @@ def _refuse_other_work(step: Step, folder: Path, key: str) -> None:
     """Raise InputError if the work in a folder was started under another key."""
     if once.read_key(folder / BEGUN) not in (None, key):
         raise InputError(
-            f"{step.name}: {folder} was started with another config or other data: remove it (rm -r {folder}) "
+            f"{step.name}: {folder} was started with another config or other "
+            f"data: remove it (rm -r {folder}) "
             "or give another --expdir"
         )
 
 
 def _claim(step: Step, folder: Path, key: str) -> None:
-    """Note the key under which the work in a folder is started, and keep the log of earlier starts."""
+    """Note the key under which the work in a folder is started, and keep the log of
+    earlier starts.
+    """
     _refuse_other_work(step, folder, key)
     folder.mkdir(parents=True, exist_ok=True)
     once.write_note(folder / BEGUN, key)
@@ -317,7 +408,9 @@ def _redirect(log: Path, head: str) -> None:
 
 
 def _call_of(step: Step) -> str:
-    values = ", ".join(f"{name}={value!s}" for name, value in {**step.arguments, **step.free}.items())
+    values = ", ".join(
+        f"{name}={value!s}" for name, value in {**step.arguments, **step.free}.items()
+    )
     return f"{step.function.__module__}.{step.function.__qualname__}({values})"
 
 
@@ -337,7 +430,9 @@ _PARENT = int(os.environ.get("ESPNET_EXT_SHELL") or os.getppid())
 
 
 def check_parent() -> None:
-    """Stop if the shell that started this process was killed: no process of a killed run goes on."""
+    """Stop if the shell that started this process was killed: no process of a killed
+    run goes on.
+    """
     if os.getppid() != _PARENT:
         raise InputError("the command that started this stage was killed")
 

@@ -1,4 +1,6 @@
-"""Steps that train ESPnet models with ESPnet's own commands and plugins. A killed training resumes."""
+"""Steps that train ESPnet models with ESPnet's own commands and plugins. A killed
+training resumes.
+"""
 
 import re
 import shlex
@@ -21,17 +23,25 @@ VALUE = re.compile(r"(?<![a-z_])(?:loss|acc)=[-+.0-9e]+")
 
 
 def run_command(
-    command: str, options: Sequence[str], launch: Sequence[str] = (), more: Sequence[str] = (), ngpu: int = 0
+    command: str,
+    options: Sequence[str],
+    launch: Sequence[str] = (),
+    more: Sequence[str] = (),
+    ngpu: int = 0,
 ) -> None:
-    """Run a command of :mod:`espnet_ext.bin`, in this process or started by ``launch``, such as ``srun``; print it.
+    """Run a command of :mod:`espnet_ext.bin`, in this process or started by ``launch``,
+    such as ``srun``; print it.
 
-    ``options`` determine the result; ``more`` are about GPUs and nodes and change it only by rounding.
+    ``options`` determine the result; ``more`` are about GPUs and nodes and change it
+    only by rounding.
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
     print(f"# {command_line(command, options, launch, more, ngpu)}", flush=True)
     if launch:
-        status = subprocess.run([*launch, sys.executable, "-m", name, *words], check=False).returncode
+        status = subprocess.run(
+            [*launch, sys.executable, "-m", name, *words], check=False
+        ).returncode
         if status:
             raise InputError(f"{launch[0]} has ended with status {status}")
         return
@@ -39,15 +49,34 @@ def run_command(
 
     module = import_module(name)
     sys.argv = [name, *words]
-    sys.modules["__main__"] = module  # what ESPnet's processes for several GPUs import: it has the plugins
+    sys.modules["__main__"] = (
+        module  # what ESPnet's processes for several GPUs import: it has the plugins
+    )
     run_checked(module.main)
 
 
 def command_line(
-    command: str, options: Sequence[str], launch: Sequence[str] = (), more: Sequence[str] = (), ngpu: int = 0
+    command: str,
+    options: Sequence[str],
+    launch: Sequence[str] = (),
+    more: Sequence[str] = (),
+    ngpu: int = 0,
 ) -> str:
-    """Return what :func:`run_command` runs, to be copied into a shell in the recipe's folder."""
-    return shlex.join([*launch, "python", "-m", f"espnet_ext.bin.{command}", *more, "--ngpu", str(ngpu), *options])
+    """Return what :func:`run_command` runs, to be copied into a shell in the recipe's
+    folder.
+    """
+    return shlex.join(
+        [
+            *launch,
+            "python",
+            "-m",
+            f"espnet_ext.bin.{command}",
+            *more,
+            "--ngpu",
+            str(ngpu),
+            *options,
+        ]
+    )
 
 
 def train_step(
@@ -60,14 +89,20 @@ def train_step(
     inputs: Sequence[Path] = (),
     files: Mapping[str, Path] | None = None,
 ) -> Step:
-    """Train a model by a command of :mod:`espnet_ext.bin` in ``folder``, resumed there if a training was killed.
+    """Train a model by a command of :mod:`espnet_ext.bin` in ``folder``, resumed there
+    if a training was killed.
 
-    ``options`` are all of ESPnet's but ``--output_dir`` and those about GPUs. ``files`` are options whose values are
-    files, such as ``--config``: when their contents change, the step is not done, nor when ``inputs`` do.
+    ``options`` are all of ESPnet's but ``--output_dir`` and those about GPUs. ``files``
+    are options whose values are files, such as ``--config``: when their contents
+    change, the step is not done, nor when ``inputs`` do.
     """
-    given = [word for option, path in (files or {}).items() for word in (option, str(path))]
+    given = [
+        word for option, path in (files or {}).items() for word in (option, str(path))
+    ]
     words = [*given, "--output_dir", str(folder), "--resume", "true", *options]
-    spread = run.train_options or (("--multiprocessing_distributed", "true") if run.ngpu > 1 else ())
+    spread = run.train_options or (
+        ("--multiprocessing_distributed", "true") if run.ngpu > 1 else ()
+    )
     return Step(
         name=name or f"train {folder.relative_to(run.expdir)}",
         log=folder / "log" / "train.log",
@@ -86,11 +121,15 @@ def train_step(
 def train_progress(log: Path) -> str:
     """Return epoch, batch, loss and accuracy from a training's log, in one short line."""
     last = EPOCH.findall(tail(log, 20_000))[-1:]
-    return "".join(", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)]) for epoch, batch, rest in last)
+    return "".join(
+        ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])
+        for epoch, batch, rest in last
+    )
 
 
 def averaged(which: str) -> str:
-    """Return the name of the checkpoint with the mean of epochs: ``best:N`` (on the development set) or ``last:N``.
+    """Return the name of the checkpoint with the mean of epochs: ``best:N`` (on the
+    development set) or ``last:N``.
 
     >>> averaged("best:5")
     'best5.ave.pth'
@@ -99,13 +138,27 @@ def averaged(which: str) -> str:
     return f"{which.replace(':', '')}.ave.pth"
 
 
-def average_step(run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max", first_epoch: int = 1) -> Step:
-    """Average the parameters of several epochs of a training; the best are those by ``criterion``, from an epoch on."""
+def average_step(
+    run: Run,
+    folder: Path,
+    which: str,
+    *,
+    criterion: str = "valid.acc.max",
+    first_epoch: int = 1,
+) -> Step:
+    """Average the parameters of several epochs of a training; the best are those by
+    ``criterion``, from an epoch on.
+    """
     output = folder / averaged(which)
     if run.rehearsed:  # there is one epoch of the whole network
         which, first_epoch = "best:1", 1
     kind, _, count = which.partition(":")
-    of = {"which": kind, "count": int(count), "criterion": criterion, "first": first_epoch}
+    of = {
+        "which": kind,
+        "count": int(count),
+        "criterion": criterion,
+        "first": first_epoch,
+    }
     return Step(
         name=f"average {folder.relative_to(run.expdir)} ({which})",
         log=folder / "log" / f"average_{which.replace(':', '')}.log",
@@ -121,16 +174,30 @@ def token_options(tokens: Path, token_type: str) -> list[str]:
     """Return the options with which ESPnet's commands find the tokens in a folder."""
     options = ["--token_list", str(tokens / "tokens.txt")]
     if token_type in ("bpe", "unigram", "mixed"):
-        return [*options, "--token_type", "bpe", "--bpemodel", str(tokens / "bpe.model")]
+        return [
+            *options,
+            "--token_type",
+            "bpe",
+            "--bpemodel",
+            str(tokens / "bpe.model"),
+        ]
     return [*options, "--token_type", token_type]
 
 
 def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
-    """Return the options with which ESPnet reads the tables of a part, ``train`` or ``valid``: path, name and type."""
+    """Return the options with which ESPnet reads the tables of a part, ``train`` or
+    ``valid``: path, name and type.
+    """
     option = f"--{part}_data_path_and_name_and_type"
-    return [word for path, name, kind in tables for word in (option, f"{path},{name},{kind}")]
+    return [
+        word
+        for path, name, kind in tables
+        for word in (option, f"{path},{name},{kind}")
+    ]
 
 
 def free_of(run: Run, **more: Any) -> dict[str, Any]:
-    """Return arguments of work over shards that do not change its result: at least one process for each GPU."""
+    """Return arguments of work over shards that do not change its result: at least one
+    process for each GPU.
+    """
     return {"nj": max(run.nj, run.ngpu), "parallel": run.parallel, **more}

@@ -1,4 +1,6 @@
-"""Second-pass rescoring of N-best lists with language models (P3: Shivakumar et al. 2023)."""
+"""Second-pass rescoring of N-best lists with language models (P3: Shivakumar et al.
+2023).
+"""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +12,9 @@ POOLINGS = ("last", "cls", "attention")
 
 
 class ScorerKind(NamedTuple):
-    """A scorer of P3: the language model that it is made of, its score, and its pooling."""
+    """A scorer of P3: the language model that it is made of, its score, and its
+    pooling.
+    """
 
     lm: str
     scorer: str
@@ -21,8 +25,12 @@ class ScorerKind(NamedTuple):
 
 
 def check_model_path(name: str | Path) -> None:
-    """Refuse a language model's path that is no folder; a hub name is ``model`` or ``user/model``."""
+    """Refuse a language model's path that is no folder; a hub name is ``model`` or
+    ``user/model``.
+    """
     text = str(name)
-    is_path = text.startswith((".", "/", "~")) or text.count("/") > 1 or Path(text).is_file()
+    is_path = (
+        text.startswith((".", "/", "~")) or text.count("/") > 1 or Path(text).is_file()
+    )
     if is_path and not Path(text).is_dir():
         raise InputError(f"{text}: no such folder of a language model: check the path")

@@ -1,6 +1,8 @@
-"""The devices of trainings and scorings, and several processes, one for each GPU, by Accelerate.
+"""The devices of trainings and scorings, and several processes, one for each GPU, by
+Accelerate.
 
-:func:`launch` starts the processes on this machine, ``accelerate launch`` on several. Each process has the whole model.
+:func:`launch` starts the processes on this machine, ``accelerate launch`` on several.
+    Each process has the whole model.
 """
 
 import os
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def is_main() -> bool:
-    """Tell whether this is the only process or the first of several, which writes files and prints."""
+    """Tell whether this is the only process or the first of several, which writes files
+    and prints.
+    """
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -26,7 +30,9 @@ def main_prints(log: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def device_for(ngpu: int) -> "torch.device":
-    """Return the device of this process: the CPU for 0, and for 1 a GPU, its own one if there are several processes."""
+    """Return the device of this process: the CPU for 0, and for 1 a GPU, its own one if
+    there are several processes.
+    """
     import torch
     from accelerate import PartialState
 
@@ -46,8 +52,12 @@ def share[Item](items: Sequence[Item]) -> list[Item]:
     return list(items[state.process_index :: state.num_processes])
 
 
-def map_shared[Item, Value](function: Callable[[list[Item]], Sequence[Value]], items: Sequence[Item]) -> list[Value]:
-    """Return what ``function`` gives for all items, in their order; each process computes its share."""
+def map_shared[Item, Value](
+    function: Callable[[list[Item]], Sequence[Value]], items: Sequence[Item]
+) -> list[Value]:
+    """Return what ``function`` gives for all items, in their order; each process
+    computes its share.
+    """
     from accelerate.utils import gather_object
 
     shares = gather_object([list(function(share(items)))])
@@ -57,13 +67,24 @@ def map_shared[Item, Value](function: Callable[[list[Item]], Sequence[Value]], i
     return merged
 
 
-def launch(function: Callable[..., Any], number: int, *arguments: Any, ngpu: int = 1, **named: Any) -> None:
-    """Call a function in ``number`` new processes that know of each other, with ``ngpu`` 1 each on a GPU of its own.
+def launch(
+    function: Callable[..., Any],
+    number: int,
+    *arguments: Any,
+    ngpu: int = 1,
+    **named: Any,
+) -> None:
+    """Call a function in ``number`` new processes that know of each other, with
+    ``ngpu`` 1 each on a GPU of its own.
 
-    ``function`` is at the top level of a module; it is given ``arguments``, ``named`` and ``ngpu``, which can be
-    pickled, and asks :func:`device_for` for its device.
+    ``function`` is at the top level of a module; it is given ``arguments``, ``named``
+    and ``ngpu``, which can be pickled, and asks :func:`device_for` for its device.
     """
-    from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
+    from torch.multiprocessing.spawn import (
+        ProcessExitedException,
+        ProcessRaisedException,
+        spawn,
+    )
 
     require_gpus(number if ngpu else 0)
     with socket.socket() as free:
@@ -73,7 +94,12 @@ def launch(function: Callable[..., Any], number: int, *arguments: Any, ngpu: int
     try:
         spawn(_process, (number, port, call), nprocs=number)
     except (ProcessRaisedException, ProcessExitedException) as error:
-        fault = str(error).strip().splitlines()[-1].removeprefix(f"{InputError.__module__}.InputError: ")
+        fault = (
+            str(error)
+            .strip()
+            .splitlines()[-1]
+            .removeprefix(f"{InputError.__module__}.InputError: ")
+        )
         raise InputError(f"one of {number} processes ended: {fault}") from error
 
 
@@ -82,8 +108,16 @@ def _process(rank: int, number: int, port: int, call: tuple[Any, ...]) -> None:
     import torch
 
     function, arguments, named = call
-    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in names.items()}, MASTER_ADDR="127.0.0.1")
+    names = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": number,
+        "LOCAL_WORLD_SIZE": number,
+        "MASTER_PORT": port,
+    }
+    os.environ.update(
+        {name: str(value) for name, value in names.items()}, MASTER_ADDR="127.0.0.1"
+    )
     function(*arguments, **named)
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

@@ -1,4 +1,6 @@
-"""A second pass over N-best lists: add scores of language models, tune all weights, and re-rank the lists."""
+"""A second pass over N-best lists: add scores of language models, tune all weights, and
+re-rank the lists.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -9,8 +11,21 @@ from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest.oracle import oracle_errors
 from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
 from espnet_ext.rescore import check_model_path
-from espnet_ext.rescore.devices import device_for, is_main, launch, main_prints, map_shared
-from espnet_ext.rescore.weights import FIRST_PASS, Tuned, Weights, check_weights, rerank, tune
+from espnet_ext.rescore.devices import (
+    device_for,
+    is_main,
+    launch,
+    main_prints,
+    map_shared,
+)
+from espnet_ext.rescore.weights import (
+    FIRST_PASS,
+    Tuned,
+    Weights,
+    check_weights,
+    rerank,
+    tune,
+)
 from espnet_ext.text.nbest import NBest, words_of_reference, write_nbest
 from espnet_ext.work.files import refuse_input, write_json
 
@@ -25,7 +40,8 @@ class SecondPass:
     """Say what to rescore, and where the weights come from: ``tune_on`` or ``weights``.
 
     ``nbest`` and ``tune_on``, development lists that are used jointly, are as
-    :func:`espnet_ext.nbest.sources.read_lists` takes them; ``reference`` and ``tune_references`` are needed if the
+    :func:`espnet_ext.nbest.sources.read_lists` takes them; ``reference`` and
+        ``tune_references`` are needed if the
     lists have none. Weights that are not named have 1.
     """
 
@@ -40,11 +56,13 @@ class SecondPass:
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """Name a language model of ``transformers`` that is loaded after everything else has been checked.
+    """Name a language model of ``transformers`` that is loaded after everything else
+    has been checked.
 
-    ``path``: folder, or name on the hub; ``label``: name of the scores that it adds; ``scorer``, ``casing``, ``dtype``:
-    see :func:`espnet_ext.rescore.models.scorers.load_lm`; ``positions``: most tokens of a forward pass; ``amp``:
-    compute in bfloat16, with parameters as they are.
+    ``path``: folder, or name on the hub; ``label``: name of the scores that it adds;
+    ``scorer``, ``casing``, ``dtype``: see
+    :func:`espnet_ext.rescore.models.scorers.load_lm`; ``positions``: most tokens of a
+    forward pass; ``amp``: compute in bfloat16, with parameters as they are.
     """
 
     path: str
@@ -56,16 +74,25 @@ class LanguageModel:
     amp: bool = False
 
     def load(self, ngpu: int = 0, log: Callable[[str], None] = print) -> ListScorer:
-        """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU."""
-        # torch and transformers take seconds to import: bad lists are refused without them
+        """Load the model, and return a function that scores lists with it; 1 as
+        ``ngpu`` takes a GPU.
+        """
+        # torch and transformers take seconds to import: bad lists are refused without
+        # them
         from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 
         device = device_for(ngpu)
-        model = load_lm(self.path, self.scorer, casing=self.casing, dtype=self.dtype).to(device).eval()
+        model = (
+            load_lm(self.path, self.scorer, casing=self.casing, dtype=self.dtype)
+            .to(device)
+            .eval()
+        )
         model.budget, model.amp = self.positions or model.budget, self.amp
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
-            if warning := model.casing_warning(hyp.text for nbest in lists for hyp in nbest.hyps):
+            if warning := model.casing_warning(
+                hyp.text for nbest in lists for hyp in nbest.hyps
+            ):
                 log(warning)
             return map_shared(lambda own: score_nbest(model, own), lists)
 
@@ -74,7 +101,9 @@ class LanguageModel:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold the weights of all scores, how they were tuned (None if given), and the lists before and after."""
+    """Hold the weights of all scores, how they were tuned (None if given), and the
+    lists before and after.
+    """
 
     weights: Weights
     tuned: Tuned | None
@@ -83,16 +112,23 @@ class Outcome:
 
 
 def rescore(
-    job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, log: Callable[[str], None] = print
+    job: SecondPass,
+    models: Sequence[LanguageModel],
+    *,
+    ngpu: int = 0,
+    log: Callable[[str], None] = print,
 ) -> Outcome | None:
-    """Rescore lists with language models, print what has changed, and write into ``job.output``:
+    """Rescore lists with language models, print what has changed, and write into
+    ``job.output``:
 
-    - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score and the added ones;
-    - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have references;
+    - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score
+      and the added ones;
+    - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have
+      references;
     - after tuning, ``interpolation.json``: the weights.
 
-    All lists are read and checked before a model is loaded, and models are loaded one after the other. With several
-    GPUs, each has a process, and nothing is returned.
+    All lists are read and checked before a model is loaded, and models are loaded one
+    after the other. With several GPUs, each has a process, and nothing is returned.
     """
     if ngpu > 1:
         launch(rescore, ngpu, job, models, ngpu=1, log=log)
@@ -101,16 +137,32 @@ def rescore(
     for model in models:  # the last one too, before the first has scored all lists
         check_model_path(model.path)
     if bool(job.tune_on) == bool(job.weights):
-        raise InputError("the weight of the first pass: give --tune-on LISTS or --weight X")
-    check_output(job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references))
-    lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), names)
+        raise InputError(
+            "the weight of the first pass: give --tune-on LISTS or --weight X"
+        )
+    check_output(
+        job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references)
+    )
+    lists = _without_scores(
+        job.nbest, read_lists(job.nbest, job.reference, job.form), names
+    )
     for warning in warnings_of(lists):
         log(warning)
     development = _read_development(job, names, log)
-    if len({hyp.score for nbest in lists for hyp in nbest.hyps}) == 1 < max(len(nbest.hyps) for nbest in lists):
-        log("warning: the first pass gives all hypotheses the same score: the language models decide alone")
+    if (
+        len({hyp.score for nbest in lists for hyp in nbest.hyps})
+        == 1
+        < max(len(nbest.hyps) for nbest in lists)
+    ):
+        log(
+            "warning: the first pass gives all hypotheses the same score: the "
+            "language models decide alone"
+        )
     if job.nbest in job.tune_on:
-        log("warning: the weights are tuned on the lists that are rescored: their error rate is too low")
+        log(
+            "warning: the weights are tuned on the lists that are rescored: their "
+            "error rate is too low"
+        )
     weights = _given_weights(job, names)
     same = development == lists
     scored, tuned_on = lists, [] if same else development
@@ -120,7 +172,9 @@ def rescore(
         scored = add_scores(scored, score, model.label)
     tuned: Tuned | None = None
     if job.tune_on:
-        tuned = tune(scored if same else tuned_on, names, [str(path) for path in job.tune_on])
+        tuned = tune(
+            scored if same else tuned_on, names, [str(path) for path in job.tune_on]
+        )
         weights = tuned.weights
     after = [rerank(nbest, weights) for nbest in scored]
     outcome = Outcome(weights, tuned, lists, after)
@@ -135,25 +189,46 @@ def _given_weights(job: SecondPass, names: Collection[str]) -> Weights:
     """Return the weights that need no tuning, 1 for scores that are not named."""
     check_weights(job.weights)
     if unknown := sorted(job.weights.keys() - {FIRST_PASS, *names}):
-        raise InputError(f"a weight for {unknown[0]!r}: the scores are {', '.join([FIRST_PASS, *names])}")
+        raise InputError(
+            f"a weight for {unknown[0]!r}: the scores are "
+            f"{', '.join([FIRST_PASS, *names])}"
+        )
     return {**dict.fromkeys([*names, FIRST_PASS], 1.0), **job.weights}
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """Return what a second pass did, as lines to print: the weights, and error rates if there are references."""
-    lines = ["weights: " + ", ".join(f"{name} {weight:.6g}" for name, weight in outcome.weights.items())]
+    """Return what a second pass did, as lines to print: the weights, and error rates if
+    there are references.
+    """
+    lines = [
+        "weights: "
+        + ", ".join(f"{name} {weight:.6g}" for name, weight in outcome.weights.items())
+    ]
     if tuned := outcome.tuned:
-        lines.append(f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)}")
+        lines.append(
+            f"on {tuned.lists} development lists: WER "
+            f"{_rate(tuned.errors, tuned.words)}"
+        )
     pairs = list(zip(outcome.before, outcome.after, strict=True))
     changed = sum(old.hyps[0].text != new.hyps[0].text for old, new in pairs)
-    lines.append(f"{len(pairs)} lists; the best hypothesis has changed in {changed} of them")
-    if silent := sum(not old.hyps[0].text and any(hyp.text for hyp in old.hyps) for old, _ in pairs):
-        lines.append(f"{silent} lists stay as they are: their best hypothesis has no words")
-    if all(nbest.ref is not None for nbest in outcome.before) and any(nbest.ref for nbest in outcome.before):
+    lines.append(
+        f"{len(pairs)} lists; the best hypothesis has changed in {changed} of them"
+    )
+    if silent := sum(
+        not old.hyps[0].text and any(hyp.text for hyp in old.hyps) for old, _ in pairs
+    ):
+        lines.append(
+            f"{silent} lists stay as they are: their best hypothesis has no words"
+        )
+    if all(nbest.ref is not None for nbest in outcome.before) and any(
+        nbest.ref for nbest in outcome.before
+    ):
         before, after = oracle_errors(outcome.before), oracle_errors(outcome.after, 1)
         words = sum(len(words_of_reference(nbest)) for nbest in outcome.before)
         rates = [_rate(errors, words) for errors in (before[0], after[0], before[-1])]
-        lines.append(f"WER {rates[0]} -> {rates[1]} (oracle {rates[2]}) of {words} words")
+        lines.append(
+            f"WER {rates[0]} -> {rates[1]} (oracle {rates[2]}) of {words} words"
+        )
     return lines
 
 
@@ -162,12 +237,15 @@ def _rate(errors: int, words: int) -> str:
 
 
 def add_scores(lists: Sequence[NBest], score: ListScorer, name: str) -> list[NBest]:
-    """Return the lists with the scorer's log-probabilities by ``name`` among the scores of each hypothesis."""
+    """Return the lists with the scorer's log-probabilities by ``name`` among the scores
+    of each hypothesis.
+    """
     return [
         replace(
             nbest,
             hyps=tuple(
-                replace(hyp, scores={**hyp.scores, name: value}) for hyp, value in zip(nbest.hyps, own, strict=True)
+                replace(hyp, scores={**hyp.scores, name: value})
+                for hyp, value in zip(nbest.hyps, own, strict=True)
             ),
         )
         for nbest, own in zip(lists, score(lists), strict=True)
@@ -175,7 +253,9 @@ def add_scores(lists: Sequence[NBest], score: ListScorer, name: str) -> list[NBe
 
 
 def check_output(folder: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse a folder in which a second pass would replace what it reads, or what it has not written."""
+    """Refuse a folder in which a second pass would replace what it reads, or what it
+    has not written.
+    """
     if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
         raise InputError(f"{folder}: is no folder: name one for the results")
     inputs = list(inputs)
@@ -183,11 +263,16 @@ def check_output(folder: Path, inputs: Iterable[Path | None]) -> None:
         refuse_input(path, inputs)
     other = next((folder / name for name in RESULTS if (folder / name).exists()), None)
     if other and not (folder / MARK).exists():
-        raise InputError(f"{other}: was not written by rescore, and would be replaced: name another folder")
+        raise InputError(
+            f"{other}: was not written by rescore, and would be replaced: name "
+            "another folder"
+        )
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Write the results of a second pass into its folder, in the place of those of an earlier one."""
+    """Write the results of a second pass into its folder, in the place of those of an
+    earlier one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name in RESULTS:
         (folder / name).unlink(missing_ok=True)
@@ -195,16 +280,23 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
     if tuned := outcome.tuned:
         write_json(folder / "interpolation.json", asdict(tuned))
     write_nbest(folder / "nbest.jsonl", outcome.after)
-    write_table(folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after})
-    references = {nbest.utt_id: nbest.ref for nbest in outcome.after if nbest.ref is not None}
+    write_table(
+        folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in outcome.after}
+    )
+    references = {
+        nbest.utt_id: nbest.ref for nbest in outcome.after if nbest.ref is not None
+    }
     if len(references) == len(outcome.after):
         write_table(folder / "ref", references)
 
 
-def _read_development(job: SecondPass, names: Collection[str], log: Callable[[str], None]) -> list[NBest]:
+def _read_development(
+    job: SecondPass, names: Collection[str], log: Callable[[str], None]
+) -> list[NBest]:
     if job.tune_references and len(job.tune_references) != len(job.tune_on):
         raise InputError(
-            f"{len(job.tune_references)} references for {len(job.tune_on)} development sets: give one for each, or none"
+            f"{len(job.tune_references)} references for {len(job.tune_on)} "
+            "development sets: give one for each, or none"
         )
     references = job.tune_references or (None,) * len(job.tune_on)
     lists = []
@@ -221,13 +313,18 @@ def _read_development(job: SecondPass, names: Collection[str], log: Callable[[st
     return lists
 
 
-def _without_scores(path: Path, lists: list[NBest], names: Collection[str]) -> list[NBest]:
-    """Refuse lists that already have scores of these names, from the first pass or another model."""
+def _without_scores(
+    path: Path, lists: list[NBest], names: Collection[str]
+) -> list[NBest]:
+    """Refuse lists that already have scores of these names, from the first pass or
+    another model.
+    """
     for nbest in lists:
         for hyp in nbest.hyps:
             if twice := sorted({*names} & {FIRST_PASS, *hyp.scores}):
                 raise InputError(
-                    f"{path}: {nbest.utt_id} has scores named {twice[0]} already: rescore the lists of the first pass, "
+                    f"{path}: {nbest.utt_id} has scores named {twice[0]} already: "
+                    "rescore the lists of the first pass, "
                     "with a --lm for each language model"
                 )
     return lists

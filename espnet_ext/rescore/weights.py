@@ -1,6 +1,7 @@
 """The weights of a second pass, and how they are tuned.
 
-They are those of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and of sums with several language models.
+They are those of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and of sums
+with several language models.
 """
 
 import math
@@ -15,17 +16,22 @@ from espnet_ext.errors import InputError
 from espnet_ext.text.nbest import NBest, word_errors, words_of_reference
 
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
-# Corners that agree to this number of decimals count as one: equal corners may differ by rounding.
+# Corners that agree to this number of decimals count as one: equal corners may differ
+# by rounding.
 _DECIMALS = 12
 _ROUNDS = 20  # of the coordinate search; it has ended long before
 
 Weights = Mapping[str, float]  # by name of a score
-Table = tuple[Mapping[str, np.ndarray], np.ndarray]  # a list's scores by name, (n,), and word errors, (n,)
+Table = tuple[
+    Mapping[str, np.ndarray], np.ndarray
+]  # a list's scores by name, (n,), and word errors, (n,)
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Tuned weights, and the word errors, words, number and files of the lists that they were tuned on."""
+    """Tuned weights, and the word errors, words, number and files of the lists that
+    they were tuned on.
+    """
 
     weights: Weights
     errors: int
@@ -38,17 +44,25 @@ def check_weights(weights: Weights) -> None:
     """Refuse weights that are not finite or negative."""
     for name, weight in weights.items():
         if not math.isfinite(weight) or weight < 0.0:
-            raise InputError(f"a weight of {weight} for {name}: it must be a finite number, 0 or more")
+            raise InputError(
+                f"a weight of {weight} for {name}: it must be a finite number, 0 "
+                "or more"
+            )
 
 
 def scores_of(nbest: NBest, name: str) -> np.ndarray:
-    """Return the scores of a list's hypotheses by name, (n,): the first pass, or those that the lists hold."""
+    """Return the scores of a list's hypotheses by name, (n,): the first pass, or those
+    that the lists hold.
+    """
     if name == FIRST_PASS:
         return np.array([hyp.score for hyp in nbest.hyps])
     for number, hyp in enumerate(nbest.hyps, start=1):
         if name not in hyp.scores:
             known = ", ".join(hyp.scores) or "none at all"
-            raise InputError(f"{nbest.utt_id}: hypothesis {number} has no scores named {name}; it has {known}")
+            raise InputError(
+                f"{nbest.utt_id}: hypothesis {number} has no scores named {name}; "
+                f"it has {known}"
+            )
     return np.array([hyp.scores[name] for hyp in nbest.hyps])
 
 
@@ -61,16 +75,23 @@ def combined(nbest: NBest, weights: Weights) -> np.ndarray:
 
 
 def with_words(nbest: NBest) -> NBest:
-    """Return the list without the hypotheses that may not be chosen: those without words, unless one is the best.
+    """Return the list without the hypotheses that may not be chosen: those without
+    words, unless one is the best.
 
-    A language model finds nothing likelier than nothing. Where the first pass has it as the best, it stays the best:
-    nothing was said, and no language model can tell.
+    A language model finds nothing likelier than nothing. Where the first pass has it as
+    the best, it stays the best: nothing was said, and no language model can tell.
     """
-    return replace(nbest, hyps=tuple(hyp for hyp in nbest.hyps if hyp.text) if nbest.hyps[0].text else nbest.hyps[:1])
+    return replace(
+        nbest,
+        hyps=tuple(hyp for hyp in nbest.hyps if hyp.text)
+        if nbest.hyps[0].text
+        else nbest.hyps[:1],
+    )
 
 
 def rerank(nbest: NBest, weights: Weights) -> NBest:
-    """Return the list in the order of the weighted sums, best first; equals keep their order.
+    """Return the list in the order of the weighted sums, best first; equals keep their
+    order.
 
     Hypotheses without words are last. A list whose best has no words stays as it is.
     """
@@ -78,25 +99,33 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
     if not nbest.hyps[0].text:
         return nbest
     totals = combined(nbest, weights)
-    order = sorted(range(len(totals)), key=lambda index: (not nbest.hyps[index].text, -totals[index]))
+    order = sorted(
+        range(len(totals)),
+        key=lambda index: (not nbest.hyps[index].text, -totals[index]),
+    )
     return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))
 
 
 class ErrorCurve(NamedTuple):
-    """Hold word errors by the share w of one score, between rising corners from 0.0 to 1.0: one more than errors."""
+    """Hold word errors by the share w of one score, between rising corners from 0.0 to
+    1.0: one more than errors.
+    """
 
     corners: tuple[float, ...]
     errors: tuple[int, ...]
 
 
 def error_curve(tables: Sequence[Table], weights: Weights, name: str) -> ErrorCurve:
-    """Return the word errors by the share of one score, all other weights fixed, exactly and without a grid.
+    """Return the word errors by the share of one score, all other weights fixed,
+    exactly and without a grid.
 
-    A hypothesis' score is a line over the last weight, lambda, and the highest line is chosen. So the choice changes
-    only at the corners of the upper envelope, and the word errors of a set are constant between the corners of all its
-    lists (Och, "Minimum error rate training in statistical machine translation", ACL 2003, section 4). Lines are drawn
-    over w = lambda / (1 + lambda), as (1 - w) rest + w score, which makes the same choice for w < 1. Then w = 0 is the
-    rest alone, w = 1 that score alone, and every piece has two ends.
+    A hypothesis' score is a line over the last weight, lambda, and the highest line is
+    chosen. So the choice changes only at the corners of the upper envelope, and the
+    word errors of a set are constant between the corners of all its lists (Och,
+    "Minimum error rate training in statistical machine translation", ACL 2003, section
+    4). Lines are drawn over w = lambda / (1 + lambda), as (1 - w) rest + w score, which
+    makes the same choice for w < 1. Then w = 0 is the rest alone, w = 1 that score
+    alone, and every piece has two ends.
     """
     start = 0
     corners, steps = [], []
@@ -120,7 +149,8 @@ def error_curve(tables: Sequence[Table], weights: Weights, name: str) -> ErrorCu
 
 
 def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
-    """Return the upper envelope over w in [0, 1) of finite lines from ``left`` (w = 0) to ``right`` (w = 1), (n,) each.
+    """Return the upper envelope over w in [0, 1) of finite lines from ``left`` (w = 0)
+    to ``right`` (w = 1), (n,) each.
 
     A piece is where it begins and its line, in rising order; of equal lines the first.
 
@@ -128,7 +158,8 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
     [(0.0, 0), (0.5, 1)]
     """
     slopes = right - left
-    # The highest line at w = 0; of several, the one that is highest just after it. lexsort is stable: first of equals.
+    # The highest line at w = 0; of several, the one that is highest just after it.
+    # lexsort is stable: first of equals.
     line = int(np.lexsort((-slopes, -left))[0])
     pieces = [(0.0, line)]
     while True:
@@ -147,22 +178,32 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
 def table_of(nbest: NBest, names: Sequence[str]) -> Table:
     """Return the scores and the word errors of a list's hypotheses that may be chosen."""
     chosen = with_words(nbest)
-    return {name: scores_of(chosen, name) for name in names}, np.array(word_errors(chosen))
+    return {name: scores_of(chosen, name) for name in names}, np.array(
+        word_errors(chosen)
+    )
 
 
-def tune(lists: Sequence[NBest], models: Sequence[str], tuned_on: Sequence[str] = ()) -> Tuned:
-    """Find the weights of scores with the fewest word errors over all the lists, which have references.
+def tune(
+    lists: Sequence[NBest], models: Sequence[str], tuned_on: Sequence[str] = ()
+) -> Tuned:
+    """Find the weights of scores with the fewest word errors over all the lists, which
+    have references.
 
-    The first language model's weight is 1, which sets the scale of the others. With one language model the result is
-    the best there is. With several, weights are tuned one after the other until none lowers the errors (coordinate
-    search). The tuned weight is the middle, in w, of the widest piece with the fewest errors: far from every corner,
-    since the corners of another set lie elsewhere. If every weight makes the same number of errors, it is 1.
+    The first language model's weight is 1, which sets the scale of the others. With one
+    language model the result is the best there is. With several, weights are tuned one
+    after the other until none lowers the errors (coordinate search). The tuned weight
+    is the middle, in w, of the widest piece with the fewest errors: far from every
+    corner, since the corners of another set lie elsewhere. If every weight makes the
+    same number of errors, it is 1.
     """
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     weights = dict.fromkeys([*models, FIRST_PASS], 1.0)
     tables = [table_of(nbest, list(weights)) for nbest in lists]
     if not words:
-        raise InputError("no N-best lists to tune the interpolation weight on, or no words in their references")
+        raise InputError(
+            "no N-best lists to tune the interpolation weight on, or no words in "
+            "their references"
+        )
     best = math.inf
     for _ in range(_ROUNDS):
         before = best
@@ -170,7 +211,10 @@ def tune(lists: Sequence[NBest], models: Sequence[str], tuned_on: Sequence[str] 
             curve = error_curve(tables, weights, name)
             best = min(curve.errors)
             pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
-            low, high = max((ends for ends, errors in pieces if errors == best), key=lambda ends: ends[1] - ends[0])
+            low, high = max(
+                (ends for ends, errors in pieces if errors == best),
+                key=lambda ends: ends[1] - ends[0],
+            )
             share = (low + high) / 2
             weights[name] = share / (1.0 - share)
         if best == before:

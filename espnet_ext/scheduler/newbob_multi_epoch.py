@@ -1,4 +1,6 @@
-"""``scheduler: newbob_multi_epoch``: the learning rates of Zeyer et al. 2018, P2's reference [17], as in RETURNN."""
+"""``scheduler: newbob_multi_epoch``: the learning rates of Zeyer et al. 2018, P2's
+reference [17], as in RETURNN.
+"""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -13,11 +15,12 @@ from espnet_ext.errors import InputError
 class NewbobMultiEpoch(AbsValEpochStepScheduler):
     """Set one learning rate for each epoch, by the dev scores of the epochs before.
 
-    Epoch 1 has ``start_lr`` and epoch ``warmup_epochs`` the optimizer's learning rate, with equal steps between them.
-    After that the rate is multiplied by ``decay`` if the mean relative gain of the last ``num_epochs`` epochs, as many
-    as make one pass over the data, is less than ``threshold``, and no more often than every ``min_epochs`` epochs. The
-    relative gain of an epoch is (old - new) / |new|, divided by the epoch's rate as a share of the optimizer's: smaller
-    steps gain less.
+    Epoch 1 has ``start_lr`` and epoch ``warmup_epochs`` the optimizer's learning rate,
+    with equal steps between them. After that the rate is multiplied by ``decay`` if the
+    mean relative gain of the last ``num_epochs`` epochs, as many as make one pass over
+    the data, is less than ``threshold``, and no more often than every ``min_epochs``
+    epochs. The relative gain of an epoch is (old - new) / |new|, divided by the epoch's
+    rate as a share of the optimizer's: smaller steps gain less.
     """
 
     def __init__(
@@ -32,15 +35,24 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
     ):
         self.lr = min(group["lr"] for group in optimizer.param_groups)
         if not 0.0 < start_lr <= self.lr:
-            raise InputError(f"newbob_multi_epoch: start_lr is {start_lr}, it must be above 0, at most lr, {self.lr}")
+            raise InputError(
+                f"newbob_multi_epoch: start_lr is {start_lr}, it must be above 0, "
+                f"at most lr, {self.lr}"
+            )
         if min(warmup_epochs, num_epochs, min_epochs) < 1 or not 0.0 < decay <= 1.0:
             raise InputError(
-                f"newbob_multi_epoch: warmup_epochs ({warmup_epochs}), num_epochs ({num_epochs}) and min_epochs "
-                f"({min_epochs}) must be 1 or more, decay ({decay}) above 0 and at most 1"
+                f"newbob_multi_epoch: warmup_epochs ({warmup_epochs}), num_epochs "
+                f"({num_epochs}) and min_epochs "
+                f"({min_epochs}) must be 1 or more, decay ({decay}) above 0 and "
+                "at most 1"
             )
         self.optimizer = optimizer
         self.warmup_epochs, self.start_lr, self.decay = warmup_epochs, start_lr, decay
-        self.num_epochs, self.threshold, self.min_epochs = num_epochs, threshold, min_epochs
+        self.num_epochs, self.threshold, self.min_epochs = (
+            num_epochs,
+            threshold,
+            min_epochs,
+        )
         self.past: list[tuple[float, float]] = []
         self._set()
 
@@ -53,17 +65,26 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         """Return the learning rate of the epoch that comes next."""
         epoch, rates = len(self.past) + 1, [rate for rate, _ in self.past]
         if epoch <= self.warmup_epochs:
-            share = (epoch - 1) / (self.warmup_epochs - 1) if self.warmup_epochs > 1 else 1.0
+            share = (
+                (epoch - 1) / (self.warmup_epochs - 1)
+                if self.warmup_epochs > 1
+                else 1.0
+            )
             return self.start_lr + share * (self.lr - self.start_lr)
         recent = rates[-self.min_epochs :]
         if len(recent) < self.min_epochs or len(set(recent)) > 1:
             return rates[-1]
         gains = self._gains(self.past[-self.num_epochs - 1 :])
-        return rates[-1] * (self.decay if gains and fmean(gains) < self.threshold else 1.0)
+        return rates[-1] * (
+            self.decay if gains and fmean(gains) < self.threshold else 1.0
+        )
 
     def _gains(self, past: Sequence[tuple[float, float]]) -> list[float]:
         pairs = zip(past, past[1:], strict=False)
-        return [(old - new) / max(abs(new), 1e-12) / (rate / self.lr) for (_, old), (rate, new) in pairs]
+        return [
+            (old - new) / max(abs(new), 1e-12) / (rate / self.lr)
+            for (_, old), (rate, new) in pairs
+        ]
 
     def _set(self) -> None:
         for group in self.optimizer.param_groups:

@@ -1,4 +1,6 @@
-"""``scheduler: warmup_cosine``: linear warm-up, then half a cosine down to zero (P5, section 3.3)."""
+"""``scheduler: warmup_cosine``: linear warm-up, then half a cosine down to zero (P5,
+section 3.3).
+"""
 
 import math
 
@@ -9,18 +11,30 @@ from espnet_ext.errors import InputError
 
 
 class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
-    """Warm up linearly to the optimizer's learning rate, then follow a cosine that is zero after the last update.
+    """Warm up linearly to the optimizer's learning rate, then follow a cosine that is
+    zero after the last update.
 
-    ESPnet's ``cosineannealingwarmuprestarts`` restarts after its cycle, and needs the rate twice in the config.
+    ESPnet's ``cosineannealingwarmuprestarts`` restarts after its cycle, and needs the
+    rate twice in the config.
 
-    The k-th update, counted from 1, has ``k / warmup_steps`` of the learning rate up to the end of the warm-up, then
-    ``(1 + cos(pi (k - warmup_steps) / (total_steps + 1 - warmup_steps))) / 2``, and 0 beyond ``total_steps``. The rate
-    depends on k alone, so that a training resumes exactly.
+    The k-th update, counted from 1, has ``k / warmup_steps`` of the learning rate up to
+    the end of the warm-up, then ``(1 + cos(pi (k - warmup_steps) / (total_steps + 1 -
+    warmup_steps))) / 2``, and 0 beyond ``total_steps``. The rate depends on k alone, so
+    that a training resumes exactly.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_steps: int, last_epoch: int = -1):
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        total_steps: int,
+        warmup_steps: int,
+        last_epoch: int = -1,
+    ):
         if not 1 <= warmup_steps < total_steps:
-            raise InputError(f"warmup_cosine: warmup_steps is {warmup_steps}, not 1 to total_steps ({total_steps})")
+            raise InputError(
+                f"warmup_cosine: warmup_steps is {warmup_steps}, not 1 to "
+                f"total_steps ({total_steps})"
+            )
         self.total_steps, self.warmup_steps = total_steps, warmup_steps
         super().__init__(optimizer, last_epoch)
 

@@ -1,6 +1,8 @@
-"""A hypothesis file aligned to the reference, in rows: one for each utterance, or for each turn of a recording.
+"""A hypothesis file aligned to the reference, in rows: one for each utterance, or for
+each turn of a recording.
 
-Alignments are of whole recordings, cut at turns to be read; an inserted word is of the turn of the word before it.
+Alignments are of whole recordings, cut at turns to be read; an inserted word is of the
+turn of the word before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +17,20 @@ from espnet_ext.scoring.score import check_ids, split_units
 from espnet_ext.text.transcripts import Transcripts
 from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
 
-UNITS = {"wer": "word", "cer": "char", "mer": "mixed"}  # rates of plain text, and what they count
+UNITS = {
+    "wer": "word",
+    "cer": "char",
+    "mer": "mixed",
+}  # rates of plain text, and what they count
 BY_SPEAKER = ("sawer", "cpwer", "tcpwer")
 RATES = (*UNITS, *BY_SPEAKER)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is counted, by one of ``RATES``; the normaliser of both texts; the collar of tcpWER, in seconds."""
+    """What is counted, by one of ``RATES``; the normaliser of both texts; the collar of
+    tcpWER, in seconds.
+    """
 
     rate: str = "wer"
     normaliser: str = NONE
@@ -31,9 +39,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class Row:
-    """A stretch of the reference, which the page calls ``key``: a part of the utterance or recording ``whole``.
+    """A stretch of the reference, which the page calls ``key``: a part of the utterance
+    or recording ``whole``.
 
-    ``speaker`` is "" if not known. A recording's last row, without tokens, is for words that were given to nobody.
+    ``speaker`` is "" if not known. A recording's last row, without tokens, is for words
+    that were given to nobody.
     """
 
     key: str
@@ -46,13 +56,21 @@ Aligned = dict[str, tuple[Pair, ...]]  # by key of a row
 
 
 def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
-    """Make the rows of a reference, in the order of utterances, or of recordings and time.
+    """Make the rows of a reference, in the order of utterances, or of recordings and
+    time.
 
-    Raises InputError: nothing in it, or a rate that needs speakers where there are none.
+    Raises InputError: nothing in it, or a rate that needs speakers where there are
+    none.
     """
     by_speaker, split = measure.rate in BY_SPEAKER, _splitter(measure)
-    said = recorded_turns(reference, reference, measure.normaliser)[0] if by_speaker else reference.segments
-    rows = [Row(key, key, "", tuple(split(text))) for key, text in reference.texts.items()]
+    said = (
+        recorded_turns(reference, reference, measure.normaliser)[0]
+        if by_speaker
+        else reference.segments
+    )
+    rows = [
+        Row(key, key, "", tuple(split(text))) for key, text in reference.texts.items()
+    ]
     for recording, turns in by_recording(in_order(said)).items():
         for number, turn in enumerate(turns, start=1):
             time = f"{turn.start:.2f}-{turn.end:.2f}" if turn.has_span else f"#{number}"
@@ -61,24 +79,38 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
         if by_speaker:
             rows.append(Row(_nobody(recording), recording, "", ()))
     if not any(row.tokens for row in rows):
-        raise InputError(f"{reference.path}: nothing is said in it: there is nothing to score")
+        raise InputError(
+            f"{reference.path}: nothing is said in it: there is nothing to score"
+        )
     return rows
 
 
 def _splitter(measure: Measure) -> Callable[[str], list[str]]:
-    """Return what normalises a text and splits it into tokens; the turns of speakers are normalised before."""
+    """Return what normalises a text and splits it into tokens; the turns of speakers
+    are normalised before.
+    """
     if measure.rate in BY_SPEAKER:
         return str.split
     if measure.rate == "mer" and measure.normaliser not in FOR_MIXED_TEXT:
-        raise InputError(f"{measure.normaliser} is for English text only: use one of {', '.join(FOR_MIXED_TEXT)}")
+        raise InputError(
+            f"{measure.normaliser} is for English text only: use one of "
+            f"{', '.join(FOR_MIXED_TEXT)}"
+        )
     apply, _ = normaliser_called(measure.normaliser)
     return lambda text: split_units(apply(text), UNITS[measure.rate])
 
 
-def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcripts, measure: Measure) -> Aligned:
-    """Align one hypothesis file to the rows of the reference: tokens by row, together all tokens of both files.
+def align_to(
+    reference: Transcripts,
+    rows: Sequence[Row],
+    hypothesis: Transcripts,
+    measure: Measure,
+) -> Aligned:
+    """Align one hypothesis file to the rows of the reference: tokens by row, together
+    all tokens of both files.
 
-    Raises InputError: ids that are only in one of the files, or what the readers refuse.
+    Raises InputError: ids that are only in one of the files, or what the readers
+    refuse.
     """
     wholes: dict[str, list[Row]] = {}
     for row in rows:
@@ -90,25 +122,44 @@ def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcript
     check_ids(wholes, texts, (str(reference.path), str(hypothesis.path)), what)
     found: Aligned = {}
     for whole, own in wholes.items():
-        spoken, heard = [token for row in own for token in row.tokens], split(texts[whole])
+        spoken, heard = (
+            [token for row in own for token in row.tokens],
+            split(texts[whole]),
+        )
         found |= _cut(own, align(spoken, heard))
     return found
 
 
 def _by_speaker(
-    reference: Transcripts, wholes: Mapping[str, Sequence[Row]], hypothesis: Transcripts, measure: Measure
+    reference: Transcripts,
+    wholes: Mapping[str, Sequence[Row]],
+    hypothesis: Transcripts,
+    measure: Measure,
 ) -> Aligned:
     real, heard = recorded_turns(reference, hypothesis, measure.normaliser)
     spoken, recognised = by_recording(in_order(real)), by_recording(in_order(heard))
-    check_ids(spoken, recognised, (str(reference.path), str(hypothesis.path)), "recording")
-    for path, turns in ((reference.path, real), (hypothesis.path, heard)) if measure.rate == "tcpwer" else ():
-        if timeless := next((turn for turn in turns if turn.words and not turn.has_span), None):
-            raise InputError(f"{path}: words of {timeless.recording} have no times, which tcpWER needs: use cpwer")
+    check_ids(
+        spoken, recognised, (str(reference.path), str(hypothesis.path)), "recording"
+    )
+    for path, turns in (
+        ((reference.path, real), (hypothesis.path, heard))
+        if measure.rate == "tcpwer"
+        else ()
+    ):
+        if timeless := next(
+            (turn for turn in turns if turn.words and not turn.has_span), None
+        ):
+            raise InputError(
+                f"{path}: words of {timeless.recording} have no times, which "
+                "tcpWER needs: use cpwer"
+            )
     found: Aligned = {}
     for whole, rows in wholes.items():
         found |= {row.key: () for row in rows}
         nobody: list[Pair] = []
-        for (speaker, _), aligned in _speaker_pairs(spoken[whole], recognised[whole], measure).items():
+        for (speaker, _), aligned in _speaker_pairs(
+            spoken[whole], recognised[whole], measure
+        ).items():
             if own := [row for row in rows if row.speaker == speaker and row.tokens]:
                 found |= _cut(own, aligned)
             else:
@@ -118,17 +169,27 @@ def _by_speaker(
 
 
 def _nobody(whole: str) -> str:
-    return f"{whole} nobody"  # the key of the row for words that were given to nobody of the reference
+    # the key of the row for words that were given to nobody of the reference
+    return f"{whole} nobody"
 
 
-def _speaker_pairs(spoken: Sequence[Segment], recognised: Sequence[Segment], measure: Measure) -> Pairs:
+def _speaker_pairs(
+    spoken: Sequence[Segment], recognised: Sequence[Segment], measure: Measure
+) -> Pairs:
     if measure.rate == "tcpwer":
         return tcp_pairs(streams(spoken), streams(recognised), measure.collar)
-    real, heard = (next(iter(words_by_speaker(turns).values())) for turns in (spoken, recognised))
+    real, heard = (
+        next(iter(words_by_speaker(turns).values())) for turns in (spoken, recognised)
+    )
     if measure.rate == "cpwer":
         return cp_pairs(real, heard)
     names = dict.fromkeys([*real, *heard])
-    return {(name if name in real else None, name): align(real.get(name, ()), heard.get(name, ())) for name in names}
+    return {
+        (name if name in real else None, name): align(
+            real.get(name, ()), heard.get(name, ())
+        )
+        for name in names
+    }
 
 
 def _cut(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
@@ -144,16 +205,25 @@ def _cut(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
 
 
 def split_channels(files: Sequence[Transcripts]) -> list[Transcripts]:
-    """Split the recordings of files by channel, where the first (the reference) has several in one recording.
+    """Split the recordings of files by channel, where the first (the reference) has
+    several in one recording.
 
     All files must know channels; otherwise they are returned as they are.
     """
     channels = {(turn.recording, turn.channel) for turn in files[0].segments}
     several = len(channels) > len({recording for recording, _ in channels})
-    if not several or not all(each.segments and all(turn.channel for turn in each.segments) for each in files):
+    if not several or not all(
+        each.segments and all(turn.channel for turn in each.segments) for each in files
+    ):
         return list(files)
 
     def split(turns: Sequence[Segment]) -> tuple[Segment, ...]:
-        return tuple(replace(turn, recording=f"{turn.recording}/{turn.channel}") for turn in turns)
+        return tuple(
+            replace(turn, recording=f"{turn.recording}/{turn.channel}")
+            for turn in turns
+        )
 
-    return [replace(each, segments=split(each.segments), ignored=split(each.ignored)) for each in files]
+    return [
+        replace(each, segments=split(each.segments), ignored=split(each.ignored))
+        for each in files
+    ]

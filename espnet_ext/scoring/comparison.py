@@ -1,6 +1,8 @@
-"""Systems compared on one reference: error rates, the paired test for each two of them, and Holm's correction.
+"""Systems compared on one reference: error rates, the paired test for each two of them,
+and Holm's correction.
 
-With three seeds or more a system the test is that of claims (``docs/statistics.md``); with fewer it covers units only.
+With three seeds or more a system the test is that of claims (``docs/statistics.md``);
+with fewer it covers units only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,18 +17,35 @@ from numpy.typing import NDArray
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.scoring.alignments import BY_SPEAKER, Aligned, Measure, Row, align_to, reference_rows, split_channels
+from espnet_ext.scoring.alignments import (
+    BY_SPEAKER,
+    Aligned,
+    Measure,
+    Row,
+    align_to,
+    reference_rows,
+    split_channels,
+)
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_pairs
 from espnet_ext.scoring.normalise import normaliser_called
 from espnet_ext.scoring.score import refuse
 from espnet_ext.scoring.score_files import percent
-from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm, mean_interval, outputs_test
+from espnet_ext.scoring.significance import (
+    EXACT_BELOW,
+    LEAST_SEEDS,
+    crossed_test,
+    holm,
+    mean_interval,
+    outputs_test,
+)
 from espnet_ext.text.transcripts import AUTO, Transcripts, read_transcripts
 from espnet_ext.text.words import by_recording, overlap_ratio
 
 VERSION = 2  # of compare.json
 LEVEL = 0.05
-MUCH_CASE = 0.05  # share of words that differ in case only, from which on a warning is due
+MUCH_CASE = (
+    0.05  # share of words that differ in case only, from which on a warning is due
+)
 MUCH_OVERLAP = 0.01
 
 Errors = NDArray[np.int64]
@@ -42,7 +61,9 @@ class System:
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison found: what ``compare.json`` holds, the rows of the reference, tokens by system and file."""
+    """What a comparison found: what ``compare.json`` holds, the rows of the reference,
+    tokens by system and file.
+    """
 
     result: dict[str, Any]
     rows: Sequence[Row]
@@ -50,11 +71,16 @@ class Compared:
 
 
 def parse_system(text: str) -> System:
-    """Parse a system as the command line has it; an InputError if it has no name, or no file."""
+    """Parse a system as the command line has it; an InputError if it has no name, or no
+    file.
+    """
     name, _, files = text.partition("=")
     paths = tuple(Path(file) for file in files.split(",") if file)
     if not name or not paths:
-        raise InputError(f"--system {text}: write NAME=FILE, or NAME=FILE,FILE,... with one file per seed")
+        raise InputError(
+            f"--system {text}: write NAME=FILE, or NAME=FILE,FILE,... with one "
+            "file per seed"
+        )
     return System(name, paths)
 
 
@@ -69,9 +95,9 @@ def compare_systems(
 ) -> Compared:
     """Compare systems, each on one hypothesis file or on one for each of its trainings.
 
-    ``utt2spk`` is a table of utterance (or recording) and speaker: speakers are then the units of the test. Raises
-    InputError: fewer than two systems, names that are not unique, numbers of files that do not fit, or what reading and
-    aligning refuse.
+    ``utt2spk`` is a table of utterance (or recording) and speaker: speakers are then
+    the units of the test. Raises InputError: fewer than two systems, names that are not
+    unique, numbers of files that do not fit, or what reading and aligning refuse.
     """
     _check_systems(systems)
     paths = [path for system in systems for path in system.files]
@@ -81,17 +107,26 @@ def compare_systems(
         files = split_channels(files)
     real, heard = files[0], iter(files[1:])
     rows = reference_rows(real, measure)
-    aligned = {system.name: [align_to(real, rows, next(heard), measure) for _ in system.files] for system in systems}
+    aligned = {
+        system.name: [align_to(real, rows, next(heard), measure) for _ in system.files]
+        for system in systems
+    }
     kind, unit_of = _units(rows, real, utt2spk)
-    place = {name: number for number, name in enumerate(dict.fromkeys(unit_of.values()))}
+    place = {
+        name: number for number, name in enumerate(dict.fromkeys(unit_of.values()))
+    }
     units = np.array([place[unit_of[row.whole]] for row in rows])
     words = _by_unit(units, [len(row.tokens) for row in rows])
     counts = {
-        name: [[count_pairs(found[row.key]) for row in rows] for found in found_in_files]
+        name: [
+            [count_pairs(found[row.key]) for row in rows] for found in found_in_files
+        ]
         for name, found_in_files in aligned.items()
     }
     errors = {
-        name: np.stack([_by_unit(units, [each.errors for each in own]) for own in several])
+        name: np.stack(
+            [_by_unit(units, [each.errors for each in own]) for own in several]
+        )
         for name, several in counts.items()
     }
     empty = _empty(rows)
@@ -111,10 +146,20 @@ def compare_systems(
         "unit": {"kind": kind, "names": list(place)},
         "words": words.tolist(),
         "systems": [
-            _system(system, [sum(own, start=ZERO) for own in counts[system.name]], errors[system.name], words)
+            _system(
+                system,
+                [sum(own, start=ZERO) for own in counts[system.name]],
+                errors[system.name],
+                words,
+            )
             for system in systems
         ],
-        "pairs": _corrected([_pair(a.name, b.name, errors, words, kind) for a, b in combinations(systems, 2)]),
+        "pairs": _corrected(
+            [
+                _pair(a.name, b.name, errors, words, kind)
+                for a, b in combinations(systems, 2)
+            ]
+        ),
         "warnings": _warnings(real, files[1:], rows, aligned, measure),
     }
     return Compared(result, rows, aligned)
@@ -128,19 +173,31 @@ def _whole(transcripts: Transcripts) -> str:
 def _empty(rows: Sequence[Row]) -> list[str]:
     """Return the utterances or recordings in which nothing is said."""
     spoken = {row.whole for row in rows if row.tokens}
-    return [whole for whole in dict.fromkeys(row.whole for row in rows) if whole not in spoken]
+    return [
+        whole
+        for whole in dict.fromkeys(row.whole for row in rows)
+        if whole not in spoken
+    ]
 
 
-def _units(rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None) -> tuple[str, dict[str, str]]:
+def _units(
+    rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None
+) -> tuple[str, dict[str, str]]:
     """Return what the units of the test are, and that of each utterance or recording.
 
-    It is the speaker if that is known: if a table names them, or there is one in each recording and one has several.
+    It is the speaker if that is known: if a table names them, or there is one in each
+    recording and one has several.
     """
     wholes = list(dict.fromkeys(row.whole for row in rows))
     if utt2spk is not None:
         table = read_table(utt2spk)
         lost = [key for key in wholes if not table.get(key)]
-        refuse(lost, str(utt2spk), f"of {reference.path} has no speaker: add it", _whole(reference))
+        refuse(
+            lost,
+            str(utt2spk),
+            f"of {reference.path} has no speaker: add it",
+            _whole(reference),
+        )
         return "speaker", {key: table[key] for key in wholes}
     speakers: dict[str, set[str]] = {}
     for row in rows:
@@ -159,7 +216,9 @@ def _by_unit(units: NDArray[np.int64], numbers: Sequence[int]) -> Errors:
     return sums
 
 
-def _system(system: System, totals: Sequence[ErrorRate], errors: Errors, words: Errors) -> dict[str, Any]:
+def _system(
+    system: System, totals: Sequence[ErrorRate], errors: Errors, words: Errors
+) -> dict[str, Any]:
     values = [percent(errors[seed].sum() / words.sum()) for seed in range(len(totals))]
     interval = mean_interval(errors, words)
     return {
@@ -174,7 +233,9 @@ def _system(system: System, totals: Sequence[ErrorRate], errors: Errors, words: 
     }
 
 
-def _pair(a: str, b: str, errors: Mapping[str, Errors], words: Errors, unit: str) -> dict[str, Any]:
+def _pair(
+    a: str, b: str, errors: Mapping[str, Errors], words: Errors, unit: str
+) -> dict[str, Any]:
     first, second = np.broadcast_arrays(errors[a], errors[b])
     several = [name for name in (a, b) if len(errors[name]) > 1]
     test = outputs_test(second, first, words)
@@ -194,17 +255,26 @@ def _pair(a: str, b: str, errors: Mapping[str, Errors], words: Errors, unit: str
         "different_seeds": test.seeds,
         "units": test.units,
         "unit": unit,
-        "trainings": several if trainings else [],  # of which systems the test covers other trainings
+        "trainings": several
+        if trainings
+        else [],  # of which systems the test covers other trainings
         "exact": test.units < EXACT_BELOW,
     }
 
 
 def _corrected(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tests with p-values that are corrected for their number, and which system is better."""
+    """Return the tests with p-values that are corrected for their number, and which
+    system is better.
+    """
     tested = [pair for pair in pairs if pair["p_value"] is not None]
-    for pair, corrected in zip(tested, holm([pair["p_value"] for pair in tested]), strict=True):
+    for pair, corrected in zip(
+        tested, holm([pair["p_value"] for pair in tested]), strict=True
+    ):
         better = pair["b"] if pair["difference"] > 0 else pair["a"]
-        pair |= {"p_corrected": round(corrected, 6), "better": better if corrected < LEVEL else None}
+        pair |= {
+            "p_corrected": round(corrected, 6),
+            "better": better if corrected < LEVEL else None,
+        }
     return pairs
 
 
@@ -219,7 +289,10 @@ def _warnings(
     warnings = []
     if empty := _empty(rows):
         what = f"{len(empty)} {_whole(reference)}s ({empty[0]})"
-        warnings.append(f"{reference.path}: nothing is said in {what}: what is heard there is inserted")
+        warnings.append(
+            f"{reference.path}: nothing is said in {what}: what is heard there is "
+            "inserted"
+        )
     known = {row.whole for row in rows}
     for each in hypotheses:
         silent = known - {turn.recording for turn in each.segments}
@@ -228,14 +301,25 @@ def _warnings(
             warnings.append(f"{each.path}: has no word of {names}: counted as silence")
     for each, found in zip(hypotheses, chain(*aligned.values()), strict=True):
         pairs = [pair for own in found.values() for pair in own]
-        cased = sum(a != b and a is not None and b is not None and a.lower() == b.lower() for a, b in pairs)
+        cased = sum(
+            a != b and a is not None and b is not None and a.lower() == b.lower()
+            for a, b in pairs
+        )
         if cased >= MUCH_CASE * max(1, sum(a is not None for a, _ in pairs)):
-            warnings.append(f"{each.path}: {cased} substitutions differ only in case: try --normaliser lower")
-    spoken = by_recording(turn for turn in reference.segments if turn.words and turn.has_span)
-    overlap = fmean([overlap_ratio(turn.span for turn in own) for own in spoken.values()] or [0.0])
+            warnings.append(
+                f"{each.path}: {cased} substitutions differ only in case: try "
+                "--normaliser lower"
+            )
+    spoken = by_recording(
+        turn for turn in reference.segments if turn.words and turn.has_span
+    )
+    overlap = fmean(
+        [overlap_ratio(turn.span for turn in own) for own in spoken.values()] or [0.0]
+    )
     if measure.rate not in BY_SPEAKER and overlap > MUCH_OVERLAP:
         warnings.append(
-            f"{reference.path}: {100 * overlap:.0f} % of its speech is overlapped, so the order of words is unclear: "
+            f"{reference.path}: {100 * overlap:.0f} % of its speech is "
+            "overlapped, so the order of words is unclear: "
             "tcpwer or cpwer count each speaker"
         )
     return warnings
@@ -244,11 +328,18 @@ def _warnings(
 def _check_systems(systems: Sequence[System]) -> None:
     names = [system.name for system in systems]
     if len(systems) < 2:
-        raise InputError("give two systems or more: --system NAME=FILE --system NAME=FILE")
+        raise InputError(
+            "give two systems or more: --system NAME=FILE --system NAME=FILE"
+        )
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two systems are called {name}: give each its own name")
     seeds = {len(system.files) for system in systems} - {1}
     if len(seeds) > 1:
-        given = ", ".join(f"{system.name} has {len(system.files)}" for system in systems)
-        raise InputError(f"{given} files: give each system one file per seed, in the same order, or a single file")
+        given = ", ".join(
+            f"{system.name} has {len(system.files)}" for system in systems
+        )
+        raise InputError(
+            f"{given} files: give each system one file per seed, in the same "
+            "order, or a single file"
+        )

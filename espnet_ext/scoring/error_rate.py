@@ -1,7 +1,9 @@
-"""Errors of a hypothesis against its reference, which add up over utterances and speakers, and intervals of their rate.
+"""Errors of a hypothesis against its reference, which add up over utterances and
+speakers, and intervals of their rate.
 
-Intervals are those of Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance evaluation",
-ICASSP 2004. With a handful of utterances, or with utterances that share speakers, they are too narrow.
+Intervals are those of Bisani and Ney, "Bootstrap estimates for confidence intervals in
+ASR performance evaluation", ICASSP 2004. With a handful of utterances, or with
+utterances that share speakers, they are too narrow.
 """
 
 from collections import Counter
@@ -14,8 +16,11 @@ import kaldialign
 
 from espnet_ext.errors import InputError
 
-Pair = tuple[str | None, str | None]  # a token of the reference and of the hypothesis; None: a gap
-# kaldialign holds 4 bytes a cell of its table; this many are 1.6 GB and 4 seconds (20,000 x 20,000 words).
+Pair = tuple[
+    str | None, str | None
+]  # a token of the reference and of the hypothesis; None: a gap
+# kaldialign holds 4 bytes a cell of its table; this many are 1.6 GB and 4 seconds
+# (20,000 x 20,000 words).
 MAX_CELLS = 400_000_000
 REPLICAS = 10_000  # the number in Bisani and Ney's experiments
 LEVEL = 0.95  # of the intervals
@@ -24,7 +29,8 @@ _CHUNK_CELLS = 4_000_000  # draws held at once, 32 MB
 
 @dataclass(frozen=True, slots=True)
 class ErrorRate:
-    """Counts of one alignment, in words or characters, or the sum of such counts; a ValueError if one is negative.
+    """Counts of one alignment, in words or characters, or the sum of such counts; a
+    ValueError if one is negative.
 
     >>> total = ErrorRate(correct=8, substitutions=1, deletions=1, insertions=0) + ErrorRate(9, 0, 1, 2)
     >>> total.counts, total.errors, total.reference_length, total.rate
@@ -37,7 +43,12 @@ class ErrorRate:
     insertions: int
 
     def __post_init__(self) -> None:
-        if self.correct < 0 or self.substitutions < 0 or self.deletions < 0 or self.insertions < 0:
+        if (
+            self.correct < 0
+            or self.substitutions < 0
+            or self.deletions < 0
+            or self.insertions < 0
+        ):
             raise ValueError(f"a count of errors cannot be negative: {self}")
 
     def __add__(self, other: "ErrorRate") -> "ErrorRate":
@@ -62,9 +73,14 @@ class ErrorRate:
 
     @property
     def rate(self) -> float:
-        """Errors divided by the reference length, as a fraction; an InputError if the reference is empty."""
+        """Errors divided by the reference length, as a fraction; an InputError if the
+        reference is empty.
+        """
         if self.reference_length == 0:
-            raise InputError("the error rate of an empty reference is undefined: leave the utterance out")
+            raise InputError(
+                "the error rate of an empty reference is undefined: leave the "
+                "utterance out"
+            )
         return self.errors / self.reference_length
 
 
@@ -72,14 +88,18 @@ ZERO = ErrorRate(0, 0, 0, 0)
 
 
 def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRate:
-    """Count correct, substituted, deleted and inserted words in the alignment with the fewest errors.
+    """Count correct, substituted, deleted and inserted words in the alignment with the
+    fewest errors.
 
-    The number of errors is the Levenshtein distance, so every tool agrees on it. Several alignments may have that
-    number: "a b" against "b a" is two substitutions, or a deletion and an insertion with one word correct. The split is
-    then that of Kaldi's ``compute-wer``, which kaldialign computes: of equally cheap alignments, going backwards from
-    the end, an insertion is preferred to a deletion, and that to a match or substitution. jiwer and sclite break such
-    ties in their own way. Texts of more than 20,000 tokens have rapidfuzz's split, which takes a second where
-    kaldialign takes minutes. Raises TypeError: a plain ``str``, which would be counted by characters.
+    The number of errors is the Levenshtein distance, so every tool agrees on it.
+    Several alignments may have that number: "a b" against "b a" is two substitutions,
+    or a deletion and an insertion with one word correct. The split is then that of
+    Kaldi's ``compute-wer``, which kaldialign computes: of equally cheap alignments,
+    going backwards from the end, an insertion is preferred to a deletion, and that to a
+    match or substitution. jiwer and sclite break such ties in their own way. Texts of
+    more than 20,000 tokens have rapidfuzz's split, which takes a second where
+    kaldialign takes minutes. Raises TypeError: a plain ``str``, which would be counted
+    by characters.
 
     >>> count_errors("the cat sat on the mat".split(), "the hat sat on mat now".split())
     ErrorRate(correct=4, substitutions=1, deletions=1, insertions=1)
@@ -102,7 +122,8 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRa
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """Return the aligned pairs of reference and hypothesis that :func:`count_errors` counts; ``None`` is a gap.
+    """Return the aligned pairs of reference and hypothesis that :func:`count_errors`
+    counts; ``None`` is a gap.
 
     >>> align("the cat sat".split(), "the hat sat down".split())
     [('the', 'the'), ('cat', 'hat'), ('sat', 'sat'), (None, 'down')]
@@ -113,10 +134,14 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
         return list(zip(reference, hypothesis, strict=True))
     if len(reference) * len(hypothesis) > MAX_CELLS:
         return _align_long(reference, hypothesis)
-    # kaldialign marks a gap by a symbol that must not be a word. Nothing that comes from a split is empty.
+    # kaldialign marks a gap by a symbol that must not be a word. Nothing that comes
+    # from a split is empty.
     if "" in reference or "" in hypothesis:
         raise ValueError("an empty string is not a word")
-    return [(left or None, right or None) for left, right in kaldialign.align(reference, hypothesis, "")]
+    return [
+        (left or None, right or None)
+        for left, right in kaldialign.align(reference, hypothesis, "")
+    ]
 
 
 def _align_long(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
@@ -125,13 +150,20 @@ def _align_long(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pai
 
     pairs: list[Pair] = []
     for each in Levenshtein.opcodes(reference, hypothesis):
-        left, right = reference[each.src_start : each.src_end], hypothesis[each.dest_start : each.dest_end]
-        pairs += zip_longest(left, right)  # only insertions and deletions differ in length: one side is empty
+        left, right = (
+            reference[each.src_start : each.src_end],
+            hypothesis[each.dest_start : each.dest_end],
+        )
+        pairs += zip_longest(
+            left, right
+        )  # only insertions and deletions differ in length: one side is empty
     return pairs
 
 
 def count_pairs(pairs: Iterable[Pair]) -> ErrorRate:
-    """Count what :func:`align` gave, or any part of it: the counts of parts add up to those of the whole."""
+    """Count what :func:`align` gave, or any part of it: the counts of parts add up to
+    those of the whole.
+    """
     kinds = Counter(map(mark, pairs))
     return ErrorRate(*(kinds[each] for each in "CSDI"))
 
@@ -143,16 +175,22 @@ def mark(pair: Pair) -> str:
     'CSDI'
     """
     left, right = pair
-    return "I" if left is None else "D" if right is None else "C" if left == right else "S"
+    return (
+        "I" if left is None else "D" if right is None else "C" if left == right else "S"
+    )
 
 
-def bootstrap_interval(counts: Sequence[ErrorRate], *, replicas: int = REPLICAS, seed: int = 0) -> tuple[float, float]:
-    """Estimate the interval of an error rate by drawing utterances; fractions. The same seed gives the same interval.
+def bootstrap_interval(
+    counts: Sequence[ErrorRate], *, replicas: int = REPLICAS, seed: int = 0
+) -> tuple[float, float]:
+    """Estimate the interval of an error rate by drawing utterances; fractions. The same
+    seed gives the same interval.
 
-    Utterances with equal counts are interchangeable, so a draw needs only how often each *kind* of utterance occurs: a
-    multinomial. That is exact, and cheap for large test sets too (281,241 utterances are of a few hundred kinds). A
-    draw of utterances that all have none of the tokens that are counted (such as English words) has no rate, and is
-    left out. Raises ValueError: no utterance, or none with a reference.
+    Utterances with equal counts are interchangeable, so a draw needs only how often
+    each *kind* of utterance occurs: a multinomial. That is exact, and cheap for large
+    test sets too (281,241 utterances are of a few hundred kinds). A draw of utterances
+    that all have none of the tokens that are counted (such as English words) has no
+    rate, and is left out. Raises ValueError: no utterance, or none with a reference.
     """
     if not any(each.reference_length for each in counts):
         raise ValueError("there is no utterance with a reference to draw")
@@ -164,7 +202,10 @@ def bootstrap_interval(counts: Sequence[ErrorRate], *, replicas: int = REPLICAS,
     chunk = max(1, _CHUNK_CELLS // len(kinds))
     sums = np.concatenate(
         [
-            generator.multinomial(len(counts), shares, size=min(chunk, replicas - start)) @ kinds
+            generator.multinomial(
+                len(counts), shares, size=min(chunk, replicas - start)
+            )
+            @ kinds
             for start in range(0, replicas, chunk)
         ]
     )
@@ -175,4 +216,7 @@ def bootstrap_interval(counts: Sequence[ErrorRate], *, replicas: int = REPLICAS,
 
 def _refuse_plain_text(reference: Sequence[str], hypothesis: Sequence[str]) -> None:
     if isinstance(reference, str) or isinstance(hypothesis, str):
-        raise TypeError("reference and hypothesis must be lists of words or characters, not plain text")
+        raise TypeError(
+            "reference and hypothesis must be lists of words or characters, not "
+            "plain text"
+        )

@@ -11,11 +11,16 @@ def format_value(value: float | None, spread: float | None = None) -> str:
     >>> format_value(6.1, 0.2), format_value(None)
     ('6.10 ± 0.20', '-')
     """
-    return NOTHING if value is None else f"{value:.2f}" + ("" if spread is None else f" ± {spread:.2f}")
+    return (
+        NOTHING
+        if value is None
+        else f"{value:.2f}" + ("" if spread is None else f" ± {spread:.2f}")
+    )
 
 
 def format_interval(ends: Sequence[float] | None, sign: str = "") -> str:
-    """Write an interval, or nothing where there is none; with ``sign="+"`` both ends have one.
+    """Write an interval, or nothing where there is none; with ``sign="+"`` both ends
+    have one.
 
     >>> format_interval((5.8, 6.4)), format_interval((-0.1, 3.1), sign="+"), format_interval(None)
     ('[5.80, 6.40]', '[-0.10, +3.10]', '')

@@ -1,17 +1,22 @@
-"""Mixed error rate of Mandarin-English speech: Han characters and English words counted together, and by language.
+"""Mixed error rate of Mandarin-English speech: Han characters and English words counted
+together, and by language.
 
-P1, section 4.2: "We count word error for English and character error for Chinese." One alignment of both languages
-gives all three numbers of its tables: a substitution or deletion counts for the language of the reference's token, an
-insertion for that of the hypothesis's. So All is the mean of CH and EN, weighted by their shares of the reference, as
-the numbers of P1 are in every row. A token that is not Han counts as English, digits too. Of equally cheap alignments
-kaldialign takes one, on which the split into languages may depend; All does not.
+P1, section 4.2: "We count word error for English and character error for Chinese." One
+alignment of both languages gives all three numbers of its tables: a substitution or
+deletion counts for the language of the reference's token, an insertion for that of the
+hypothesis's. So All is the mean of CH and EN, weighted by their shares of the
+reference, as the numbers of P1 are in every row. A token that is not Han counts as
+English, digits too. Of equally cheap alignments kaldialign takes one, on which the
+split into languages may depend; All does not.
 
-The other habit, here with the suffix ``-filtered``, removes the other language from both texts and aligns the rest. It
-counts a word heard as characters twice; no mean of its two rates gives All.
+The other habit, here with the suffix ``-filtered``, removes the other language from
+both texts and aligns the rest. It counts a word heard as characters twice; no mean of
+its two rates gives All.
 
-Errors are also split into those near the points where the language changes, between two tokens of a reference, and the
-rest: of a token whose neighbour is of another language, and insertions at the switch point itself. Read the two classes
-by language: next to a switch there is more of the language that comes in single words.
+Errors are also split into those near the points where the language changes, between two
+tokens of a reference, and the rest: of a token whose neighbour is of another language,
+and insertions at the switch point itself. Read the two classes by language: next to a
+switch there is more of the language that comes in single words.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,18 +24,29 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from espnet_ext.scoring.error_rate import ErrorRate, Pair, align, count_errors, count_pairs
+from espnet_ext.scoring.error_rate import (
+    ErrorRate,
+    Pair,
+    align,
+    count_errors,
+    count_pairs,
+)
 from espnet_ext.scoring.score import NAMES, Score, score_texts
 from espnet_ext.text.mixed_text import has_han, mixed_tokens
 
 LANGUAGES = {"CH": True, "EN": False}  # as in P1's tables; whether its tokens are Han
 FILTERED = "-filtered"
 NEAR, ELSEWHERE = "near-switch", "elsewhere"
-WITHIN = 1  # tokens on each side of a switch point that are near it; ``score.json`` names it
+WITHIN = (
+    1  # tokens on each side of a switch point that are near it; ``score.json`` names it
+)
 
 
-def split_at_switches(pairs: Sequence[Pair], language: Callable[[str], Any]) -> tuple[list[Pair], list[Pair]]:
-    """Split aligned pairs of reference and hypothesis (None: a gap) into those near a switch point and the others.
+def split_at_switches(
+    pairs: Sequence[Pair], language: Callable[[str], Any]
+) -> tuple[list[Pair], list[Pair]]:
+    """Split aligned pairs of reference and hypothesis (None: a gap) into those near a
+    switch point and the others.
 
     ``language`` gives a token's language.
 
@@ -50,28 +66,44 @@ def split_at_switches(pairs: Sequence[Pair], language: Callable[[str], Any]) -> 
     return near, rest
 
 
-def count_switches(references: Iterable[Sequence[str]], language: Callable[[str], Any]) -> dict[str, int]:
+def count_switches(
+    references: Iterable[Sequence[str]], language: Callable[[str], Any]
+) -> dict[str, int]:
     """Count the switch points in the references, and the references that have any.
 
     >>> count_switches([["我", "go", "吧"], ["go"]], str.isascii)
     {'switch_points': 2, 'utterances_with_switch': 1}
     """
-    counts = [sum(a != b for a, b in pairwise(language(token) for token in tokens)) for tokens in references]
-    return {"switch_points": sum(counts), "utterances_with_switch": sum(count > 0 for count in counts)}
+    counts = [
+        sum(a != b for a, b in pairwise(language(token) for token in tokens))
+        for tokens in references
+    ]
+    return {
+        "switch_points": sum(counts),
+        "utterances_with_switch": sum(count > 0 for count in counts),
+    }
 
 
-def count_filtered_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> dict[str, ErrorRate]:
-    """Count errors by the other habit: of the tokens of each language alone, aligned without the rest."""
+def count_filtered_errors(
+    reference: Sequence[str], hypothesis: Sequence[str]
+) -> dict[str, ErrorRate]:
+    """Count errors by the other habit: of the tokens of each language alone, aligned
+    without the rest.
+    """
     return {
         name + FILTERED: count_errors(
-            *([token for token in side if has_han(token) == han] for side in (reference, hypothesis))
+            *(
+                [token for token in side if has_han(token) == han]
+                for side in (reference, hypothesis)
+            )
         )
         for name, han in LANGUAGES.items()
     }
 
 
 def count_by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
-    """Count aligned pairs by the language of the reference token or of the inserted token.
+    """Count aligned pairs by the language of the reference token or of the inserted
+    token.
 
     >>> counts = count_by_language([("我", "我"), ("go", "够"), (None, "吧")])
     >>> counts["CH"].counts, counts["EN"].counts
@@ -90,27 +122,40 @@ def score_mixed_texts(
     utt2spk: Mapping[str, str] | None = None,
     names: tuple[str, str, str] = NAMES,
 ) -> Score:
-    """Score mixed transcripts as :func:`espnet_ext.scoring.score.score_texts`: the mixed error rate, and its ``parts``.
+    """Score mixed transcripts as :func:`espnet_ext.scoring.score.score_texts`: the
+    mixed error rate, and its ``parts``.
 
-    The parts are ``CH`` and ``EN``; the same with the suffix ``-filtered`` (the other habit, see above);
-    ``near-switch`` and ``elsewhere``; and these two by language, since near a switch there is more English.
+    The parts are ``CH`` and ``EN``; the same with the suffix ``-filtered`` (the other
+    habit, see above); ``near-switch`` and ``elsewhere``; and these two by language,
+    since near a switch there is more English.
 
     >>> score = score_mixed_texts({"u1": "我想 go home"}, {"u1": "我想狗 home"})
     >>> score.total.rate, score.parts["CH"].total.rate, score.parts["near-switch-EN"].total.rate
     (0.25, 0.0, 1.0)
     """
-    whole = score_texts(reference, hypothesis, unit="mixed", utt2spk=utt2spk, names=names)
+    whole = score_texts(
+        reference, hypothesis, unit="mixed", utt2spk=utt2spk, names=names
+    )
     parts: dict[str, dict[str, ErrorRate]] = {}
     for key in whole.utterances:
-        for name, counts in _parts(mixed_tokens(reference[key]), mixed_tokens(hypothesis[key])).items():
+        for name, counts in _parts(
+            mixed_tokens(reference[key]), mixed_tokens(hypothesis[key])
+        ).items():
             parts.setdefault(name, {})[key] = counts
-    return replace(whole, parts={name: whole.with_counts(counts) for name, counts in parts.items()})
+    return replace(
+        whole, parts={name: whole.with_counts(counts) for name, counts in parts.items()}
+    )
 
 
 def _parts(reference: list[str], hypothesis: list[str]) -> dict[str, ErrorRate]:
     pairs = align(reference, hypothesis)
     parts = count_by_language(pairs) | count_filtered_errors(reference, hypothesis)
-    for name, some in zip((NEAR, ELSEWHERE), split_at_switches(pairs, has_han), strict=True):
+    for name, some in zip(
+        (NEAR, ELSEWHERE), split_at_switches(pairs, has_han), strict=True
+    ):
         parts[name] = count_pairs(some)
-        parts |= {f"{name}-{language}": each for language, each in count_by_language(some).items()}
+        parts |= {
+            f"{name}-{language}": each
+            for language, each in count_by_language(some).items()
+        }
     return parts

@@ -17,11 +17,13 @@ FOR_MIXED_TEXT = (NONE, LOWER, MANDARIN_ENGLISH)
 def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     """Return a normaliser, and its name with its version, as the results give it.
 
-    ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al.
-    2023, appendix C), which P5 uses: lower case, no punctuation and fillers, numbers in digits, contractions spelt out,
-    one spelling. ``librispeech`` writes English as LibriSpeech's transcripts are: upper case, no punctuation, numbers
-    and titles as words. ``mandarin_english`` is for mixed text: half-width forms, no noise marks such as ``<v-noise>``,
-    upper case, no accents and no punctuation. Raises InputError: an unknown name, or a package is not installed.
+    ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of
+    Whisper's paper (Radford et al. 2023, appendix C), which P5 uses: lower case, no
+    punctuation and fillers, numbers in digits, contractions spelt out, one spelling.
+    ``librispeech`` writes English as LibriSpeech's transcripts are: upper case, no
+    punctuation, numbers and titles as words. ``mandarin_english`` is for mixed text:
+    half-width forms, no noise marks such as ``<v-noise>``, upper case, no accents and
+    no punctuation. Raises InputError: an unknown name, or a package is not installed.
     """
     if name == NONE:
         return (lambda text: text), NONE
@@ -30,13 +32,23 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     if name in (LIBRISPEECH, MANDARIN_ENGLISH):
         from espnet_ext.text import rules
 
-        return (rules.LIBRISPEECH if name == LIBRISPEECH else rules.MANDARIN_ENGLISH), name
+        return (
+            rules.LIBRISPEECH if name == LIBRISPEECH else rules.MANDARIN_ENGLISH
+        ), name
     if name != WHISPER_ENGLISH:
-        raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
+        raise InputError(
+            f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}"
+        )
     from importlib.metadata import version
 
     try:
         from whisper_normalizer.english import EnglishTextNormalizer
     except ImportError as error:
-        raise InputError(f"{name} needs the package whisper-normalizer: pip install whisper-normalizer") from error
-    return EnglishTextNormalizer(), f"{name} (whisper-normalizer {version('whisper-normalizer')})"
+        raise InputError(
+            f"{name} needs the package whisper-normalizer: pip install "
+            "whisper-normalizer"
+        ) from error
+    return (
+        EnglishTextNormalizer(),
+        f"{name} (whisper-normalizer {version('whisper-normalizer')})",
+    )

@@ -1,4 +1,6 @@
-"""Score texts by utterance id: counts by utterance, by speaker and in total, in words, characters or mixed tokens."""
+"""Score texts by utterance id: counts by utterance, by speaker and in total, in words,
+characters or mixed tokens.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,12 +9,23 @@ from functools import cached_property
 from unicodedata import normalize
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.error_rate import ZERO, ErrorRate, align, count_errors, count_pairs
+from espnet_ext.scoring.error_rate import (
+    ZERO,
+    ErrorRate,
+    align,
+    count_errors,
+    count_pairs,
+)
 
 UNITS = ("word", "char", "mixed")
-MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is worth a warning
+# share of the errors that are only case or punctuation, from which on it is worth a
+# warning
+MUCH_WRITING = 0.2
 WHOLE = "All"  # the name of the whole if a score has parts, as in P1's tables
-SPELT_OTHERWISE = "looks the same here, but its accents are written otherwise (Unicode NFC and NFD): write both alike"
+SPELT_OTHERWISE = (
+    "looks the same here, but its accents are written otherwise (Unicode NFC and "
+    "NFD): write both alike"
+)
 NAMES = ("reference", "hypothesis", "utt2spk")  # of the tables, in messages
 
 
@@ -21,13 +34,23 @@ class Score:
     """The score of one test set."""
 
     unit: str  # word, char or mixed
-    reference: Mapping[str, str]  # texts by utterance id, in this order; none if speakers' were compared
+    reference: Mapping[
+        str, str
+    ]  # texts by utterance id, in this order; none if speakers' were compared
     hypothesis: Mapping[str, str]
     utterances: Mapping[str, ErrorRate]  # counts by utterance id, in the same order
-    speakers: Mapping[str, ErrorRate] = field(default_factory=dict)  # sorted; empty without utt2spk
-    speaker_of: Mapping[str, str] = field(default_factory=dict)  # by utterance; empty likewise
-    session_of: Mapping[str, str] = field(default_factory=dict)  # by recording; empty if each is its own session
-    parts: Mapping[str, "Score"] = field(default_factory=dict)  # counts of some tokens only, or of none
+    speakers: Mapping[str, ErrorRate] = field(
+        default_factory=dict
+    )  # sorted; empty without utt2spk
+    speaker_of: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by utterance; empty likewise
+    session_of: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by recording; empty if each is its own session
+    parts: Mapping[str, "Score"] = field(
+        default_factory=dict
+    )  # counts of some tokens only, or of none
 
     @cached_property
     def total(self) -> ErrorRate:
@@ -37,12 +60,18 @@ class Score:
     @property
     def sentence_error_rate(self) -> float:
         """The share of utterances with an error, as a fraction."""
-        return sum(counts.errors > 0 for counts in self.utterances.values()) / len(self.utterances)
+        return sum(counts.errors > 0 for counts in self.utterances.values()) / len(
+            self.utterances
+        )
 
     @property
     def silent(self) -> list[str]:
         """The utterances with an empty reference, or one that the rules leave empty."""
-        return [key for key, counts in self.utterances.items() if not counts.reference_length]
+        return [
+            key
+            for key, counts in self.utterances.items()
+            if not counts.reference_length
+        ]
 
     @property
     def of_writing(self) -> int:
@@ -52,7 +81,10 @@ class Score:
         1
         """
         same = (
-            count_errors(_plain(self.reference[key], self.unit), _plain(self.hypothesis[key], self.unit))
+            count_errors(
+                _plain(self.reference[key], self.unit),
+                _plain(self.hypothesis[key], self.unit),
+            )
             for key in self.utterances
         )
         return max(0, self.total.errors - sum(same, ZERO).errors)
@@ -62,7 +94,9 @@ class Score:
         speakers: dict[str, ErrorRate] = {}
         for key, speaker in self.speaker_of.items():
             speakers[speaker] = speakers.get(speaker, ZERO) + utterances[key]
-        return replace(self, utterances=utterances, speakers=dict(sorted(speakers.items())))
+        return replace(
+            self, utterances=utterances, speakers=dict(sorted(speakers.items()))
+        )
 
 
 def _plain(text: str, unit: str) -> list[str]:
@@ -72,10 +106,11 @@ def _plain(text: str, unit: str) -> list[str]:
 def split_units(text: str, unit: str) -> list[str]:
     """Split a transcript into what is counted; nothing is normalised.
 
-    ``word``: at white space, as ``str.split`` has it (ESPnet's habit; the ideographic space U+3000 separates too).
-    ``char``: code points, with one space between words, which counts as a character, as in ESPnet's scoring stage and
-    in jiwer, so that Mandarin text must be spaced alike in reference and hypothesis. ``mixed``: Han characters and
-    words of all else (:func:`mixed_tokens`), however they are spaced.
+    ``word``: at white space, as ``str.split`` has it (ESPnet's habit; the ideographic
+    space U+3000 separates too). ``char``: code points, with one space between words,
+    which counts as a character, as in ESPnet's scoring stage and in jiwer, so that
+    Mandarin text must be spaced alike in reference and hypothesis. ``mixed``: Han
+    characters and words of all else (:func:`mixed_tokens`), however they are spaced.
 
     >>> split_units("ab  c", "word"), split_units("ab  c", "char"), split_units("去 x吧", "mixed")
     (['ab', 'c'], ['a', 'b', ' ', 'c'], ['去', 'x', '吧'])
@@ -99,11 +134,14 @@ def score_texts(
     utt2spk: Mapping[str, str] | None = None,
     names: tuple[str, str, str] = NAMES,
 ) -> Score:
-    """Score transcripts by utterance id; ``names`` tell in messages where the three tables come from.
+    """Score transcripts by utterance id; ``names`` tell in messages where the three
+    tables come from.
 
-    ``utt2spk`` may hold more utterances than are scored. An empty hypothesis was recognised as silence: all words of
-    its reference are deletions. All words that are recognised where the reference is empty are insertions. Raises
-    InputError: there is no utterance; one is in only one of the two; all references are empty; one has no speaker.
+    ``utt2spk`` may hold more utterances than are scored. An empty hypothesis was
+    recognised as silence: all words of its reference are deletions. All words that are
+    recognised where the reference is empty are insertions. Raises InputError: there is
+    no utterance; one is in only one of the two; all references are empty; one has no
+    speaker.
 
     >>> score = score_texts({"u1": "one two", "u2": "three"}, {"u1": "one too", "u2": "three"})
     >>> score.total.rate, score.sentence_error_rate
@@ -114,7 +152,10 @@ def score_texts(
         raise InputError(f"{real}: there is no utterance to score")
     check_ids(reference, hypothesis, names[:2])
     if not any(split_units(text, unit) for text in reference.values()):
-        raise InputError(f"{real}: nothing is said in it, or the rules leave nothing: there is nothing to score")
+        raise InputError(
+            f"{real}: nothing is said in it, or the rules leave nothing: there is "
+            "nothing to score"
+        )
     if utt2spk is not None:
         lost = [key for key in reference if not utt2spk.get(key)]
         refuse(lost, speakers, f"of {real} has no speaker: add it")
@@ -123,24 +164,45 @@ def score_texts(
         for key, text in reference.items()
     }
     speaker_of = {} if utt2spk is None else {key: utt2spk[key] for key in reference}
-    return Score(unit, reference, hypothesis, utterances, speaker_of=speaker_of).with_counts(utterances)
+    return Score(
+        unit, reference, hypothesis, utterances, speaker_of=speaker_of
+    ).with_counts(utterances)
 
 
 def check_ids(
-    reference: Iterable[str], hypothesis: Iterable[str], names: tuple[str, str], what: str = "utterance"
+    reference: Iterable[str],
+    hypothesis: Iterable[str],
+    names: tuple[str, str],
+    what: str = "utterance",
 ) -> None:
-    """Refuse ids that are in one of two files only, by an InputError; ``names`` are those of the files."""
+    """Refuse ids that are in one of two files only, by an InputError; ``names`` are
+    those of the files.
+    """
     real, heard = dict.fromkeys(reference), dict.fromkeys(hypothesis)
     lost = [key for key in real if key not in heard]
-    refuse([key for key in lost if spelt_otherwise(key, heard)], names[1], f"of {names[0]} {SPELT_OTHERWISE}", what)
-    refuse(lost, names[1], f"of {names[0]} is missing: recognise it, or write it without text", what)
     refuse(
-        [key for key in heard if key not in real], names[1], f"is not in {names[0]}: is this another test set?", what
+        [key for key in lost if spelt_otherwise(key, heard)],
+        names[1],
+        f"of {names[0]} {SPELT_OTHERWISE}",
+        what,
+    )
+    refuse(
+        lost,
+        names[1],
+        f"of {names[0]} is missing: recognise it, or write it without text",
+        what,
+    )
+    refuse(
+        [key for key in heard if key not in real],
+        names[1],
+        f"is not in {names[0]}: is this another test set?",
+        what,
     )
 
 
 def spelt_otherwise(key: str, others: Iterable[str]) -> bool:
-    r"""Return whether an id is not among others, but is if composed accents (NFC) count as decomposed ones (NFD).
+    r"""Return whether an id is not among others, but is if composed accents (NFC) count
+    as decomposed ones (NFD).
 
     >>> spelt_otherwise("Jos\u00e9-1", ["Jose\u0301-1"]), spelt_otherwise("a", ["a"])
     (True, False)
@@ -158,11 +220,13 @@ def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> N
 
 
 def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -> Score:
-    """Give a score of words a part for each kind of word, such as names and other words.
+    """Give a score of words a part for each kind of word, such as names and other
+    words.
 
-    ``kinds`` has, by utterance, the kind of each word of the reference, separated by spaces; ``name`` is what messages
-    call it. A substitution or deletion counts for the kind of the reference's word, an insertion only for the whole.
-    Raises InputError: an utterance without kinds, or with more or fewer of them than words.
+    ``kinds`` has, by utterance, the kind of each word of the reference, separated by
+    spaces; ``name`` is what messages call it. A substitution or deletion counts for the
+    kind of the reference's word, an insertion only for the whole. Raises InputError: an
+    utterance without kinds, or with more or fewer of them than words.
 
     >>> scored = score_by_kind(score_texts({"u": "ann met bob"}, {"u": "ann saw him bob"}), {"u": "name other name"})
     >>> {kind: part.total.rate for kind, part in scored.parts.items()}
@@ -173,9 +237,18 @@ def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -
     for key, text in score.reference.items():
         words, own = split_units(text, score.unit), kinds.get(key, "").split()
         if len(words) != len(own):
-            raise InputError(f"{name}: utterance {key} has {len(own)} kinds, but its reference {len(words)} words")
+            raise InputError(
+                f"{name}: utterance {key} has {len(own)} kinds, but its reference "
+                f"{len(words)} words"
+            )
         pairs = align(words, split_units(score.hypothesis[key], score.unit))
-        of_kind = list(zip((pair for pair in pairs if pair[0] is not None), own, strict=True))
+        of_kind = list(
+            zip((pair for pair in pairs if pair[0] is not None), own, strict=True)
+        )
         for kind in every:
-            counts.setdefault(kind, {})[key] = count_pairs(pair for pair, its in of_kind if its == kind)
-    return replace(score, parts={kind: score.with_counts(own) for kind, own in counts.items()})
+            counts.setdefault(kind, {})[key] = count_pairs(
+                pair for pair, its in of_kind if its == kind
+            )
+    return replace(
+        score, parts={kind: score.with_counts(own) for kind, own in counts.items()}
+    )

@@ -1,4 +1,6 @@
-"""From files of references and hypotheses to the files of a score: ``score.json``, tables of counts, aligned text."""
+"""From files of references and hypotheses to the files of a score: ``score.json``,
+tables of counts, aligned text.
+"""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -27,18 +29,25 @@ def evaluate(
     normaliser: str = NONE,
     kinds: Path | None = None,
 ) -> tuple[Score, dict[str, Any]]:
-    """Score texts of any format, by utterance or recording; with ``output``, write the reports into that folder.
+    """Score texts of any format, by utterance or recording; with ``output``, write the
+    reports into that folder.
 
-    Ids need not be in the same order; an id alone in ``hypothesis`` was recognised as silence. ``unit`` is ``word``,
-    ``char``, or ``mixed`` for the mixed error rate; ``normaliser`` names what is done to both
-    texts. ``kinds`` is a table of utterance and the kind of each word of its normalised reference; each kind gets its
-    own rate. Returned are the score and what ``score.json`` holds. Raises InputError: as the readers, the normaliser
-    and the functions of :mod:`espnet_ext.scoring.score`.
+    Ids need not be in the same order; an id alone in ``hypothesis`` was recognised as
+    silence. ``unit`` is ``word``, ``char``, or ``mixed`` for the mixed error rate;
+    ``normaliser`` names what is done to both texts. ``kinds`` is a table of utterance
+    and the kind of each word of its normalised reference; each kind gets its own rate.
+    Returned are the score and what ``score.json`` holds. Raises InputError: as the
+    readers, the normaliser and the functions of :mod:`espnet_ext.scoring.score`.
     """
     apply, name = normaliser_called(normaliser)
     spoken = read_transcripts(reference)
-    texts = recognised_texts(spoken, read_transcripts(hypothesis, recognised=True), spoken.plain)
-    real, heard = ({key: apply(text) for key, text in table.items()} for table in (spoken.plain, texts))
+    texts = recognised_texts(
+        spoken, read_transcripts(hypothesis, recognised=True), spoken.plain
+    )
+    real, heard = (
+        {key: apply(text) for key, text in table.items()}
+        for table in (spoken.plain, texts)
+    )
     speakers = None if utt2spk is None else read_table(utt2spk)
     names = str(reference), str(hypothesis), str(utt2spk)
     more: dict[str, Any] = {}
@@ -47,7 +56,10 @@ def evaluate(
         from espnet_ext.text.mixed_text import has_han, mixed_tokens
 
         score = score_mixed_texts(real, heard, utt2spk=speakers, names=names)
-        more = {"within": WITHIN, **count_switches(map(mixed_tokens, score.reference.values()), has_han)}
+        more = {
+            "within": WITHIN,
+            **count_switches(map(mixed_tokens, score.reference.values()), has_han),
+        }
     else:
         score = score_texts(real, heard, unit=unit, utt2spk=speakers, names=names)
     if kinds:
@@ -59,16 +71,22 @@ def evaluate(
 
 
 def summarise(score: Score, *, normaliser: str = NONE) -> dict[str, Any]:
-    """Return the content of ``score.json``; rates are in percent, ``words`` is the reference length in ``unit``.
+    """Return the content of ``score.json``; rates are in percent, ``words`` is the
+    reference length in ``unit``.
 
-    ``normaliser`` names what was done to both texts before. ``measures`` holds the same numbers of each part by name;
-    ``value`` and ``ci95`` are null if the reference has no token of a part.
+    ``normaliser`` names what was done to both texts before. ``measures`` holds the same
+    numbers of each part by name; ``value`` and ``ci95`` are null if the reference has
+    no token of a part.
     """
     return {
         **_figures(score),
         "normaliser": normaliser,
         "bootstrap": {"replicas": REPLICAS, "seed": 0, "resample": "utterance"},
-        **({"measures": {name: _figures(part) for name, part in score.parts.items()}} if score.parts else {}),
+        **(
+            {"measures": {name: _figures(part) for name, part in score.parts.items()}}
+            if score.parts
+            else {}
+        ),
     }
 
 
@@ -77,7 +95,9 @@ def _figures(score: Score) -> dict[str, Any]:
     return {
         "unit": score.unit,
         "value": percent(total.rate) if known else None,
-        "ci95": [*map(percent, bootstrap_interval([*score.utterances.values()]))] if known else None,
+        "ci95": [*map(percent, bootstrap_interval([*score.utterances.values()]))]
+        if known
+        else None,
         "errors": total.errors,
         "words": total.reference_length,
         "correct": total.correct,
@@ -90,15 +110,31 @@ def _figures(score: Score) -> dict[str, Any]:
 
 
 def measures_table(summary: Mapping[str, Any]) -> str:
-    """Write the whole and its parts as a table, one line each: rate with its interval, reference tokens, and errors."""
+    """Write the whole and its parts as a table, one line each: rate with its interval,
+    reference tokens, and errors.
+    """
     from tabulate import tabulate
 
     counts = ("words", "errors", "substitutions", "deletions", "insertions")
     rows = [
-        [name, _shown(each["value"]), _shown(*(each["ci95"] or [None])), *(each[key] for key in counts)]
+        [
+            name,
+            _shown(each["value"]),
+            _shown(*(each["ci95"] or [None])),
+            *(each[key] for key in counts),
+        ]
         for name, each in {WHOLE: summary, **summary["measures"]}.items()
     ]
-    header = ["measure", "rate %", "95% interval", "tokens", "errors", "sub", "del", "ins"]
+    header = [
+        "measure",
+        "rate %",
+        "95% interval",
+        "tokens",
+        "errors",
+        "sub",
+        "del",
+        "ins",
+    ]
     return tabulate(rows, header, disable_numparse=True, stralign="right")
 
 
@@ -112,13 +148,18 @@ def percent(fraction: float) -> float:
 
 
 def write_reports(
-    folder: str | Path, score: Score, summary: Mapping[str, Any], alignment: Iterable[str] | None = None
+    folder: str | Path,
+    score: Score,
+    summary: Mapping[str, Any],
+    alignment: Iterable[str] | None = None,
 ) -> None:
-    """Write the reports into ``folder``; ``score.json`` comes last, so if it is there, the rest is complete.
+    """Write the reports into ``folder``; ``score.json`` comes last, so if it is there,
+    the rest is complete.
 
-    ``per_speaker.tsv`` is written if speakers are known. ``alignment`` is the text of ``alignment.txt``, by default a
-    block for each utterance. If the score has parts, ``measures.txt`` lists them and ``parts/<name>/`` holds the counts
-    of each. Files of an earlier call that are not written again are deleted.
+    ``per_speaker.tsv`` is written if speakers are known. ``alignment`` is the text of
+    ``alignment.txt``, by default a block for each utterance. If the score has parts,
+    ``measures.txt`` lists them and ``parts/<name>/`` holds the counts of each. Files of
+    an earlier call that are not written again are deleted.
     """
     folder = Path(folder)
     for name in ("score.json", "per_speaker.tsv", "measures.txt", "alignment.txt"):
@@ -138,15 +179,34 @@ def write_reports(
 
 def _write_tables(folder: Path, score: Score) -> None:
     last = "session" if score.session_of else "speaker"
-    _write_counts(folder / "per_utterance.tsv", score.utterances, score.session_of or score.speaker_of, last)
+    _write_counts(
+        folder / "per_utterance.tsv",
+        score.utterances,
+        score.session_of or score.speaker_of,
+        last,
+    )
     if score.speakers:
         _write_counts(folder / "per_speaker.tsv", score.speakers, {})
 
 
-def _write_counts(path: Path, counts: Mapping[str, ErrorRate], unit_of: Mapping[str, str], last: str = "") -> None:
-    """Write a line for each utterance or speaker; the speaker or session of an utterance, if known, comes last."""
+def _write_counts(
+    path: Path,
+    counts: Mapping[str, ErrorRate],
+    unit_of: Mapping[str, str],
+    last: str = "",
+) -> None:
+    """Write a line for each utterance or speaker; the speaker or session of an
+    utterance, if known, comes last.
+    """
     with atomic_write(path) as file:
-        file.write("id\twords\tcorrect\tsub\tdel\tins" + (f"\t{last}\n" if unit_of else "\n"))
+        file.write(
+            "id\twords\tcorrect\tsub\tdel\tins" + (f"\t{last}\n" if unit_of else "\n")
+        )
         for key, each in counts.items():
-            cells = [key, each.reference_length, *each.counts, *([unit_of[key]] if unit_of else [])]
+            cells = [
+                key,
+                each.reference_length,
+                *each.counts,
+                *([unit_of[key]] if unit_of else []),
+            ]
             file.write("\t".join(map(str, cells)) + "\n")

@@ -1,7 +1,9 @@
-"""Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER and speaker counting.
+"""Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER and speaker
+counting.
 
-SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each *identified* speaker with what that
-speaker said: the right words under the wrong name are deletions of one speaker and insertions of the other.
+SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each
+*identified* speaker with what that speaker said: the right words under the wrong name
+are deletions of one speaker and insertions of the other.
 :mod:`espnet_ext.scoring.assignments` has the rates that forgive names.
 """
 
@@ -30,21 +32,28 @@ Pairs = dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
 class SpeakerScore:
     """The score of speaker-attributed transcripts."""
 
-    score: Score  # SA-WER: of whole recordings, and of the persons of reference and hypothesis
+    # SA-WER: of whole recordings, and of the persons of reference and hypothesis
+    score: Score
     pairs: Pairs  # the words of reference and hypothesis by recording and speaker
     cp: ErrorRate  # of cpWER, summed
     tcp: ErrorRate | None  # of tcpWER; None where words have no times
 
     @property
     def unknown(self) -> int:
-        """How many speakers of the hypothesis are not in the reference, summed over recordings."""
+        """How many speakers of the hypothesis are not in the reference, summed over
+        recordings.
+        """
         return sum(not real for own in self.pairs.values() for real, _ in own.values())
 
     @property
     def counting(self) -> dict[str, ErrorRate]:
-        """By recording, speakers who say a word: those missed count as deletions, those too many as insertions."""
+        """By recording, speakers who say a word: those missed count as deletions, those
+        too many as insertions.
+        """
         return {
-            key: count_speakers(*(sum(map(bool, side)) for side in zip(*own.values(), strict=True)))
+            key: count_speakers(
+                *(sum(map(bool, side)) for side in zip(*own.values(), strict=True))
+            )
             for key, own in self.pairs.items()
         }
 
@@ -59,22 +68,44 @@ def evaluate_speakers(
     collar: float = COLLAR,
     normaliser: str = NONE,
 ) -> tuple[SpeakerScore, dict[str, Any]]:
-    """Score speaker-attributed transcripts; with ``output``, write the reports into that folder.
+    """Score speaker-attributed transcripts; with ``output``, write the reports into
+    that folder.
 
-    Files are STM, CTM (whose channels are the speakers) or SegLST. ``groups`` is a table of recording and condition, of
-    which each gets its own score; ``sessions`` one of recording and the session that it is a part of, over which tests
-    go then; ``collar`` is that of tcpWER, in seconds. Returned are the score and what ``score.json`` holds. Raises
-    InputError: as the readers, the normaliser and :func:`score_speakers`.
+    Files are STM, CTM (whose channels are the speakers) or SegLST. ``groups`` is a
+    table of recording and condition, of which each gets its own score; ``sessions`` one
+    of recording and the session that it is a part of, over which tests go then;
+    ``collar`` is that of tcpWER, in seconds. Returned are the score and what
+    ``score.json`` holds. Raises InputError: as the readers, the normaliser and
+    :func:`score_speakers`.
     """
-    real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis, recognised=True), normaliser)
+    real, heard = recorded_turns(
+        read_transcripts(reference),
+        read_transcripts(hypothesis, recognised=True),
+        normaliser,
+    )
     names = str(reference), str(hypothesis)
-    result = score_speakers(real, heard, groups=read_table(groups) if groups else None, collar=collar, names=names)
+    result = score_speakers(
+        real,
+        heard,
+        groups=read_table(groups) if groups else None,
+        collar=collar,
+        names=names,
+    )
     if sessions:
         of, score = read_table(sessions), result.score
-        refuse([key for key in score.utterances if key not in of], str(sessions), "has no session: add it", "recording")
-        parts = {name: replace(part, session_of=of) for name, part in score.parts.items()}
+        refuse(
+            [key for key in score.utterances if key not in of],
+            str(sessions),
+            "has no session: add it",
+            "recording",
+        )
+        parts = {
+            name: replace(part, session_of=of) for name, part in score.parts.items()
+        }
         result = replace(result, score=replace(score, session_of=of, parts=parts))
-    summary = summarise_speakers(result, normaliser=normaliser_called(normaliser)[1], collar=collar)
+    summary = summarise_speakers(
+        result, normaliser=normaliser_called(normaliser)[1], collar=collar
+    )
     if output:
         write_reports(output, result.score, summary, speaker_blocks(result.pairs))
     return result, summary
@@ -88,25 +119,41 @@ def score_speakers(
     collar: float = COLLAR,
     names: tuple[str, str] = ("reference", "hypothesis"),
 ) -> SpeakerScore:
-    """Score speaker-attributed transcripts; a speaker's utterances are joined in the order of their starts.
+    """Score speaker-attributed transcripts; a speaker's utterances are joined in the
+    order of their starts.
 
-    ``groups`` has the condition of each recording (such as its overlap ratio), of which each gets a part; ``names`` are
-    those of the two in messages. Raises InputError: there is no recording, or none has words; one is in only one of the
-    two, or has no group.
+    ``groups`` has the condition of each recording (such as its overlap ratio), of which
+    each gets a part; ``names`` are those of the two in messages. Raises InputError:
+    there is no recording, or none has words; one is in only one of the two, or has no
+    group.
     """
     real, heard = words_by_speaker(reference), words_by_speaker(hypothesis)
     if not real:
         raise InputError(f"{names[0]}: there is no recording to score")
     check_ids(real, heard, names, "recording")
     if not any(real.values()):
-        raise InputError(f"{names[0]}: nothing is said in it, or the rules leave nothing: there is nothing to score")
+        raise InputError(
+            f"{names[0]}: nothing is said in it, or the rules leave nothing: "
+            "there is nothing to score"
+        )
     if groups is not None:
-        refuse([key for key in real if key not in groups], names[0], "has no group: add it", "recording")
+        refuse(
+            [key for key in real if key not in groups],
+            names[0],
+            "has no group: add it",
+            "recording",
+        )
     pairs = {
-        key: {name: (real[key].get(name, ()), heard[key].get(name, ())) for name in sorted({*real[key], *heard[key]})}
+        key: {
+            name: (real[key].get(name, ()), heard[key].get(name, ()))
+            for name in sorted({*real[key], *heard[key]})
+        }
         for key in real
     }
-    counts = {key: {name: count_errors(*pair) for name, pair in own.items()} for key, own in pairs.items()}
+    counts = {
+        key: {name: count_errors(*pair) for name, pair in own.items()}
+        for key, own in pairs.items()
+    }
     conditions: dict[str, list[str]] = {}
     if groups is not None:
         for key in real:
@@ -114,12 +161,17 @@ def score_speakers(
     parts = {name: _score(counts, keys) for name, keys in sorted(conditions.items())}
     spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
     has_times = all(turn.has_span for turn in (*reference, *hypothesis) if turn.words)
-    timed = (tcp_pairs(streams(spoken[key]), streams(recognised[key]), collar) for key in real)
+    timed = (
+        tcp_pairs(streams(spoken[key]), streams(recognised[key]), collar)
+        for key in real
+    )
     return SpeakerScore(
         score=replace(_score(counts, real), parts=parts),
         pairs=pairs,
         cp=_sum(cp_errors(real[key], heard[key]) for key in real),
-        tcp=_sum(map(count_pairs, chain(*(found.values() for found in timed)))) if has_times else None,
+        tcp=_sum(map(count_pairs, chain(*(found.values() for found in timed))))
+        if has_times
+        else None,
     )
 
 
@@ -127,7 +179,9 @@ def _sum(counts: Iterable[ErrorRate]) -> ErrorRate:
     return sum(counts, start=ZERO)
 
 
-def _score(counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[str]) -> Score:
+def _score(
+    counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[str]
+) -> Score:
     """Add up the counts of some recordings by recording and by speaker."""
     own = {key: counts[key] for key in recordings}
     speakers: dict[str, ErrorRate] = {}
@@ -146,8 +200,11 @@ def count_speakers(real: int, heard: int) -> ErrorRate:
     return ErrorRate(min(real, heard), 0, max(0, real - heard), max(0, heard - real))
 
 
-def summarise_speakers(result: SpeakerScore, *, normaliser: str = NONE, collar: float = COLLAR) -> dict[str, Any]:
-    """Return the content of ``score.json``: SA-WER as the tables read it, and the other measures; rates in percent.
+def summarise_speakers(
+    result: SpeakerScore, *, normaliser: str = NONE, collar: float = COLLAR
+) -> dict[str, Any]:
+    """Return the content of ``score.json``: SA-WER as the tables read it, and the other
+    measures; rates in percent.
 
     The interval resamples whole recordings.
     """
@@ -155,7 +212,11 @@ def summarise_speakers(result: SpeakerScore, *, normaliser: str = NONE, collar: 
     summary["bootstrap"]["resample"] = "recording"
     for name, rate in (("cpwer", result.cp), ("tcpwer", result.tcp)):
         if rate is not None:
-            summary[name] = {"value": percent(rate.rate), "errors": rate.errors, "words": rate.reference_length}
+            summary[name] = {
+                "value": percent(rate.rate),
+                "errors": rate.errors,
+                "words": rate.reference_length,
+            }
     if result.tcp is not None:
         summary["tcpwer"]["collar"] = collar
     counting = _sum(result.counting.values())

@@ -1,6 +1,7 @@
 """Which utterances an epoch of P2's reference [17] (Zeyer et al. 2018) is trained on.
 
-Early epochs see short utterances of clean parts. A selection is a shape file of ESPnet's with fewer lines.
+Early epochs see short utterances of clean parts. A selection is a shape file of
+ESPnet's with fewer lines.
 """
 
 import json
@@ -17,8 +18,9 @@ from espnet_ext.work.files import write_json
 class Selection:
     """Say what a training sees of the training set.
 
-    ``max_tokens``: longest transcript; ``mean_chars``: the shortest utterances, as many as have transcripts of this
-    mean length; ``parts`` of the corpus, by the endings that combining them gave to the ids. None or empty: all.
+    ``max_tokens``: longest transcript; ``mean_chars``: the shortest utterances, as many
+    as have transcripts of this mean length; ``parts`` of the corpus, by the endings
+    that combining them gave to the ids. None or empty: all.
     """
 
     max_tokens: int | None = None
@@ -28,23 +30,38 @@ class Selection:
     @property
     def name(self) -> str:
         """For file names, such as ``tokens60_mean75``; empty if it takes all."""
-        values = (("tokens", self.max_tokens), ("mean", self.mean_chars), ("parts", len(self.parts) or None))
-        return "_".join(f"{name}{value:g}" for name, value in values if value is not None)
+        values = (
+            ("tokens", self.max_tokens),
+            ("mean", self.mean_chars),
+            ("parts", len(self.parts) or None),
+        )
+        return "_".join(
+            f"{name}{value:g}" for name, value in values if value is not None
+        )
 
 
-def select(tokens: Mapping[str, int], characters: Mapping[str, int], selection: Selection) -> list[str]:
-    """Return the ids of a selection, in the order of ``tokens``, from lengths of transcripts in tokens and characters.
+def select(
+    tokens: Mapping[str, int], characters: Mapping[str, int], selection: Selection
+) -> list[str]:
+    """Return the ids of a selection, in the order of ``tokens``, from lengths of
+    transcripts in tokens and characters.
 
     >>> select({"a": 9, "b": 3, "c": 2, "d": 5}, {"a": 40, "b": 10, "c": 8, "d": 18}, Selection(8, 12))
     ['b', 'c', 'd']
     """
     limit = float("inf") if selection.max_tokens is None else selection.max_tokens
     endings = tuple(f"-{part}" for part in selection.parts) or ("",)
-    kept = [key for key, length in tokens.items() if length <= limit and key.endswith(endings)]
+    kept = [
+        key
+        for key, length in tokens.items()
+        if length <= limit and key.endswith(endings)
+    ]
     if selection.mean_chars is None:
         return kept
     shortest, total = set(), 0
-    for number, key in enumerate(sorted(kept, key=lambda key: (characters[key], key)), 1):
+    for number, key in enumerate(
+        sorted(kept, key=lambda key: (characters[key], key)), 1
+    ):
         total += characters[key]
         if total > selection.mean_chars * number:
             break
@@ -52,30 +69,48 @@ def select(tokens: Mapping[str, int], characters: Mapping[str, int], selection: 
     return [key for key in kept if key in shortest]
 
 
-def write_selection(text: Path, stats: str, token_type: str, selection: Selection, output: str) -> None:
-    """Write the shape file of a selection, and beside it ``<output>.json`` with its share of the audio.
+def write_selection(
+    text: Path, stats: str, token_type: str, selection: Selection, output: str
+) -> None:
+    """Write the shape file of a selection, and beside it ``<output>.json`` with its
+    share of the audio.
 
-    ``stats`` has ``speech_shape`` and ``text_shape.<token type>``. Raises InputError if no utterance is left, or if the
-    shapes are not of ``text``, the transcripts of the training set.
+    ``stats`` has ``speech_shape`` and ``text_shape.<token type>``. Raises InputError if
+    no utterance is left, or if the shapes are not of ``text``, the transcripts of the
+    training set.
     """
     speech = read_table(Path(stats) / "speech_shape")
     tokens = _lengths(read_table(Path(stats) / f"text_shape.{token_type}"))
     characters = {key: len(value) for key, value in read_table(text).items()}
     if not speech.keys() == tokens.keys() <= characters.keys():
-        raise InputError(f"{stats}: its shapes are not of {text}: remove the folder, and run stage statistics again")
+        raise InputError(
+            f"{stats}: its shapes are not of {text}: remove the folder, and run "
+            "stage statistics again"
+        )
     kept = select(tokens, characters, selection)
     if not kept:
-        raise InputError(f"{text}: no utterance is short enough for {selection}: change the pre-training's settings")
+        raise InputError(
+            f"{text}: no utterance is short enough for {selection}: change the "
+            "pre-training's settings"
+        )
     samples = _lengths(speech)
     share = sum(samples[key] for key in kept) / sum(samples.values())
     write_table(output, {key: speech[key] for key in kept})
-    write_json(f"{output}.json", {"utterances": len(kept), "of": len(speech), "audio_share": share})
-    print(f"{len(kept):,} of {len(speech):,} utterances, {share:.1%} of the audio -> {output}")
+    write_json(
+        f"{output}.json",
+        {"utterances": len(kept), "of": len(speech), "audio_share": share},
+    )
+    print(
+        f"{len(kept):,} of {len(speech):,} utterances, {share:.1%} of the audio "
+        f"-> {output}"
+    )
 
 
 def audio_share(shapes: Path) -> float:
     """Return the share of the audio that a selection's shape file holds."""
-    return float(json.loads(Path(f"{shapes}.json").read_text(encoding="utf-8"))["audio_share"])
+    return float(
+        json.loads(Path(f"{shapes}.json").read_text(encoding="utf-8"))["audio_share"]
+    )
 
 
 def _lengths(table: Mapping[str, str]) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """How the energy of speech is distributed over its time-frequency bins (P2, section 2).
 
-Energies are compared within an utterance: ``eta = 10 log10(e / e_peak)`` in dB, with ``e_peak`` its 95th percentile
-(P2, eq. 2 and 3). The share of the energy is over all bins of all utterances (eq. 4), so that loud ones weigh more.
+Energies are compared within an utterance: ``eta = 10 log10(e / e_peak)`` in dB, with
+``e_peak`` its 95th percentile (P2, eq. 2 and 3). The share of the energy is over all
+bins of all utterances (eq. 4), so that loud ones weigh more.
 """
 
 import dataclasses
@@ -19,7 +20,8 @@ from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.layers.energy_mask import POWER, peak, small_energy_mask
 
 STEP_DB = 0.5
-# The edges of the histogram. Multiples of 1/2 are exact in binary, so no bin falls on the wrong side.
+# The edges of the histogram. Multiples of 1/2 are exact in binary, so no bin falls on
+# the wrong side.
 EDGES_DB = np.arange(-120.0, 40.0 + STEP_DB, STEP_DB)
 SHOWN_THRESHOLDS_DB = (-40.0, -20.0, 0.0)  # P2, Fig. 3
 EXAMPLE_SECONDS = 10.0
@@ -27,18 +29,26 @@ EXAMPLE_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class EnergyHistogram:
-    """Hold number and energy of the time-frequency bins by eta; histograms of different utterances add up."""
+    """Hold number and energy of the time-frequency bins by eta; histograms of different
+    utterances add up.
+    """
 
-    counts: np.ndarray  # of bins below, between and from ``EDGES_DB`` on, without zero energy: (edges + 1,), integer
+    # of bins below, between and from ``EDGES_DB`` on, without zero energy: (edges +
+    # 1,), integer
+    counts: np.ndarray
     energies: np.ndarray  # sum of the filterbank energies e[m, c] of the same bins
     zeros: int  # number of bins with exactly zero energy; their eta is minus infinity
     utterances: int  # number of utterances counted
-    silent: int = 0  # number of those left out, as their e_peak is zero and eta undefined
+    silent: int = (
+        0  # number of those left out, as their e_peak is zero and eta undefined
+    )
 
     @classmethod
     def empty(cls) -> "EnergyHistogram":
         size = len(EDGES_DB) + 1
-        return cls(np.zeros(size, dtype=np.int64), np.zeros(size), zeros=0, utterances=0)
+        return cls(
+            np.zeros(size, dtype=np.int64), np.zeros(size), zeros=0, utterances=0
+        )
 
     def __add__(self, other: "EnergyHistogram") -> "EnergyHistogram":
         mine, others = vars(self), vars(other)
@@ -50,23 +60,31 @@ class EnergyHistogram:
         return int(self.counts.sum()) + self.zeros
 
     def density(self) -> np.ndarray:
-        """Return the probability density of eta per dB, between the edges: (len(EDGES_DB) - 1,).
+        """Return the probability density of eta per dB, between the edges:
+        (len(EDGES_DB) - 1,).
 
-        Bins of zero energy count in the total, so with them the density integrates to less than 1.
+        Bins of zero energy count in the total, so with them the density integrates to
+        less than 1.
         """
         return self.counts[1:-1] / (self.total * STEP_DB)
 
     def share_below(self) -> np.ndarray:
-        """Return the share of bins with eta below each edge, zero energy included: what is masked (P2, Fig. 1b)."""
+        """Return the share of bins with eta below each edge, zero energy included: what
+        is masked (P2, Fig. 1b).
+        """
         return (np.cumsum(self.counts[:-1]) + self.zeros) / self.total
 
     def energy_below(self) -> np.ndarray:
-        """Return the share r_e of the energy in the bins with eta below each edge (P2, eq. 4)."""
+        """Return the share r_e of the energy in the bins with eta below each edge (P2,
+        eq. 4).
+        """
         return np.cumsum(self.energies[:-1]) / self.energies.sum()
 
 
 def edge_index(eta_db: float) -> int:
-    """Return the index of a threshold in ``EDGES_DB``; ValueError if it is not one of the edges."""
+    """Return the index of a threshold in ``EDGES_DB``; ValueError if it is not one of
+    the edges.
+    """
     return EDGES_DB.tolist().index(eta_db)
 
 
@@ -76,12 +94,15 @@ def peak_energy(energies: torch.Tensor) -> float:
 
 
 def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
-    """Count one utterance with filterbank energies (T, C). One whose e_peak is zero adds only to ``silent``."""
+    """Count one utterance with filterbank energies (T, C). One whose e_peak is zero
+    adds only to ``silent``.
+    """
     e_peak = peak_energy(energies)
     if e_peak <= 0.0:
         return dataclasses.replace(EnergyHistogram.empty(), silent=1)
     audible = energies[energies > 0.0]
-    # 0: below the first edge; 1: from the first to the second; ...; len(EDGES_DB): from the last edge on.
+    # 0: below the first edge; 1: from the first to the second; ...; len(EDGES_DB): from
+    # the last edge on.
     eta = 10.0 * np.log10(audible.double().numpy() / e_peak)  # P2, eq. 3
     place = np.searchsorted(EDGES_DB, eta, side="right")
     size = len(EDGES_DB) + 1
@@ -94,18 +115,25 @@ def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
 
 
 def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[str]:
-    """Draw up to ``count`` ids without replacement, sorted; the same for the same seed. InputError if count < 1."""
+    """Draw up to ``count`` ids without replacement, sorted; the same for the same seed.
+    InputError if count < 1.
+    """
     if count < 1:
         raise InputError(f"{count} utterances were asked for: ask for at least 1")
     ids = sorted(utterances)
     return ids if count >= len(ids) else sorted(random.Random(seed).sample(ids, count))
 
 
-def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> tuple[EnergyHistogram, str]:
-    """Return the histogram of utterances, and a good example: the longest below ``EXAMPLE_SECONDS``, or the shortest.
+def survey(
+    spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend
+) -> tuple[EnergyHistogram, str]:
+    """Return the histogram of utterances, and a good example: the longest below
+    ``EXAMPLE_SECONDS``, or the shortest.
 
-    One utterance is in memory at a time; its audio must have the frontend's sampling rate. Raises InputError for bad
-    audio (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or if all utterances are silent.
+    One utterance is in memory at a time; its audio must have the frontend's sampling
+    rate. Raises InputError for bad audio
+    (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or if all utterances are
+    silent.
     """
     histogram, example = EnergyHistogram.empty(), (float("inf"), "")
     limit = EXAMPLE_SECONDS * frontend.fs
@@ -114,26 +142,38 @@ def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> tuple[
         part = histogram_of(energies)
         histogram += part
         if part.utterances:
-            # Below the limit, longer is better (negative, so always first); above it, shorter is.
+            # Below the limit, longer is better (negative, so always first); above it,
+            # shorter is.
             rank = -samples if samples < limit else samples
             example = min(example, (rank, utterance))
     if not histogram.utterances:
-        raise InputError(f"all {len(spans)} utterances are silent (e_peak is zero): choose data that holds speech")
+        raise InputError(
+            f"all {len(spans)} utterances are silent (e_peak is zero): choose "
+            "data that holds speech"
+        )
     return histogram, example[1]
 
 
-def utterance_energies(utterance: str, span: AudioSpan, frontend: PowerMelFrontend) -> tuple[torch.Tensor, int]:
-    """Return the filterbank energies of an utterance, (T, C) (P2, eq. 1), and its number of samples."""
+def utterance_energies(
+    utterance: str, span: AudioSpan, frontend: PowerMelFrontend
+) -> tuple[torch.Tensor, int]:
+    """Return the filterbank energies of an utterance, (T, C) (P2, eq. 1), and its
+    number of samples.
+    """
     samples = read_samples(utterance, span, frontend.fs)
     with torch.inference_mode():
-        return frontend.energies(torch.from_numpy(samples).unsqueeze(0))[0], len(samples)
+        return frontend.energies(torch.from_numpy(samples).unsqueeze(0))[0], len(
+            samples
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class MaskExample:
-    """Hold the power-mel spectrogram of an utterance, (T, C), and its small-energy masks (P2, Fig. 3).
+    """Hold the power-mel spectrogram of an utterance, (T, C), and its small-energy
+    masks (P2, Fig. 3).
 
-    ``kept``: threshold in dB -> where a bin is kept, (T, C) (P2, eq. 8); ``hop_seconds``: distance between frames.
+    ``kept``: threshold in dB -> where a bin is kept, (T, C) (P2, eq. 8);
+    ``hop_seconds``: distance between frames.
     """
 
     utterance: str
@@ -147,20 +187,35 @@ class MaskExample:
 
 
 def mask_example(
-    utterance: str, span: AudioSpan, frontend: PowerMelFrontend, thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB
+    utterance: str,
+    span: AudioSpan,
+    frontend: PowerMelFrontend,
+    thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB,
 ) -> MaskExample:
-    """Mask an utterance at fixed thresholds, with the functions that mask in training; InputError if it is silent."""
+    """Mask an utterance at fixed thresholds, with the functions that mask in training;
+    InputError if it is silent.
+    """
     energies, _ = utterance_energies(utterance, span, frontend)
     x, lengths = energies.pow(POWER).unsqueeze(0), torch.tensor([energies.size(0)])
     if peak_energy(energies) <= 0.0:
-        raise InputError(f"{span.path}: utterance {utterance}: silent (e_peak is zero): name another utterance")
-    kept = {eta: small_energy_mask(x, lengths, torch.tensor([eta]))[0].numpy() for eta in thresholds_db}
+        raise InputError(
+            f"{span.path}: utterance {utterance}: silent (e_peak is zero): name "
+            "another utterance"
+        )
+    kept = {
+        eta: small_energy_mask(x, lengths, torch.tensor([eta]))[0].numpy()
+        for eta in thresholds_db
+    }
     return MaskExample(utterance, x[0].numpy(), kept, frontend.hop_length / frontend.fs)
 
 
 def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
-    """Return the numbers behind the figures, for a file of facts: shares from 0 to 1, below each 10 dB."""
-    marks = {f"{eta:g}": edge_index(eta) for eta in np.arange(-80.0, 1.0, 10.0).tolist()}
+    """Return the numbers behind the figures, for a file of facts: shares from 0 to 1,
+    below each 10 dB.
+    """
+    marks = {
+        f"{eta:g}": edge_index(eta) for eta in np.arange(-80.0, 1.0, 10.0).tolist()
+    }
     share, energy = histogram.share_below(), histogram.energy_below()
     return {
         "utterances": histogram.utterances,

@@ -1,7 +1,9 @@
-"""The plan of P2's layer-wise pre-training: which layers of a BLSTM encoder are trained in which epochs, on what.
+"""The plan of P2's layer-wise pre-training: which layers of a BLSTM encoder are trained
+in which epochs, on what.
 
-The scheme is the published configuration of P2's reference [17] (Zeyer et al. 2018): a small encoder with a high time
-reduction learns to align; layers are added below its top one; then come the final time reduction and label smoothing.
+The scheme is the published configuration of P2's reference [17] (Zeyer et al. 2018): a
+small encoder with a high time reduction learns to align; layers are added below its top
+one; then come the final time reduction and label smoothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,26 +20,41 @@ class PretrainSettings(StrictMapping):
     """Set a pre-training."""
 
     start_layers: Count = 2  # layers of the first stages
-    time_reduction: Count = 32  # product of the pooling factors, except in the last stage
+    time_reduction: Count = (
+        32  # product of the pooling factors, except in the last stage
+    )
     first_epochs: Count = 10  # epochs without dropout, with the first layers
     epochs: Count = 5  # epochs of each stage after these
-    first_max_tokens: Count | None = None  # of a transcript in the epochs without dropout (None: as later)
-    short_epochs: Whole = 0  # how many of the epochs without dropout see short utterances only
-    short_mean_chars: Count | None = None  # mean length of their transcripts, in characters
-    short_parts: tuple[str, ...] = ()  # the parts of the corpus that they are of (empty: all)
+    first_max_tokens: Count | None = (
+        None  # of a transcript in the epochs without dropout (None: as later)
+    )
+    short_epochs: Whole = (
+        0  # how many of the epochs without dropout see short utterances only
+    )
+    short_mean_chars: Count | None = (
+        None  # mean length of their transcripts, in characters
+    )
+    short_parts: tuple[
+        str, ...
+    ] = ()  # the parts of the corpus that they are of (empty: all)
 
     @model_validator(mode="after")
     def _check_epochs(self) -> Self:
         if self.short_epochs >= self.first_epochs:
-            raise ValueError(f"short_epochs ({self.short_epochs}) must be less than first_epochs ({self.first_epochs})")
+            raise ValueError(
+                f"short_epochs ({self.short_epochs}) must be less than "
+                f"first_epochs ({self.first_epochs})"
+            )
         return self
 
 
 class Stage(StrictMapping):
-    """Set some epochs with the same network, on the utterances of ``shape_file``, as ESPnet's ``train_shape_file``.
+    """Set some epochs with the same network, on the utterances of ``shape_file``, as
+    ESPnet's ``train_shape_file``.
 
     ``num_layers``, ``pooling`` and ``dropout_rate`` are those of
-    :meth:`espnet_ext.encoder.blstm_maxpool.BLSTMMaxPoolEncoder.use`; ``num_iters_per_epoch``: updates of an epoch, None
+    :meth:`espnet_ext.encoder.blstm_maxpool.BLSTMMaxPoolEncoder.use`;
+        ``num_iters_per_epoch``: updates of an epoch, None
     for a pass.
     """
 
@@ -51,11 +68,17 @@ class Stage(StrictMapping):
     @property
     def network(self) -> dict[str, Any]:
         """Return the arguments of the encoder's ``use``."""
-        return {"num_layers": self.num_layers, "pooling": self.pooling, "dropout_rate": self.dropout_rate}
+        return {
+            "num_layers": self.num_layers,
+            "pooling": self.pooling,
+            "dropout_rate": self.dropout_rate,
+        }
 
 
 def grows(config: Mapping[str, Any]) -> bool:
-    """Return whether the encoder of a training config is one that can be trained layer by layer."""
+    """Return whether the encoder of a training config is one that can be trained layer
+    by layer.
+    """
     return config.get("encoder") == "blstm_maxpool"
 
 
@@ -64,40 +87,68 @@ def plan(
 ) -> list[tuple[Stage, Selection]]:
     """Plan the stages before the whole network is trained, first to last.
 
-    - ``start_layers`` layers with the high time reduction, without dropout in the encoder; the first ``short_epochs``
-      on short utterances;
+    - ``start_layers`` layers with the high time reduction, without dropout in the
+      encoder; the first ``short_epochs`` on short utterances;
     - the same with dropout;
     - one more layer per stage, up to the number in ``config``, of the training;
     - the time reduction of ``config``.
 
-    None has label smoothing, or sees transcripts of more than ``max_tokens`` tokens. The epochs that are left of
-    ``max_epoch`` train the whole network with it. Raises InputError for another encoder than ``blstm_maxpool``, layers
-    or time reductions that do not fit, or if the stages use up ``max_epoch``.
+    None has label smoothing, or sees transcripts of more than ``max_tokens`` tokens.
+    The epochs that are left of ``max_epoch`` train the whole network with it. Raises
+    InputError for another encoder than ``blstm_maxpool``, layers or time reductions
+    that do not fit, or if the stages use up ``max_epoch``.
     """
     encoder = config.get("encoder_conf") or {}
     if not grows(config) or "num_layers" not in encoder or "pooling" not in encoder:
-        raise InputError("pre-training needs encoder: blstm_maxpool, with num_layers and pooling in its encoder_conf")
+        raise InputError(
+            "pre-training needs encoder: blstm_maxpool, with num_layers and "
+            "pooling in its encoder_conf"
+        )
     last, dropout = encoder["num_layers"], encoder.get("dropout_rate", 0.0)
     if settings.start_layers > last:
-        raise InputError(f"pre-training starts with {settings.start_layers} layers, but the encoder has only {last}")
-    shapes = [(n, high_reduction(n, settings.time_reduction)) for n in range(settings.start_layers, last + 1)]
-    first, every = Selection(settings.first_max_tokens or max_tokens), Selection(max_tokens)
+        raise InputError(
+            f"pre-training starts with {settings.start_layers} layers, but the "
+            f"encoder has only {last}"
+        )
+    shapes = [
+        (n, high_reduction(n, settings.time_reduction))
+        for n in range(settings.start_layers, last + 1)
+    ]
+    first, every = (
+        Selection(settings.first_max_tokens or max_tokens),
+        Selection(max_tokens),
+    )
     short = Selection(first.max_tokens, settings.short_mean_chars, settings.short_parts)
-    begin = ((settings.short_epochs, short), (settings.first_epochs - settings.short_epochs, first))
-    stages = [(_stage(epochs, shapes[0], 0.0), selection) for epochs, selection in begin if epochs]
+    begin = (
+        (settings.short_epochs, short),
+        (settings.first_epochs - settings.short_epochs, first),
+    )
+    stages = [
+        (_stage(epochs, shapes[0], 0.0), selection)
+        for epochs, selection in begin
+        if epochs
+    ]
     shapes.append((last, tuple(encoder["pooling"])))
     stages += [(_stage(settings.epochs, shape, dropout), every) for shape in shapes]
     if sum(stage.epochs for stage, _ in stages) >= config["max_epoch"]:
-        raise InputError(f"pre-training takes all of the {config['max_epoch']} epochs (max_epoch): have more of them")
+        raise InputError(
+            f"pre-training takes all of the {config['max_epoch']} epochs "
+            "(max_epoch): have more of them"
+        )
     return stages
 
 
-def _stage(epochs: int, shape: tuple[int, tuple[int, ...]], dropout_rate: float) -> Stage:
-    return Stage(epochs=epochs, num_layers=shape[0], pooling=shape[1], dropout_rate=dropout_rate)
+def _stage(
+    epochs: int, shape: tuple[int, tuple[int, ...]], dropout_rate: float
+) -> Stage:
+    return Stage(
+        epochs=epochs, num_layers=shape[0], pooling=shape[1], dropout_rate=dropout_rate
+    )
 
 
 def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
-    """Return pooling factors of 2 after all layers but the top one; the last is larger, to give the whole reduction.
+    """Return pooling factors of 2 after all layers but the top one; the last is larger,
+    to give the whole reduction.
 
     >>> high_reduction(2, 32), high_reduction(4, 32)
     ((32,), (2, 2, 8))
@@ -105,23 +156,30 @@ def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
     below = 2 ** (layers - 2) if layers > 1 else 0
     if not below or time_reduction % below or time_reduction < below:
         raise InputError(
-            f"pre-training: a time reduction of {time_reduction} is impossible with {layers} layers "
+            f"pre-training: a time reduction of {time_reduction} is impossible "
+            f"with {layers} layers "
             "if all but the top one are pooled by 2 or more"
         )
     return (*[2] * (layers - 2), time_reduction // below)
 
 
 def staged_config(
-    config: Mapping[str, Any], stages: Sequence[tuple[Stage, Selection]], seen: Callable[[Selection], tuple[str, float]]
+    config: Mapping[str, Any],
+    stages: Sequence[tuple[Stage, Selection]],
+    seen: Callable[[Selection], tuple[str, float]],
 ) -> dict[str, Any]:
     """Return the config of a training that follows a plan.
 
-    ``seen`` gives the shape file of a selection and the share of the audio that it holds. An epoch has that share of
-    the updates, so that a number of epochs stays a pass over what is seen.
+    ``seen`` gives the shape file of a selection and the share of the audio that it
+    holds. An epoch has that share of the updates, so that a number of epochs stays a
+    pass over what is seen.
     """
     listed, updates = [], config.get("num_iters_per_epoch")
     for stage, selection in stages:
         shapes, share = seen(selection)
         sized = max(1, round(updates * share)) if updates else None
-        listed.append(stage.model_dump(mode="json") | {"shape_file": shapes, "num_iters_per_epoch": sized})
+        listed.append(
+            stage.model_dump(mode="json")
+            | {"shape_file": shapes, "num_iters_per_epoch": sized}
+        )
     return {**config, "stages": listed, "num_iters_per_epoch": sized}

@@ -1,12 +1,15 @@
 """Training of an encoder that grows, in ESPnet's own trainer (P2, section 4).
 
-:class:`GrowingASRTask` is ESPnet's ASR task with one more setting, ``stages``: a list of
-:class:`espnet_ext.sem.pretraining.Stage`. The model is built whole. A stage trains some of its layers, without label
-smoothing, on the utterances of its shape file; after the stages the whole model is trained on those of
-``train_shape_file``. New layers begin with the values that they were built with. Epochs are counted through all stages,
-so that each has its own order of the utterances and its own random numbers. The moments of the optimiser begin anew
-whenever the network changes, as in RETURNN, which [17] used. ``patience`` and the best epochs count from when the
-network is whole.
+:class:`GrowingASRTask` is ESPnet's ASR task with one more setting, ``stages``: a list
+    of
+:class:`espnet_ext.sem.pretraining.Stage`. The model is built whole. A stage trains some
+    of its layers, without label
+smoothing, on the utterances of its shape file; after the stages the whole model is
+trained on those of ``train_shape_file``. New layers begin with the values that they
+were built with. Epochs are counted through all stages, so that each has its own order
+of the utterances and its own random numbers. The moments of the optimiser begin anew
+whenever the network changes, as in RETURNN, which [17] used. ``patience`` and the best
+epochs count from when the network is whole.
 """
 
 import argparse
@@ -31,12 +34,19 @@ from espnet_ext.work.settings import checked
 
 
 def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
-    """Check the setting ``stages``; InputError for an unknown key, or a value out of range."""
-    return [checked(Stage, value, f"stages[{number}]") for number, value in enumerate(values)]
+    """Check the setting ``stages``; InputError for an unknown key, or a value out of
+    range.
+    """
+    return [
+        checked(Stage, value, f"stages[{number}]")
+        for number, value in enumerate(values)
+    ]
 
 
 def stage_at(stages: Sequence[Stage], epoch: int) -> tuple[int, bool]:
-    """Return the number of an epoch's stage, ``len(stages)`` after them, and whether the epoch is its first."""
+    """Return the number of an epoch's stage, ``len(stages)`` after them, and whether
+    the epoch is its first.
+    """
     first = 1
     for number, stage in enumerate(stages):
         if epoch < first + stage.epochs:
@@ -46,9 +56,14 @@ def stage_at(stages: Sequence[Stage], epoch: int) -> tuple[int, bool]:
 
 
 def begin_epoch(
-    model: Any, optimizers: Sequence[torch.optim.Optimizer], stages: Sequence[Stage], epoch: int, label_smoothing: float
+    model: Any,
+    optimizers: Sequence[torch.optim.Optimizer],
+    stages: Sequence[Stage],
+    epoch: int,
+    label_smoothing: float,
 ) -> None:
-    """Give a model the network of an epoch, and empty the optimisers if it is another one than before.
+    """Give a model the network of an epoch, and empty the optimisers if it is another
+    one than before.
 
     ``label_smoothing`` is that after the stages.
     """
@@ -65,7 +80,9 @@ def begin_epoch(
     if is_first and number and (is_last or networks[number] != networks[number - 1]):
         for optimizer in optimizers:
             optimizer.state.clear()
-    logging.info(f"epoch {epoch}: {'the whole network' if is_last else networks[number]}")
+    logging.info(
+        f"epoch {epoch}: {'the whole network' if is_last else networks[number]}"
+    )
 
 
 @dataclass
@@ -77,18 +94,27 @@ class GrowthOptions(TrainerOptions):
 
 
 class GrowthReporter(Reporter):
-    """Let ESPnet's reporter rate epochs of the whole network, from epoch ``whole`` on, better than those before."""
+    """Let ESPnet's reporter rate epochs of the whole network, from epoch ``whole`` on,
+    better than those before.
+    """
 
     def __init__(self, whole: int):
         super().__init__()
         self.whole = whole
 
-    def sort_epochs_and_values(self, key: str, key2: str, mode: str) -> list[tuple[int, float]]:
+    def sort_epochs_and_values(
+        self, key: str, key2: str, mode: str
+    ) -> list[tuple[int, float]]:
         """Return epochs and values, best to worst, those of the whole network first."""
-        return sorted(super().sort_epochs_and_values(key, key2, mode), key=lambda item: item[0] < self.whole)
+        return sorted(
+            super().sort_epochs_and_values(key, key2, mode),
+            key=lambda item: item[0] < self.whole,
+        )
 
     def get_best_epoch(self, key: str, key2: str, mode: str, nbest: int = 0) -> int:
-        """Return the best epoch of the whole network; the current epoch while it grows, so that patience waits."""
+        """Return the best epoch of the whole network; the current epoch while it grows,
+        so that patience waits.
+        """
         best = super().get_best_epoch(key, key2, mode, nbest)
         return best if best >= self.whole else self.get_epoch()
 
@@ -112,22 +138,43 @@ class GrowingTrainer(Trainer):
         return build_dataclass(GrowthOptions, args)
 
     @classmethod
-    def train_one_epoch(cls, *, model: Any, optimizers: Any, reporter: Any, options: Any, **others: Any) -> bool:
+    def train_one_epoch(
+        cls, *, model: Any, optimizers: Any, reporter: Any, options: Any, **others: Any
+    ) -> bool:
         """Train an epoch as ESPnet does."""
-        stages, smoothing = read_stages(options.stages), options.model_conf.get("lsm_weight", 0.0)
-        begin_epoch(getattr(model, "module", model), optimizers, stages, reporter.get_epoch(), smoothing)
-        return super().train_one_epoch(model=model, optimizers=optimizers, reporter=reporter, options=options, **others)
+        stages, smoothing = (
+            read_stages(options.stages),
+            options.model_conf.get("lsm_weight", 0.0),
+        )
+        begin_epoch(
+            getattr(model, "module", model),
+            optimizers,
+            stages,
+            reporter.get_epoch(),
+            smoothing,
+        )
+        return super().train_one_epoch(
+            model=model,
+            optimizers=optimizers,
+            reporter=reporter,
+            options=options,
+            **others,
+        )
 
 
 class StagedIterFactory(AbsIterFactory):
-    """Give the batches of each stage by epoch, from ESPnet's factory of each stage and last that after them."""
+    """Give the batches of each stage by epoch, from ESPnet's factory of each stage and
+    last that after them.
+    """
 
     def __init__(self, stages: Sequence[Stage], factories: Sequence[AbsIterFactory]):
         self.stages, self.factories = stages, factories
 
     def build_iter(self, epoch: int, shuffle: bool | None = None) -> Any:
         """Return the batches of an epoch, counted from 1 through all stages."""
-        return self.factories[stage_at(self.stages, epoch)[0]].build_iter(epoch, shuffle)
+        return self.factories[stage_at(self.stages, epoch)[0]].build_iter(
+            epoch, shuffle
+        )
 
 
 class GrowingASRTask(ASRTask):
@@ -139,18 +186,28 @@ class GrowingASRTask(ASRTask):
     def add_task_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add ESPnet's options and that of this task."""
         super().add_task_arguments(parser)
-        parser.add_argument("--stages", type=yaml.safe_load, default=[], help="stages of the growth, as a list in YAML")
+        parser.add_argument(
+            "--stages",
+            type=yaml.safe_load,
+            default=[],
+            help="stages of the growth, as a list in YAML",
+        )
 
     @classmethod
     def main_worker(cls, args: argparse.Namespace) -> None:
         """Train as ESPnet does; InputError for bad stages."""
         read_stages(args.stages)
-        args.unused_parameters = True  # of several processes: layers that a stage does not train have no gradients
+        # of several processes: layers that a stage does not train have no gradients
+        args.unused_parameters = True
         super().main_worker(args)
 
     @classmethod
     def build_iter_factory(
-        cls, args: argparse.Namespace, distributed_option: DistributedOption, mode: str, kwargs: dict | None = None
+        cls,
+        args: argparse.Namespace,
+        distributed_option: DistributedOption,
+        mode: str,
+        kwargs: dict | None = None,
     ) -> AbsIterFactory:
         """Build ESPnet's iterator factory, for training one that follows the stages."""
         build = super().build_iter_factory
@@ -162,8 +219,18 @@ class GrowingASRTask(ASRTask):
         for stage in stages:
             key = (stage.shape_file, stage.num_iters_per_epoch)
             if key not in made:
-                changes = {"shape_files": [stage.shape_file], "num_iters_per_epoch": stage.num_iters_per_epoch}
+                changes = {
+                    "shape_files": [stage.shape_file],
+                    "num_iters_per_epoch": stage.num_iters_per_epoch,
+                }
                 made[key] = build(args, distributed_option, mode, changes)
         return StagedIterFactory(
-            stages, [*(made[stage.shape_file, stage.num_iters_per_epoch] for stage in stages), final]
+            stages,
+            [
+                *(
+                    made[stage.shape_file, stage.num_iters_per_epoch]
+                    for stage in stages
+                ),
+                final,
+            ],
         )

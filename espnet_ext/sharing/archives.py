@@ -17,11 +17,12 @@ RATIO = 200  # times the size of the archive; weights are hardly compressed
 
 
 def unpack(archive: Path, models: Path) -> Path:
-    """Unpack an archive into a folder of ``models``, named by its content. One that is there already is used.
+    """Unpack an archive into a folder of ``models``, named by its content. One that is
+    there already is used.
 
-    Only regular files are unpacked, and their names are checked here: the filters of Python's modules had holes
-    (CVE-2025-4517). Raises InputError: a damaged archive, a file that would be written elsewhere, or more data than a
-    model has.
+    Only regular files are unpacked, and their names are checked here: the filters of
+    Python's modules had holes (CVE-2025-4517). Raises InputError: a damaged archive, a
+    file that would be written elsewhere, or more data than a model has.
     """
     key = str(digest(archive))
     folder = models / key[:20]
@@ -31,9 +32,12 @@ def unpack(archive: Path, models: Path) -> Path:
             _extract(archive, target)
         except InputError:
             raise
-        except Exception as error:  # tarfile, zipfile and their decompressors have no common class
+        except (
+            Exception
+        ) as error:  # tarfile, zipfile and their decompressors have no common class
             raise InputError(
-                f"{archive}: cannot be unpacked ({str(error).partition(chr(10))[0]}): copy or download it again"
+                f"{archive}: cannot be unpacked "
+                f"({str(error).partition(chr(10))[0]}): copy or download it again"
             ) from error
 
     make_folder(folder, key, extract, "packed model")
@@ -41,24 +45,43 @@ def unpack(archive: Path, models: Path) -> Path:
 
 
 def _extract(archive: Path, target: Path) -> None:
-    members: list[tuple[str, int, Callable[[], Any]]]  # regular files: name, size in bytes, what opens it
-    with zipfile.ZipFile(archive) if archive.suffix == ".zip" else tarfile.open(archive) as opened:
+    members: list[
+        tuple[str, int, Callable[[], Any]]
+    ]  # regular files: name, size in bytes, what opens it
+    with (
+        zipfile.ZipFile(archive)
+        if archive.suffix == ".zip"
+        else tarfile.open(archive) as opened
+    ):
         if isinstance(opened, zipfile.ZipFile):
             files = (info for info in opened.infolist() if not info.is_dir())
-            members = [(info.filename, info.file_size, partial(opened.open, info)) for info in files]
+            members = [
+                (info.filename, info.file_size, partial(opened.open, info))
+                for info in files
+            ]
         else:
-            members = [(info.name, info.size, partial(opened.extractfile, info)) for info in opened if info.isreg()]
+            members = [
+                (info.name, info.size, partial(opened.extractfile, info))
+                for info in opened
+                if info.isreg()
+            ]
         largest = min(LARGEST, RATIO * archive.stat().st_size)
         if sum(size for _, size, _ in members) > largest:
             raise InputError(
-                f"{archive}: would take more than {largest / 1e9:.1f} GB: no archive of a model: do not use it"
+                f"{archive}: would take more than {largest / 1e9:.1f} GB: no "
+                "archive of a model: do not use it"
             )
         for name, size, file in members:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-                raise InputError(f"{archive}: holds {name!r}, outside of the model: do not use it")
+                raise InputError(
+                    f"{archive}: holds {name!r}, outside of the model: do not use it"
+                )
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             with file() as source, open(target / path, "xb") as copy:
                 shutil.copyfileobj(source, copy)
                 if copy.tell() != size:
-                    raise InputError(f"{archive}: {name} is not of the size that is written in it: download it again")
+                    raise InputError(
+                        f"{archive}: {name} is not of the size that is written in "
+                        "it: download it again"
+                    )

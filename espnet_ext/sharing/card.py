@@ -1,4 +1,6 @@
-"""The model card, README.md of a packed model: what the model is, its rows of the tables, and how to load it."""
+"""The model card, README.md of a packed model: what the model is, its rows of the
+tables, and how to load it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,16 +29,26 @@ TASK_NAMES = {
 }
 ESPNET = 'S. Watanabe et al., "ESPnet: End-to-end speech processing toolkit", Interspeech 2018.'
 RATES = {"word": "wer", "char": "cer", "mixed": "mer"}  # unit of a score -> metric
-SLOTS = ("frontend", "specaug", "normalize", "preencoder", "encoder", "speaker_encoder", "decoder", "model")
+SLOTS = (
+    "frontend",
+    "specaug",
+    "normalize",
+    "preencoder",
+    "encoder",
+    "speaker_encoder",
+    "decoder",
+    "model",
+)
 
 
 @dataclass(frozen=True)
 class Card:
     """What a card says that the model's files do not.
 
-    ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the ``score.json`` of each test set, and
-    ``decoding`` a sentence on how they were decoded; ``licence`` is that of the weights, as the hub names it, "" if its
-    author did not say; ``language`` are codes such as ``en``.
+    ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the
+    ``score.json`` of each test set, and ``decoding`` a sentence on how they were
+    decoded; ``licence`` is that of the weights, as the hub names it, "" if its author
+    did not say; ``language`` are codes such as ``en``.
     """
 
     corpus: str = ""
@@ -48,24 +60,43 @@ class Card:
     language: Sequence[str] = ()
 
 
-def write_card(card: Card, name: str, task: str, config: Mapping[str, Any], search: Mapping[str, Any]) -> str:
-    """Return the card as Markdown, with the header that hubs read, of a training's config and options of the search."""
+def write_card(
+    card: Card,
+    name: str,
+    task: str,
+    config: Mapping[str, Any],
+    search: Mapping[str, Any],
+) -> str:
+    """Return the card as Markdown, with the header that hubs read, of a training's
+    config and options of the search.
+    """
     header: dict[str, Any] = {
         "library_name": "espnet",
         "tags": ["espnet", "audio", "automatic-speech-recognition", "espnet_ext"],
         **({"license": card.licence} if card.licence else {}),
         **({"language": list(card.language)} if card.language else {}),
-        **({"model-index": [{"name": name, "results": measured(card)}]} if card.results else {}),
+        **(
+            {"model-index": [{"name": name, "results": measured(card)}]}
+            if card.results
+            else {}
+        ),
     }
     lists = {
         "Model": {slot: config[slot] for slot in SLOTS if config.get(slot)},
         "Search": search or {"options": "ESPnet's defaults"},
-        "Made with": {package: version(package) for package in ("espnet_ext", "espnet", "torch")},
+        "Made with": {
+            package: version(package) for package in ("espnet_ext", "espnet", "torch")
+        },
     }
     sections = {
         "Load it": LOAD.format(name=name),
-        "Results": f"{card.decoding}\n\n{table_of(card.results)}".strip() if card.results else "None were packed.",
-        **{title: "\n".join(f"- {key}: `{value}`" for key, value in each.items()) for title, each in lists.items()},
+        "Results": f"{card.decoding}\n\n{table_of(card.results)}".strip()
+        if card.results
+        else "None were packed.",
+        **{
+            title: "\n".join(f"- {key}: `{value}`" for key, value in each.items())
+            for title, each in lists.items()
+        },
         "Licence": f"{card.licence or 'Not said by its author: ask before you use the weights'}. The corpus of its "
         "training has a licence of its own.",
         "Citation": "\n\n".join(filter(None, [card.paper, ESPNET])),
@@ -86,7 +117,12 @@ def measured(card: Card) -> list[dict[str, Any]]:
         {
             "task": {"type": "automatic-speech-recognition"},
             "dataset": {"name": f"{card.corpus}, {part}", "type": part},
-            "metrics": [{"type": RATES.get(score.get("unit", ""), "wer"), "value": score["value"]}],
+            "metrics": [
+                {
+                    "type": RATES.get(score.get("unit", ""), "wer"),
+                    "value": score["value"],
+                }
+            ],
         }
         for part, score in card.results.items()
     ]
@@ -98,4 +134,6 @@ def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
         f"| {part} | {score['value']:.2f} | {score['ci95'][0]:.2f} to {score['ci95'][1]:.2f} |"
         for part, score in results.items()
     ]
-    return "\n".join(["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines])
+    return "\n".join(
+        ["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines]
+    )

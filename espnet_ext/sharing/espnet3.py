@@ -1,7 +1,8 @@
 """What ESPnet3 leaves of a training, as far as it differs from what ESPnet2 does.
 
-Its ``config.yaml`` has ESPnet2's keys and, between them, those of its own training config, such as ``dataloader``, and
-any that the recipe's author has added; an optimizer and a scheduler are mappings with ``_target_``.
+Its ``config.yaml`` has ESPnet2's keys and, between them, those of its own training
+config, such as ``dataloader``, and any that the recipe's author has added; an optimizer
+and a scheduler are mappings with ``_target_``.
 """
 
 import re
@@ -13,7 +14,9 @@ from espnet_ext.errors import InputError
 
 LAST = "last.ckpt"
 _AVERAGE = re.compile(r"valid\.(\w+)\.ave_([1-9][0-9]*)best\.pth")
-_NAMES_OF_A_TASK = re.compile(r"espnet3\.systems\.\w+\.task\.ASRTask|espnet2\.tasks\.asr\.ASRTask")
+_NAMES_OF_A_TASK = re.compile(
+    r"espnet3\.systems\.\w+\.task\.ASRTask|espnet2\.tasks\.asr\.ASRTask"
+)
 
 
 def is_espnet3(config: Mapping[str, Any]) -> bool:
@@ -22,25 +25,41 @@ def is_espnet3(config: Mapping[str, Any]) -> bool:
 
 
 def as_espnet2(config: Mapping[str, Any], source: str | Path) -> dict[str, Any]:
-    """Return what ESPnet2 reads of a config of ESPnet3, all that builds the model, and nothing of its training.
+    """Return what ESPnet2 reads of a config of ESPnet3, all that builds the model, and
+    nothing of its training.
 
-    ``source`` is the config's file, for messages. Raises InputError: it is of a task other than ASR, or does not say
-    how text is made of tokens, as with several preprocessors.
+    ``source`` is the config's file, for messages. Raises InputError: it is of a task
+    other than ASR, or does not say how text is made of tokens, as with several
+    preprocessors.
     """
     from espnet2.tasks.asr import ASRTask
 
     if not _NAMES_OF_A_TASK.fullmatch(task := str(config.get("task"))):
-        raise InputError(f"{source}: of ESPnet3's task {task}, and only its ASRTask is read here: use its stage infer")
+        raise InputError(
+            f"{source}: of ESPnet3's task {task}, and only its ASRTask is read "
+            "here: use its stage infer"
+        )
     known = {action.dest for action in ASRTask.get_parser()._actions}
-    ours = {key: value for key, value in config.items() if key in known} | {"scheduler": None}
+    ours = {key: value for key, value in config.items() if key in known} | {
+        "scheduler": None
+    }
     if ours.get("token_type") == "bpe" and not ours.get("bpemodel"):
-        raise InputError(f"{source}: has no bpemodel: name one preprocessor for train and valid, which has it")
+        raise InputError(
+            f"{source}: has no bpemodel: name one preprocessor for train and "
+            "valid, which has it"
+        )
     return ours
 
 
 def find_average(folder: Path) -> Path | None:
-    """Find ESPnet3's average of most epochs, by accuracy if there is one, or else its last epoch; None: neither."""
-    averages = [match for path in folder.glob("*.pth") if (match := _AVERAGE.fullmatch(path.name))]
+    """Find ESPnet3's average of most epochs, by accuracy if there is one, or else its
+    last epoch; None: neither.
+    """
+    averages = [
+        match
+        for path in folder.glob("*.pth")
+        if (match := _AVERAGE.fullmatch(path.name))
+    ]
     best = min(averages, key=lambda match: (match[1], -int(match[2])), default=None)
     name = best[0] if best else LAST
     return folder / name if (folder / name).is_file() else None

@@ -15,22 +15,39 @@ from espnet_ext.registry import missing_package
 from espnet_ext.sharing.model_files import ModelFiles, find_model
 from espnet_ext.work.yaml_files import read_yaml
 
-# Options of the search that a model may bring. Others of ESPnet's recognisers build models of other tasks, read
-# files or download: only who loads a model may give them.
+# Options of the search that a model may bring. Others of ESPnet's recognisers build
+# models of other tasks, read files or download: only who loads a model may give them.
 SEARCH = (
-    *("beam_size", "ctc_weight", "lm_weight", "ngram_weight", "penalty", "nbest", "maxlenratio", "minlenratio"),
-    *("normalize_length", "prior_weight", "fast_decoder", "ctc_window_margin", "batch_size"),
+    *(
+        "beam_size",
+        "ctc_weight",
+        "lm_weight",
+        "ngram_weight",
+        "penalty",
+        "nbest",
+        "maxlenratio",
+        "minlenratio",
+    ),
+    *(
+        "normalize_length",
+        "prior_weight",
+        "fast_decoder",
+        "ctc_window_margin",
+        "batch_size",
+    ),
 )
 OURS = ("prior_weight", "fast_decoder")
 
 
 def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
-    """Return a ready ``Speech2Text`` of ESPnet for a model, with the plugins registered and its own search options.
+    """Return a ready ``Speech2Text`` of ESPnet for a model, with the plugins registered
+    and its own search options.
 
-    ``name`` is what :func:`espnet_ext.sharing.model_files.find_model` takes; ``options`` of ``Speech2Text`` go over the
-    model's own, also ``prior_weight`` and ``fast_decoder``. A model that merges hypotheses (``task: mt``) gives
-    ESPnet's ``Text2Text``. Raises InputError: there is no such model, it lacks a file, an option is unknown, or it
-    needs another ESPnet.
+    ``name`` is what :func:`espnet_ext.sharing.model_files.find_model` takes;
+    ``options`` of ``Speech2Text`` go over the model's own, also ``prior_weight`` and
+    ``fast_decoder``. A model that merges hypotheses (``task: mt``) gives ESPnet's
+    ``Text2Text``. Raises InputError: there is no such model, it lacks a file, an option
+    is unknown, or it needs another ESPnet.
     """
     files = find_model(name)
     if files.task == "long":
@@ -45,7 +62,8 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
     espnet_ext.register()
     if files.espnet and files.espnet != version("espnet"):
         logging.warning(
-            f"{files.name} was packed with ESPnet {files.espnet}, this is {version('espnet')}: its output may differ"
+            f"{files.name} was packed with ESPnet {files.espnet}, this is "
+            f"{version('espnet')}: its output may differ"
         )
     if package := missing_package(read_yaml(files.config)):
         raise InputError(f"{files.name}: {package}")
@@ -62,9 +80,11 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
 
 @contextmanager
 def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
-    """Turn what libraries raise while a model is built into an InputError: its config or files are bad, not the audio.
+    """Turn what libraries raise while a model is built into an InputError: its config
+    or files are bad, not the audio.
 
-    It names ``options``, the file of the user's options. A missing package that an extra brings stays what it is.
+    It names ``options``, the file of the user's options. A missing package that an
+    extra brings stays what it is.
     """
     source = f" (options are those of {options})" if options else ""
     try:
@@ -76,8 +96,15 @@ def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
             raise
         packed, this = files.espnet, version("espnet")
         other = packed not in ("", this)
-        advice = f": it was packed with ESPnet {packed}, this is {this}: install that release" if other else ""
-        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{advice}{source}") from error
+        advice = (
+            f": it was packed with ESPnet {packed}, this is {this}: install that "
+            "release"
+            if other
+            else ""
+        )
+        raise InputError(
+            f"{files.name}: cannot be built: {_reason(error)}{advice}{source}"
+        ) from error
 
 
 def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
@@ -88,28 +115,44 @@ def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> An
 
     chosen = search_options(files, options, Text2Text)
     check_arguments(Namespace(**chosen))
-    text2text = Text2Text(mt_train_config=files.config, mt_model_file=files.model, device=device, **chosen)
+    text2text = Text2Text(
+        mt_train_config=files.config, mt_model_file=files.model, device=device, **chosen
+    )
     fit_beam(text2text.beam_search)
     return text2text
 
 
-def search_options(files: ModelFiles, options: Mapping[str, Any], recogniser: type) -> dict[str, Any]:
+def search_options(
+    files: ModelFiles, options: Mapping[str, Any], recogniser: type
+) -> dict[str, Any]:
     """Return the model's own search options, with those of the caller over them.
 
-    Raises InputError: a name of the caller's is unknown, or the model brings one that is not of the search.
+    Raises InputError: a name of the caller's is unknown, or the model brings one that
+    is not of the search.
     """
     known = {*inspect.signature(recogniser).parameters, *OURS}
     for name in options:
         if name not in known:
-            raise InputError(f"unknown option {name!r} of {recogniser.__name__}: {', '.join(sorted(known))}")
+            raise InputError(
+                f"unknown option {name!r} of {recogniser.__name__}: "
+                f"{', '.join(sorted(known))}"
+            )
     for name in files.search:
         if name not in SEARCH:
-            raise InputError(f"{files.name}: brings {name!r}, no option of a search: do not use it")
-    return {name: value for name, value in {**files.search, **options}.items() if name in known}
+            raise InputError(
+                f"{files.name}: brings {name!r}, no option of a search: do not use it"
+            )
+    return {
+        name: value
+        for name, value in {**files.search, **options}.items()
+        if name in known
+    }
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{error} is missing"
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0] if len(lines[0]) < 300 else f"{lines[0][:140]} ... {lines[0][-140:]}"
+    return (
+        lines[0] if len(lines[0]) < 300 else f"{lines[0][:140]} ... {lines[0][-140:]}"
+    )

@@ -1,7 +1,8 @@
 """The files of a model: in a training's folder, in a packed archive, or on the hub.
 
-A packed model is a folder, or an archive of it, in the layout of ESPnet's own packing, see ``docs/sharing.md``:
-``meta.yaml`` lists the files, ``espnet_ext.yaml`` says how its authors decode it.
+A packed model is a folder, or an archive of it, in the layout of ESPnet's own packing,
+see ``docs/sharing.md``: ``meta.yaml`` lists the files, ``espnet_ext.yaml`` says how its
+authors decode it.
 """
 
 import os
@@ -25,16 +26,32 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
 META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
 TASKS = ("asr", "sa_asr", "long", "mt")
-PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
-# What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
-CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
+PACKED = (
+    "asr",
+    "mt",
+    "s2t",
+)  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
+# What ESPnet keeps for decoding, the preferred one first. The recipes have their own
+# averages, such as best5.ave.pth.
+CHECKPOINTS = (
+    "valid.acc.ave.pth",
+    "valid.loss.ave.pth",
+    "valid.acc.best.pth",
+    "valid.loss.best.pth",
+    MODEL,
+)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-# What only a training needs: its data, folders and start. The values are those that ESPnet has when none is given.
+# What only a training needs: its data, folders and start. The values are those that
+# ESPnet has when none is given.
 TRAINING: Mapping[str, Any] = {
     **dict.fromkeys(("config", "output_dir", "pretrain_path", "noise_scp", "rir_scp")),
     "init_param": [],
     "ignore_init_mismatch": False,
-    **{f"{part}_{name}": [] for part in ("train", "valid") for name in ("data_path_and_name_and_type", "shape_file")},
+    **{
+        f"{part}_{name}": []
+        for part in ("train", "valid")
+        for name in ("data_path_and_name_and_type", "shape_file")
+    },
 }
 
 
@@ -49,11 +66,15 @@ class ModelFiles:
     lm_file: Path | None = None
     prior_file: Path | None = None
     task: str = "asr"  # one of TASKS
-    search: Mapping[str, Any] = field(default=EMPTY)  # options by the names of espnet2.bin.asr_inference
+    search: Mapping[str, Any] = field(
+        default=EMPTY
+    )  # options by the names of espnet2.bin.asr_inference
     espnet: str = ""  # the release that packed it; "" for a training's folder
 
     def options(self) -> dict[str, str]:
-        """Return the files that there are, by the names of options of ``espnet2.bin.asr_inference`` and ours."""
+        """Return the files that there are, by the names of options of
+        ``espnet2.bin.asr_inference`` and ours.
+        """
         files = {
             "asr_train_config": self.config,
             "asr_model_file": self.model,
@@ -67,9 +88,11 @@ class ModelFiles:
 def find_model(name: str | Path) -> ModelFiles:
     """Find the files of a model.
 
-    ``name`` is a packed archive, which is unpacked into the cache; the folder of a packed model or of a training by
-    ESPnet2 or 3, or one of its checkpoints; or ``user/model``, with ``@revision`` if wanted, which is downloaded from
-    the hub. Raises InputError: there is no such model, it lacks a file, or it cannot be downloaded.
+    ``name`` is a packed archive, which is unpacked into the cache; the folder of a
+    packed model or of a training by ESPnet2 or 3, or one of its checkpoints; or
+    ``user/model``, with ``@revision`` if wanted, which is downloaded from the hub.
+    Raises InputError: there is no such model, it lacks a file, or it cannot be
+    downloaded.
     """
     path = Path(name)
     if path.is_dir():
@@ -78,23 +101,35 @@ def find_model(name: str | Path) -> ModelFiles:
         return read_folder(path.parent, checkpoint=path)
     if path.is_file():
         if not path.name.endswith(ARCHIVES):
-            raise InputError(f"{path}: not a packed model ({', '.join(ARCHIVES)}): give an archive or a folder")
+            raise InputError(
+                f"{path}: not a packed model ({', '.join(ARCHIVES)}): give an "
+                "archive or a folder"
+            )
         return read_folder(unpack(path, _cache_folder() / "models"), name=str(path))
     if HUB_NAME.fullmatch(str(name)):
         return read_folder(download(str(name), library_name="espnet"), name=str(name))
-    raise InputError(f"{name}: no such file or folder, and not a name on the hub (user/model)")
+    raise InputError(
+        f"{name}: no such file or folder, and not a name on the hub (user/model)"
+    )
 
 
 def _cache_folder() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "espnet_ext"
+    cache = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "espnet_ext"
+    )
     return Path(os.environ.get("ESPNET_EXT_CACHE") or cache)
 
 
-def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None) -> ModelFiles:
-    """Read which files of a folder are a model: of one that was packed, or of a training.
+def read_folder(
+    folder: Path, *, name: str = "", checkpoint: Path | None = None
+) -> ModelFiles:
+    """Read which files of a folder are a model: of one that was packed, or of a
+    training.
 
-    ``name`` is what the user called it, if that is not the folder; ``checkpoint`` is of a training, None for what
-    :func:`find_checkpoint` finds. Raises InputError: the folder holds no model, or a file that its ``meta.yaml`` or
+    ``name`` is what the user called it, if that is not the folder; ``checkpoint`` is of
+    a training, None for what
+    :func:`find_checkpoint` finds. Raises InputError: the folder holds no model, or a
+        file that its ``meta.yaml`` or
     config names is not there.
     """
     name = name or str(folder)
@@ -103,8 +138,16 @@ def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None)
     if (folder / CONFIG).is_file():
         task = task_of(read_yaml(folder / CONFIG))
         checkpoint = checkpoint or find_checkpoint(folder, task)
-        return ModelFiles(name, absolute_paths(folder / CONFIG, bases_of(folder)), checkpoint, task=task)
-    raise InputError(f"{name}: holds no model: it has neither {META} (a packed model) nor {CONFIG} (a training)")
+        return ModelFiles(
+            name,
+            absolute_paths(folder / CONFIG, bases_of(folder)),
+            checkpoint,
+            task=task,
+        )
+    raise InputError(
+        f"{name}: holds no model: it has neither {META} (a packed model) nor "
+        f"{CONFIG} (a training)"
+    )
 
 
 def _packed(folder: Path, name: str) -> ModelFiles:
@@ -113,28 +156,54 @@ def _packed(folder: Path, name: str) -> ModelFiles:
     named: dict[str, Any] = {}
     for part in ("yaml_files", "files"):
         if not isinstance(meta.get(part) or {}, dict):
-            raise InputError(f"{name}: {META}: {part} is no mapping of names to files: download or pack it again")
+            raise InputError(
+                f"{name}: {META}: {part} is no mapping of names to files: "
+                "download or pack it again"
+            )
         named.update(meta.get(part) or {})
     for file in map(str, named.values()):
         if _leads_out(file):
-            raise InputError(f"{name}: its {META} names {file}, outside of the model: do not use it")
+            raise InputError(
+                f"{name}: its {META} names {file}, outside of the model: do not use it"
+            )
         if not (folder / file).is_file():
-            raise InputError(f"{name}: lacks {file}, which its {META} names: copy, unpack or download it again")
-    kind = next((kind for kind in PACKED if named.keys() >= {f"{kind}_train_config", f"{kind}_model_file"}), None)
+            raise InputError(
+                f"{name}: lacks {file}, which its {META} names: copy, unpack or "
+                "download it again"
+            )
+    kind = next(
+        (
+            kind
+            for kind in PACKED
+            if named.keys() >= {f"{kind}_train_config", f"{kind}_model_file"}
+        ),
+        None,
+    )
     if kind is None:
-        raise InputError(f"{name}: its {META} names no model for speech recognition or translation of hypotheses")
+        raise InputError(
+            f"{name}: its {META} names no model for speech recognition or "
+            "translation of hypotheses"
+        )
     config, model = named[f"{kind}_train_config"], named[f"{kind}_model_file"]
     task, search = task_of(read_yaml(folder / config)), ours.get("search") or {}
     if "s2t_train_config" in named:
-        raise InputError(f"{name}: is of ESPnet's task s2t: espnet2.bin.s2t_inference or s2t_inference_ctc decodes it")
+        raise InputError(
+            f"{name}: is of ESPnet's task s2t: espnet2.bin.s2t_inference or "
+            "s2t_inference_ctc decodes it"
+        )
     if ours.get("task", task) not in TASKS or not isinstance(search, dict):
-        raise InputError(f"{name}: {OURS} needs a task ({', '.join(TASKS)}) and a mapping of search options")
+        raise InputError(
+            f"{name}: {OURS} needs a task ({', '.join(TASKS)}) and a mapping of "
+            "search options"
+        )
     prior = folder / PRIOR
     return ModelFiles(
         name=name,
         config=_own_paths(folder / config, folder),
         model=folder / model,
-        lm_config=_own_paths(folder / named["lm_train_config"], folder) if "lm_train_config" in named else None,
+        lm_config=_own_paths(folder / named["lm_train_config"], folder)
+        if "lm_train_config" in named
+        else None,
         lm_file=folder / named["lm_file"] if "lm_file" in named else None,
         prior_file=prior if prior.is_file() else None,
         task=ours.get("task", task),
@@ -144,8 +213,16 @@ def _packed(folder: Path, name: str) -> ModelFiles:
 
 
 def _own_paths(config: Path, folder: Path) -> Path:
-    """Return the config of a packed model with absolute paths; it may name files of the model only."""
-    if out := next(filter(_leads_out, named_files(without_training(read_yaml(config)), [folder], config)), None):
+    """Return the config of a packed model with absolute paths; it may name files of the
+    model only.
+    """
+    if out := next(
+        filter(
+            _leads_out,
+            named_files(without_training(read_yaml(config)), [folder], config),
+        ),
+        None,
+    ):
         raise InputError(f"{config}: names {out}, outside of the model: do not use it")
     return absolute_paths(config, [folder])
 
@@ -159,46 +236,75 @@ def task_of(config: Mapping[str, Any]) -> str:
     if "src_token_list" in config:
         return "mt"
     if "promptencoder" in config:
-        raise InputError("a config of ESPnet's task s2t: espnet2.bin.s2t_inference_ctc decodes its models")
+        raise InputError(
+            "a config of ESPnet's task s2t: espnet2.bin.s2t_inference_ctc decodes "
+            "its models"
+        )
     if str(config.get("model")).endswith("sa_asr"):
         return "sa_asr"
-    return "long" if str(config.get("encoder")).endswith("long_fastconformer") else "asr"
+    return (
+        "long" if str(config.get("encoder")).endswith("long_fastconformer") else "asr"
+    )
 
 
 def find_checkpoint(folder: Path, task: str = "asr") -> Path:
-    """Find the checkpoint in a training's folder that is meant for decoding: its average, or its best epoch.
+    """Find the checkpoint in a training's folder that is meant for decoding: its
+    average, or its best epoch.
 
-    Of a long-context model, task ``long``, it is the last epoch: that is what P5 decodes. Raises InputError: there is
-    none, or several averages to choose from.
+    Of a long-context model, task ``long``, it is the last epoch: that is what P5
+    decodes. Raises InputError: there is none, or several averages to choose from.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: name that of a training")
-    averages = sorted(path for path in folder.glob("*.ave.pth") if re.fullmatch(r"(best|last)\d+", path.name[:-8]))
+    averages = sorted(
+        path
+        for path in folder.glob("*.ave.pth")
+        if re.fullmatch(r"(best|last)\d+", path.name[:-8])
+    )
     if len(averages) > 1:
         names = ", ".join(path.name for path in averages)
-        raise InputError(f"{folder}: holds several averages ({names}): name one with --model")
+        raise InputError(
+            f"{folder}: holds several averages ({names}): name one with --model"
+        )
     last = [folder / LATEST] if task == "long" else []
     for path in [*averages, *last, *(folder / name for name in CHECKPOINTS)]:
         if path.is_file():
             return path
     if average := find_average(folder):
         return average
-    raise InputError(f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or name a file with --model")
+    raise InputError(
+        f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or "
+        "name a file with --model"
+    )
 
 
 def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
-    """Return the config with absolute paths: the file itself if they are absolute already, or a copy in the cache."""
+    """Return the config with absolute paths: the file itself if they are absolute
+    already, or a copy in the cache.
+    """
     whole = read_yaml(config)
     model_part = without_training(whole, config)
-    paths = {name: str(path) for name, path in named_files(model_part, bases, config).items()}
+    paths = {
+        name: str(path) for name, path in named_files(model_part, bases, config).items()
+    }
     if all(name == path for name, path in paths.items()) and not is_espnet3(whole):
         return config
-    target = _cache_folder() / "configs" / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
-    write_yaml(target, replace_paths(model_part, paths), f"{config}, with absolute paths")
+    target = (
+        _cache_folder()
+        / "configs"
+        / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
+    )
+    write_yaml(
+        target, replace_paths(model_part, paths), f"{config}, with absolute paths"
+    )
     return target
 
 
-def without_training(config: Mapping[str, Any], source: str | Path = CONFIG) -> dict[str, Any]:
-    """Return the config, of ESPnet2 or 3, as ESPnet2 reads it, without the paths that only its training needs."""
+def without_training(
+    config: Mapping[str, Any], source: str | Path = CONFIG
+) -> dict[str, Any]:
+    """Return the config, of ESPnet2 or 3, as ESPnet2 reads it, without the paths that
+    only its training needs.
+    """
     config = as_espnet2(config, source) if is_espnet3(config) else config
     return {key: TRAINING.get(key, value) for key, value in config.items()}

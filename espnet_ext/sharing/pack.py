@@ -1,4 +1,6 @@
-"""Pack a trained model with all that decodes it into one folder or archive, in the layout of ESPnet's own packing."""
+"""Pack a trained model with all that decodes it into one folder or archive, in the
+layout of ESPnet's own packing.
+"""
 
 import json
 import platform
@@ -22,7 +24,11 @@ from espnet_ext.upstream.config_paths import named_files, replace_paths
 from espnet_ext.work.files import atomic_write, scratch_beside
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
-WINDOWED = ("stride", "batch_seconds", "precision")  # options of decoding long recordings
+WINDOWED = (
+    "stride",
+    "batch_seconds",
+    "precision",
+)  # options of decoding long recordings
 DECODING = "decoding.json"  # of a speaker-attributed model, beside its config
 
 
@@ -32,28 +38,44 @@ class Packing:
 
     folder: Path  # of a training, with its config.yaml
     model: Path | None = None  # its checkpoint; None to find it in the folder
-    search: Mapping[str, Any] = field(default=model_files.EMPTY)  # options of espnet2.bin.asr_inference
+    search: Mapping[str, Any] = field(
+        default=model_files.EMPTY
+    )  # options of espnet2.bin.asr_inference
     lm: tuple[Path, Path] | None = None  # config and checkpoint
     prior: Path | None = None  # of tokens
-    include: Sequence[Path] = ()  # files outside of the training's folders that the user has named
+    include: Sequence[
+        Path
+    ] = ()  # files outside of the training's folders that the user has named
     card: Card = Card()
 
 
 def pack(packing: Packing, output: Path) -> list[Path]:
-    """Write a zip archive or a new folder, completely or not at all; return the files that went in.
+    """Write a zip archive or a new folder, completely or not at all; return the files
+    that went in.
 
-    All paths in it are relative. Raises InputError: a file that the model needs is not there or lies outside of the
-    training's folders, the checkpoint does not fit its config, or the folder to write is there.
+    All paths in it are relative. Raises InputError: a file that the model needs is not
+    there or lies outside of the training's folders, the checkpoint does not fit its
+    config, or the folder to write is there.
     """
     if output.suffix != ".zip" and (output.exists() or output.name.endswith(ARCHIVES)):
-        raise InputError(f"{output}: is there, or no zip: name a new folder, or an archive that ends with .zip")
+        raise InputError(
+            f"{output}: is there, or no zip: name a new folder, or an archive "
+            "that ends with .zip"
+        )
     settings = packing.folder / model_files.CONFIG
     config = read_yaml(settings) if settings.is_file() else {}
     task = model_files.task_of(config)
     model = packing.model or model_files.find_checkpoint(packing.folder, task)
-    for path in (settings, model, *(packing.lm or ()), *([packing.prior] if packing.prior else [])):
+    for path in (
+        settings,
+        model,
+        *(packing.lm or ()),
+        *([packing.prior] if packing.prior else []),
+    ):
         if not path.is_file():
-            raise InputError(f"{path}: no such file: train the model first, or correct the path")
+            raise InputError(
+                f"{path}: no such file: train the model first, or correct the path"
+            )
     with scratch_beside(output) as folder:
         packed = _copy_model(settings, model, folder / "model", packing.include)
         _check_fit(folder, task, model)
@@ -62,20 +84,42 @@ def pack(packing: Packing, output: Path) -> list[Path]:
         files = {f"{prefix}_model_file": f"model/{model_files.MODEL}"}
         if packing.lm:
             packed += _copy_model(*packing.lm, folder / "lm", packing.include)
-            yaml_files["lm_train_config"], files["lm_file"] = f"lm/{model_files.CONFIG}", f"lm/{model_files.MODEL}"
+            yaml_files["lm_train_config"], files["lm_file"] = (
+                f"lm/{model_files.CONFIG}",
+                f"lm/{model_files.MODEL}",
+            )
         if packing.prior:
             (folder / model_files.PRIOR).parent.mkdir()
             shutil.copyfile(packing.prior, folder / model_files.PRIOR)
             packed.append(packing.prior)
-        search = {key: value for key, value in packing.search.items() if key in (*SEARCH, *WINDOWED)}
+        search = {
+            key: value
+            for key, value in packing.search.items()
+            if key in (*SEARCH, *WINDOWED)
+        }
         if left := sorted(packing.search.keys() - search.keys()):
-            warn(f"{output}: a model brings no {', '.join(left)}: who decodes with it must give them again")
-        write_yaml(folder / model_files.OURS, {"task": task, "search": search}, "how its authors decode this model")
-        made = {"espnet": version("espnet"), "torch": version("torch"), "python": platform.python_version()}
+            warn(
+                f"{output}: a model brings no {', '.join(left)}: who decodes with "
+                "it must give them again"
+            )
         write_yaml(
-            folder / model_files.META, {"files": files, "yaml_files": yaml_files, **made}, "as ESPnet packs models"
+            folder / model_files.OURS,
+            {"task": task, "search": search},
+            "how its authors decode this model",
         )
-        text = write_card(packing.card, output.name.partition(".")[0], task, config, search)
+        made = {
+            "espnet": version("espnet"),
+            "torch": version("torch"),
+            "python": platform.python_version(),
+        }
+        write_yaml(
+            folder / model_files.META,
+            {"files": files, "yaml_files": yaml_files, **made},
+            "as ESPnet packs models",
+        )
+        text = write_card(
+            packing.card, output.name.partition(".")[0], task, config, search
+        )
         (folder / model_files.CARD).write_text(text, encoding="utf-8")
         if output.suffix != ".zip":
             shutil.copytree(folder, output)
@@ -103,8 +147,12 @@ def _check_fit(folder: Path, task: str, model: Path) -> None:
         check_model(Task, f"model/{model_files.CONFIG}", checkpoint)
 
 
-def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]) -> list[Path]:
-    """Copy a checkpoint, its config and the files that this names; their names become relative to the folder above."""
+def _copy_model(
+    config: Path, model: Path, target: Path, include: Sequence[Path]
+) -> list[Path]:
+    """Copy a checkpoint, its config and the files that this names; their names become
+    relative to the folder above.
+    """
     from espnet_ext.registry import qualified_names
 
     target.mkdir()
@@ -114,17 +162,30 @@ def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]
     allowed = [config.resolve().parent, home.resolve(), Path.cwd().resolve()]
     names: dict[Path, str] = {}
     paths = {}
-    for name, path in named_files(values, [Path.cwd(), *config.resolve().parents], config).items():
-        if not any(path.is_relative_to(folder) for folder in allowed) and path not in [p.resolve() for p in include]:
-            raise InputError(f"{config}: names {path}, outside of its folders: name it with --include, if wanted")
+    for name, path in named_files(
+        values, [Path.cwd(), *config.resolve().parents], config
+    ).items():
+        if not any(path.is_relative_to(folder) for folder in allowed) and path not in [
+            p.resolve() for p in include
+        ]:
+            raise InputError(
+                f"{config}: names {path}, outside of its folders: name it with "
+                "--include, if wanted"
+            )
         if path not in names:
             same = sum(Path(other).name.endswith(path.name) for other in names.values())
             names[path] = f"{target.name}/{f'{same}_' if same else ''}{path.name}"
             shutil.copyfile(path, target.parent / names[path])
         paths[name] = names[path]
     values = qualified_names(replace_paths(values, paths))
-    write_yaml(target / model_files.CONFIG, values, "packed by espnet-ext: paths are relative to the folder above")
-    if model.suffix == ".ckpt":  # of Lightning, which also has the optimizer's state, and paths of this machine
+    write_yaml(
+        target / model_files.CONFIG,
+        values,
+        "packed by espnet-ext: paths are relative to the folder above",
+    )
+    if (
+        model.suffix == ".ckpt"
+    ):  # of Lightning, which also has the optimizer's state, and paths of this machine
         import torch
 
         torch.save(load_parameters(model), target / model_files.MODEL)
@@ -137,11 +198,14 @@ def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]
 
 
 def of_recipe(folder: Path, decoding: str = "default") -> Packing:
-    """Return what a recipe knows of one of its systems: search, language model, prior, results, paper.
+    """Return what a recipe knows of one of its systems: search, language model, prior,
+    results, paper.
 
-    ``folder`` is that of a training in a recipe, such as ``egs/librispeech_sem/exp/mini/baseline/seed1``, ``decoding``
-    one of those in its ``conf/tables.yaml``, or with the options of the run at its end, as its folder is named:
-    ``default-average_best_3``. Raises InputError: the recipe has no such system or decoding.
+    ``folder`` is that of a training in a recipe, such as
+    ``egs/librispeech_sem/exp/mini/baseline/seed1``, ``decoding`` one of those in its
+    ``conf/tables.yaml``, or with the options of the run at its end, as its folder is
+    named: ``default-average_best_3``. Raises InputError: the recipe has no such system
+    or decoding.
     """
     from espnet_ext.tables.plan import decode_config, load_scale
     from espnet_ext.tables.reading import load_tables
@@ -155,9 +219,13 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     scale = named if (recipe / "conf" / f"{named}.yaml").is_file() else "full"
     tables = load_tables(recipe / "conf" / "tables.yaml", scale)
     results = results_of(folder / f"decode_{decoding}")
-    tagged = sorted(name for name in tables.decodings if results and decoding.startswith(f"{name}-"))
+    tagged = sorted(
+        name for name in tables.decodings if results and decoding.startswith(f"{name}-")
+    )
     name = decoding if decoding in tables.decodings or not tagged else tagged[-1]
-    options = f", with the options `{decoding[len(name) + 1 :]}`" if name != decoding else ""
+    options = (
+        f", with the options `{decoding[len(name) + 1 :]}`" if name != decoding else ""
+    )
     search = decode_config(load_scale(recipe, scale), tables, name)
     lm = expdir / ("lm_large" if "lm_size_large" in options else "lm")
     average = re.search(r"average_(best|last)_(\d+)", options)
@@ -166,12 +234,21 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
         folder=folder,
         model=folder / f"{average[1]}{average[2]}.ave.pth" if average else None,
         search=search,
-        lm=(lm / model_files.CONFIG, lm / "valid.loss.ave.pth") if search.get("lm_weight") else None,
-        prior=next(iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None) if fused else None,
+        lm=(lm / model_files.CONFIG, lm / "valid.loss.ave.pth")
+        if search.get("lm_weight")
+        else None,
+        prior=next(
+            iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None
+        )
+        if fused
+        else None,
         card=Card(
             corpus=f"the corpus of {expdir.name}",
             paper=tables.file.paper.citation,
-            how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`.",
+            how=(
+                f"System `{system}`, seed {folder.name[4:]}, of the recipe "
+                f"`{recipe.name}`."
+            ),
             decoding=f"Decoding `{name}`{options}:",
             results=results,
         ),
@@ -179,28 +256,39 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
 
 
 def replaced(found: Packing, **given: Any) -> Packing:
-    """Return the packing with what the user gives instead; the error rates of another search or model do not go in."""
+    """Return the packing with what the user gives instead; the error rates of another
+    search or model do not go in.
+    """
     new = replace(found, **given)
     scored = [found.model] if found.model else sorted(found.folder.glob("*.ave.pth"))
     same = {
         "search": new.search == found.search,
-        "language model": [path.resolve() for path in new.lm or ()] == list(found.lm or ()),
-        "checkpoint": new.model in (None, found.model) or [new.model.resolve()] == scored,
+        "language model": [path.resolve() for path in new.lm or ()]
+        == list(found.lm or ()),
+        "checkpoint": new.model in (None, found.model)
+        or [new.model.resolve()] == scored,
     }
     other = [name for name in same if not same[name]]
     if not other or not found.card.results:
         return new
-    warn(f"{found.folder}: the card gets no error rates, since the recipe's are of another {', '.join(other)}")
+    warn(
+        f"{found.folder}: the card gets no error rates, since the recipe's are of "
+        f"another {', '.join(other)}"
+    )
     return replace(new, card=replace(new.card, decoding="", results={}))
 
 
 def recipe_of(folder: Path) -> Path | None:
     """Return the recipe's folder that a training's folder is in."""
-    return next((path for path in folder.resolve().parents if (path / "recipe.py").is_file()), None)
+    return next(
+        (path for path in folder.resolve().parents if (path / "recipe.py").is_file()),
+        None,
+    )
 
 
 def results_of(folder: Path) -> dict[str, Any]:
     """Return the ``score.json`` of each test set of a model's decoding."""
     return {
-        path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/score.json"))
+        path.parent.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("*/score.json"))
     }

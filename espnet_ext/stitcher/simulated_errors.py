@@ -1,6 +1,8 @@
-"""What a recogniser might have heard in the windows of a recording whose words are known, with simulated errors.
+"""What a recogniser might have heard in the windows of a recording whose words are
+known, with simulated errors.
 
-More errors are near a window's edge, where context is missing; now and then an utterance gets another speaker.
+More errors are near a window's edge, where context is missing; now and then an
+utterance gets another speaker.
 """
 
 import math
@@ -18,15 +20,24 @@ from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.work.settings import StrictMapping, read_settings
 
 Span = tuple[float, float]  # of a word, in seconds from the recording's start
-Edges = tuple[float | None, float | None]  # of a window, in seconds; None: an edge that cuts no word
-DISTANCES = (0.25, 0.5, 1.0, 2.0, math.inf)  # seconds from a window's edge, up to which errors are counted together
+Edges = tuple[
+    float | None, float | None
+]  # of a window, in seconds; None: an edge that cuts no word
+DISTANCES = (
+    0.25,
+    0.5,
+    1.0,
+    2.0,
+    math.inf,
+)  # seconds from a window's edge, up to which errors are counted together
 
 
 class SpokenWord(NamedTuple):
-    """Hold a word of a recording's reference; the words of a turn are spread evenly over it.
+    """Hold a word of a recording's reference; the words of a turn are spread evenly
+    over it.
 
-    ``turn`` and ``place``: number of its turn, in the order of starts, and its number in it; ``overlapped``: another
-    speaker talks at its middle.
+    ``turn`` and ``place``: number of its turn, in the order of starts, and its number
+    in it; ``overlapped``: another speaker talks at its middle.
     """
 
     turn: int
@@ -44,8 +55,13 @@ class SpokenWord(NamedTuple):
         return start <= self.word.middle < end
 
     def distance(self, edges: Edges) -> float:
-        """Return the first of ``DISTANCES`` that the distance from the nearest edge does not exceed."""
-        away = min((abs(self.word.middle - edge) for edge in edges if edge is not None), default=math.inf)
+        """Return the first of ``DISTANCES`` that the distance from the nearest edge
+        does not exceed.
+        """
+        away = min(
+            (abs(self.word.middle - edge) for edge in edges if edge is not None),
+            default=math.inf,
+        )
         return next(distance for distance in DISTANCES if away <= distance)
 
 
@@ -61,20 +77,35 @@ def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
             start = begin + place * step
             middle = start + step / 2
             overlapped = any(first <= middle < last for first, last in others)
-            words.append(SpokenWord(number, place, turn.speaker, Word(text, start, start + step), overlapped))
+            words.append(
+                SpokenWord(
+                    number,
+                    place,
+                    turn.speaker,
+                    Word(text, start, start + step),
+                    overlapped,
+                )
+            )
     return words
 
 
 class SimulatedErrors(StrictMapping):
-    """Hold probabilities of errors, which :func:`espnet_ext.stitcher.error_statistics.fit_errors` fits."""
+    """Hold probabilities of errors, which
+    :func:`espnet_ext.stitcher.error_statistics.fit_errors` fits.
+    """
 
-    rates: dict[str, tuple[float, ...]]  # of words ``alone`` and ``overlapped`` by others, at each of ``DISTANCES``
+    rates: dict[
+        str, tuple[float, ...]
+    ]  # of words ``alone`` and ``overlapped`` by others, at each of ``DISTANCES``
     speaker: float = 0.0  # that in a window an utterance is given to another speaker
     deletion: float = 0.0  # share among the wrong words
     insertion: float = 0.0  # the same; the rest are substitutions
     correlation: float = 0.0  # of errors in two windows that have heard the same word
-    same: float = 0.0  # share of the words substituted in two windows that are the same wrong word
-    confusions: dict[str, dict[str, int]] = {}  # word said -> word heard -> times; others: all words alike
+    # share of the words substituted in two windows that are the same wrong word
+    same: float = 0.0
+    confusions: dict[
+        str, dict[str, int]
+    ] = {}  # word said -> word heard -> times; others: all words alike
 
     def at(self, word: SpokenWord, edges: Edges) -> float:
         """Return the probability that a word is wrong in a window with these edges."""
@@ -82,9 +113,15 @@ class SimulatedErrors(StrictMapping):
         return self.rates["overlapped" if word.overlapped else "alone"][place]
 
 
-def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing, errors: Path, seed: int = 0) -> None:
-    """Write hypotheses (JSONL) of windows with simulated errors (JSON) of the recordings of a reference (SegLST)."""
-    fitted = read_settings(SimulatedErrors, errors, "fit simulated errors to a recogniser first")
+def simulate_hypotheses(
+    references: Path, output: Path, *, windowing: Windowing, errors: Path, seed: int = 0
+) -> None:
+    """Write hypotheses (JSONL) of windows with simulated errors (JSON) of the
+    recordings of a reference (SegLST).
+    """
+    fitted = read_settings(
+        SimulatedErrors, errors, "fit simulated errors to a recogniser first"
+    )
     hypotheses = simulate_recordings(read_segments(references), windowing, fitted, seed)
     write_hypotheses(output, hypotheses)
     print(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
@@ -93,11 +130,19 @@ def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing,
 def simulate_recordings(
     turns: Iterable[Segment], windowing: Windowing, errors: SimulatedErrors, seed: int
 ) -> list[Segment]:
-    """Simulate what was heard in all windows of all recordings of a set; wrong words are other words of the set."""
+    """Simulate what was heard in all windows of all recordings of a set; wrong words
+    are other words of the set.
+    """
     recordings = by_recording(in_order(turns))
-    vocabulary = sorted({word for own in recordings.values() for turn in own for word in turn.words})
+    vocabulary = sorted(
+        {word for own in recordings.values() for turn in own for word in turn.words}
+    )
     rng = np.random.default_rng(seed)
-    return [item for own in recordings.values() for item in simulate_windows(own, windowing, vocabulary, errors, rng)]
+    return [
+        item
+        for own in recordings.values()
+        for item in simulate_windows(own, windowing, vocabulary, errors, rng)
+    ]
 
 
 def simulate_windows(
@@ -107,16 +152,19 @@ def simulate_windows(
     errors: SimulatedErrors,
     rng: np.random.Generator,
 ) -> list[Segment]:
-    """Simulate what was heard in all windows of one recording, which ends with its last turn.
+    """Simulate what was heard in all windows of one recording, which ends with its last
+    turn.
 
-    Wrong words are drawn from ``vocabulary`` where the errors have no confusion of a word.
+    Wrong words are drawn from ``vocabulary`` where the errors have no confusion of a
+    word.
     """
     (recording,) = {turn.recording for turn in turns}
     seconds = max(turn.span[1] for turn in turns)
     speakers = sorted({turn.speaker for turn in turns})
     words = spoken_words(turns)
-    # What a word has in common in all windows: how hard it is, and what it is mistaken for. A window takes it with a
-    # probability of which the square is that of two windows taking it.
+    # What a word has in common in all windows: how hard it is, and what it is mistaken
+    # for. A window takes it with a probability of which the square is that of two
+    # windows taking it.
     hard = rng.random(len(words))
     mistaken: dict[int, str] = {}
     common, same = math.sqrt(errors.correlation), math.sqrt(errors.same)
@@ -125,7 +173,10 @@ def simulate_windows(
         heard: dict[str, list[tuple[str, Span]]] = {}
         given: dict[int, str] = {}
         # the recording's own start and end cut no word
-        edges = (window.start if window.start > 0 else None, window.end if window.end < seconds else None)
+        edges = (
+            window.start if window.start > 0 else None,
+            window.end if window.end < seconds else None,
+        )
         for number, word in enumerate(words):
             if not word.inside(window.start, window.end):
                 continue
@@ -140,17 +191,31 @@ def simulate_windows(
                     wrong = mistaken.setdefault(number, wrong)
                 texts = _wrong(word.text, wrong, errors, rng)
             span = (round(word.word.start, 3), round(word.word.end, 3))
-            heard.setdefault(given[word.turn], []).extend((text, span) for text in texts)
-        for speaker, found in ({who: found for who, found in heard.items() if found} or {NOBODY: []}).items():
+            heard.setdefault(given[word.turn], []).extend(
+                (text, span) for text in texts
+            )
+        for speaker, found in (
+            {who: found for who, found in heard.items() if found} or {NOBODY: []}
+        ).items():
             times = tuple(span for _, span in found) or None
             own = tuple(text for text, _ in found)
             hypotheses.append(
-                Segment(recording, speaker, own, window.start, window.end, times=times, window=window.window)
+                Segment(
+                    recording,
+                    speaker,
+                    own,
+                    window.start,
+                    window.end,
+                    times=times,
+                    window=window.window,
+                )
             )
     return hypotheses
 
 
-def _confused(known: Mapping[str, int] | None, vocabulary: Sequence[str], rng: np.random.Generator) -> str:
+def _confused(
+    known: Mapping[str, int] | None, vocabulary: Sequence[str], rng: np.random.Generator
+) -> str:
     """Draw what a word is mistaken for."""
     if not known:
         return vocabulary[int(rng.integers(len(vocabulary)))]
@@ -158,8 +223,12 @@ def _confused(known: Mapping[str, int] | None, vocabulary: Sequence[str], rng: n
     return str(rng.choice(list(known), p=times / times.sum()))
 
 
-def _wrong(word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator) -> tuple[str, ...]:
-    """Draw what is heard in place of a word: nothing, another word, or another word and this one."""
+def _wrong(
+    word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator
+) -> tuple[str, ...]:
+    """Draw what is heard in place of a word: nothing, another word, or another word and
+    this one.
+    """
     kind = rng.random()
     if kind < errors.deletion:
         return ()

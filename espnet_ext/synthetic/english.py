@@ -1,7 +1,9 @@
-"""English sentences that a language model can learn from: a seeded phrase grammar of about 190 words.
+"""English sentences that a language model can learn from: a seeded phrase grammar of
+about 190 words.
 
-``resources/english.yaml`` has weighted expansions for each ``<name>``. Verbs agree with their subjects and choose their
-objects (one reads letters and drinks tea), so that the next word is predictable from those before.
+``resources/english.yaml`` has weighted expansions for each ``<name>``. Verbs agree with
+their subjects and choose their objects (one reads letters and drinks tea), so that the
+next word is predictable from those before.
 """
 
 import random
@@ -14,7 +16,8 @@ from typing import Any
 
 from espnet_ext.work.yaml_files import read_yaml
 
-# (weight, line) or (weight, line, order): order holds the line's positions in the order of another language.
+# (weight, line) or (weight, line, order): order holds the line's positions in the order
+# of another language.
 Expansion = tuple[float, str] | tuple[float, str, tuple[int, ...]]
 Rules = dict[str, tuple[Expansion, ...]]
 _EXPANSION = re.compile(r"(?:([\d.]+) )?(.*?)(?: @([\d,]+))?")
@@ -28,11 +31,16 @@ def read_grammar(name: str) -> dict[str, Any]:
 
 def table_rows(table: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the rows of a table of a grammar: column -> word."""
-    return [dict(zip(table["columns"].split(), row.split(), strict=True)) for row in table["rows"]]
+    return [
+        dict(zip(table["columns"].split(), row.split(), strict=True))
+        for row in table["rows"]
+    ]
 
 
 def rules_of(section: Mapping[str, Any]) -> Rules:
-    """Return the rules of a section of a grammar: those that are written out, and those of its tables."""
+    """Return the rules of a section of a grammar: those that are written out, and those
+    of its tables.
+    """
     rules = {name: _expansions(line) for name, line in section["rules"].items()}
     for table in section.get("tables", {}).values():
         rows = table_rows(table)
@@ -42,7 +50,9 @@ def rules_of(section: Mapping[str, Any]) -> Rules:
                     own = name.format(**row)
                     rules[own] = (*rules.get(own, ()), *_expansions(line.format(**row)))
         for name, line in table.get("each", {}).items():
-            rules |= {name.format(**row): _expansions(line.format(**row)) for row in rows}
+            rules |= {
+                name.format(**row): _expansions(line.format(**row)) for row in rows
+            }
     return rules
 
 
@@ -51,13 +61,17 @@ def _expansions(line: str) -> tuple[Expansion, ...]:
     for text in line.split(" / "):
         weight, words, order = _EXPANSION.fullmatch(text).groups()  # type: ignore[union-attr]
         expansion = float(weight or 1), words
-        expansions.append((*expansion, tuple(map(int, order.split(",")))) if order else expansion)
+        expansions.append(
+            (*expansion, tuple(map(int, order.split(",")))) if order else expansion
+        )
     return tuple(expansions)
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """Weighted rules of a language. Weights need not sum to one; sentences of other lengths are drawn again."""
+    """Weighted rules of a language. Weights need not sum to one; sentences of other
+    lengths are drawn again.
+    """
 
     rules: Mapping[str, tuple[Expansion, ...]]
     start: str = "sentence"
@@ -87,17 +101,21 @@ def english_grammar() -> Grammar:
 
 @cache
 def phrase_grammar() -> Grammar:
-    """Return phrases such as TWO SMALL RED BOXES, of 40 words of the grammar, which small models soon learn."""
+    """Return phrases such as TWO SMALL RED BOXES, of 40 words of the grammar, which
+    small models soon learn.
+    """
     rules = {**english_grammar().rules, **rules_of(read_grammar("english")["phrases"])}
     return Grammar(rules, start="phrase", min_words=3, max_words=4)
 
 
 @cache
 def text_grammar() -> Grammar:
-    """Return another kind of English text with the same words, for language models that must not know the speech.
+    """Return another kind of English text with the same words, for language models that
+    must not know the speech.
 
-    Its verbs take any object, so that one may drink a door. Its sentences are longer and begin otherwise. What it
-    shares with :func:`english_grammar` are words, noun phrases and the agreement of subject and verb.
+    Its verbs take any object, so that one may drink a door. Its sentences are longer
+    and begin otherwise. What it shares with :func:`english_grammar` are words, noun
+    phrases and the agreement of subject and verb.
     """
     rules = {**english_grammar().rules, **rules_of(read_grammar("english")["text"])}
     return Grammar(rules, min_words=6, max_words=16)

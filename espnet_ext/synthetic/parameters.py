@@ -1,6 +1,7 @@
 """What decides the bytes of a synthetic corpus: its size and its seed.
 
-Everything that is drawn has its own random generator, so nothing depends on what was drawn before.
+Everything that is drawn has its own random generator, so nothing depends on what was
+drawn before.
 """
 
 import hashlib
@@ -21,7 +22,9 @@ RESOURCES = Path(__file__).parent / "resources"
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Make a generator for ``names`` (such as an utterance id): the same on every call with the same arguments."""
+    """Make a generator for ``names`` (such as an utterance id): the same on every call
+    with the same arguments.
+    """
     return np.random.default_rng(seed_of(seed, *names))
 
 
@@ -38,7 +41,9 @@ def seed_of(seed: int, *names: str | int) -> int:
 
 @dataclass(frozen=True)
 class PartSize:
-    """One part, such as ``train-clean-100``: its speakers, and the chapters and utterances that each of them reads."""
+    """One part, such as ``train-clean-100``: its speakers, and the chapters and
+    utterances that each of them reads.
+    """
 
     speakers: int
     chapters: int
@@ -49,9 +54,11 @@ class PartSize:
 class Size:
     """A corpus: its parts by name, and how it sounds.
 
-    ``lm_sentences`` are those of the language-model text, which is of another grammar than the speech with
-    ``other_text``; ``other`` and ``clean`` say how noisy parts and the others sound. ``voices`` and ``variants`` are
-    those of :func:`espnet_ext.synthetic.voices.draw_speakers`. With ``phrases``, all is phrases of a few words.
+    ``lm_sentences`` are those of the language-model text, which is of another grammar
+    than the speech with ``other_text``; ``other`` and ``clean`` say how noisy parts and
+    the others sound. ``voices`` and ``variants`` are those of
+    :func:`espnet_ext.synthetic.voices.draw_speakers`. With ``phrases``, all is phrases
+    of a few words.
     """
 
     parts: dict[str, PartSize]
@@ -66,22 +73,30 @@ class Size:
 
 @dataclass(frozen=True)
 class BilingualSize:
-    """The ASRU 2019 corpus: the speakers of training, ``dev`` and ``test``, and how many utterances each of them reads.
+    """The ASRU 2019 corpus: the speakers of training, ``dev`` and ``test``, and how
+    many utterances each of them reads.
 
-    Every training speaker reads in ``train-cs``, in ``train-zh`` and in one of LibriSpeech's two parts, so that a part
-    adds a language to training, not voices. ``later`` is how many more utterances each speaker of ``dev`` and ``test``
-    reads, drawn after all others, so that with other numbers here nothing else changes.
+    Every training speaker reads in ``train-cs``, in ``train-zh`` and in one of
+    LibriSpeech's two parts, so that a part adds a language to training, not voices.
+    ``later`` is how many more utterances each speaker of ``dev`` and ``test`` reads,
+    drawn after all others, so that with other numbers here nothing else changes.
     """
 
     speakers: dict[str, int]
-    utterances: dict[str, int]  # of each speaker: in train-cs, train-zh, LibriSpeech, dev, test
-    voices: int  # variants, which all speakers share; each has a pitch, a rate and an accent of its own
+    utterances: dict[
+        str, int
+    ]  # of each speaker: in train-cs, train-zh, LibriSpeech, dev, test
+    # variants, which all speakers share; each has a pitch, a rate and an accent of its
+    # own
+    voices: int
     later: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class LibriCssSize:
-    """LibriCSS and the LibriSpeech that it is made from, whose ``test-clean`` has the speakers of the sessions."""
+    """LibriCSS and the LibriSpeech that it is made from, whose ``test-clean`` has the
+    speakers of the sessions.
+    """
 
     librispeech: Size
     sessions: int  # of each condition
@@ -91,10 +106,11 @@ class LibriCssSize:
 
 @dataclass(frozen=True)
 class LongformSize:
-    """Recordings of minutes: how many each corpus has, and their length in seconds, drawn between two limits.
+    """Recordings of minutes: how many each corpus has, and their length in seconds,
+    drawn between two limits.
 
-    ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others (of Rev16 at most 16) are for
-    tests.
+    ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others
+    (of Rev16 at most 16) are for tests.
     """
 
     recordings: dict[str, int]
@@ -104,32 +120,53 @@ class LongformSize:
 
     def seconds_of(self, part: str) -> tuple[float, float]:
         """Return the limits of the length of a part's recordings."""
-        return self.seconds if part in ("train", "dev") or self.test_seconds is None else self.test_seconds
+        return (
+            self.seconds
+            if part in ("train", "dev") or self.test_seconds is None
+            else self.test_seconds
+        )
 
 
 def librispeech_size(parts: Mapping[str, Sequence[int]], **settings: Any) -> Size:
     """Make a size of LibriSpeech's layout as sizes.yaml has it."""
-    settings |= {name: Condition(**_tuples(settings[name])) for name in ("clean", "other") if name in settings}
+    settings |= {
+        name: Condition(**_tuples(settings[name]))
+        for name in ("clean", "other")
+        if name in settings
+    }
     settings["variants"] = tuple(settings.get("variants", ()))
-    return Size({part: PartSize(*numbers) for part, numbers in parts.items()}, **settings)
+    return Size(
+        {part: PartSize(*numbers) for part, numbers in parts.items()}, **settings
+    )
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in settings.items()
+    }
 
 
 _SIZES = read_yaml(RESOURCES / "sizes.yaml")
-LIBRISPEECH_SIZES = {name: librispeech_size(**size) for name, size in _SIZES["librispeech"].items()}
-ASRU2019_SIZES = {name: BilingualSize(**size) for name, size in _SIZES["asru2019"].items()}
+LIBRISPEECH_SIZES = {
+    name: librispeech_size(**size) for name, size in _SIZES["librispeech"].items()
+}
+ASRU2019_SIZES = {
+    name: BilingualSize(**size) for name, size in _SIZES["asru2019"].items()
+}
 LIBRICSS_SIZES = {
     name: LibriCssSize(librispeech_size(**size.pop("librispeech")), **size)
     for name, size in deepcopy(_SIZES["libricss"]).items()
 }
-LONGFORM_SIZES = {name: LongformSize(**_tuples(size)) for name, size in _SIZES["spotify"].items()}
+LONGFORM_SIZES = {
+    name: LongformSize(**_tuples(size)) for name, size in _SIZES["spotify"].items()
+}
 
 
 def size_called[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
     """Return the size of that name; InputError if there is none."""
     if name not in sizes:
-        raise InputError(f"the synthetic corpus has no size {name!r}; known: {', '.join(sizes)}")
+        raise InputError(
+            f"the synthetic corpus has no size {name!r}; known: {', '.join(sizes)}"
+        )
     return sizes[name]

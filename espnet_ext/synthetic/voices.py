@@ -1,6 +1,8 @@
-"""Speakers of the synthetic corpora: voice variants of espeak-ng, each with its own pitch, rate and accent.
+"""Speakers of the synthetic corpora: voice variants of espeak-ng, each with its own
+pitch, rate and accent.
 
-espeak-ng comes from the wheel ``espeakng-loader``, which has the library and the voices inside.
+espeak-ng comes from the wheel ``espeakng-loader``, which has the library and the voices
+inside.
 """
 
 import ctypes
@@ -28,37 +30,48 @@ _LIST_TERMINATED, _WORD = 0, 1  # types of events
 class _Event(ctypes.Structure):
     _fields_ = [
         # text_position counts from 1
-        *((name, ctypes.c_int) for name in ("type", "unique_identifier", "text_position", "length")),
+        *(
+            (name, ctypes.c_int)
+            for name in ("type", "unique_identifier", "text_position", "length")
+        ),
         *((name, ctypes.c_int) for name in ("audio_position", "sample")),
         ("user_data", ctypes.c_void_p),
         ("id", ctypes.c_char * 8),
     ]
 
 
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
+_CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event)
+)
 
 
 @dataclass(frozen=True)
 class Speech:
-    """Synthesised speech: samples at 22050 Hz in [-1, 1], (samples,), and where words begin.
+    """Synthesised speech: samples at 22050 Hz in [-1, 1], (samples,), and where words
+    begin.
 
-    ``begins`` holds pairs (character of the text, sample), in order. Short words that the synthesiser speaks together
-    with the word before ("of the") have none.
+    ``begins`` holds pairs (character of the text, sample), in order. Short words that
+    the synthesiser speaks together with the word before ("of the") have none.
     """
 
     samples: np.ndarray
     begins: tuple[tuple[int, int], ...]
 
 
-def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: int) -> Speech:
-    """Speak ``text``, in ordinary spelling, with a voice such as ``en-us+f2``: a language with a voice variant.
+def speak(
+    text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: int
+) -> Speech:
+    """Speak ``text``, in ordinary spelling, with a voice such as ``en-us+f2``: a
+    language with a voice variant.
 
-    ``rate`` is in words per minute (80 to 450); ``pitch`` and ``pitch_range`` are 0 to 100, 50 the voice's own;
-    ``seed``, below 2**31, is that of the noise in breathy voices. The same arguments always give the same samples.
+    ``rate`` is in words per minute (80 to 450); ``pitch`` and ``pitch_range`` are 0 to
+    100, 50 the voice's own; ``seed``, below 2**31, is that of the noise in breathy
+    voices. The same arguments always give the same samples.
     """
     library_path, data_path = _paths()
-    # espeak-ng keeps the state of its oscillators and filters from one utterance to the next, even when initialised
-    # again. Only loading the library again (about 10 ms) makes an utterance independent of the one before.
+    # espeak-ng keeps the state of its oscillators and filters from one utterance to the
+    # next, even when initialised again. Only loading the library again (about 10 ms)
+    # makes an utterance independent of the one before.
     library = ctypes.CDLL(library_path)
     try:
         chunks: list[np.ndarray] = []
@@ -71,18 +84,29 @@ def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: 
             index = 0
             while events[index].type != _LIST_TERMINATED:
                 if events[index].type == _WORD:
-                    begins.append((events[index].text_position - 1, events[index].sample))
+                    begins.append(
+                        (events[index].text_position - 1, events[index].sample)
+                    )
                 index += 1
             return 0
 
-        if library.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path, _INITIALIZE_DONT_EXIT) != VOICE_RATE:
-            raise InputError(f"espeak-ng could not be started with its data in {data_path.decode()}")
+        if (
+            library.espeak_Initialize(
+                _AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path, _INITIALIZE_DONT_EXIT
+            )
+            != VOICE_RATE
+        ):
+            raise InputError(
+                f"espeak-ng could not be started with its data in {data_path.decode()}"
+            )
         library.espeak_SetSynthCallback(collect)
         if library.espeak_SetVoiceByName(voice.encode()):
             raise InputError(f"espeak-ng has no voice {voice!r}")
         for parameter, value in ((_RATE, rate), (_PITCH, pitch), (_RANGE, pitch_range)):
             library.espeak_SetParameter(parameter, value, 0)
-        library.espeak_ng_SetRandSeed(ctypes.c_long(seed))  # otherwise it uses the time of day
+        library.espeak_ng_SetRandSeed(
+            ctypes.c_long(seed)
+        )  # otherwise it uses the time of day
         data = text.encode() + b"\0"
         size = ctypes.c_size_t(len(data))
         library.espeak_Synth(data, size, 0, 1, 0, _CHARS_UTF8, None, None)
@@ -100,25 +124,32 @@ def _paths() -> tuple[str, bytes]:
     try:
         import espeakng_loader
     except ImportError as error:
-        raise InputError("synthetic corpora need espeak-ng: pip install espeakng-loader") from error
+        raise InputError(
+            "synthetic corpora need espeak-ng: pip install espeakng-loader"
+        ) from error
     return espeakng_loader.get_library_path(), espeakng_loader.get_data_path().encode()
 
 
 # --- speakers ---
 
-FEMALE, MALE = (tuple(names.split()) for names in read_yaml(RESOURCES / "voices.yaml").values())
-# Share of female voices in a part, and of speakers with the second accent, as long as there are enough voices.
+FEMALE, MALE = (
+    tuple(names.split()) for names in read_yaml(RESOURCES / "voices.yaml").values()
+)
+# Share of female voices in a part, and of speakers with the second accent, as long as
+# there are enough voices.
 _FEMALE_SHARE = 0.4
 _SECOND_ACCENT_SHARE = 0.2
-# Language -> espeak-ng's voices. "en" is British, and so are the English words that the Mandarin voice reads inside a
-# sentence, without a pause ("cs", code-switching).
+# Language -> espeak-ng's voices. "en" is British, and so are the English words that the
+# Mandarin voice reads inside a sentence, without a pause ("cs", code-switching).
 ACCENTS = {"en": ("en-us", "en"), "zh": ("cmn",), "cs": ("cmn",)}
 BRITISH = ACCENTS["en"].index("en")
 
 
 @dataclass(frozen=True)
 class Speaker:
-    """A speaker: an id of digits, as in LibriSpeech, and the voice's settings in espeak-ng."""
+    """A speaker: an id of digits, as in LibriSpeech, and the voice's settings in
+    espeak-ng.
+    """
 
     id: str
     sex: str  # M or F
@@ -129,11 +160,15 @@ class Speaker:
     pitch_range: int  # 0..100
 
     def say(self, text: str, language: str, rng: np.random.Generator) -> np.ndarray:
-        """Speak upper-case words or Han characters, at 22050 Hz. Rate and pitch vary a little, drawn from ``rng``."""
+        """Speak upper-case words or Han characters, at 22050 Hz. Rate and pitch vary a
+        little, drawn from ``rng``.
+        """
         return self.speak(text, language, rng).samples
 
     def speak(self, text: str, language: str, rng: np.random.Generator) -> Speech:
-        """Speak as :meth:`say`; also return where words begin, in characters from the start of ``text``."""
+        """Speak as :meth:`say`; also return where words begin, in characters from the
+        start of ``text``.
+        """
         accents = ACCENTS[language]
         return speak(
             text.lower() + ".",
@@ -146,23 +181,34 @@ class Speaker:
 
 
 def draw_speakers(
-    counts: Mapping[str, int], seed: int, voices: Mapping[str, int] | None = None, variants: Sequence[str] = ()
+    counts: Mapping[str, int],
+    seed: int,
+    voices: Mapping[str, int] | None = None,
+    variants: Sequence[str] = (),
 ) -> dict[str, list[Speaker]]:
-    """Draw ``counts[part]`` speakers for each part; no two speakers share a voice variant, unless ``voices`` is given.
+    """Draw ``counts[part]`` speakers for each part; no two speakers share a voice
+    variant, unless ``voices`` is given.
 
-    ``voices`` says how many voice variants each use of the corpus has: the name of a part up to the first ``-``, such
-    as ``train``. Speakers of one use then share them, each with a pitch, a rate and an accent of its own; no variant
-    is shared between two uses. ``variants`` are those to draw from; all if there are none.
+    ``voices`` says how many voice variants each use of the corpus has: the name of a
+    part up to the first ``-``, such as ``train``. Speakers of one use then share them,
+    each with a pitch, a rate and an accent of its own; no variant is shared between two
+    uses. ``variants`` are those to draw from; all if there are none.
     """
     total = sum((voices or counts).values())
     allowed = {
-        sex: [name for name in names if not variants or name in variants] for sex, names in (("F", FEMALE), ("M", MALE))
+        sex: [name for name in names if not variants or name in variants]
+        for sex, names in (("F", FEMALE), ("M", MALE))
     }
     if total > sum(map(len, allowed.values())):
-        raise InputError(f"{total} speakers were asked for, but there are {sum(map(len, allowed.values()))} voices")
+        raise InputError(
+            f"{total} speakers were asked for, but there are "
+            f"{sum(map(len, allowed.values()))} voices"
+        )
     rng = generator(seed, "speakers")
     pools = {sex: list(rng.permutation(names)) for sex, names in allowed.items()}
-    uses = {use: _draw_variants(pools, count) for use, count in (voices or counts).items()}
+    uses = {
+        use: _draw_variants(pools, count) for use, count in (voices or counts).items()
+    }
     number = itertools.count(100)
     return {
         part: [

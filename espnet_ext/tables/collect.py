@@ -1,4 +1,6 @@
-"""From scores to results: cells with their intervals, reductions, curves, and claims with their verdicts."""
+"""From scores to results: cells with their intervals, reductions, curves, and claims
+with their verdicts.
+"""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,15 +8,26 @@ from dataclasses import replace
 
 from espnet_ext.scoring.significance import mean_interval
 from espnet_ext.tables.reading import Column, Row, Table, Tables
-from espnet_ext.tables.result import Cell, ClaimResult, Result, ResultRow, TableResult, reduction
+from espnet_ext.tables.result import (
+    Cell,
+    ClaimResult,
+    Result,
+    ResultRow,
+    TableResult,
+    reduction,
+)
 from espnet_ext.tables.score_table import Meta, Score, Scores, errors_and_words
 from espnet_ext.tables.verdicts import judge_claims
 
 
-def collect(tables: Tables, names: Iterable[str], scores: Scores, meta: Meta) -> list[TableResult]:
-    """Compute the results of some tables, with the paper's numbers beside them, in the order of ``tables.yaml``.
+def collect(
+    tables: Tables, names: Iterable[str], scores: Scores, meta: Meta
+) -> list[TableResult]:
+    """Compute the results of some tables, with the paper's numbers beside them, in the
+    order of ``tables.yaml``.
 
-    Claims are decided as the design for the corpus and scale says; without one there are none.
+    Claims are decided as the design for the corpus and scale says; without one there
+    are none.
     """
     if not meta.paper:
         tables = tables.without_paper()
@@ -22,36 +35,70 @@ def collect(tables: Tables, names: Iterable[str], scores: Scores, meta: Meta) ->
     design = tables.design_of(meta.scale, meta.corpus)
     claims = judge_claims(tables, design, scores) if design else []
     return [
-        _collect(tables, table, scores, meta, [claim for claim in claims if claim.claim.table == name])
+        _collect(
+            tables,
+            table,
+            scores,
+            meta,
+            [claim for claim in claims if claim.claim.table == name],
+        )
         for name, table in tables.tables.items()
         if name in wanted
     ]
 
 
-def _collect(tables: Tables, table: Table, scores: Scores, meta: Meta, claims: Sequence[ClaimResult]) -> TableResult:
-    rows = [_row(row, [tables.columns[name] for name in row.paper], scores) for row in table.rows]
+def _collect(
+    tables: Tables,
+    table: Table,
+    scores: Scores,
+    meta: Meta,
+    claims: Sequence[ClaimResult],
+) -> TableResult:
+    rows = [
+        _row(row, [tables.columns[name] for name in row.paper], scores)
+        for row in table.rows
+    ]
     if table.figure:
-        starts = {row.curve: row.cell.here for row in rows if row.x == table.figure.start}
-        rows = [replace(row, reduction=reduced_result(row.cell.here, starts.get(row.curve))) for row in rows]
+        starts = {
+            row.curve: row.cell.here for row in rows if row.x == table.figure.start
+        }
+        rows = [
+            replace(row, reduction=reduced_result(row.cell.here, starts.get(row.curve)))
+            for row in rows
+        ]
     reference = None
     if table.baseline:
         of, _, name = table.baseline.partition("/")
         shown = name if of == table.id else f"{name} of table {of}"
-        reference = replace(_row(tables.rows[table.baseline], table.columns, scores), name=shown)
-    return TableResult(table, tables.file.paper, tuple(rows), reference, tuple(claims), meta)
+        reference = replace(
+            _row(tables.rows[table.baseline], table.columns, scores), name=shown
+        )
+    return TableResult(
+        table, tables.file.paper, tuple(rows), reference, tuple(claims), meta
+    )
 
 
 def _row(row: Row, columns: Sequence[Column], scores: Scores) -> ResultRow:
     seeds: set[int] = set()
     cells = {}
     for column in columns:
-        found = [scores.of(row.system, row.decoding, name, column.measure) for name in column.sets]
+        found = [
+            scores.of(row.system, row.decoding, name, column.measure)
+            for name in column.sets
+        ]
         seeds |= {seed for by_seed in found for seed in by_seed}
-        cells[column] = Cell(row.paper.get(column.name), _cell(scores, row, column, found))
+        cells[column] = Cell(
+            row.paper.get(column.name), _cell(scores, row, column, found)
+        )
     return ResultRow(**vars(row), seeds=tuple(sorted(seeds)), cells=cells)
 
 
-def _cell(scores: Scores, row: Row, column: Column, per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
+def _cell(
+    scores: Scores,
+    row: Row,
+    column: Column,
+    per_test_set: Sequence[Mapping[int, Score]],
+) -> Result | None:
     if not column.sets:
         value = scores.quantities.get(row.system, {}).get(column.heading)
         return None if value is None else Result(value, {})
@@ -64,17 +111,35 @@ def _rate(by_seed: Mapping[int, Score]) -> Result | None:
         return None
     errors, words = errors_and_words(list(by_seed.values()))
     found = mean_interval(errors, words)
-    interval = None if found is None else (round(100 * found[0], 4), round(100 * found[1], 4))
+    interval = (
+        None if found is None else (round(100 * found[0], 4), round(100 * found[1], 4))
+    )
     rate = _mean({seed: score.value for seed, score in by_seed.items()})
-    return replace(rate, interval=interval, errors=int(errors.sum()), words=int(words.sum()) * len(by_seed))
+    return replace(
+        rate,
+        interval=interval,
+        errors=int(errors.sum()),
+        words=int(words.sum()) * len(by_seed),
+    )
 
 
 def _average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
-    """Return the mean of the error rates of test sets, not pooled, over the seeds that have run on all of them."""
-    seeds = [seed for seed in per_test_set[0] if all(seed in scores for scores in per_test_set)]
+    """Return the mean of the error rates of test sets, not pooled, over the seeds that
+    have run on all of them.
+    """
+    seeds = [
+        seed
+        for seed in per_test_set[0]
+        if all(seed in scores for scores in per_test_set)
+    ]
     if not seeds:
         return None
-    return _mean({seed: statistics.fmean(scores[seed].value for scores in per_test_set) for seed in seeds})
+    return _mean(
+        {
+            seed: statistics.fmean(scores[seed].value for scores in per_test_set)
+            for seed in seeds
+        }
+    )
 
 
 def _mean(by_seed: Mapping[int, float]) -> Result:
@@ -84,17 +149,26 @@ def _mean(by_seed: Mapping[int, float]) -> Result:
 
 
 def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
-    """Return the relative reduction of the mean rate from a baseline, in percent, over the seeds that both have.
+    """Return the relative reduction of the mean rate from a baseline, in percent, over
+    the seeds that both have.
 
-    The spread is the standard deviation of the reductions of single seeds, each from the baseline of the same seed.
+    The spread is the standard deviation of the reductions of single seeds, each from
+    the baseline of the same seed.
 
     >>> base = Result(10.0, {1: 8.0, 2: 12.0})
     >>> reduced = reduced_result(Result(9.0, {1: 8.0, 2: 9.0, 3: 10.0}), base)
     >>> reduced.value, reduced.spread, reduced.by_seed
     (15.0, 17.6777, {1: 0.0, 2: 25.0})
     """
-    seeds = [seed for seed in rate.by_seed if seed in base.by_seed] if rate and base else []
-    if not rate or not base or not seeds or not all(base.by_seed[seed] for seed in seeds):
+    seeds = (
+        [seed for seed in rate.by_seed if seed in base.by_seed] if rate and base else []
+    )
+    if (
+        not rate
+        or not base
+        or not seeds
+        or not all(base.by_seed[seed] for seed in seeds)
+    ):
         return None
 
     def of(value: float, reference: float) -> float:
@@ -103,7 +177,11 @@ def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
     def mean(result: Result) -> float:
         # Of all errors, which is more exact than the mean of rounded rates.
         whole = len(seeds) == len(result.by_seed)
-        return result.value if whole else statistics.fmean(result.by_seed[seed] for seed in seeds)
+        return (
+            result.value
+            if whole
+            else statistics.fmean(result.by_seed[seed] for seed in seeds)
+        )
 
     by_seed = {seed: of(rate.by_seed[seed], base.by_seed[seed]) for seed in seeds}
     spread = round(statistics.stdev(by_seed.values()), 4) if len(seeds) > 1 else None

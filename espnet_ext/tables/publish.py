@@ -1,4 +1,6 @@
-"""Write tables: those of a run into ``<expdir>/results``, and those that a recipe keeps into ``RESULTS.md``."""
+"""Write tables: those of a run into ``<expdir>/results``, and those that a recipe keeps
+into ``RESULTS.md``.
+"""
 
 import os
 import re
@@ -14,7 +16,15 @@ from espnet_ext.tables.design import DESIGN, Design
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.run_scores import gather
-from espnet_ext.tables.score_table import META, SCORES, Meta, RunRecord, read_meta, read_scores, write_scores
+from espnet_ext.tables.score_table import (
+    META,
+    SCORES,
+    Meta,
+    RunRecord,
+    read_meta,
+    read_scores,
+    write_scores,
+)
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.provenance import collect_meta
 
@@ -24,7 +34,8 @@ REPORT, PAGE = "RESULTS.md", "tables.md"
 MAIN = "mini-synthetic"  # whose tables RESULTS.md shows
 LINES = 120  # of RESULTS.md
 OF_PAPER = (
-    "Small corpora and models say whether an effect can be seen there, not whether the paper is right at its own size."
+    "Small corpora and models say whether an effect can be seen there, not whether "
+    "the paper is right at its own size."
 )
 
 
@@ -43,12 +54,17 @@ def write_tables(
 ) -> Path:
     """Write a run's scores and tables into ``<expdir>/results``, and print the tables.
 
-    The files hold every row that any run has filled in, and all tables that an earlier run has written, since claims
-    are corrected for their number over all of them. ``rows`` are those to print (None: all), ``tags`` end the names of
-    folders, ``lm_perplexity`` is a file with that of a token; with ``paper`` its numbers stand beside ours.
+    The files hold every row that any run has filled in, and all tables that an earlier
+    run has written, since claims are corrected for their number over all of them.
+    ``rows`` are those to print (None: all), ``tags`` end the names of folders,
+    ``lm_perplexity`` is a file with that of a token; with ``paper`` its numbers stand
+    beside ours.
     """
     if not Path(expdir).is_dir():
-        raise InputError(f"{expdir}: no such folder, so nothing has run there; give the run's --expdir")
+        raise InputError(
+            f"{expdir}: no such folder, so nothing has run there; give the run's "
+            "--expdir"
+        )
     folder = Path(expdir) / "results"
     earlier = read_meta(folder) if (folder / META).is_file() else None
     names = [table.id for table in selected]
@@ -57,7 +73,11 @@ def write_tables(
     scores = gather(tables, names, expdir, tags)
     perplexity = Path(lm_perplexity) if lm_perplexity else None
     run = RunRecord.model_validate(collect_meta(command, tables.recipe_dir))
-    same = [each for each in (earlier.runs if earlier else ()) if (each.command, each.git) != (run.command, run.git)]
+    same = [
+        each
+        for each in (earlier.runs if earlier else ())
+        if (each.command, each.git) != (run.command, run.git)
+    ]
     meta = Meta(
         recipe=tables.file.recipe,
         corpus=corpus,
@@ -68,7 +88,9 @@ def write_tables(
         normaliser=scores.normaliser,
         quantities={system: dict(own) for system, own in scores.quantities.items()},
         dev_losses={system: dict(own) for system, own in scores.dev_losses.items()},
-        lm_perplexity=float(perplexity.read_text(encoding="utf-8")) if perplexity and perplexity.is_file() else None,
+        lm_perplexity=float(perplexity.read_text(encoding="utf-8"))
+        if perplexity and perplexity.is_file()
+        else None,
         runs=(run, *same),
     )
     write_scores(folder, scores, meta)
@@ -77,7 +99,10 @@ def write_tables(
     for result in results:
         if result.table.id in wanted:
             print(render.plain_table(result, rows))
-    written = [_write(folder / PAGE, folder_page(results)), *_draw_figures(results, folder)]
+    written = [
+        _write(folder / PAGE, folder_page(results)),
+        *_draw_figures(results, folder),
+    ]
     print("written: " + " ".join(map(str, [folder / SCORES, *written])))
     return folder
 
@@ -88,20 +113,32 @@ def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult
     tables = load_tables(Path(recipe_dir) / TABLES, meta.scale)
     for name in meta.tables:
         if name not in tables.tables:
-            raise InputError(f"{Path(folder) / META}: table {name} is not in {tables.path}; write the tables again")
+            raise InputError(
+                f"{Path(folder) / META}: table {name} is not in {tables.path}; "
+                "write the tables again"
+            )
     if meta.recipe != tables.file.recipe:
-        raise InputError(f"{Path(folder) / META}: of the recipe {meta.recipe}, but {tables.path} is of another")
+        raise InputError(
+            f"{Path(folder) / META}: of the recipe {meta.recipe}, but "
+            f"{tables.path} is of another"
+        )
     return collect(tables, meta.tables, scores, meta)
 
 
 def kept_folders(recipe_dir: str | Path) -> list[Path]:
-    """Return the folders of results that a recipe keeps, one for each scale and corpus; the main one first."""
+    """Return the folders of results that a recipe keeps, one for each scale and corpus;
+    the main one first.
+    """
     found = Path(recipe_dir).glob(f"results/*/{META}")
-    return sorted((path.parent for path in found), key=lambda path: (path.name != MAIN, path.name))
+    return sorted(
+        (path.parent for path in found), key=lambda path: (path.name != MAIN, path.name)
+    )
 
 
 def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
-    """Keep a run's scores in ``results/<scale>-<corpus>`` of its recipe, in place of earlier ones, and draw figures."""
+    """Keep a run's scores in ``results/<scale>-<corpus>`` of its recipe, in place of
+    earlier ones, and draw figures.
+    """
     results = read_results(folder, recipe_dir)
     meta = results[0].meta
     target = Path(recipe_dir) / "results" / f"{meta.scale}-{meta.corpus}"
@@ -114,66 +151,119 @@ def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
 
 
 def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
-    """Return the pages that show what a recipe keeps: ``RESULTS.md``, and ``tables.md`` of each folder of results."""
+    """Return the pages that show what a recipe keeps: ``RESULTS.md``, and ``tables.md``
+    of each folder of results.
+    """
     recipe_dir = Path(recipe_dir)
     folders = kept_folders(recipe_dir)
     if not folders:
-        raise InputError(f"{recipe_dir / 'results'}: nothing is kept there yet: give a run's folder with --results")
+        raise InputError(
+            f"{recipe_dir / 'results'}: nothing is kept there yet: give a run's "
+            "folder with --results"
+        )
     kept = {folder: read_results(folder, recipe_dir) for folder in folders}
     tables = load_tables(recipe_dir / TABLES)
     check_registered(tables)
     notes = recipe_dir / NOTES
-    report = report_page(kept, tables.designs, notes.read_text(encoding="utf-8") if notes.is_file() else "")
-    return {recipe_dir / REPORT: report} | {folder / PAGE: folder_page(results) for folder, results in kept.items()}
+    report = report_page(
+        kept,
+        tables.designs,
+        notes.read_text(encoding="utf-8") if notes.is_file() else "",
+    )
+    return {recipe_dir / REPORT: report} | {
+        folder / PAGE: folder_page(results) for folder, results in kept.items()
+    }
 
 
 def check_registered(tables: Tables) -> None:
     """Refuse designs that do not name the commit which has them."""
     if missing := [design.scale for design in tables.designs if not design.commit]:
-        text = f"the design of {missing[0]} names no commit: commit it before test sets are decoded, and name that"
+        text = (
+            f"the design of {missing[0]} names no commit: commit it before test sets "
+            "are decoded, and name that"
+        )
         raise InputError(f"{tables.path.with_name(DESIGN)}: {text}")
 
 
 def write_pages(recipe_dir: str | Path) -> list[Path]:
     """Write the pages of a recipe; return those whose text has changed."""
     pages = recipe_pages(recipe_dir)
-    changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    changed = [
+        path
+        for path, text in pages.items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
     return [_write(path, pages[path]) for path in changed]
 
 
 def verify_pages(recipe_dir: str | Path) -> list[Path]:
-    """Render the pages of a recipe again from its scores, and return them; InputError names a line that differs."""
+    """Render the pages of a recipe again from its scores, and return them; InputError
+    names a line that differs.
+    """
     pages = recipe_pages(recipe_dir)
     for path, text in pages.items():
         there = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        for number, (old, new) in enumerate(zip_longest(there, text.splitlines()), start=1):
+        for number, (old, new) in enumerate(
+            zip_longest(there, text.splitlines()), start=1
+        ):
             if old != new:
-                raise InputError(f"{path}: line {number}: not what the scores give: run espnet-ext table results")
+                raise InputError(
+                    f"{path}: line {number}: not what the scores give: run "
+                    "espnet-ext table results"
+                )
         for picture in re.findall(r"\]\(([^)]+\.png)\)", text):
             if not (path.parent / picture).is_file():
-                raise InputError(f"{path.parent / picture}: no such picture: run espnet-ext table results")
+                raise InputError(
+                    f"{path.parent / picture}: no such picture: run espnet-ext "
+                    "table results"
+                )
     return list(pages)
 
 
 def folder_page(results: Sequence[TableResult]) -> str:
-    """Return the page of one folder of results: all its tables and figures, with their claims."""
+    """Return the page of one folder of results: all its tables and figures, with their
+    claims.
+    """
     meta = results[0].meta
-    lines = [f"# {meta.recipe}: {meta.corpus}, scale {meta.scale}", "", f"{render.OURS}. {render.EFFECT}", ""]
+    lines = [
+        f"# {meta.recipe}: {meta.corpus}, scale {meta.scale}",
+        "",
+        f"{render.OURS}. {render.EFFECT}",
+        "",
+    ]
     for result in results:
         if result.has_run:
             lines += render.markdown_table(result, "##")
-            lines += [*render.claims_grid(result.claims).text("pipe").splitlines(), ""] if result.claims else []
+            lines += (
+                [*render.claims_grid(result.claims).text("pipe").splitlines(), ""]
+                if result.claims
+                else []
+            )
     if missing := [result.table.title for result in results if not result.has_run]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
     return "\n".join([*lines, *render.markdown_meta(meta)]).rstrip("\n") + "\n"
 
 
-def report_page(kept: Mapping[Path, Sequence[TableResult]], designs: Sequence[Design], notes: str) -> str:
-    """Return ``RESULTS.md``: all claims, of the first folder's tables those that fit on the page, and the notes."""
+def report_page(
+    kept: Mapping[Path, Sequence[TableResult]], designs: Sequence[Design], notes: str
+) -> str:
+    """Return ``RESULTS.md``: all claims, of the first folder's tables those that fit on
+    the page, and the notes.
+    """
     (main, first), text = next(iter(kept.items())), notes.strip().splitlines()
     meta = first[0].meta
-    head = [f"# Results of {meta.recipe}", "", f"Paper: {first[0].paper.citation}", "", OF_PAPER, ""]
-    by_run = {(results[0].meta.scale, results[0].meta.corpus): results for results in kept.values()}
+    head = [
+        f"# Results of {meta.recipe}",
+        "",
+        f"Paper: {first[0].paper.citation}",
+        "",
+        OF_PAPER,
+        "",
+    ]
+    by_run = {
+        (results[0].meta.scale, results[0].meta.corpus): results
+        for results in kept.values()
+    }
     for design in designs:
         head += _claims_section(design, by_run.get((design.scale, design.corpus), ()))
     pages = [f"[{folder.name}](results/{folder.name}/{PAGE})" for folder in kept]
@@ -184,43 +274,69 @@ def report_page(kept: Mapping[Path, Sequence[TableResult]], designs: Sequence[De
         "",
     ]
     foot = [
-        f"Written by `espnet-ext table results` from `results/`, `conf/{DESIGN}` and `{NOTES}`; `table verify` renders "
-        "it again. [docs/statistics.md](../../docs/statistics.md): how claims are tested; "
-        "[docs/reproducibility.md](../../docs/reproducibility.md): how far another machine gives the same numbers.",
+        f"Written by `espnet-ext table results` from `results/`, `conf/{DESIGN}` "
+        f"and `{NOTES}`; `table verify` renders "
+        "it again. [docs/statistics.md](../../docs/statistics.md): how claims are "
+        "tested; "
+        "[docs/reproducibility.md](../../docs/reproducibility.md): how far "
+        "another machine gives the same numbers.",
         "",
     ]
     shown: list[str] = []
     for result in first:
-        table = render.markdown_table(result, "###", f"results/{main.name}/") if result.has_run else []
+        table = (
+            render.markdown_table(result, "###", f"results/{main.name}/")
+            if result.has_run
+            else []
+        )
         fits = len(head) + len(shown) + len(table) + len(foot) + len(text) <= LINES
         shown += table if fits else []
     return "\n".join([*head, *shown, *foot, *text]).rstrip("\n") + "\n"
 
 
 def _claims_section(design: Design, results: Sequence[TableResult]) -> list[str]:
-    """Return the claims of a design, a line each, and the design; nothing if its results are not there."""
+    """Return the claims of a design, a line each, and the design; nothing if its
+    results are not there.
+    """
     found = {claim.name: claim for result in results for claim in result.claims}
     if not found:
         return []
     claims = [found[name] for name in design.claims if name in found]
-    lines = [f"## {design.corpus}, scale {design.scale}: {render.counts_text(claims)}", ""]
-    return [*lines, *render.claims_grid(claims).text("pipe").splitlines(), "", render.design_text(design), ""]
+    lines = [
+        f"## {design.corpus}, scale {design.scale}: {render.counts_text(claims)}",
+        "",
+    ]
+    return [
+        *lines,
+        *render.claims_grid(claims).text("pipe").splitlines(),
+        "",
+        render.design_text(design),
+        "",
+    ]
 
 
 def recipes_with_results() -> list[Path]:
-    """Return the recipes with kept results in the ``egs`` of the current folder, or of the nearest one above it."""
+    """Return the recipes with kept results in the ``egs`` of the current folder, or of
+    the nearest one above it.
+    """
     here = Path.cwd()
     for root in (here, *here.parents):
-        if found := sorted({path.parents[2] for path in root.glob(f"egs/*/results/*/{META}")}):
+        if found := sorted(
+            {path.parents[2] for path in root.glob(f"egs/*/results/*/{META}")}
+        ):
             return [Path(os.path.relpath(path, here)) for path in found]
-    raise InputError(f"{here}: no egs/*/results here or above: name a recipe with --recipe")
+    raise InputError(
+        f"{here}: no egs/*/results here or above: name a recipe with --recipe"
+    )
 
 
 def _draw_figures(results: Sequence[TableResult], folder: Path) -> list[Path]:
     drawn = [result for result in results if result.table.figure and result.has_run]
     if not drawn:
         return []
-    from espnet_ext.tables.figures import write_picture  # matplotlib takes a second to import
+    from espnet_ext.tables.figures import (
+        write_picture,
+    )  # matplotlib takes a second to import
 
     return [write_picture(result, folder) for result in drawn]
 

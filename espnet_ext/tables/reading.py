@@ -1,6 +1,8 @@
-"""Read ``conf/tables.yaml`` at a scale: systems of sweeps and figures are made, and all references checked.
+"""Read ``conf/tables.yaml`` at a scale: systems of sweeps and figures are made, and all
+references checked.
 
-Figure 1 becomes the table ``figure1``, with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
+Figure 1 becomes the table ``figure1``, with rows such as ``Rev16 at 10 s`` of systems
+such as ``base_10``.
 """
 
 import os
@@ -21,9 +23,11 @@ from espnet_ext.work.yaml_files import read_yaml
 
 @dataclass(frozen=True)
 class Column:
-    """A column: an error rate under a measure (None: there is only one), or a quantity, such as the latency in ms.
+    """A column: an error rate under a measure (None: there is only one), or a quantity,
+    such as the latency in ms.
 
-    ``sets`` are the test set of a rate, or all of them for their average; none for a quantity.
+    ``sets`` are the test set of a rate, or all of them for their average; none for a
+    quantity.
     """
 
     name: str
@@ -44,7 +48,8 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row, with the paper's numbers (None: it has none) by column; in a figure, of a ``curve`` at ``x``.
+    """A row, with the paper's numbers (None: it has none) by column; in a figure, of a
+    ``curve`` at ``x``.
 
     ``spread`` is the standard deviation of the paper's repeats, if they are known.
     """
@@ -62,7 +67,8 @@ class Row:
 class Figure:
     """What makes a table a figure: the x axis, and what the y axis shows.
 
-    ``start`` is the x from which reductions are computed, ``largest`` by curve the paper's largest one in percent.
+    ``start`` is the x from which reductions are computed, ``largest`` by curve the
+    paper's largest one in percent.
     """
 
     axis: str
@@ -76,7 +82,8 @@ class Figure:
 class Table:
     """A table, or a figure as a table, with a row for each point of a curve.
 
-    ``reductions`` are the columns that show reductions from ``baseline``, a row as "table/row".
+    ``reductions`` are the columns that show reductions from ``baseline``, a row as
+    "table/row".
     """
 
     id: str
@@ -90,7 +97,11 @@ class Table:
     @property
     def title(self) -> str:
         """``Table 1``, or ``Figure 1``."""
-        return f"Figure {self.id.removeprefix(schema.FIGURE)}" if self.figure else f"Table {self.id}"
+        return (
+            f"Figure {self.id.removeprefix(schema.FIGURE)}"
+            if self.figure
+            else f"Table {self.id}"
+        )
 
     @property
     def rates(self) -> dict[str, Column]:
@@ -100,10 +111,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Tables:
-    """A ``tables.yaml`` at a scale: as it is written, and by name all that rows name, with what sweeps make of it.
+    """A ``tables.yaml`` at a scale: as it is written, and by name all that rows name,
+    with what sweeps make of it.
 
-    ``decodings`` are overrides of the section ``decode``, ``default`` has none; ``tables`` has figures, too; ``claims``
-    are those whose rows are all there at the scale.
+    ``decodings`` are overrides of the section ``decode``, ``default`` has none;
+    ``tables`` has figures, too; ``claims`` are those whose rows are all there at the
+    scale.
     """
 
     path: Path
@@ -116,12 +129,26 @@ class Tables:
     designs: tuple[Design, ...]
 
     def design_of(self, scale: str, corpus: str) -> Design | None:
-        """Return the design for results of a corpus at a scale; None: they are numbers without verdicts."""
-        return next((each for each in self.designs if (each.scale, each.corpus) == (scale, corpus)), None)
+        """Return the design for results of a corpus at a scale; None: they are numbers
+        without verdicts.
+        """
+        return next(
+            (
+                each
+                for each in self.designs
+                if (each.scale, each.corpus) == (scale, corpus)
+            ),
+            None,
+        )
 
     def tested(self, claim: Claim) -> list[Column]:
-        """Return the columns on which a claim is tested: those that it names, by default all error rates."""
-        columns = [self.columns[name] for name in claim.columns or self.rows[claim.rows[0]].paper]
+        """Return the columns on which a claim is tested: those that it names, by
+        default all error rates.
+        """
+        columns = [
+            self.columns[name]
+            for name in claim.columns or self.rows[claim.rows[0]].paper
+        ]
         return [column for column in columns if column.sets and not column.average]
 
     @property
@@ -132,19 +159,32 @@ class Tables:
     @cached_property
     def rows(self) -> dict[str, Row]:
         """All rows by "table/row"."""
-        return {f"{table.id}/{row.name}": row for table in self.tables.values() for row in table.rows}
+        return {
+            f"{table.id}/{row.name}": row
+            for table in self.tables.values()
+            for row in table.rows
+        }
 
     def without_paper(self) -> "Tables":
-        """Return the tables without the paper's numbers, for results on a corpus of which it has none."""
+        """Return the tables without the paper's numbers, for results on a corpus of
+        which it has none.
+        """
 
         def blank(table: Table) -> Table:
-            rows = (replace(row, paper=dict.fromkeys(row.paper), spread=None) for row in table.rows)
+            rows = (
+                replace(row, paper=dict.fromkeys(row.paper), spread=None)
+                for row in table.rows
+            )
             return replace(table, rows=tuple(rows))
 
-        return replace(self, tables={name: blank(table) for name, table in self.tables.items()})
+        return replace(
+            self, tables={name: blank(table) for name, table in self.tables.items()}
+        )
 
     def seeds_of(self, system: str, scale: str) -> list[int]:
-        """Return the seeds of a system where a run names none: of the scale, or of that which it is ``over``; or 1."""
+        """Return the seeds of a system where a run names none: of the scale, or of that
+        which it is ``over``; or 1.
+        """
         design = self.file.seeds.get(scale, {})
         if count := design.get(system, design.get(schema.DEFAULT_SEEDS)):
             return list(range(1, count + 1))
@@ -154,14 +194,17 @@ class Tables:
 
 
 def load_tables(path: str | Path, scale: str | None = None) -> Tables:
-    """Read and check a ``tables.yaml``, and the ``design.yaml`` beside it if there is one.
+    """Read and check a ``tables.yaml``, and the ``design.yaml`` beside it if there is
+    one.
 
     Figures have the values of the scale on their axis (None: those of all scales).
     """
     path = Path(path)
     design = path.with_name(DESIGN)
     file = _model(path, schema.TablesFile)
-    return _Reader(path, file).tables(scale, _model(design, DesignFile) if design.is_file() else DesignFile())
+    return _Reader(path, file).tables(
+        scale, _model(design, DesignFile) if design.is_file() else DesignFile()
+    )
 
 
 def _model[Model: BaseModel](path: Path, model: type[Model]) -> Model:
@@ -173,105 +216,236 @@ def _model[Model: BaseModel](path: Path, model: type[Model]) -> Model:
 
 
 class _Reader:
-    """Makes the tables, with the systems and decodings that rows ask of sweeps, and checks what names what."""
+    """Makes the tables, with the systems and decodings that rows ask of sweeps, and
+    checks what names what.
+    """
 
     def __init__(self, path: Path, file: schema.TablesFile) -> None:
         self.path, self.file = path, file
-        sets = {**{name: (name,) for name in file.test_sets}, schema.AVERAGE: file.test_sets}
+        sets = {
+            **{name: (name,) for name in file.test_sets},
+            schema.AVERAGE: file.test_sets,
+        }
         columns = [Column(name, unit=unit) for name, unit in file.quantities.items()]
         columns += [Column(name, own) for name, own in sets.items()]
         columns += [
-            Column(f"{name} {measure}", own, measure) for name, own in sets.items() for measure in file.measures
+            Column(f"{name} {measure}", own, measure)
+            for name, own in sets.items()
+            for measure in file.measures
         ]
-        self.columns = {column.name: column for column in columns}  # `dev`, `dev CH`, and quantities
-        # By the system that the file names: systems come in its order, and those of a sweep in that of their first use.
-        self.systems = {name: {} if each.sweep else {name: each} for name, each in file.systems.items()}
+        self.columns = {
+            column.name: column for column in columns
+        }  # `dev`, `dev CH`, and quantities
+        # By the system that the file names: systems come in its order, and those of a
+        # sweep in that of their first use.
+        self.systems = {
+            name: {} if each.sweep else {name: each}
+            for name, each in file.systems.items()
+        }
         self.entries = {schema.DEFAULT_DECODING: schema.Decoding(), **file.decodings}
-        self.decodings = {name: each for name, each in self.entries.items() if not each.sweep}
+        self.decodings = {
+            name: each for name, each in self.entries.items() if not each.sweep
+        }
 
     def tables(self, scale: str | None, design: DesignFile) -> Tables:
-        figures = {f"{schema.FIGURE}{name}": self.figure(entry, scale) for name, entry in self.file.figures.items()}
-        tables = {name: self.table(entry) for name, entry in self.file.tables.items()} | figures
-        systems = {name: system for made in self.systems.values() for name, system in made.items()}
-        decodings = {name: decoding.overrides for name, decoding in self.decodings.items()}
-        made = Tables(self.path, self.file, systems, decodings, tables, self.columns, {}, design.designs)
+        figures = {
+            f"{schema.FIGURE}{name}": self.figure(entry, scale)
+            for name, entry in self.file.figures.items()
+        }
+        tables = {
+            name: self.table(entry) for name, entry in self.file.tables.items()
+        } | figures
+        systems = {
+            name: system
+            for made in self.systems.values()
+            for name, system in made.items()
+        }
+        decodings = {
+            name: decoding.overrides for name, decoding in self.decodings.items()
+        }
+        made = Tables(
+            self.path,
+            self.file,
+            systems,
+            decodings,
+            tables,
+            self.columns,
+            {},
+            design.designs,
+        )
         for table in tables.values():
             if table.baseline:
-                self.check_row(table.baseline, made, f"{self.path}: tables.{table.id}.baseline")
-        claims = {name: claim for name, claim in design.claims.items() if self.claim_is_of(name, claim, scale, made)}
+                self.check_row(
+                    table.baseline, made, f"{self.path}: tables.{table.id}.baseline"
+                )
+        claims = {
+            name: claim
+            for name, claim in design.claims.items()
+            if self.claim_is_of(name, claim, scale, made)
+        }
         made = replace(made, claims=claims)
         for scale_of_seeds, counts in self.file.seeds.items():
             name = f"{scale_of_seeds}.yaml"
             if not self.path.with_name(name).is_file():
-                raise self.error("seeds", f"no scale {scale_of_seeds!r}: there is no {name} beside this file")
+                raise self.error(
+                    "seeds",
+                    f"no scale {scale_of_seeds!r}: there is no {name} beside this file",
+                )
             for system in counts:
-                self.one_of(system, {**systems, schema.DEFAULT_SEEDS: None}, f"seeds.{scale_of_seeds}", "system")
+                self.one_of(
+                    system,
+                    {**systems, schema.DEFAULT_SEEDS: None},
+                    f"seeds.{scale_of_seeds}",
+                    "system",
+                )
         return made
 
     def error(self, place: str, text: str) -> InputError:
         return InputError(f"{self.path}: {place}: {text}")
 
-    def one_of[Named](self, name: str, names: Mapping[str, Named], place: str, what: str) -> Named:
+    def one_of[Named](
+        self, name: str, names: Mapping[str, Named], place: str, what: str
+    ) -> Named:
         if name not in names:
             raise self.error(place, f"unknown {what} {name!r}; {known(names)}")
         return names[name]
 
     def columns_of(self, names: Sequence[str], place: str) -> tuple[Column, ...]:
-        return tuple(self.one_of(name, self.columns, f"{place}.columns", "column") for name in names)
+        return tuple(
+            self.one_of(name, self.columns, f"{place}.columns", "column")
+            for name in names
+        )
 
     def table(self, entry: schema.TableEntry) -> Table:
         place = f"tables.{entry.id}"
-        table = Table(entry.id, entry.caption, self.columns_of(entry.columns, place), (), entry.baseline)
+        table = Table(
+            entry.id,
+            entry.caption,
+            self.columns_of(entry.columns, place),
+            (),
+            entry.baseline,
+        )
         rates = table.rates
         names = entry.reduction or (list(rates)[-1:] if entry.baseline else [])
-        reductions = tuple(self.one_of(name, rates, f"{place}.reduction", "column") for name in names)
+        reductions = tuple(
+            self.one_of(name, rates, f"{place}.reduction", "column") for name in names
+        )
         rows = []
         for number, row in enumerate(entry.rows):
             paper = dict(zip(entry.columns, row.paper, strict=True))
-            rows.append(self.row(f"{place}.rows[{number}] ({row.name})", row.name, row.system, row.decoding, paper))
+            rows.append(
+                self.row(
+                    f"{place}.rows[{number}] ({row.name})",
+                    row.name,
+                    row.system,
+                    row.decoding,
+                    paper,
+                )
+            )
         return replace(table, rows=tuple(rows), reductions=reductions)
 
     def figure(self, entry: schema.FigureEntry, scale: str | None) -> Table:
-        """Make a figure at the values that the scale has on the axis (None: those of all scales)."""
-        axis, place, table = self.file.axis, f"figures.{entry.id}", f"{schema.FIGURE}{entry.id}"
+        """Make a figure at the values that the scale has on the axis (None: those of
+        all scales).
+        """
+        axis, place, table = (
+            self.file.axis,
+            f"figures.{entry.id}",
+            f"{schema.FIGURE}{entry.id}",
+        )
         assert axis is not None  # checked by the model
-        everywhere = sorted({value for values in axis.values.values() for value in values})
-        values = everywhere if scale is None else self.one_of(scale, axis.values, "axis.values", "scale")
+        everywhere = sorted(
+            {value for values in axis.values.values() for value in values}
+        )
+        values = (
+            everywhere
+            if scale is None
+            else self.one_of(scale, axis.values, "axis.values", "scale")
+        )
         rows: dict[str, Row] = {}
-        columns = self.columns_of(list(dict.fromkeys(curve.column for curve in entry.curves)), place)
+        columns = self.columns_of(
+            list(dict.fromkeys(curve.column for curve in entry.curves)), place
+        )
         for number, curve in enumerate(entry.curves):
             where = f"{place}.curves[{number}]"
             if unknown := [value for value in curve.paper if value not in everywhere]:
-                raise self.error(f"{where} ({curve.name}).paper", f"{unknown[0]:g} is on the axis of no scale")
+                raise self.error(
+                    f"{where} ({curve.name}).paper",
+                    f"{unknown[0]:g} is on the axis of no scale",
+                )
             for value in values:
                 name = f"{curve.name} at {value:g} {axis.unit}"
-                x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
-                system, paper = replace(curve.system, values=(*curve.system.values, x)), curve.paper.get(value)
-                row = self.row(f"{where} ({name})", name, system, curve.decoding, {curve.column: paper})
-                rows[f"{table}/{name}"] = replace(row, curve=curve.name, x=x, spread=curve.spread.get(value))
-        largest = {curve.name: curve.largest for curve in entry.curves if curve.largest is not None}
-        figure = Figure(f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest)
+                x = (
+                    int(value) if value == int(value) else value
+                )  # as in the file: configs hold 10 and not 10.0
+                system, paper = (
+                    replace(curve.system, values=(*curve.system.values, x)),
+                    curve.paper.get(value),
+                )
+                row = self.row(
+                    f"{where} ({name})",
+                    name,
+                    system,
+                    curve.decoding,
+                    {curve.column: paper},
+                )
+                rows[f"{table}/{name}"] = replace(
+                    row, curve=curve.name, x=x, spread=curve.spread.get(value)
+                )
+        largest = {
+            curve.name: curve.largest
+            for curve in entry.curves
+            if curve.largest is not None
+        }
+        figure = Figure(
+            f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest
+        )
         return Table(table, entry.caption, columns, tuple(rows.values()), figure=figure)
 
     def row(
-        self, place: str, name: str, system: schema.Choice, decoding: schema.Choice, paper: Mapping[str, float | None]
+        self,
+        place: str,
+        name: str,
+        system: schema.Choice,
+        decoding: schema.Choice,
+        paper: Mapping[str, float | None],
     ) -> Row:
         """Make a row, and the system and decoding that it names."""
-        made = self.made(system, self.file.systems, self.systems.get(system.name, {}), f"{place}.system")
-        if made.kind == schema.MEASURE and (rates := [column for column in paper if self.columns[column].sets]):
-            text = f"{made.name!r} is only measured (kind: measure), so it has no {', '.join(rates)}"
+        made = self.made(
+            system,
+            self.file.systems,
+            self.systems.get(system.name, {}),
+            f"{place}.system",
+        )
+        if made.kind == schema.MEASURE and (
+            rates := [column for column in paper if self.columns[column].sets]
+        ):
+            text = (
+                f"{made.name!r} is only measured (kind: measure), so it has no "
+                f"{', '.join(rates)}"
+            )
             raise self.error(f"{place}.system", text)
         self.made(decoding, self.entries, self.decodings, f"{place}.decoding")
         return Row(name=name, system=system.id, decoding=decoding.id, paper=paper)
 
     def made[Entry: (schema.System, schema.Decoding)](
-        self, choice: schema.Choice, entries: Mapping[str, Entry], made: dict[str, Entry], place: str
+        self,
+        choice: schema.Choice,
+        entries: Mapping[str, Entry],
+        made: dict[str, Entry],
+        place: str,
     ) -> Entry:
-        """Return the system or decoding that a row names; of a sweep, the one that its values make, once."""
+        """Return the system or decoding that a row names; of a sweep, the one that its
+        values make, once.
+        """
         what = "system" if entries is self.file.systems else "decoding"
         entry = self.one_of(choice.name, entries, place, what)
         if choice.values and choice.id in entries:
-            raise self.error(place, f"{choice.id!r} is also a {what} without this sweep; rename one of them")
+            raise self.error(
+                place,
+                f"{choice.id!r} is also a {what} without this sweep; rename one "
+                "of them",
+            )
         if choice.id not in made:
             try:
                 made[choice.id] = entry.at(choice)
@@ -283,19 +457,38 @@ class _Reader:
         if reference not in tables.rows:
             name, _, row = reference.partition("/")
             if name not in tables.tables:
-                raise InputError(f"{place}: unknown table {name!r}; {known(tables.tables)}")
+                raise InputError(
+                    f"{place}: unknown table {name!r}; {known(tables.tables)}"
+                )
             names = [each.name for each in tables.tables[name].rows]
-            raise InputError(f"{place}: unknown row of table {name} {row!r}; {known(names)}")
+            raise InputError(
+                f"{place}: unknown row of table {name} {row!r}; {known(names)}"
+            )
 
-    def claim_is_of(self, name: str, claim: Claim, scale: str | None, tables: Tables) -> bool:
-        """Check what a claim names; return whether it is tested at the scale (a figure may lack its values there)."""
-        if scale and not any(name in design.claims for design in tables.designs if design.scale == scale):
+    def claim_is_of(
+        self, name: str, claim: Claim, scale: str | None, tables: Tables
+    ) -> bool:
+        """Check what a claim names; return whether it is tested at the scale (a figure
+        may lack its values there).
+        """
+        if scale and not any(
+            name in design.claims for design in tables.designs if design.scale == scale
+        ):
             return False
         place = f"{self.path.with_name(DESIGN)}: claims.{name}"
         for row in claim.rows:
             self.check_row(row, tables, place)
-        tested = {name: tables.columns[name] for name in tables.rows[claim.rows[0]].paper}
+        tested = {
+            name: tables.columns[name] for name in tables.rows[claim.rows[0]].paper
+        }
         for column in claim.columns or ():
-            if column not in tested or not tested[column].sets or tested[column].average:
-                raise InputError(f"{place}: columns: no error rate of one test set {column!r}; {known(tested)}")
+            if (
+                column not in tested
+                or not tested[column].sets
+                or tested[column].average
+            ):
+                raise InputError(
+                    f"{place}: columns: no error rate of one test set {column!r}; "
+                    f"{known(tested)}"
+                )
         return True

@@ -1,6 +1,8 @@
-"""A table's results, as text, figures and pages read them: the paper's numbers, those of a run, and tested claims.
+"""A table's results, as text, figures and pages read them: the paper's numbers, those
+of a run, and tested claims.
 
-:func:`espnet_ext.tables.collect.collect` makes them of ``tables.yaml`` and a run's scores.
+:func:`espnet_ext.tables.collect.collect` makes them of ``tables.yaml`` and a run's
+    scores.
 """
 
 from collections.abc import Mapping
@@ -20,13 +22,21 @@ VERDICTS = (HOLDS, CONTRADICTED, NO_DIFFERENCE, EXCLUDED, OPEN, NOT_RUN)
 
 @dataclass(frozen=True)
 class Result:
-    """A number of ours: an error rate in percent, a relative reduction in percent, or a quantity in its unit."""
+    """A number of ours: an error rate in percent, a relative reduction in percent, or a
+    quantity in its unit.
+    """
 
     value: float  # the mean over seeds
     by_seed: Mapping[int, float]  # none of a quantity
-    spread: float | None = None  # standard deviation over seeds: what another seed would change
-    interval: tuple[float, float] | None = None  # 95% over units: what other speakers would change
-    errors: int | None = None  # over all seeds, as ``words``; None where they are not counted
+    spread: float | None = (
+        None  # standard deviation over seeds: what another seed would change
+    )
+    interval: tuple[float, float] | None = (
+        None  # 95% over units: what other speakers would change
+    )
+    errors: int | None = (
+        None  # over all seeds, as ``words``; None where they are not counted
+    )
     words: int | None = None
 
 
@@ -40,7 +50,9 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultRow(Row):
-    """A row with its cells and all seeds that have run; of a figure, the reduction from the start of its curve."""
+    """A row with its cells and all seeds that have run; of a figure, the reduction from
+    the start of its curve.
+    """
 
     seeds: tuple[int, ...]
     cells: Mapping[Column, Cell]
@@ -54,10 +66,14 @@ class ResultRow(Row):
 
 @dataclass(frozen=True)
 class Effect:
-    """By how much the error rate is lower, as a claim says, in points; negative if it is higher."""
+    """By how much the error rate is lower, as a claim says, in points; negative if it
+    is higher.
+    """
 
     points: float
-    interval: tuple[float, float] | None  # None, as ``p_value``, where there are too few seeds or units
+    interval: (
+        tuple[float, float] | None
+    )  # None, as ``p_value``, where there are too few seeds or units
     p_value: float | None
     within: bool  # whether it is less than the margin of the design, either way
     excludes: bool  # whether it is less than the paper's
@@ -70,7 +86,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim on one column: the effect in the paper's numbers, and ours; None for what is not there."""
+    """A claim on one column: the effect in the paper's numbers, and ours; None for what
+    is not there.
+    """
 
     column: Column
     paper: float | None
@@ -89,23 +107,41 @@ class ClaimResult:
     p_value: float | None  # of the whole claim; None if it cannot be tested
     p_corrected: float | None  # as the design says
     tests: tuple[ClaimTest, ...]
-    failed: str  # how many trainings of ``better`` and of ``worse`` have failed, in words
+    failed: (
+        str  # how many trainings of ``better`` and of ``worse`` have failed, in words
+    )
 
     @property
     def verdict_text(self) -> str:
-        """The verdict, the reason why it could not be decided or what it is about, and trainings that failed."""
-        margin = f" above {count_of(self.design.margin or 0, 'point')}" if self.verdict == NO_DIFFERENCE else ""
-        return f"{self.verdict}{margin}" + (f" ({self.reason})" if self.reason else "") + self.failed
+        """The verdict, the reason why it could not be decided or what it is about, and
+        trainings that failed.
+        """
+        margin = (
+            f" above {count_of(self.design.margin or 0, 'point')}"
+            if self.verdict == NO_DIFFERENCE
+            else ""
+        )
+        return (
+            f"{self.verdict}{margin}"
+            + (f" ({self.reason})" if self.reason else "")
+            + self.failed
+        )
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds of its tests."""
-        return tuple(sorted({seed for test in self.tests if test.here for seed in test.here.seeds}))
+        return tuple(
+            sorted(
+                {seed for test in self.tests if test.here for seed in test.here.seeds}
+            )
+        )
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table, or a figure, with all that is known of it; reductions are computed from the row ``reference``."""
+    """A table, or a figure, with all that is known of it; reductions are computed from
+    the row ``reference``.
+    """
 
     table: Table
     paper: Paper
@@ -118,7 +154,12 @@ class TableResult:
     def curves(self) -> dict[str, list[ResultRow]]:
         """The rows of each curve of a figure, in the order of x."""
         names = dict.fromkeys(row.curve for row in self.rows)
-        return {name: sorted((row for row in self.rows if row.curve == name), key=lambda row: row.x) for name in names}
+        return {
+            name: sorted(
+                (row for row in self.rows if row.curve == name), key=lambda row: row.x
+            )
+            for name in names
+        }
 
     @property
     def has_run(self) -> bool:
@@ -128,32 +169,55 @@ class TableResult:
     @property
     def title(self) -> str:
         """``Table 1. Caption: WER (%)``."""
-        return f"{self.table.title}. {self.table.caption}" + ("" if self.table.figure else f": {self.metric}")
+        return f"{self.table.title}. {self.table.caption}" + (
+            "" if self.table.figure else f": {self.metric}"
+        )
 
     @property
     def metric(self) -> str:
         """What the columns hold: error rates, or only quantities, with their units."""
-        return self.paper.metric if self.table.rates else ", ".join(column.heading for column in self.table.columns)
+        return (
+            self.paper.metric
+            if self.table.rates
+            else ", ".join(column.heading for column in self.table.columns)
+        )
 
     @property
     def groups(self) -> tuple[tuple[Column, ...], ...]:
-        """Columns that stand side by side: the measures of a test set, or all test sets if there are no measures."""
-        groups = groupby(self.table.columns, lambda column: column.sets if column.measure else None)
+        """Columns that stand side by side: the measures of a test set, or all test sets
+        if there are no measures.
+        """
+        groups = groupby(
+            self.table.columns, lambda column: column.sets if column.measure else None
+        )
         return tuple(tuple(columns) for _, columns in groups)
 
-    def reduction_of(self, row: ResultRow, column: Column) -> tuple[float | None, float | None]:
-        """Return the relative reduction from the reference in percent: the paper's, and ours."""
+    def reduction_of(
+        self, row: ResultRow, column: Column
+    ) -> tuple[float | None, float | None]:
+        """Return the relative reduction from the reference in percent: the paper's, and
+        ours.
+        """
         if self.reference is None:
             return None, None
         own, base = row.cells[column], self.reference.cells[column]
-        ours = reduction(own.here.value, base.here.value) if own.here and base.here else None
+        ours = (
+            reduction(own.here.value, base.here.value)
+            if own.here and base.here
+            else None
+        )
         return reduction(own.paper, base.paper), ours
 
 
 def reduction(value: float | None, reference: float | None) -> float | None:
-    """Return the relative reduction from ``reference`` to ``value`` in percent, None if there is none.
+    """Return the relative reduction from ``reference`` to ``value`` in percent, None if
+    there is none.
 
     >>> round(reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
     11.2
     """
-    return None if value is None or not reference else 100 * (reference - value) / reference
+    return (
+        None
+        if value is None or not reference
+        else 100 * (reference - value) / reference
+    )

@@ -34,18 +34,27 @@ class _Summary(_Counts):
 
 
 class _Quantity(BaseModel):
-    """A quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit": "ms"}``."""
+    """A quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit":
+    "ms"}``.
+    """
 
     value: float
     unit: str
 
 
-def gather(tables: Tables, names: Iterable[str], expdir: str | Path, tags: tuple[str, str] = ("", "")) -> Scores:
+def gather(
+    tables: Tables,
+    names: Iterable[str],
+    expdir: str | Path,
+    tags: tuple[str, str] = ("", ""),
+) -> Scores:
     """Gather the scores that some tables and their claims need from a run's folder.
 
-    Scores are in ``<system>/seed<N>/decode_<decoding>/<test set>``, quantities in ``<system>/<quantity>.json``. What is
-    not there, or lacks a measure, has not run. ``tags`` end the names of systems' and of decodings' folders. InputError
-    for scores that cannot be compared: they differ in normalisation or unit, or in utterances, references or speakers.
+    Scores are in ``<system>/seed<N>/decode_<decoding>/<test set>``, quantities in
+    ``<system>/<quantity>.json``. What is not there, or lacks a measure, has not run.
+    ``tags`` end the names of systems' and of decodings' folders. InputError for scores
+    that cannot be compared: they differ in normalisation or unit, or in utterances,
+    references or speakers.
     """
     expdir = Path(expdir)
     rates: dict[Key, dict[int, Score]] = {}
@@ -58,44 +67,73 @@ def gather(tables: Tables, names: Iterable[str], expdir: str | Path, tags: tuple
             if path.is_file():
                 quantity = read_settings(_Quantity, path, AGAIN)
                 if quantity.unit != column.unit:
-                    raise InputError(f"{path}: in {quantity.unit}, but the table has {column.unit}; measure again")
+                    raise InputError(
+                        f"{path}: in {quantity.unit}, but the table has "
+                        f"{column.unit}; measure again"
+                    )
                 quantities.setdefault(system, {})[column.heading] = quantity.value
             continue
         for test_set in column.sets:
             key = Key(system, decoding, test_set, column.measure)
-            for seed, scored in {} if key in rates else _of_seeds(expdir, key, tags).items():
+            for seed, scored in (
+                {} if key in rates else _of_seeds(expdir, key, tags).items()
+            ):
                 first = first or scored
                 if (scored.token, scored.normaliser) != (first.token, first.normaliser):
-                    text = f"another unit or text normalisation than in {first.score.source}"
-                    raise InputError(f"{scored.score.source}: {text}; score both again in the same way")
+                    text = (
+                        "another unit or text normalisation than in "
+                        f"{first.score.source}"
+                    )
+                    raise InputError(
+                        f"{scored.score.source}: {text}; score both again in the "
+                        "same way"
+                    )
                 rates.setdefault(key, {})[seed] = scored.score
                 units[test_set] = scored.unit
     check_same_units(rates)
-    losses = {system: _dev_losses(expdir / system) for system in dict.fromkeys(key.system for key in rates)}
+    losses = {
+        system: _dev_losses(expdir / system)
+        for system in dict.fromkeys(key.system for key in rates)
+    }
     made = {system: own for system, own in losses.items() if own}
     return Scores(rates, quantities, units, first.normaliser if first else None, made)
 
 
 def _dev_losses(folder: Path) -> dict[int, float]:
-    """Return the lowest loss on the dev sets of each training by ESPnet, by seed; "nan" is higher than any number."""
+    """Return the lowest loss on the dev sets of each training by ESPnet, by seed; "nan"
+    is higher than any number.
+    """
     found = {}
     for path in folder.glob("seed*/log/train.log"):
-        losses = [float(loss) for loss in _LOSS.findall(path.read_text(encoding="utf-8", errors="replace"))]
+        losses = [
+            float(loss)
+            for loss in _LOSS.findall(
+                path.read_text(encoding="utf-8", errors="replace")
+            )
+        ]
         if losses and (match := _SEED.fullmatch(path.parents[1].name)):
             found[int(match[1])] = min(losses, key=lambda loss: (loss != loss, loss))
     return dict(sorted(found.items()))
 
 
 def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Column]]:
-    """Yield system, decoding and column of each cell of some tables, of their baselines, and of their claims."""
+    """Yield system, decoding and column of each cell of some tables, of their
+    baselines, and of their claims.
+    """
     for name in names:
         table = tables.tables[name]
-        cells = [(row, tables.columns[column]) for row in table.rows for column in row.paper]
+        cells = [
+            (row, tables.columns[column]) for row in table.rows for column in row.paper
+        ]
         if table.baseline:
             cells += [(tables.rows[table.baseline], column) for column in table.columns]
         for claim in tables.claims.values():
             if claim.table == name:
-                cells += [(tables.rows[row], column) for row in claim.rows for column in tables.tested(claim)]
+                cells += [
+                    (tables.rows[row], column)
+                    for row in claim.rows
+                    for column in tables.tested(claim)
+                ]
         for row, column in cells:
             yield row.system, row.decoding, column
 
@@ -112,41 +150,61 @@ def _of_seeds(expdir: Path, key: Key, tags: tuple[str, str]) -> dict[int, _Score
     found = {}
     for folder in (expdir / f"{key.system}{tags[0]}").glob("seed*"):
         path = folder / f"decode_{key.decoding}{tags[1]}" / key.test_set / "score.json"
-        if (match := _SEED.fullmatch(folder.name)) and path.is_file() and (scored := _read_scored(path, key.measure)):
+        if (
+            (match := _SEED.fullmatch(folder.name))
+            and path.is_file()
+            and (scored := _read_scored(path, key.measure))
+        ):
             found[int(match[1])] = scored
     return dict(sorted(found.items()))
 
 
 def _read_scored(path: Path, measure: str | None) -> _Scored | None:
-    """Read a score, or one of its measures; None if it lacks that, or the reference has no token of it."""
+    """Read a score, or one of its measures; None if it lacks that, or the reference has
+    no token of it.
+    """
     summary, whole = read_settings(_Summary, path, AGAIN), measure in (None, WHOLE)
     counts = summary if whole else (summary.measures or {}).get(measure or "")
     if counts is None or (measure and not (summary.measures and counts.words)):
         return None
-    utterances = (path.parent if whole else path.parent / PARTS / str(measure)) / "per_utterance.tsv"
+    utterances = (
+        path.parent if whole else path.parent / PARTS / str(measure)
+    ) / "per_utterance.tsv"
     unit, sums = _sum_units(utterances)
     errors, words = zip(*sums.values(), strict=True) if sums else ((), ())
     if not counts.words or (sum(errors), sum(words)) != (counts.errors, counts.words):
-        text = f"{sum(errors)} errors in {sum(words)} words, but {path} has {counts.errors} in {counts.words}"
+        text = (
+            f"{sum(errors)} errors in {sum(words)} words, but {path} has "
+            f"{counts.errors} in {counts.words}"
+        )
         raise InputError(f"{utterances}: {text}; score again")
     score = Score(str(utterances), errors, words, tuple(sums))
     return _Scored(score, counts.unit, summary.normaliser, unit)
 
 
 def _sum_units(path: Path) -> tuple[Unit, dict[str, tuple[int, int]]]:
-    """Sum errors and words of a ``per_utterance.tsv`` by unit: by session or speaker, or of each utterance alone."""
+    """Sum errors and words of a ``per_utterance.tsv`` by unit: by session or speaker,
+    or of each utterance alone.
+    """
     sums: dict[str, tuple[int, int]] = {}
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             lines = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             for line in lines:
-                errors, words = sums.get(unit := line.get("session", line.get("speaker", line["id"])), (0, 0))
+                errors, words = sums.get(
+                    unit := line.get("session", line.get("speaker", line["id"])), (0, 0)
+                )
                 own = sum(int(line[kind]) for kind in ("sub", "del", "ins"))
                 sums[unit] = errors + own, words + int(line["words"])
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file beside the score; score again") from None
+        raise InputError(
+            f"{path}: no such file beside the score; score again"
+        ) from None
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: line {lines.line_num} is not 'id words correct sub del ins'; score again") from error
+        raise InputError(
+            f"{path}: line {lines.line_num} is not 'id words correct sub del "
+            "ins'; score again"
+        ) from error
     if "session" in (lines.fieldnames or ()):
         return "session", sums
     return "recording" if len(sums) == lines.line_num - 1 else "speaker", sums

@@ -1,13 +1,30 @@
-"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables and figures."""
+"""The model of ``conf/tables.yaml`` as it is written: systems, decodings, tables and
+figures.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 
-from espnet_ext.work.settings import Count, StrictMapping, Text, Weight, fault, known, one_line
+from espnet_ext.work.settings import (
+    Count,
+    StrictMapping,
+    Text,
+    Weight,
+    fault,
+    known,
+    one_line,
+)
 from espnet_ext.work.yaml_files import deep_merge
 
 AVERAGE = "average"  # of the test sets: a column
@@ -16,14 +33,26 @@ FIGURE = "figure"  # begins the names of figures among tables
 OVER = "over"  # in the file of a scale: the scale that it is merged into
 REDUCTION, RATE = "reduction", "rate"
 TRAIN, MERGE, MEASURE = "train", "merge", "measure"
-SWEPT_KEYS = ("data", "method", "size", "windows")  # of a system; other settings of a sweep are overrides of its config
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # systems, decodings, test sets and tables name files
-_ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")  # "a,b" lists rows and "1/a" is row a of table 1
+SWEPT_KEYS = (
+    "data",
+    "method",
+    "size",
+    "windows",
+)  # of a system; other settings of a sweep are overrides of its config
+_FILE_NAME = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+)  # systems, decodings, test sets and tables name files
+_ROW_NAME = re.compile(
+    r"[^,/\s](?:[^,/\n\t]*[^,/\s])?"
+)  # "a,b" lists rows and "1/a" is row a of table 1
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not _FILE_NAME.fullmatch(value):
-        raise ValueError(f"{value!r} must be a name of letters, digits and . _ + - (a number in quotes)")
+        raise ValueError(
+            f"{value!r} must be a name of letters, digits and . _ + - (a number "
+            "in quotes)"
+        )
     return value
 
 
@@ -46,7 +75,9 @@ def _one_or_more(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Choice:
-    """A system or a decoding that a row names, and the values of its sweep: ``sem``, or ``{sem: [-80, 0]}``."""
+    """A system or a decoding that a row names, and the values of its sweep: ``sem``, or
+    ``{sem: [-80, 0]}``.
+    """
 
     name: str
     values: tuple[Any, ...] = ()
@@ -58,20 +89,32 @@ class Choice:
 
 
 def _label(value: Any) -> str:
-    """Return how a value is written in a name: a number in its shortest form, with ``m`` for minus."""
-    return f"{value:g}".replace("-", "m") if isinstance(value, int | float) else str(value)
+    """Return how a value is written in a name: a number in its shortest form, with
+    ``m`` for minus.
+    """
+    return (
+        f"{value:g}".replace("-", "m") if isinstance(value, int | float) else str(value)
+    )
 
 
 def _choice(value: Any) -> Choice:
     if isinstance(value, str):
         return Choice(value)
-    if not isinstance(value, dict) or len(value) != 1 or not isinstance(next(iter(value)), str):
-        raise ValueError(f"must be a name, or {{name: value}} of one with a sweep, is {value!r}")
+    if (
+        not isinstance(value, dict)
+        or len(value) != 1
+        or not isinstance(next(iter(value)), str)
+    ):
+        raise ValueError(
+            f"must be a name, or {{name: value}} of one with a sweep, is {value!r}"
+        )
     ((name, values),) = value.items()
     values = tuple(values) if isinstance(values, list) else (values,)
     for each in values:
         if isinstance(each, bool) or not isinstance(each, int | float | str):
-            raise ValueError(f"a value of a sweep must be a number or a name, is {each!r}")
+            raise ValueError(
+                f"a value of a sweep must be a number or a name, is {each!r}"
+            )
     return Choice(name, values)
 
 
@@ -79,16 +122,27 @@ def _sweep(value: Any) -> Any:
     """Read settings without labels, which may be written as one name or a list of them."""
     if isinstance(value, str):
         return {value: None}
-    return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+    return (
+        dict.fromkeys(value)
+        if isinstance(value, list) and all(isinstance(each, str) for each in value)
+        else value
+    )
 
 
 Name = Annotated[str, BeforeValidator(_name)]
 RowName = Annotated[str, BeforeValidator(_row_name)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1), AfterValidator(_unique)]
-Columns = Annotated[tuple[Text, ...], Field(min_length=1), AfterValidator(_unique), BeforeValidator(_one_or_more)]
+Columns = Annotated[
+    tuple[Text, ...],
+    Field(min_length=1),
+    AfterValidator(_unique),
+    BeforeValidator(_one_or_more),
+]
 Chosen = Annotated[Choice, BeforeValidator(_choice)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Sweep = Annotated[dict[str, dict[str, Any] | None], BeforeValidator(_sweep)]  # setting -> its values by label, or None
+Sweep = Annotated[
+    dict[str, dict[str, Any] | None], BeforeValidator(_sweep)
+]  # setting -> its values by label, or None
 
 
 class Paper(StrictMapping):
@@ -109,17 +163,26 @@ class Paper(StrictMapping):
 class System(StrictMapping):
     """A system: what a row of a table shows.
 
-    A setting of the sweep may have labels, ``{data: {cs: [train-cs]}}``, which rows then name.
+    A setting of the sweep may have labels, ``{data: {cs: [train-cs]}}``, which rows
+    then name.
     """
 
     name: Name
-    kind: Literal["train", "merge", "measure"]  # a model, transcripts without one, or a measurement
-    config: Name | None = None  # the section of ``conf/<scale>.yaml`` with its training config
+    kind: Literal[
+        "train", "merge", "measure"
+    ]  # a model, transcripts without one, or a measurement
+    config: Name | None = (
+        None  # the section of ``conf/<scale>.yaml`` with its training config
+    )
     overrides: dict[str, Any] = {}  # merged last
-    data: Annotated[Names, BeforeValidator(_one_or_more)] = ()  # parts that it is trained on, or that are measured
+    data: Annotated[
+        Names, BeforeValidator(_one_or_more)
+    ] = ()  # parts that it is trained on, or that are measured
     method: Name | None = None
     size: Name | None = None  # in the section ``sizes``, merged into that
-    windows: Literal["whole", "windows0", "windows25", "windows50"] | None = None  # how recordings are cut
+    windows: Literal["whole", "windows0", "windows25", "windows50"] | None = (
+        None  # how recordings are cut
+    )
     sweep: Sweep = {}  # settings that rows choose: keys of the config, or of SWEPT_KEYS
 
     @model_validator(mode="after")
@@ -127,17 +190,26 @@ class System(StrictMapping):
         needed = {TRAIN: ("config", "data"), MERGE: ("method",), MEASURE: ()}[self.kind]
         for key in needed:
             if not getattr(self, key) and key not in self.sweep:
-                raise ValueError(f"the key {key!r} is missing: a system of kind {self.kind} needs it")
+                raise ValueError(
+                    f"the key {key!r} is missing: a system of kind {self.kind} needs it"
+                )
         if self.config is None and (self.overrides or self.size):
-            raise ValueError("overrides and size change a config, so they need the key 'config'")
+            raise ValueError(
+                "overrides and size change a config, so they need the key 'config'"
+            )
         return self
 
     def at(self, choice: Choice) -> "System":
-        """Make the system at the values of its sweep; raises ValueError for values that do not fit."""
+        """Make the system at the values of its sweep; raises ValueError for values that
+        do not fit.
+        """
         settings = _settings("system", choice, self.sweep)
         own = {key: settings.pop(key) for key in SWEPT_KEYS if key in settings}
         content = self.model_dump(exclude={"sweep"}, exclude_unset=True)
-        content |= own | {"overrides": _merged(self.overrides, settings), "name": choice.id}
+        content |= own | {
+            "overrides": _merged(self.overrides, settings),
+            "name": choice.id,
+        }
         try:
             return System.model_validate(content)
         except ValidationError as error:
@@ -145,29 +217,44 @@ class System(StrictMapping):
 
 
 class Decoding(StrictMapping):
-    """A decoding: what it changes in the section ``decode``, with a sweep as that of a system."""
+    """A decoding: what it changes in the section ``decode``, with a sweep as that of a
+    system.
+    """
 
     overrides: dict[str, Any] = {}
     sweep: Sweep = {}
 
     def at(self, choice: Choice) -> "Decoding":
-        """Make the decoding at the values of its sweep; raises ValueError for values that do not fit."""
-        return Decoding(overrides=_merged(self.overrides, _settings("decoding", choice, self.sweep)))
+        """Make the decoding at the values of its sweep; raises ValueError for values
+        that do not fit.
+        """
+        return Decoding(
+            overrides=_merged(self.overrides, _settings("decoding", choice, self.sweep))
+        )
 
 
-def _settings(what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
+def _settings(
+    what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None]
+) -> dict[str, Any]:
     if len(choice.values) != len(sweep):
         settings = ", ".join(sweep) or "none, since it has no sweep"
-        raise ValueError(f"the {what} {choice.name!r} takes a value for {settings}; got {list(choice.values)}")
+        raise ValueError(
+            f"the {what} {choice.name!r} takes a value for {settings}; got "
+            f"{list(choice.values)}"
+        )
     made = {}
     for value, (setting, options) in zip(choice.values, sweep.items(), strict=True):
         if options and _label(value) not in options:
-            raise ValueError(f"unknown label of {setting} {_label(value)!r}; {known(options)}")
+            raise ValueError(
+                f"unknown label of {setting} {_label(value)!r}; {known(options)}"
+            )
         made[setting] = options[_label(value)] if options else value
     return made
 
 
-def _merged(overrides: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(
+    overrides: Mapping[str, Any], settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """Merge settings by dotted names into overrides.
 
     >>> _merged({"normalize": "sem"}, {"normalize_conf.low": -80})
@@ -182,7 +269,9 @@ def _merged(overrides: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[s
 
 
 class RowEntry(StrictMapping):
-    """A row: a system, a decoding of it, and the paper's numbers, one for each column (null: the paper has none)."""
+    """A row: a system, a decoding of it, and the paper's numbers, one for each column
+    (null: the paper has none).
+    """
 
     name: RowName
     system: Chosen
@@ -191,7 +280,9 @@ class RowEntry(StrictMapping):
 
 
 class TableEntry(StrictMapping):
-    """A table; ``reduction`` names the columns in which reductions from the row ``baseline`` are shown."""
+    """A table; ``reduction`` names the columns in which reductions from the row
+    ``baseline`` are shown.
+    """
 
     id: Name
     caption: Text
@@ -205,15 +296,22 @@ class TableEntry(StrictMapping):
         names = [row.name for row in self.rows]
         for number, row in enumerate(self.rows):
             if row.name in names[:number]:
-                raise ValueError(f"rows[{number}]: the row {row.name!r} stands twice in this table")
+                raise ValueError(
+                    f"rows[{number}]: the row {row.name!r} stands twice in this table"
+                )
             if len(row.paper) != len(self.columns):
-                text = f"must hold a number for each column ({', '.join(self.columns)}), holds {len(row.paper)}"
+                text = (
+                    f"must hold a number for each column ({', '.join(self.columns)}), "
+                    f"holds {len(row.paper)}"
+                )
                 raise ValueError(f"rows[{number}] ({row.name}).paper: {text}")
         return self
 
 
 class Axis(StrictMapping):
-    """The axis of x of all figures: what it shows, its unit, and its values at each scale."""
+    """The axis of x of all figures: what it shows, its unit, and its values at each
+    scale.
+    """
 
     label: Text
     unit: Text
@@ -223,8 +321,9 @@ class Axis(StrictMapping):
 class Curve(StrictMapping):
     """A curve: one system at each value of the axis, on one test set.
 
-    ``paper`` holds the paper's error rates by value, ``spread`` the standard deviations of its repeats, in points, and
-    ``largest`` the largest reduction that it names, in percent.
+    ``paper`` holds the paper's error rates by value, ``spread`` the standard deviations
+    of its repeats, in points, and ``largest`` the largest reduction that it names, in
+    percent.
     """
 
     name: RowName
@@ -238,12 +337,16 @@ class Curve(StrictMapping):
     @model_validator(mode="after")
     def _check_spread(self) -> Self:
         if missing := [value for value in self.spread if self.paper.get(value) is None]:
-            raise ValueError(f"spread: there is no number of the paper at {missing[0]:g}")
+            raise ValueError(
+                f"spread: there is no number of the paper at {missing[0]:g}"
+            )
         return self
 
 
 class FigureEntry(StrictMapping):
-    """A figure: error rates over the axis, or their reductions from the rate at ``baseline``."""
+    """A figure: error rates over the axis, or their reductions from the rate at
+    ``baseline``.
+    """
 
     id: Name
     caption: Text
@@ -253,7 +356,9 @@ class FigureEntry(StrictMapping):
 
 
 def _named(key: str, table: bool = False) -> BeforeValidator:
-    """Give each item of a mapping its own name; the baseline of a table is made "table/row"."""
+    """Give each item of a mapping its own name; the baseline of a table is made
+    "table/row".
+    """
 
     def name_item(name: str, item: Any) -> Any:
         if not isinstance(item, dict):
@@ -263,7 +368,11 @@ def _named(key: str, table: bool = False) -> BeforeValidator:
         return {**item, key: name} | ({"baseline": f"{name}/{baseline}"} if own else {})
 
     def name_items(items: Any) -> Any:
-        return {name: name_item(name, item) for name, item in items.items()} if isinstance(items, dict) else items
+        return (
+            {name: name_item(name, item) for name, item in items.items()}
+            if isinstance(items, dict)
+            else items
+        )
 
     return BeforeValidator(name_items)
 
@@ -271,8 +380,9 @@ def _named(key: str, table: bool = False) -> BeforeValidator:
 class TablesFile(StrictMapping):
     """All of ``tables.yaml`` as it is written.
 
-    ``measures`` are those of ``score.json`` that columns name, ``quantities`` columns of ``<quantity>.json`` and their
-    units; ``seeds`` are those of a run without ``--seed``, by scale and system (``default``: the others; else one).
+    ``measures`` are those of ``score.json`` that columns name, ``quantities`` columns
+    of ``<quantity>.json`` and their units; ``seeds`` are those of a run without
+    ``--seed``, by scale and system (``default``: the others; else one).
     """
 
     recipe: Name
@@ -290,9 +400,15 @@ class TablesFile(StrictMapping):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         if AVERAGE in self.test_sets:
-            raise ValueError(f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
+            raise ValueError(
+                f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot "
+                "be one of them"
+            )
         if DEFAULT_DECODING in self.decodings:
-            raise ValueError(f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name")
+            raise ValueError(
+                f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; "
+                "give yours another name"
+            )
         if self.figures and self.axis is None:
             raise ValueError("the key 'axis' is missing: figures need it")
         return self

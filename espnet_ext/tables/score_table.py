@@ -1,6 +1,8 @@
-"""Scores of a run, as its tables need them: ``scores.csv.gz``, and ``meta.json``, with how they were made.
+"""Scores of a run, as its tables need them: ``scores.csv.gz``, and ``meta.json``, with
+how they were made.
 
-The first has a line for each unit (speaker or recording) of each test set, the second quantities such as latency.
+The first has a line for each unit (speaker or recording) of each test set, the second
+quantities such as latency.
 """
 
 import csv
@@ -15,7 +17,15 @@ from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+)
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, write_json
@@ -44,7 +54,9 @@ _LINES = TypeAdapter(list[_Line])
 
 
 class Key(NamedTuple):
-    """Whose score it is: a system's decoding of a test set, under a measure (None: there is only one)."""
+    """Whose score it is: a system's decoding of a test set, under a measure (None:
+    there is only one).
+    """
 
     system: str
     decoding: str
@@ -54,7 +66,9 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """The errors of one training's decoding, by unit; ``source`` is where they are from."""
+    """The errors of one training's decoding, by unit; ``source`` is where they are
+    from.
+    """
 
     source: str
     errors: tuple[int, ...]
@@ -72,19 +86,35 @@ class Scores:
     """The scores behind tables."""
 
     rates: Mapping[Key, Mapping[int, Score]]  # by seed in rising order
-    quantities: Mapping[str, Mapping[str, float]]  # by system, and by the heading of the column
-    units: Mapping[str, Unit]  # of each test set: speakers, or recordings if no speaker has several
+    quantities: Mapping[
+        str, Mapping[str, float]
+    ]  # by system, and by the heading of the column
+    units: Mapping[
+        str, Unit
+    ]  # of each test set: speakers, or recordings if no speaker has several
     normaliser: str | None  # of the texts before they were scored; None if nothing was
-    dev_losses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # the lowest, by system and seed
+    dev_losses: Mapping[str, Mapping[int, float]] = field(
+        default_factory=dict
+    )  # the lowest, by system and seed
 
-    def of(self, system: str, decoding: str, test_set: str, measure: str | None) -> Mapping[int, Score]:
-        """Return the scores of a system's decoding of a test set, by seed; empty if nothing has run."""
+    def of(
+        self, system: str, decoding: str, test_set: str, measure: str | None
+    ) -> Mapping[int, Score]:
+        """Return the scores of a system's decoding of a test set, by seed; empty if
+        nothing has run.
+        """
         return self.rates.get(Key(system, decoding, test_set, measure), {})
 
 
-def errors_and_words(scores: Sequence[Score]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the errors (scores, units) of one test set, and the words of each unit (units,)."""
-    return np.array([score.errors for score in scores], dtype=np.int64), np.array(scores[0].words, dtype=np.int64)
+def errors_and_words(
+    scores: Sequence[Score],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the errors (scores, units) of one test set, and the words of each unit
+    (units,).
+    """
+    return np.array([score.errors for score in scores], dtype=np.int64), np.array(
+        scores[0].words, dtype=np.int64
+    )
 
 
 class Git(StrictMapping):
@@ -113,7 +143,9 @@ class RunRecord(StrictMapping):
     hardware: Hardware
 
 
-_FolderName = Annotated[str, Field(strict=True, pattern=r"^[^/\\]*$")]  # results lie in a folder of this name
+_FolderName = Annotated[
+    str, Field(strict=True, pattern=r"^[^/\\]*$")
+]  # results lie in a folder of this name
 
 
 class Meta(StrictMapping):
@@ -123,27 +155,43 @@ class Meta(StrictMapping):
     corpus: _FolderName
     scale: _FolderName
     tables: tuple[StrictStr, ...]  # the tables that were asked for
-    paper: StrictBool = True  # whether the paper's numbers are of this corpus, or of one that it stands for
+    # whether the paper's numbers are of this corpus, or of one that it stands for
+    paper: StrictBool = True
     units: dict[StrictStr, Unit]  # as :class:`Scores` has it, and the three below
     normaliser: StrictStr | None
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
     dev_losses: dict[StrictStr, dict[NonNegativeInt, float]] = {}
-    lm_perplexity: Weight | None = None  # of a token under the language model, if a table uses one
+    lm_perplexity: Weight | None = (
+        None  # of a token under the language model, if a table uses one
+    )
     runs: tuple[RunRecord, ...]  # the latest first
 
 
 def check_same_units(rates: Mapping[Key, Mapping[int, Score]]) -> None:
-    """Refuse scores of a test set whose units or reference lengths differ; the message names a unit."""
+    """Refuse scores of a test set whose units or reference lengths differ; the message
+    names a unit.
+    """
     first: dict[tuple[str, str | None], Score] = {}
     for key, by_seed in rates.items():
         for score in by_seed.values():
             same = first.setdefault((key.test_set, key.measure), score)
             if (score.units, score.words) == (same.units, same.words):
                 continue
-            ours, theirs = (dict(zip(each.units, each.words, strict=True)) for each in (score, same))
-            differing = [unit for unit in (*ours, *theirs) if ours.get(unit) != theirs.get(unit)]
-            what = f"other words of {differing[0]}" if differing else "another order of utterances"
-            why = "other utterances, references or speakers; score both again on the same test set"
+            ours, theirs = (
+                dict(zip(each.units, each.words, strict=True)) for each in (score, same)
+            )
+            differing = [
+                unit for unit in (*ours, *theirs) if ours.get(unit) != theirs.get(unit)
+            ]
+            what = (
+                f"other words of {differing[0]}"
+                if differing
+                else "another order of utterances"
+            )
+            why = (
+                "other utterances, references or speakers; score both again on the "
+                "same test set"
+            )
             raise InputError(f"{score.source}: {what} than in {same.source}: {why}")
 
 
@@ -158,11 +206,16 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
                 writer.writerow((*key[:3], key.measure or "", seed, *counts))
     with atomic_write(Path(folder) / SCORES, "wb") as file:
         file.write(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
-    write_json(Path(folder) / META, meta.model_dump(mode="json", exclude={"paper"} if meta.paper else None))
+    write_json(
+        Path(folder) / META,
+        meta.model_dump(mode="json", exclude={"paper"} if meta.paper else None),
+    )
 
 
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
-    """Read what :func:`write_scores` has written; InputError for a file that is missing or damaged."""
+    """Read what :func:`write_scores` has written; InputError for a file that is missing
+    or damaged.
+    """
     folder = Path(folder)
     meta, path = read_meta(folder), folder / SCORES
     rates: dict[Key, dict[int, dict[str, tuple[int, int]]]] = {}
@@ -173,26 +226,41 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
             text = "a unit given twice, or a test set that meta.json lacks"
             raise InputError(f"{path}: line {number}: {text}; {_ADVICE}")
         counts[line.unit] = line.errors, line.words
-    made = {key: {seed: _score(folder, key, seed, own) for seed, own in found.items()} for key, found in rates.items()}
+    made = {
+        key: {seed: _score(folder, key, seed, own) for seed, own in found.items()}
+        for key, found in rates.items()
+    }
     check_same_units(made)
-    return Scores(made, meta.quantities, meta.units, meta.normaliser, meta.dev_losses), meta
+    return Scores(
+        made, meta.quantities, meta.units, meta.normaliser, meta.dev_losses
+    ), meta
 
 
 def _read_lines(path: Path) -> list[_Line]:
     try:
-        first, *lines = csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode("utf-8")))
+        first, *lines = csv.reader(
+            io.StringIO(gzip.decompress(path.read_bytes()).decode("utf-8"))
+        )
         if tuple(first) != _Line._fields:
-            raise InputError(f"{path}: line 1: not {','.join(_Line._fields)}; {_ADVICE}")
+            raise InputError(
+                f"{path}: line 1: not {','.join(_Line._fields)}; {_ADVICE}"
+            )
         return _LINES.validate_python(lines)
     except ValidationError as error:
         fault = error.errors()[0]
-        raise InputError(f"{path}: line {int(fault['loc'][0]) + 2}: {fault['msg']}; {_ADVICE}") from error
+        raise InputError(
+            f"{path}: line {int(fault['loc'][0]) + 2}: {fault['msg']}; {_ADVICE}"
+        ) from error
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(f"{path}: not readable ({error}); {_ADVICE}") from error
 
 
-def _score(folder: Path, key: Key, seed: int, counts: Mapping[str, tuple[int, int]]) -> Score:
-    source = f"{folder / SCORES}: {key.system}, {key.decoding}, {key.test_set}, seed {seed}"
+def _score(
+    folder: Path, key: Key, seed: int, counts: Mapping[str, tuple[int, int]]
+) -> Score:
+    source = (
+        f"{folder / SCORES}: {key.system}, {key.decoding}, {key.test_set}, seed {seed}"
+    )
     errors, words = zip(*counts.values(), strict=True)
     if not any(words):
         raise InputError(f"{source}: a reference without words; {_ADVICE}")

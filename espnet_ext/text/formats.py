@@ -1,6 +1,8 @@
-"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, SRT, VTT, NeMo's manifests, our windows.
+"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, SRT, VTT,
+NeMo's manifests, our windows.
 
-A reader returns text by utterance (trn, NeMo's), or segments of recordings, with times in seconds.
+A reader returns text by utterance (trn, NeMo's), or segments of recordings, with times
+in seconds.
 """
 
 import html
@@ -24,7 +26,9 @@ NO_SPEAKER = ("NA", "<NA>")
 _LEAST, _MOST = 5, 8  # fields of a CTM
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
-_STM_LABEL = re.compile(r"\A<[^<>]*>(\s+|$)")  # such as <o,f0,male>, at the beginning of the text
+_STM_LABEL = re.compile(
+    r"\A<[^<>]*>(\s+|$)"
+)  # such as <o,f0,male>, at the beginning of the text
 _ALTERNATIVES = re.compile(r"(^|\s)[{}](\s|$)")
 _CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s*-->\s*((?:\d+:)?\d+:\d+[.,]\d+)")
 _VOICE = re.compile(r"<v(?:\.\S*)?\s+([^>]*)>")
@@ -38,7 +42,8 @@ def is_number(text: str) -> bool:
 
 
 def nist_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Read the lines of NIST's formats, without comments and empty ones, and where each is.
+    """Read the lines of NIST's formats, without comments and empty ones, and where each
+    is.
 
     Raises InputError: the file is missing, empty or not UTF-8.
     """
@@ -53,7 +58,9 @@ def read_trn(path: Path) -> dict[str, str]:
     for where, line in nist_lines(path):
         found = TRN_LINE.fullmatch(line)
         if found is None:
-            raise InputError(f"{where} does not end in an id in brackets: write `words (id)`")
+            raise InputError(
+                f"{where} does not end in an id in brackets: write `words (id)`"
+            )
         text, key = found.groups()
         if key in texts:
             raise InputError(f"{where}: id {key} comes twice: keep one of its lines")
@@ -70,12 +77,15 @@ def is_stm(line: str) -> bool:
 def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
     """Read STM, ``recording channel speaker start end [<label>] words``.
 
-    A stretch that scoring leaves out has the one word :data:`IGNORED`. With ``alternatives`` braces are words;
-    otherwise they are refused.
+    A stretch that scoring leaves out has the one word :data:`IGNORED`. With
+    ``alternatives`` braces are words; otherwise they are refused.
     """
     for where, line in nist_lines(path):
         if not is_stm(line):
-            raise InputError(f"{where} is not `file channel speaker start end words`: fix it, or force another format")
+            raise InputError(
+                f"{where} is not `file channel speaker start end words`: fix it, "
+                "or force another format"
+            )
         name, channel, speaker, start, end, *text = line.split(maxsplit=5)
         span = _checked_span(float(start), float(end), where)
         words = _STM_LABEL.sub("", "".join(text).strip() + " ", count=1).strip()
@@ -86,9 +96,14 @@ def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
 
 
 def _plain(text: str, where: str) -> str:
-    """Return a text without sclite's alternatives, such as ``{ uh / um / @ }``, which are not supported."""
+    """Return a text without sclite's alternatives, such as ``{ uh / um / @ }``, which
+    are not supported.
+    """
     if _ALTERNATIVES.search(text):
-        raise InputError(f"{where} has alternatives ({{ a / b }}), which are not supported: write one of them")
+        raise InputError(
+            f"{where} has alternatives ({{ a / b }}), which are not supported: "
+            "write one of them"
+        )
     return text
 
 
@@ -99,14 +114,19 @@ def is_ctm(line: str) -> bool:
 
 
 def read_ctm(path: Path) -> Iterator[Segment]:
-    """Read CTM: a segment for each word, whose speaker is "" where it is not known. What is not known is ``NA``."""
+    """Read CTM: a segment for each word, whose speaker is "" where it is not known.
+    What is not known is ``NA``.
+    """
     for where, line in nist_lines(path):
         yield _ctm_word(line.split(), where)
 
 
 def _ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Segment:
     """Return the word in the fields of a line; the message names ``layout``."""
-    recording, channel, start, seconds, text, score, _, speaker = [*fields[:_MOST], *["NA"] * (_MOST - len(fields))]
+    recording, channel, start, seconds, text, score, _, speaker = [
+        *fields[:_MOST],
+        *["NA"] * (_MOST - len(fields)),
+    ]
     known = None if score in NO_SPEAKER else score
     timed = _LEAST <= len(fields) <= _MOST and is_number(start) and is_number(seconds)
     if not timed or not (known is None or is_number(known.removeprefix("-"))):
@@ -128,7 +148,11 @@ def read_rttm(path: Path) -> Iterator[Segment]:
         if line.split()[0] == "LEXEME":
             timed, labels = line.split()[1:6], line.split()[6:]
             kind, who, score = [*labels, *["NA"] * 3][:3]
-            yield _ctm_word([*timed, score, kind, who] if len(timed) == 5 else timed, where, RTTM_LAYOUT)
+            yield _ctm_word(
+                [*timed, score, kind, who] if len(timed) == 5 else timed,
+                where,
+                RTTM_LAYOUT,
+            )
 
 
 def load_json(path: Path) -> Any:
@@ -137,10 +161,16 @@ def load_json(path: Path) -> Any:
     try:
         return parse_json(text)
     except ValueError as error:
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+        lines = [
+            (number, line)
+            for number, line in enumerate(text.split("\n"), start=1)
+            if line.strip()
+        ]
         if len(lines) < 2:
             what = f"not JSON ({error})" if lines else "it is empty"
-            raise InputError(f"{path}: {what}: write Whisper's JSON or SegLST") from None
+            raise InputError(
+                f"{path}: {what}: write Whisper's JSON or SegLST"
+            ) from None
     return [_json_line(line, f"{path}: line {number}") for number, line in lines]
 
 
@@ -148,47 +178,79 @@ def _json_line(line: str, where: str) -> Any:
     try:
         return parse_json(line)
     except ValueError as error:
-        raise InputError(f"{where}: not JSON ({error}): write one value, or one object per line") from None
+        raise InputError(
+            f"{where}: not JSON ({error}): write one value, or one object per line"
+        ) from None
 
 
 def read_seglst(path: Path) -> Iterator[Segment]:
-    """Read SegLST, a list of objects; a recording in which nobody speaks has one without words."""
+    """Read SegLST, a list of objects; a recording in which nobody speaks has one
+    without words.
+    """
     from espnet_ext.text.json_records import Turn, checked_record
 
     records = load_json(path)
     if not isinstance(records, list):
-        raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
+        raise InputError(
+            f"{path}: not a list of turns: write SegLST, one object per turn"
+        )
     for number, record in enumerate(records, start=1):
         where = f"{path}: turn {number}"
         turn = checked_record(Turn, record, where, "write SegLST")
         if not turn.speaker and turn.words.strip():
-            raise InputError(f"{where}: words of {turn.session_id} without a speaker: name the speaker")
+            raise InputError(
+                f"{where}: words of {turn.session_id} without a speaker: name the "
+                "speaker"
+            )
         times = turn.start_time, turn.end_time
-        span = (0.0, math.inf) if times == (None, None) else _checked_span(*times, where)
+        span = (
+            (0.0, math.inf) if times == (None, None) else _checked_span(*times, where)
+        )
         yield Segment(turn.session_id, turn.speaker, tuple(turn.words.split()), *span)
 
 
 def _checked_span(start: float | None, end: float | None, where: str) -> Span:
-    """Return a time span; refuse one of which an end is missing or not finite, or that runs backwards."""
+    """Return a time span; refuse one of which an end is missing or not finite, or that
+    runs backwards.
+    """
     if start is None or end is None or not 0 <= start <= end < math.inf:
-        raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
+        raise InputError(
+            f"{where}: from {start} to {end} s is not a time span: fix it, or "
+            "leave both out"
+        )
     return start, end
 
 
 def read_subtitles(path: Path) -> Iterator[Segment]:
-    """Read SRT or VTT. A speaker is VTT's voice, or, if each cue begins with ``name:``, that name."""
+    """Read SRT or VTT. A speaker is VTT's voice, or, if each cue begins with ``name:``,
+    that name.
+    """
     lines = _whole(path).splitlines()
-    starts = [(place, found) for place, line in enumerate(lines) if (found := _CUE.match(line.strip()))]
+    starts = [
+        (place, found)
+        for place, line in enumerate(lines)
+        if (found := _CUE.match(line.strip()))
+    ]
     if not starts:
-        raise InputError(f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?")
+        raise InputError(
+            f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?"
+        )
     cues = []
-    for (place, match), after in zip(starts, [*(place for place, _ in starts[1:]), len(lines)], strict=True):
-        numbered = after < len(lines) and lines[after - 1].strip().isdecimal()  # the next cue, without an empty line
+    for (place, match), after in zip(
+        starts, [*(place for place, _ in starts[1:]), len(lines)], strict=True
+    ):
+        numbered = (
+            after < len(lines) and lines[after - 1].strip().isdecimal()
+        )  # the next cue, without an empty line
         # A line of spaces ends no cue: YouTube begins cues with one.
         body = "\n".join(takewhile(bool, lines[place + 1 : after - numbered]))
         voice = _VOICE.search(body)
         text = html.unescape(_MARKUP.sub("", body))
-        span = _checked_span(_clock_seconds(match[1]), _clock_seconds(match[2]), f"{path}: line {place + 1}")
+        span = _checked_span(
+            _clock_seconds(match[1]),
+            _clock_seconds(match[2]),
+            f"{path}: line {place + 1}",
+        )
         cues.append((voice[1].strip() if voice else "", text, span))
     named = [_NAMED.fullmatch(text) for _, text, _ in cues]
     for (voice_name, text, span), name in zip(cues, named, strict=True):
@@ -202,9 +264,13 @@ def _whole(path: str | Path) -> str:
         with unpacked(path) as file:
             data = file.read(LONGEST_LINE + 1)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+        raise InputError(
+            f"{path}: no such file: check the path, or run the stage that writes it"
+        ) from None
     if len(data) > LONGEST_LINE:
-        raise InputError(f"{path}: more than {LONGEST_LINE >> 20} MB: is this a transcript? Split it")
+        raise InputError(
+            f"{path}: more than {LONGEST_LINE >> 20} MB: is this a transcript? Split it"
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -219,18 +285,29 @@ def _clock_seconds(clock: str) -> float:
 
 
 def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
-    """Read a manifest of NeMo: the references, or what was recognised, by the name of the audio file."""
+    """Read a manifest of NeMo: the references, or what was recognised, by the name of
+    the audio file.
+    """
     from espnet_ext.text.json_records import ManifestEntry, checked_record
 
     texts: dict[str, str] = {}
     entries = load_json(path)
-    for number, record in enumerate(entries if isinstance(entries, list) else [entries], start=1):
+    for number, record in enumerate(
+        entries if isinstance(entries, list) else [entries], start=1
+    ):
         where, advice = f"{path}: line {number}", "write a manifest of NeMo"
         entry = checked_record(ManifestEntry, record, where, advice)
         name = Path(entry.audio_filepath).stem
-        text = entry.pred_text if recognised and "pred_text" in entry.model_fields_set else entry.text
+        text = (
+            entry.pred_text
+            if recognised and "pred_text" in entry.model_fields_set
+            else entry.text
+        )
         if text is None:
-            raise InputError(f"{where}: no {'pred_text' if recognised else 'text'} of {name}: {advice}")
+            raise InputError(
+                f"{where}: no {'pred_text' if recognised else 'text'} of {name}: "
+                f"{advice}"
+            )
         if name in texts:
             raise InputError(f"{where}: {name} comes twice: keep one of its lines")
         texts[name] = text
@@ -238,14 +315,25 @@ def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
 
 
 def read_hypotheses(path: str | Path) -> list[Segment]:
-    """Read what was recognised in windows, as :func:`espnet_ext.text.writing.write_hypotheses` writes it."""
+    """Read what was recognised in windows, as
+    :func:`espnet_ext.text.writing.write_hypotheses` writes it.
+    """
     lines = _whole(path).split("\n")
-    windows = [_window(line, f"{path}: line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    windows = [
+        _window(line, f"{path}: line {number}")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
     if not windows:
         raise InputError(f"{path}: it holds no hypothesis: decode again")
-    (key, times), *_ = Counter((item.recording, item.window, item.speaker) for item in windows).most_common(1)
+    (key, times), *_ = Counter(
+        (item.recording, item.window, item.speaker) for item in windows
+    ).most_common(1)
     if times > 1:
-        raise InputError(f"{path}: {key[0]}: speaker {key[2]} appears twice in window {key[1]}: join the lines")
+        raise InputError(
+            f"{path}: {key[0]}: speaker {key[2]} appears twice in window "
+            f"{key[1]}: join the lines"
+        )
     return windows
 
 

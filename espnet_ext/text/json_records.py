@@ -1,4 +1,6 @@
-"""The objects in files of JSON; other keys are ignored. Apart, since text formats are read without pydantic."""
+"""The objects in files of JSON; other keys are ignored. Apart, since text formats are
+read without pydantic.
+"""
 
 from typing import Annotated, Any
 
@@ -43,8 +45,12 @@ class WindowRecord(BaseModel):
     confidences: tuple[float, ...] | None = None
 
 
-def checked_record[Schema: BaseModel](schema: type[Schema], record: Any, where: str, advice: str) -> Schema:
-    """Return an object of a JSON file as its schema has it; the first thing that is wrong is refused."""
+def checked_record[Schema: BaseModel](
+    schema: type[Schema], record: Any, where: str, advice: str
+) -> Schema:
+    """Return an object of a JSON file as its schema has it; the first thing that is
+    wrong is refused.
+    """
     try:
         return schema.model_validate(record)
     except ValidationError as error:

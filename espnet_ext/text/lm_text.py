@@ -1,4 +1,6 @@
-"""Text for a language model as ESPnet reads it: Kaldi tables whose ids are line numbers, in splits."""
+"""Text for a language model as ESPnet reads it: Kaldi tables whose ids are line
+numbers, in splits.
+"""
 
 import io
 import random
@@ -14,7 +16,8 @@ from espnet_ext.work.parallel import map_shards
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Return the lines of a text file, plain or gzipped, with single spaces between words; empty ones are left out.
+    """Return the lines of a text file, plain or gzipped, with single spaces between
+    words; empty ones are left out.
 
     Raises InputError: the file is missing, or is not gzip or UTF-8 text.
     """
@@ -25,41 +28,62 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 if line.strip():
                     yield " ".join(line.split())
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: check the path of the language model's text") from None
+        raise InputError(
+            f"{path}: no such file: check the path of the language model's text"
+        ) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: cannot be read as text ({error}): download it again") from None
+        raise InputError(
+            f"{path}: cannot be read as text ({error}): download it again"
+        ) from None
 
 
 def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
-    """Distribute the lines of ``text`` over the files ``split.0`` and so on in a folder, one line to each in turn.
+    """Distribute the lines of ``text`` over the files ``split.0`` and so on in a
+    folder, one line to each in turn.
 
-    ESPnet reads them with ``--multiple_iterator true``, one in memory at a time. Each line gets an id, ``lm-<number>``.
-    The folder appears when it is complete. Returned is the number of lines. Raises InputError: fewer lines than splits.
+    ESPnet reads them with ``--multiple_iterator true``, one in memory at a time. Each
+    line gets an id, ``lm-<number>``. The folder appears when it is complete. Returned
+    is the number of lines. Raises InputError: fewer lines than splits.
     """
     if not Path(text).is_file():
-        raise InputError(f"{text}: no such file: check the path of the language model's text")
+        raise InputError(
+            f"{text}: no such file: check the path of the language model's text"
+        )
     count = 0
-    with whole_folder(output, fingerprint(splits, files=[text])) as folder, ExitStack() as stack:
-        files = [stack.enter_context(open(folder / f"split.{n}", "w", encoding="utf-8")) for n in range(splits)]
+    with (
+        whole_folder(output, fingerprint(splits, files=[text])) as folder,
+        ExitStack() as stack,
+    ):
+        files = [
+            stack.enter_context(open(folder / f"split.{n}", "w", encoding="utf-8"))
+            for n in range(splits)
+        ]
         for count, line in enumerate(read_lines(text), start=1):
             # enough digits to keep the ids of LibriSpeech's 40 million lines sorted
             files[count % splits].write(f"lm-{count:09d} {line}\n")
         if count < splits:
-            raise InputError(f"{text}: holds {count} lines of text, fewer than the {splits} files for them (lm_splits)")
+            raise InputError(
+                f"{text}: holds {count} lines of text, fewer than the {splits} "
+                "files for them (lm_splits)"
+            )
         (folder / "num_splits").write_text(f"{splits}\n")
     print(f"{count:,} sentences -> {splits} files in {output}")
     return count
 
 
 def write_lengths(text: Path, tokeniser: Sequence[str], output: Path) -> None:
-    """Write the length in tokens of each line of a Kaldi table, as ESPnet's ``collect_stats`` does.
+    """Write the length in tokens of each line of a Kaldi table, as ESPnet's
+    ``collect_stats`` does.
 
-    ``tokeniser`` is ESPnet's type of tokens, and the model of word pieces if there is one.
+    ``tokeniser`` is ESPnet's type of tokens, and the model of word pieces if there is
+    one.
     """
     from espnet2.text.build_tokenizer import build_tokenizer
 
     kind, *model = tokeniser
-    split = build_tokenizer(token_type=kind, bpemodel=model[0] if model else None).text2tokens
+    split = build_tokenizer(
+        token_type=kind, bpemodel=model[0] if model else None
+    ).text2tokens
     with atomic_write(output) as file, open(text, encoding="utf-8") as lines:
         for line in lines:
             key, _, words = line.rstrip("\n").partition(" ")
@@ -67,12 +91,23 @@ def write_lengths(text: Path, tokeniser: Sequence[str], output: Path) -> None:
 
 
 def write_split_lengths(
-    text: Path, tokeniser: Sequence[str], output: str | Path, nj: int = 1, parallel: Path | None = None
+    text: Path,
+    tokeniser: Sequence[str],
+    output: str | Path,
+    nj: int = 1,
+    parallel: Path | None = None,
 ) -> None:
-    """Write the lengths of all splits to files of the same names in another folder, several splits at a time."""
+    """Write the lengths of all splits to files of the same names in another folder,
+    several splits at a time.
+    """
     numbers = range(int((text / "num_splits").read_text()))
-    with whole_folder(output, fingerprint(tokeniser[0], files=[text / NOTE, *tokeniser[1:]])) as folder:
-        jobs = [(text / f"split.{n}", tuple(tokeniser), folder.absolute() / f"split.{n}") for n in numbers]
+    with whole_folder(
+        output, fingerprint(tokeniser[0], files=[text / NOTE, *tokeniser[1:]])
+    ) as folder:
+        jobs = [
+            (text / f"split.{n}", tuple(tokeniser), folder.absolute() / f"split.{n}")
+            for n in numbers
+        ]
         map_shards(_write_lengths, jobs, nj=nj, config=parallel, describe="lengths")
         (folder / "num_splits").write_text(f"{len(jobs)}\n")
 
@@ -81,8 +116,12 @@ def _write_lengths(job: tuple[Path, Sequence[str], Path]) -> None:
     write_lengths(*job)
 
 
-def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()) -> Iterator[str]:
-    """Return the sentences of text files, as :func:`read_lines` reads them, and of Kaldi tables, without empty ones."""
+def sentences(
+    text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()
+) -> Iterator[str]:
+    """Return the sentences of text files, as :func:`read_lines` reads them, and of
+    Kaldi tables, without empty ones.
+    """
     for path in text:
         yield from read_lines(path)
     for path in transcripts:
@@ -90,11 +129,15 @@ def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path]
 
 
 def sample(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
-    """At most ``count`` lines, each equally likely, in one pass; only those are held in memory. None takes all."""
+    """At most ``count`` lines, each equally likely, in one pass; only those are held in
+    memory. None takes all.
+    """
     if count is None:
         return list(lines)
     if not isinstance(count, int) or count < 1:
-        raise InputError(f"sentences must be a whole number of at least 1, not {count!r}")
+        raise InputError(
+            f"sentences must be a whole number of at least 1, not {count!r}"
+        )
     draw = random.Random(seed)
     kept: list[str] = []
     for number, line in enumerate(lines):

@@ -1,6 +1,8 @@
-"""Mandarin-English text: which characters are Han, and how a transcript splits into Han characters and words.
+"""Mandarin-English text: which characters are Han, and how a transcript splits into Han
+characters and words.
 
-In data dirs no space stands beside a Han character (:func:`espnet_ext.text.rules.no_blank_beside_han`).
+In data dirs no space stands beside a Han character
+(:func:`espnet_ext.text.rules.no_blank_beside_han`).
 """
 
 from collections.abc import Iterable
@@ -11,11 +13,15 @@ UNKNOWN_MARK = "\u2047"  # sentencepiece's text for an unknown token
 _TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
 _HAN = regex.compile(r"\p{Han}")
 _LATIN = regex.compile(r"\p{Latin}")
-_FIRST, _LAST = 0x2E80, 0x3FFFF  # from the radicals to the end of the plane of the last extensions
+_FIRST, _LAST = (
+    0x2E80,
+    0x3FFFF,
+)  # from the radicals to the end of the plane of the last extensions
 
 
 def has_han(text: str) -> bool:
-    """Return whether ``text`` has a Han character. Of script Han are all CJK extensions, radicals, 々 and 〇.
+    """Return whether ``text`` has a Han character. Of script Han are all CJK
+    extensions, radicals, 々 and 〇.
 
     >>> has_han("我"), has_han("𠮷"), has_han("want"), has_han("3"), has_han("，")
     (True, True, False, False, False)
@@ -24,12 +30,15 @@ def has_han(text: str) -> bool:
 
 
 def mixed_tokens(text: str) -> list[str]:
-    """Split a transcript into Han characters and words: what the mixed error rate counts (P1, section 4.2).
+    """Split a transcript into Han characters and words: what the mixed error rate
+    counts (P1, section 4.2).
 
-    Every Han character is a token, with the variation selectors and combining marks after it; so is every run of other
-    characters up to the next Han character or white space. So spaces beside Han characters do not matter. Characters
-    that are neither Han nor Latin (digits, kana, punctuation) are part of a word; only the mark of an unknown token is
-    a token of its own. Nothing is normalised: spell out numbers and remove punctuation in both texts before scoring.
+    Every Han character is a token, with the variation selectors and combining marks
+    after it; so is every run of other characters up to the next Han character or white
+    space. So spaces beside Han characters do not matter. Characters that are neither
+    Han nor Latin (digits, kana, punctuation) are part of a word; only the mark of an
+    unknown token is a token of its own. Nothing is normalised: spell out numbers and
+    remove punctuation in both texts before scoring.
 
     >>> mixed_tokens("我 想去library借3本don't panic")
     ['我', '想', '去', 'library', '借', '3', '本', "don't", 'panic']
@@ -38,13 +47,16 @@ def mixed_tokens(text: str) -> list[str]:
 
 
 def other_letters(texts: Iterable[str]) -> str:
-    """Return the letters in texts that are neither Han nor Latin, at most ten: they count as English.
+    """Return the letters in texts that are neither Han nor Latin, at most ten: they
+    count as English.
 
     >>> other_letters(["我 go カラ", "да 15"])
     'адカラ'
     """
     letters = {mark for text in texts for mark in text if mark.isalpha()}
-    return "".join(sorted(mark for mark in letters if not (has_han(mark) or _LATIN.search(mark))))[:10]
+    return "".join(
+        sorted(mark for mark in letters if not (has_han(mark) or _LATIN.search(mark)))
+    )[:10]
 
 
 def han_characters() -> list[str]:
@@ -53,7 +65,9 @@ def han_characters() -> list[str]:
 
 
 def language_of(text: str, otherwise: str) -> str:
-    """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, ``otherwise`` for neither (digits alone)."""
+    """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, ``otherwise``
+    for neither (digits alone).
+    """
     han, latin = has_han(text), _LATIN.search(text) is not None
     if han and latin:
         return "cs"

@@ -1,10 +1,13 @@
-"""N-best lists: what a first pass gives to a second one, as typed objects and as JSONL, one utterance a line::
+"""N-best lists: what a first pass gives to a second one, as typed objects and as JSONL,
+one utterance a line::
 
-    {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.9}}, ...]}
+    {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5,
+    "scores": {"ctc": -0.9}}, ...]}
 
-A list without hypotheses is refused: who heard nothing writes one hypothesis with empty text. So are scores that are
-not finite: one NaN would decide a whole list. ``ref`` is null or absent without a transcript, and only functions that
-count errors need it; against an empty reference each word is an insertion.
+A list without hypotheses is refused: who heard nothing writes one hypothesis with empty
+text. So are scores that are not finite: one NaN would decide a whole list. ``ref`` is
+null or absent without a transcript, and only functions that count errors need it;
+against an empty reference each word is an insertion.
 """
 
 import json
@@ -29,8 +32,11 @@ class Hypothesis:
     """One hypothesis of an utterance."""
 
     text: str  # words separated by blanks, in the casing that is scored; may be empty
-    score: float  # natural logarithm of the probability by the first pass, all its parts together
-    scores: Mapping[str, float] = field(default_factory=dict)  # named parts of it, or added later: ctc, gpt2
+    # natural logarithm of the probability by the first pass, all its parts together
+    score: float
+    scores: Mapping[str, float] = field(
+        default_factory=dict
+    )  # named parts of it, or added later: ctc, gpt2
 
 
 @dataclass(frozen=True)
@@ -43,27 +49,36 @@ class NBest:
 
     def __post_init__(self) -> None:
         if not self.utt_id or any(blank in self.utt_id for blank in " \t\r\n"):
-            raise InputError(f"{self.utt_id!r} cannot be an utterance's id: ids are not empty and hold no white space")
+            raise InputError(
+                f"{self.utt_id!r} cannot be an utterance's id: ids are not empty "
+                "and hold no white space"
+            )
         if not self.hyps:
             raise InputError(
-                f"{self.utt_id}: no hypotheses: decode it again, or give it one with empty text if nothing was said"
+                f"{self.utt_id}: no hypotheses: decode it again, or give it one "
+                "with empty text if nothing was said"
             )
         for number, hyp in enumerate(self.hyps, start=1):
             for name, value in (("score", hyp.score), *hyp.scores.items()):
                 if not math.isfinite(value):
                     raise InputError(
-                        f"{self.utt_id}: hypothesis {number}: {name} is {value}: score it again, or take the "
+                        f"{self.utt_id}: hypothesis {number}: {name} is {value}: "
+                        "score it again, or take the "
                         "hypothesis out of the list"
                     )
 
 
 def read_nbest(path: str | Path) -> list[NBest]:
-    """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are skipped."""
+    """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are
+    skipped.
+    """
     return parse_lists(text_lines(Path(path)), path)
 
 
 def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
-    """Parse lists, each a line of JSON in ``path``, which messages name; blank lines are skipped."""
+    """Parse lists, each a line of JSON in ``path``, which messages name; blank lines
+    are skipped.
+    """
     lists: dict[str, NBest] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -74,7 +89,8 @@ def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
                 raise InputError(f"{nbest.utt_id} comes twice: keep one of its lists")
         except ValueError as error:
             raise InputError(
-                f"{path}: line {number} is not JSON ({error}): write one list per line, or name the --format of a "
+                f"{path}: line {number} is not JSON ({error}): write one list per "
+                "line, or name the --format of a "
                 "decoder's lists"
             ) from None
         except InputError as error:
@@ -84,42 +100,65 @@ def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
 
 
 def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
-    """Write lists as JSONL, gzipped if its name ends with .gz, in the order given; the file is whole or as it was."""
+    """Write lists as JSONL, gzipped if its name ends with .gz, in the order given; the
+    file is whole or as it was.
+    """
     seen: set[str] = set()
     with atomic_write_text(path) as file:
         for nbest in lists:
             if nbest.utt_id in seen:
-                raise InputError(f"{path}: {nbest.utt_id} comes twice: keep one of its lists")
+                raise InputError(
+                    f"{path}: {nbest.utt_id} comes twice: keep one of its lists"
+                )
             seen.add(nbest.utt_id)
-            file.write(json.dumps(asdict(nbest), ensure_ascii=False, allow_nan=False) + "\n")
+            file.write(
+                json.dumps(asdict(nbest), ensure_ascii=False, allow_nan=False) + "\n"
+            )
         if not seen:
             raise InputError(f"{path}: there is nothing to write: no N-best lists")
 
 
 def word_errors(nbest: NBest) -> list[int]:
-    """Return the word errors of each hypothesis against the reference: P3's E(y_i, y*), on the texts as they are."""
+    """Return the word errors of each hypothesis against the reference: P3's E(y_i, y*),
+    on the texts as they are.
+    """
     reference = words_of_reference(nbest)
     return [Levenshtein.distance(reference, hyp.text.split()) for hyp in nbest.hyps]
 
 
 def errors_of_lists(lists: Sequence[NBest]) -> list[list[int]]:
     """Return :func:`word_errors` of many lists at once, on all cores."""
-    pairs = [(words_of_reference(nbest), hyp.text.split()) for nbest in lists for hyp in nbest.hyps]
-    found = iter(cpdist(*zip(*pairs, strict=True), scorer=Levenshtein.distance, workers=-1).tolist() if pairs else [])
+    pairs = [
+        (words_of_reference(nbest), hyp.text.split())
+        for nbest in lists
+        for hyp in nbest.hyps
+    ]
+    found = iter(
+        cpdist(
+            *zip(*pairs, strict=True), scorer=Levenshtein.distance, workers=-1
+        ).tolist()
+        if pairs
+        else []
+    )
     return [[next(found) for _ in nbest.hyps] for nbest in lists]
 
 
 def words_of_reference(nbest: NBest) -> list[str]:
-    """Return the reference's words; none if nothing was said. A list without reference is refused."""
+    """Return the reference's words; none if nothing was said. A list without reference
+    is refused.
+    """
     if nbest.ref is None:
         raise InputError(
-            f"{nbest.utt_id}: no reference, so errors cannot be counted: give --ref (to nbest convert), or leave it out"
+            f"{nbest.utt_id}: no reference, so errors cannot be counted: give "
+            "--ref (to nbest convert), or leave it out"
         )
     return nbest.ref.split()
 
 
 def distinct(nbest: NBest) -> NBest:
-    """Return the list without hypotheses whose text came before: the best of each text stays."""
+    """Return the list without hypotheses whose text came before: the best of each text
+    stays.
+    """
     best: dict[str, Hypothesis] = {}
     for hyp in nbest.hyps:
         best.setdefault(hyp.text, hyp)
@@ -131,7 +170,12 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def make_list(where: str | Path, utterance: str, hyps: Sequence[Hypothesis], ref: str | None = None) -> NBest:
+def make_list(
+    where: str | Path,
+    utterance: str,
+    hyps: Sequence[Hypothesis],
+    ref: str | None = None,
+) -> NBest:
     """Return a list that was read from ``where``, which messages name."""
     try:
         return NBest(utterance, tuple(hyps), None if ref is None else one_line(ref))
@@ -139,11 +183,16 @@ def make_list(where: str | Path, utterance: str, hyps: Sequence[Hypothesis], ref
         raise InputError(f"{where}: {error}") from None
 
 
-def ranked_lists(where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]]) -> list[NBest]:
+def ranked_lists(
+    where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]]
+) -> list[NBest]:
     """Return lists sorted by utterance, of hypotheses by rank, which must be 1, 2 ..."""
     for utterance, ranks in found.items():
         if ranks and sorted(ranks) != list(range(1, len(ranks) + 1)):
-            raise InputError(f"{where}: {utterance}: ranks are {sorted(ranks)}, not 1 to {len(ranks)}: decode again")
+            raise InputError(
+                f"{where}: {utterance}: ranks are {sorted(ranks)}, not 1 to "
+                f"{len(ranks)}: decode again"
+            )
     return [
         make_list(where, utterance, [ranks[rank] for rank in sorted(ranks)])
         for utterance, ranks in sorted(found.items())
@@ -164,10 +213,17 @@ class _List(BaseModel):
 
 def _from_record(record: Any) -> NBest:
     if not isinstance(record, dict) or not isinstance(record.get("utt_id"), str):
-        raise InputError("not an N-best list: each line must be an object with utt_id, ref and hyps")
+        raise InputError(
+            "not an N-best list: each line must be an object with utt_id, ref and hyps"
+        )
     try:
         found = _List.model_validate(record)
     except ValidationError as error:
         raise InputError(f"{record['utt_id']}: {fault(record, error)}") from None
-    hyps = [Hypothesis(one_line(hyp.text), hyp.score, hyp.scores or {}) for hyp in found.hyps]
-    return NBest(found.utt_id, tuple(hyps), None if found.ref is None else one_line(found.ref))
+    hyps = [
+        Hypothesis(one_line(hyp.text), hyp.score, hyp.scores or {})
+        for hyp in found.hyps
+    ]
+    return NBest(
+        found.utt_id, tuple(hyps), None if found.ref is None else one_line(found.ref)
+    )

@@ -26,13 +26,21 @@ _NOISE_MARK = re.compile(
     re.IGNORECASE,
 )
 _BESIDE_HAN = regex.compile(r"(?<=\p{Han}) | (?=\p{Han})")
-_NUMBER = re.compile(r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)((?:st|nd|rd|th|'?s)\b)?", re.IGNORECASE)
-_DIGIT_BESIDE_LETTER = re.compile(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-z])(?!(?:st|nd|rd|th|s)\b)", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)((?:st|nd|rd|th|'?s)\b)?",
+    re.IGNORECASE,
+)
+_DIGIT_BESIDE_LETTER = re.compile(
+    r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-z])(?!(?:st|nd|rd|th|s)\b)", re.IGNORECASE
+)
 _YEAR = re.compile("1[1-9][0-9]{2}")
 _LONGEST_NUMBER = 12  # digits; longer ones are read digit by digit
 _TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor", "st": "saint"}
-# Not in capitals, so that LibriSpeech's transcripts and the output of these rules do not change.
-_TITLE = re.compile(rf"\b({'|'.join(f'[{name[0]}{name[0].upper()}]{name[1:]}' for name in _TITLES)})\b\.?(?=\s+[A-Z])")
+# Not in capitals, so that LibriSpeech's transcripts and the output of these rules do
+# not change.
+_TITLE = re.compile(
+    rf"\b({'|'.join(f'[{name[0]}{name[0].upper()}]{name[1:]}' for name in _TITLES)})\b\.?(?=\s+[A-Z])"
+)
 _VARIATIONS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _ACCENTED = regex.compile(r"(\p{Latin})[\u0300-\u036f]+")
 
@@ -88,7 +96,10 @@ def drop_invisible(text: str) -> str:
     '喜欢 TEA'
     """
     becomes = {"Cf": "", "Cc": " "}
-    return "".join(becomes.get(unicodedata.category(char), char) for char in _VARIATIONS.sub("", text))
+    return "".join(
+        becomes.get(unicodedata.category(char), char)
+        for char in _VARIATIONS.sub("", text)
+    )
 
 
 def upper_case_english(text: str) -> str:
@@ -98,7 +109,9 @@ def upper_case_english(text: str) -> str:
 
 def drop_accents(text: str) -> str:
     """Latin letters lose their accents. Those of other scripts keep them: й and ё are letters of their own."""
-    return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text)))
+    return unicodedata.normalize(
+        "NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text))
+    )
 
 
 def drop_punctuation(text: str) -> str:
@@ -108,14 +121,21 @@ def drop_punctuation(text: str) -> str:
     " DON'T   他说 E MAIL "
     """
     return "".join(
-        char if unicodedata.category(char)[0] not in "PS" or _is_inside_word(text, index) else " "
+        char
+        if unicodedata.category(char)[0] not in "PS" or _is_inside_word(text, index)
+        else " "
         for index, char in enumerate(text)
     )
 
 
 def _is_inside_word(text: str, index: int) -> bool:
     neighbours = text[max(index - 1, 0) : index] + text[index + 1 : index + 2]
-    return text[index] == "'" and len(neighbours) == 2 and neighbours.isascii() and neighbours.isalnum()
+    return (
+        text[index] == "'"
+        and len(neighbours) == 2
+        and neighbours.isascii()
+        and neighbours.isalnum()
+    )
 
 
 def spell_titles(text: str) -> str:
@@ -137,7 +157,9 @@ two point five miles, zero zero seven'
     'the nineteen nineties, a three D film'
     """
     text = _DIGIT_BESIDE_LETTER.sub(" ", text)
-    return _NUMBER.sub(lambda found: _number_in_words(found[1], (found[2] or "").lower()), text)
+    return _NUMBER.sub(
+        lambda found: _number_in_words(found[1], (found[2] or "").lower()), text
+    )
 
 
 def _number_in_words(number: str, suffix: str) -> str:
@@ -146,10 +168,18 @@ def _number_in_words(number: str, suffix: str) -> str:
     engine: Any = inflect.engine()
     digits = number.replace(",", "")
     if _YEAR.fullmatch(number):
-        later = engine.number_to_words(int(number[2:])) if number[2:] != "00" else "hundred"
-        words = f"{engine.number_to_words(number[:2])} {'oh ' if '00' < number[2:] < '10' else ''}{later}"
+        later = (
+            engine.number_to_words(int(number[2:])) if number[2:] != "00" else "hundred"
+        )
+        words = (
+            f"{engine.number_to_words(number[:2])} "
+            f"{'oh ' if '00' < number[2:] < '10' else ''}{later}"
+        )
     elif (digits[0] == "0" and digits[1:2].isdigit()) or len(digits) > _LONGEST_NUMBER:
-        words = " ".join("point" if digit == "." else str(engine.number_to_words(digit)) for digit in digits)
+        words = " ".join(
+            "point" if digit == "." else str(engine.number_to_words(digit))
+            for digit in digits
+        )
     else:
         words = str(engine.number_to_words(digits, andword="", comma=""))
     if not suffix:
@@ -181,8 +211,8 @@ MANDARIN_ENGLISH = TextRules(
     ),
 )
 
-# Written English, such as a recogniser's output, in the form of LibriSpeech's transcripts. Symbols such as $ are
-# removed.
+# Written English, such as a recogniser's output, in the form of LibriSpeech's
+# transcripts. Symbols such as $ are removed.
 LIBRISPEECH = TextRules(
     "librispeech",
     (

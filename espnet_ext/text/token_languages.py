@@ -1,6 +1,8 @@
-"""The language of each token of a token list: ``languages.txt`` with lines ``token language`` in the same order.
+"""The language of each token of a token list: ``languages.txt`` with lines ``token
+language`` in the same order.
 
-The language is ``-`` for a token without one (``<unk>``, ``<sos/eos>``, a space, a noise mark, a number).
+The language is ``-`` for a token without one (``<unk>``, ``<sos/eos>``, a space, a
+noise mark, a number).
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,16 +16,20 @@ from espnet_ext.work.files import atomic_write
 
 NEITHER = "-"
 # language -> its script in Unicode: the modelling units of P1, section 4.2
-SCRIPTS = {"en": regex.compile(r"\p{Script=Latin}"), "zh": regex.compile(r"\p{Script=Han}")}
+SCRIPTS = {
+    "en": regex.compile(r"\p{Script=Latin}"),
+    "zh": regex.compile(r"\p{Script=Han}"),
+}
 WORD_START = "\u2581"  # sentencepiece's mark of a word's first piece
 SPECIAL = regex.compile(r"<.*>|\[.*\]|\(.+\)|\{.*\}")
 
 
 def token_languages(tokens: Iterable[str]) -> list[str]:
-    """Return the languages of tokens (characters, word pieces or words), by the script of their letters.
+    """Return the languages of tokens (characters, word pieces or words), by the script
+    of their letters.
 
-    ``-`` stands for a symbol in brackets (``<unk>``, ``[NOISE]``), for a token without a letter of these scripts, and
-    for one with letters of several.
+    ``-`` stands for a symbol in brackets (``<unk>``, ``[NOISE]``), for a token without
+    a letter of these scripts, and for one with letters of several.
 
     >>> token_languages(["<unk>", "\u2581HELLO", "'S", "\u4f60", "7", "T\u6064", "<sos/eos>"])
     ['-', 'en', 'en', 'zh', '-', '-', '-']
@@ -42,17 +48,21 @@ def write_languages(path: str | Path, tokens: Sequence[str]) -> None:
     """Write the languages of a token list (:func:`token_languages`)."""
     with atomic_write(path) as file:
         file.writelines(
-            f"{token} {language}\n" for token, language in zip(tokens, token_languages(tokens), strict=True)
+            f"{token} {language}\n"
+            for token, language in zip(tokens, token_languages(tokens), strict=True)
         )
 
 
 def read_languages(path: str | Path) -> dict[str, str]:
-    """Read a languages file: token -> language or ``-``, in the order of the token list."""
+    """Read a languages file: token -> language or ``-``, in the order of the token
+    list.
+    """
     return read_token_values(path, lambda text: text or None, "language")
 
 
 def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:
-    """Return number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in ``names``.
+    """Return number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in
+    ``names``.
 
     Raises InputError: a language that is not in ``names``.
     """
@@ -60,4 +70,7 @@ def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:
     try:
         return [codes[language] for language in languages]
     except KeyError as error:
-        raise InputError(f"the language '{error.args[0]}' of a token is not one of {', '.join(names)}") from None
+        raise InputError(
+            f"the language '{error.args[0]}' of a token is not one of "
+            f"{', '.join(names)}"
+        ) from None

@@ -1,4 +1,6 @@
-"""Tokens learnt from transcripts: sentencepiece models, ESPnet's ``tokens.txt``, files with a value for each token."""
+"""Tokens learnt from transcripts: sentencepiece models, ESPnet's ``tokens.txt``, files
+with a value for each token.
+"""
 
 import io
 import math
@@ -22,20 +24,28 @@ BOUNDARY = "▁"  # sentencepiece's mark of a word's beginning
 
 @dataclass(frozen=True)
 class PieceModel:
-    """A trained sentencepiece model: its bytes and its pieces without control symbols, in the model's order."""
+    """A trained sentencepiece model: its bytes and its pieces without control symbols,
+    in the model's order.
+    """
 
     data: bytes
     pieces: tuple[str, ...]
 
 
 def train_pieces(
-    texts: Iterable[str], vocab_size: int, model_type: str = "bpe", user_symbols: Sequence[str] = (), **options: str
+    texts: Iterable[str],
+    vocab_size: int,
+    model_type: str = "bpe",
+    user_symbols: Sequence[str] = (),
+    **options: str,
 ) -> PieceModel:
-    """Train a sentencepiece model, ``bpe`` or ``unigram``; ``user_symbols`` are never split.
+    """Train a sentencepiece model, ``bpe`` or ``unigram``; ``user_symbols`` are never
+    split.
 
-    A text with too few distinct strings for ``vocab_size`` (with the unknown symbol) gets the largest vocabulary that
-    it can give. For ``bpe``, whose pieces depend on how often each word comes and on nothing else, texts are read once
-    and not kept. Raises InputError: no text, or a vocabulary smaller than the number of characters.
+    A text with too few distinct strings for ``vocab_size`` (with the unknown symbol)
+    gets the largest vocabulary that it can give. For ``bpe``, whose pieces depend on
+    how often each word comes and on nothing else, texts are read once and not kept.
+    Raises InputError: no text, or a vocabulary smaller than the number of characters.
     """
     if model_type == "bpe":
         counts = Counter(word for text in texts for word in text.split())
@@ -45,8 +55,13 @@ def train_pieces(
         lines = [text for text in texts if text.strip()]
     if not lines:
         raise InputError("there is no text to learn word pieces from")
-    if model_type == "unigram" and not _has_characters(lines, user_symbols, options.get("normalization_rule_name")):
-        raise InputError("there is no text to learn word pieces from: nothing but marks that sentencepiece removes")
+    if model_type == "unigram" and not _has_characters(
+        lines, user_symbols, options.get("normalization_rule_name")
+    ):
+        raise InputError(
+            "there is no text to learn word pieces from: nothing but marks that "
+            "sentencepiece removes"
+        )
     trainer_options: dict[str, Any] = options | {
         "model_type": model_type,
         "vocab_size": vocab_size,
@@ -64,18 +79,28 @@ def train_pieces(
     try:
         data = _train(lines, trainer_options)
     except RuntimeError as error:
-        largest = re.search(r"value <= (\d+)", str(error))  # it names the size when the one asked for is too large
+        largest = re.search(
+            r"value <= (\d+)", str(error)
+        )  # it names the size when the one asked for is too large
         if largest is None:
             reason = " ".join(str(error).split())
-            raise InputError(f"no vocabulary of {vocab_size} word pieces can be learnt: {reason}") from error
+            raise InputError(
+                f"no vocabulary of {vocab_size} word pieces can be learnt: {reason}"
+            ) from error
         data = _train(lines, trainer_options | {"vocab_size": int(largest[1])})
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
-    pieces = (processor.id_to_piece(index) for index in range(processor.get_piece_size()))
+    pieces = (
+        processor.id_to_piece(index) for index in range(processor.get_piece_size())
+    )
     return PieceModel(data, tuple(piece for piece in pieces if piece != UNKNOWN))
 
 
-def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | None) -> bool:
-    """Return whether anything remains without symbols; else sentencepiece's unigram trainer kills the process."""
+def _has_characters(
+    texts: Iterable[str], symbols: Sequence[str], rule: str | None
+) -> bool:
+    """Return whether anything remains without symbols; else sentencepiece's unigram
+    trainer kills the process.
+    """
     normaliser = sentencepiece.SentencePieceNormalizer(rule_name=rule or "nmt_nfkc")
     words = [symbol.removeprefix(BOUNDARY) for symbol in symbols]
     for text in texts:
@@ -89,19 +114,26 @@ def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | No
 
 def _train(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=model, **options)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=model, **options
+    )
     return model.getvalue()
 
 
 def token_list(tokens: Iterable[str]) -> list[str]:
-    """Return ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end.
+    """Return ESPnet's token list: blank, unknown, the tokens, and one symbol for start
+    and end.
 
-    Raises InputError: a token equals one of those symbols, and ESPnet could not distinguish the two.
+    Raises InputError: a token equals one of those symbols, and ESPnet could not
+    distinguish the two.
     """
     tokens = list(tokens)
     for symbol in (BLANK, UNKNOWN, SOS_EOS):
         if symbol in tokens:
-            raise InputError(f"the text holds '{symbol}', which is ESPnet's own symbol: remove it from the text")
+            raise InputError(
+                f"the text holds '{symbol}', which is ESPnet's own symbol: remove "
+                "it from the text"
+            )
     return [BLANK, UNKNOWN, *tokens, SOS_EOS]
 
 
@@ -114,19 +146,32 @@ def make_tokens(
     symbols: Sequence[str] = (),
     normalisation: str | None = None,
 ) -> list[str]:
-    """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how many there are.
+    """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how
+    many there are.
 
-    Texts of hundreds of millions of words need not fit into memory, but for ``unigram``.
+    Texts of hundreds of millions of words need not fit into memory, but for
+    ``unigram``.
     """
-    tokens = write_tokens(TableTexts(Path(text)), Path(output), token_type, vocab_size, symbols, normalisation)
+    tokens = write_tokens(
+        TableTexts(Path(text)),
+        Path(output),
+        token_type,
+        vocab_size,
+        symbols,
+        normalisation,
+    )
     print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
-    say_if_fewer(len(tokens) - 2, vocab_size)  # without blank, start and end; sentencepiece counts the unknown one
+    say_if_fewer(
+        len(tokens) - 2, vocab_size
+    )  # without blank, start and end; sentencepiece counts the unknown one
     return tokens
 
 
 @dataclass(frozen=True)
 class TableTexts:
-    """The texts of a Kaldi ``text`` file, read anew each time that they are gone through."""
+    """The texts of a Kaldi ``text`` file, read anew each time that they are gone
+    through.
+    """
 
     path: Path
 
@@ -148,58 +193,95 @@ def write_tokens(
     symbols: Sequence[str] = (),
     normalisation: str | None = None,
 ) -> list[str]:
-    """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model``; return the token list.
+    """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces,
+    ``bpe.model``; return the token list.
 
-    ``token_type`` is ``bpe``, ``unigram``, ``char`` or ``word``; ``texts`` are gone through several times. ``symbols``
-    are one token each, such as ``<sc>``; as a word piece with the word boundary before it, and for ``char`` ESPnet's
-    training needs them as ``--non_linguistic_symbols``. ``normalisation`` is sentencepiece's rule (``nmt_nfkc_cf``
-    folds case, P5, section 3.1). Raises InputError: as :func:`train_pieces`, or a text holds one of ESPnet's symbols.
+    ``token_type`` is ``bpe``, ``unigram``, ``char`` or ``word``; ``texts`` are gone
+    through several times. ``symbols`` are one token each, such as ``<sc>``; as a word
+    piece with the word boundary before it, and for ``char`` ESPnet's training needs
+    them as ``--non_linguistic_symbols``. ``normalisation`` is sentencepiece's rule
+    (``nmt_nfkc_cf`` folds case, P5, section 3.1). Raises InputError: as
+    :func:`train_pieces`, or a text holds one of ESPnet's symbols.
     """
     if not any(text.strip() for text in texts):
         raise InputError("there is no text to learn tokens from")
     model = None
     if token_type in ("bpe", "unigram"):
         options = {"normalization_rule_name": normalisation} if normalisation else {}
-        model = train_pieces(texts, vocab_size, token_type, [f"{BOUNDARY}{symbol}" for symbol in symbols], **options)
+        model = train_pieces(
+            texts,
+            vocab_size,
+            token_type,
+            [f"{BOUNDARY}{symbol}" for symbol in symbols],
+            **options,
+        )
         tokens = token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
-        sequences: Iterable[list[str]] = (processor.encode(text, out_type=str) for text in texts)
+        sequences: Iterable[list[str]] = (
+            processor.encode(text, out_type=str) for text in texts
+        )
     elif token_type == "char":
         sequences = (_characters(text, symbols) for text in texts)
-        characters = {char for text in texts for char in _characters(text, symbols)} - {SPACE, *symbols}
+        characters = {char for text in texts for char in _characters(text, symbols)} - {
+            SPACE,
+            *symbols,
+        }
         tokens = token_list([SPACE, *symbols, *sorted(characters)])
     else:
-        tokens = token_list([*symbols, *sorted({word for text in texts for word in text.split()} - set(symbols))])
+        tokens = token_list(
+            [
+                *symbols,
+                *sorted(
+                    {word for text in texts for word in text.split()} - set(symbols)
+                ),
+            ]
+        )
         sequences = (text.split() for text in texts)
     write_token_files(output, tokens, sequences, model)
     return tokens
 
 
 def _characters(text: str, symbols: Sequence[str]) -> list[str]:
-    """Split a text as ESPnet's tokenizer does: a symbol for each space, and each of ``symbols`` undivided."""
+    """Split a text as ESPnet's tokenizer does: a symbol for each space, and each of
+    ``symbols`` undivided.
+    """
     sequence: list[str] = []
     for piece in re.split(r"(\s)", text):
-        sequence += [SPACE] if piece.isspace() else [piece] if piece in symbols else piece
+        sequence += (
+            [SPACE] if piece.isspace() else [piece] if piece in symbols else piece
+        )
     return sequence
 
 
 def write_token_files(
-    output: Path, tokens: Sequence[str], sequences: Iterable[Sequence[str]], model: PieceModel | None = None
+    output: Path,
+    tokens: Sequence[str],
+    sequences: Iterable[Sequence[str]],
+    model: PieceModel | None = None,
 ) -> None:
-    """Write ``bpe.model`` (if there is a model), ``tokens.txt``, and ``prior.txt`` from the transcripts as tokens."""
+    """Write ``bpe.model`` (if there is a model), ``tokens.txt``, and ``prior.txt`` from
+    the transcripts as tokens.
+    """
     if model is not None:
         with atomic_write(output / "bpe.model", "wb") as file:
             file.write(model.data)
     with atomic_write(output / "tokens.txt") as file:
         file.writelines(f"{token}\n" for token in tokens)
     with atomic_write(output / "prior.txt") as file:
-        file.writelines(f"{token} {value:.6f}\n" for token, value in token_prior(sequences, tokens).items())
+        file.writelines(
+            f"{token} {value:.6f}\n"
+            for token, value in token_prior(sequences, tokens).items()
+        )
 
 
-def token_prior(sequences: Iterable[Sequence[str]], tokens: Sequence[str]) -> dict[str, float]:
-    """Natural log-probability of each token in transcripts, with one end symbol after each transcript (P2, Table 5).
+def token_prior(
+    sequences: Iterable[Sequence[str]], tokens: Sequence[str]
+) -> dict[str, float]:
+    """Natural log-probability of each token in transcripts, with one end symbol after
+    each transcript (P2, Table 5).
 
-    One is added to each count, so that no token is impossible. Tokens that are not in the list count as unknown.
+    One is added to each count, so that no token is impossible. Tokens that are not in
+    the list count as unknown.
     """
     counts = dict.fromkeys(tokens, 1)
     for sequence in sequences:
@@ -210,7 +292,9 @@ def token_prior(sequences: Iterable[Sequence[str]], tokens: Sequence[str]) -> di
 
 
 def read_prior(path: str | Path) -> dict[str, float]:
-    """Read a ``prior.txt``: token -> natural log-probability, in the order of the token list."""
+    """Read a ``prior.txt``: token -> natural log-probability, in the order of the token
+    list.
+    """
     return read_token_values(path, _finite, "log-probability")
 
 
@@ -222,26 +306,39 @@ def _finite(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def read_token_values[T](path: str | Path, parse: Callable[[str], T | None], what: str) -> dict[str, T]:
-    """Read a file with a token, a space and a value in each line: token -> value, in the order of the file.
+def read_token_values[T](
+    path: str | Path, parse: Callable[[str], T | None], what: str
+) -> dict[str, T]:
+    """Read a file with a token, a space and a value in each line: token -> value, in
+    the order of the file.
 
-    ``parse`` makes a value from text, or returns None if the text is none; ``what`` names the value in messages. Raises
-    InputError: a line is not a token and a value, or a token comes twice.
+    ``parse`` makes a value from text, or returns None if the text is none; ``what``
+    names the value in messages. Raises InputError: a line is not a token and a value,
+    or a token comes twice.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: run the token stage first, or check the path") from None
+        raise InputError(
+            f"{path}: no such file: run the token stage first, or check the path"
+        ) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason}): run the token stage again") from None
+        raise InputError(
+            f"{path}: not UTF-8 text ({error.reason}): run the token stage again"
+        ) from None
     values: dict[str, T] = {}
     # not splitlines(), which also splits at characters that may be tokens
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         token, _, rest = line.rpartition(" ")
         value = parse(rest)
         if not token or value is None:
-            raise InputError(f"{path}: line {number}: '{line}' is not a token and its {what}")
+            raise InputError(
+                f"{path}: line {number}: '{line}' is not a token and its {what}"
+            )
         if token in values:
-            raise InputError(f"{path}: line {number}: the token '{token}' comes twice: write the file again")
+            raise InputError(
+                f"{path}: line {number}: the token '{token}' comes twice: write "
+                "the file again"
+            )
         values[token] = value
     return values

@@ -1,6 +1,7 @@
 """Read transcripts in any format, which is detected by the file's name and content.
 
-Kaldi text, trn and NeMo's manifests name utterances. The others say at what time of a recording something was said.
+Kaldi text, trn and NeMo's manifests name utterances. The others say at what time of a
+recording something was said.
 """
 
 import re
@@ -21,7 +22,15 @@ KALDI, TRN, STM, CTM, RTTM, SEGLST, WHISPER, SRT, VTT, NEMO, WINDOWS = FORMATS =
 OF_UTTERANCES = (KALDI, TRN, NEMO)
 OF_WORDS = (CTM, RTTM)
 AUTO = "auto"
-_SUFFIXES = {".trn": TRN, ".stm": STM, ".ctm": CTM, ".rttm": RTTM, ".srt": SRT, ".vtt": VTT, ".seglst": SEGLST}
+_SUFFIXES = {
+    ".trn": TRN,
+    ".stm": STM,
+    ".ctm": CTM,
+    ".rttm": RTTM,
+    ".srt": SRT,
+    ".vtt": VTT,
+    ".seglst": SEGLST,
+}
 _JSON = (".json", ".jsonl")
 _JSON_BEGIN = re.compile(r'\s*([\[{]\s*$|\{\s*["}]|\[\s*[\[{"\]0-9-])')
 # What would pass for Kaldi text, and how it begins.
@@ -42,8 +51,12 @@ class Transcripts:
     path: Path
     format: str  # one of FORMATS
     texts: dict[str, str]  # by utterance id, in the file's order; empty for recordings
-    segments: tuple[Segment, ...] = ()  # said in recordings, in the file's order; empty for utterances
-    ignored: tuple[Segment, ...] = ()  # what an STM excludes from scoring, without words
+    segments: tuple[
+        Segment, ...
+    ] = ()  # said in recordings, in the file's order; empty for utterances
+    ignored: tuple[
+        Segment, ...
+    ] = ()  # what an STM excludes from scoring, without words
 
     @property
     def of_utterances(self) -> bool:
@@ -52,28 +65,40 @@ class Transcripts:
 
     @property
     def plain(self) -> dict[str, str]:
-        """Text by utterance or recording; what several people say in a recording is in the order of time."""
+        """Text by utterance or recording; what several people say in a recording is in
+        the order of time.
+        """
         if self.of_utterances:
             return self.texts
         recordings = by_recording(in_order(self.segments))
-        return {name: " ".join(word for segment in own for word in segment.words) for name, own in recordings.items()}
+        return {
+            name: " ".join(word for segment in own for word in segment.words)
+            for name, own in recordings.items()
+        }
 
 
 def _windows_of_whisper(path: Path) -> Iterator[Segment]:
-    """Return the segments; a window, or a file, without a word is a recording in which nobody speaks."""
+    """Return the segments; a window, or a file, without a word is a recording in which
+    nobody speaks.
+    """
     for window in whisper_json.read_whisper(path):
         yield from window.segments or (Segment(window.utterance, "", ()),)
 
 
 def _refused_windows(path: Path) -> list[Segment]:
-    raise InputError(f"{path}: hypotheses of windows overlap: join them first (espnet-ext stitch join)")
+    raise InputError(
+        f"{path}: hypotheses of windows overlap: join them first (espnet-ext "
+        "stitch join)"
+    )
 
 
-def read_transcripts(path: str | Path, form: str = AUTO, *, recognised: bool = False) -> Transcripts:
+def read_transcripts(
+    path: str | Path, form: str = AUTO, *, recognised: bool = False
+) -> Transcripts:
     """Read transcripts in a format, or in the one that is detected.
 
-    ``recognised`` reads hypotheses and not references, where a file holds both. Raises InputError: the file cannot be
-    read, or a line is not of the format.
+    ``recognised`` reads hypotheses and not references, where a file holds both. Raises
+    InputError: the file cannot be read, or a line is not of the format.
     """
     path = Path(path)
     form = detect_format(path) if form == AUTO else form
@@ -95,9 +120,16 @@ def read_transcripts(path: str | Path, form: str = AUTO, *, recognised: bool = F
     return Transcripts(path, form, {}, tuple(scored), tuple(ignored))
 
 
-def _words(read: Callable[[Path], Iterable[Segment]]) -> Callable[[Path], Iterator[Segment]]:
-    """Return a reader of words; where one names no speaker, its channel takes the place."""
-    return lambda path: (word if word.speaker else replace(word, speaker=word.channel) for word in read(path))
+def _words(
+    read: Callable[[Path], Iterable[Segment]],
+) -> Callable[[Path], Iterator[Segment]]:
+    """Return a reader of words; where one names no speaker, its channel takes the
+    place.
+    """
+    return lambda path: (
+        word if word.speaker else replace(word, speaker=word.channel)
+        for word in read(path)
+    )
 
 
 _SEGMENTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
@@ -115,47 +147,76 @@ _SEGMENTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
 def read_segments(path: str | Path, *, may_be_empty: bool = False) -> list[Segment]:
     """Read what was said in recordings, in any format that names speakers.
 
-    Raises InputError: as :func:`read_transcripts`; the file names utterances; or it holds nothing and may not be empty.
+    Raises InputError: as :func:`read_transcripts`; the file names utterances; or it
+    holds nothing and may not be empty.
     """
     found = read_transcripts(path)
     if found.of_utterances:
-        raise InputError(f"{path}: {found.format} does not say who spoke when: give STM, CTM or SegLST")
+        raise InputError(
+            f"{path}: {found.format} does not say who spoke when: give STM, CTM "
+            "or SegLST"
+        )
     if not found.segments and not may_be_empty:
-        raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
+        raise InputError(
+            f"{path}: not a list of turns: write SegLST, one object per turn"
+        )
     return list(found.segments)
 
 
 def detect_format(path: Path) -> str:
-    """Return the format of a file: by its name, else by its first lines; otherwise Kaldi text.
+    """Return the format of a file: by its name, else by its first lines; otherwise
+    Kaldi text.
 
-    Raises InputError: the file is empty, JSON of another kind, or known not to be a transcript.
+    Raises InputError: the file is empty, JSON of another kind, or known not to be a
+    transcript.
     """
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    if suffix in _JSON or _JSON_BEGIN.match(next((line for line in text_lines(path) if line.strip()), "")):
+    if suffix in _JSON or _JSON_BEGIN.match(
+        next((line for line in text_lines(path) if line.strip()), "")
+    ):
         return _json_format(path)
     lines = [line for _, line in islice(formats.nist_lines(path), _SAMPLE)]
     if lines and lines[0].startswith("WEBVTT"):
         return VTT
     if len(lines) > 1 and lines[0].strip().isdecimal() and "-->" in lines[1]:
         return SRT
-    if lines and all(line.split()[0] in ("LEXEME", "SPEAKER", "SPKR-INFO") for line in lines):
+    if lines and all(
+        line.split()[0] in ("LEXEME", "SPEAKER", "SPKR-INFO") for line in lines
+    ):
         return RTTM
-    for form, fits, times in ((STM, formats.is_stm, slice(3, 5)), (CTM, formats.is_ctm, slice(2, 4))):
+    for form, fits, times in (
+        (STM, formats.is_stm, slice(3, 5)),
+        (CTM, formats.is_ctm, slice(2, 4)),
+    ):
         if lines and all(map(fits, lines)) and _are_times(lines, times):
             return form
     if lines and all(map(formats.TRN_LINE.fullmatch, lines)):
         return TRN
-    if other := next((what for what, begin in _OTHERS.items() if begin.match(lines[0] if lines else "")), None):
-        raise InputError(f"{path}: {other}, which is not read: convert it to one of {', '.join(FORMATS)}")
+    if other := next(
+        (
+            what
+            for what, begin in _OTHERS.items()
+            if begin.match(lines[0] if lines else "")
+        ),
+        None,
+    ):
+        raise InputError(
+            f"{path}: {other}, which is not read: convert it to one of "
+            f"{', '.join(FORMATS)}"
+        )
     return KALDI
 
 
 def _are_times(lines: list[str], places: slice) -> bool:
-    """Return whether fields are times, and not numerals in Kaldi text, which has an id only once."""
+    """Return whether fields are times, and not numerals in Kaldi text, which has an id
+    only once.
+    """
     names = [line.split()[0] for line in lines]
-    return len(set(names)) < len(names) or all(any("." in field for field in line.split()[places]) for line in lines)
+    return len(set(names)) < len(names) or all(
+        any("." in field for field in line.split()[places]) for line in lines
+    )
 
 
 def _json_format(path: Path) -> str:
@@ -164,16 +225,28 @@ def _json_format(path: Path) -> str:
         return SEGLST
     first = content[0] if isinstance(content, list) else content
     if not isinstance(first, dict):
-        raise InputError(f"{path}: entry 1: not an object: write Whisper's JSON or SegLST")
-    keys = {"session_id": SEGLST, **dict.fromkeys(whisper_json.PARTS, WHISPER), "audio_filepath": NEMO}
+        raise InputError(
+            f"{path}: entry 1: not an object: write Whisper's JSON or SegLST"
+        )
+    keys = {
+        "session_id": SEGLST,
+        **dict.fromkeys(whisper_json.PARTS, WHISPER),
+        "audio_filepath": NEMO,
+    }
     if form := next((form for key, form in keys.items() if key in first), None):
         return form
     if whisper_json.is_segment_list(content):
         return WHISPER
     if "utts" in first:
-        raise InputError(f"{path}: ESPnet1's data.json, which is not read: give ref.trn and hyp.trn of its scoring")
+        raise InputError(
+            f"{path}: ESPnet1's data.json, which is not read: give ref.trn and "
+            "hyp.trn of its scoring"
+        )
     if "window" in first and "recording" in first:
         return WINDOWS
     if isinstance(content, list):
         return SEGLST  # whose reader says what is missing in which entry
-    raise InputError(f"{path}: neither Whisper's JSON nor SegLST: write SegLST, Whisper's JSON or NeMo's manifest")
+    raise InputError(
+        f"{path}: neither Whisper's JSON nor SegLST: write SegLST, Whisper's JSON "
+        "or NeMo's manifest"
+    )

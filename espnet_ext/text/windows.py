@@ -1,21 +1,31 @@
-"""Windows of fixed length over a long recording (P4, 3.1 and 4.1.1), and the data dir that a recogniser decodes."""
+"""Windows of fixed length over a long recording (P4, 3.1 and 4.1.1), and the data dir
+that a recogniser decodes.
+"""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_data_dir
+from espnet_ext.kaldi.data_dir import (
+    DataDir,
+    format_seconds,
+    read_data_dir,
+    write_data_dir,
+)
 from espnet_ext.text.words import Segment, Span
 
 WINDOW_SECONDS = 16.0  # P4, 4.1.1
-MOST_OVERLAP = 0.5  # above it a window also overlaps with the next but one, and odd windows overlap each other
+# above it a window also overlaps with the next but one, and odd windows overlap each
+# other
+MOST_OVERLAP = 0.5
 _WINDOW_ID = re.compile(r"(.+)-w(\d{5,})")
 
 
 @dataclass(frozen=True)
 class Windowing:
-    """How recordings are cut: the windows' length in seconds, and the share of it that two neighbours have in common.
+    """How recordings are cut: the windows' length in seconds, and the share of it that
+    two neighbours have in common.
 
     Raises InputError: no length, or an overlap below 0 or above one half.
 
@@ -31,7 +41,8 @@ class Windowing:
             raise InputError(f"windows of {self.length} s: give a length above 0")
         if not 0 <= self.overlap <= MOST_OVERLAP:
             raise InputError(
-                f"windows cannot overlap by {100 * self.overlap:g} %: choose a share from 0 to {MOST_OVERLAP}, "
+                f"windows cannot overlap by {100 * self.overlap:g} %: choose a "
+                f"share from 0 to {MOST_OVERLAP}, "
                 "such as 0, 0.25 or 0.5"
             )
 
@@ -41,31 +52,44 @@ class Windowing:
         return self.length * (1 - self.overlap)
 
     def span(self, index: int) -> Span:
-        """Return start and end in seconds of the window with an index, of a recording that is longer."""
+        """Return start and end in seconds of the window with an index, of a recording
+        that is longer.
+        """
         start = round(index * self.shift, 8)
         return start, round(start + self.length, 8)
 
     def cut(self, recording: str, seconds: float) -> list[Segment]:
-        """Cut a recording of this length into windows; the last ends with the recording, and may be shorter.
+        """Cut a recording of this length into windows; the last ends with the
+        recording, and may be shorter.
 
         Raises InputError: the recording has no length.
         """
         if not 0 < seconds < float("inf"):
-            raise InputError(f"recording {recording} of {seconds} s: there is nothing to cut into windows")
+            raise InputError(
+                f"recording {recording} of {seconds} s: there is nothing to cut "
+                "into windows"
+            )
         windows: list[Segment] = []
         while not windows or windows[-1].end < seconds:
             start, end = self.span(len(windows))
-            windows.append(Segment(recording, "", (), start, min(end, seconds), window=len(windows)))
+            windows.append(
+                Segment(
+                    recording, "", (), start, min(end, seconds), window=len(windows)
+                )
+            )
         return windows
 
 
 def window_id(recording: str, index: int) -> str:
-    """Return the utterance id of a window in a data dir; ids sort as the windows follow each other."""
+    """Return the utterance id of a window in a data dir; ids sort as the windows follow
+    each other.
+    """
     return f"{recording}-w{index:05d}"
 
 
 def window_of(utterance: str) -> tuple[str, int]:
-    """Return recording and index of a window by its utterance id; another utterance is a recording of one window.
+    """Return recording and index of a window by its utterance id; another utterance is
+    a recording of one window.
 
     >>> window_of("mix-0001-w00003"), window_of("mix-0001")
     (('mix-0001', 3), ('mix-0001', 0))
@@ -75,31 +99,54 @@ def window_of(utterance: str) -> tuple[str, int]:
 
 
 def window_data_dir(data: DataDir, windowing: Windowing) -> DataDir:
-    """Cut every recording of a data dir into windows, the utterances of another (``segments``), without text.
+    """Cut every recording of a data dir into windows, the utterances of another
+    (``segments``), without text.
 
-    The speaker of a window is its recording. Lengths are those of ``reco2dur``, or of ``utt2dur`` where recordings are
-    the utterances. Raises InputError: a recording of unknown duration.
+    The speaker of a window is its recording. Lengths are those of ``reco2dur``, or of
+    ``utt2dur`` where recordings are the utterances. Raises InputError: a recording of
+    unknown duration.
     """
     durations = data.reco2dur or (data.utt2dur if data.segments is None else None) or {}
-    unknown = next((recording for recording in data.wav_scp if recording not in durations), None)
+    unknown = next(
+        (recording for recording in data.wav_scp if recording not in durations), None
+    )
     if unknown is not None:
-        raise InputError(f"recording {unknown} has no duration: write reco2dur (or utt2dur)")
-    cut = [windowing.cut(recording, float(durations[recording])) for recording in sorted(data.wav_scp)]
-    named = {window_id(item.recording, item.window): item for windows in cut for item in windows}
+        raise InputError(
+            f"recording {unknown} has no duration: write reco2dur (or utt2dur)"
+        )
+    cut = [
+        windowing.cut(recording, float(durations[recording]))
+        for recording in sorted(data.wav_scp)
+    ]
+    named = {
+        window_id(item.recording, item.window): item
+        for windows in cut
+        for item in windows
+    }
     return DataDir(
         wav_scp=data.wav_scp,
         utt2spk={key: item.recording for key, item in named.items()},
         segments={
-            key: f"{item.recording} {format_seconds(item.start)} {format_seconds(item.end)}"
+            key: (
+                f"{item.recording} {format_seconds(item.start)} "
+                f"{format_seconds(item.end)}"
+            )
             for key, item in named.items()
         },
-        utt2dur={key: format_seconds(item.end - item.start) for key, item in named.items()},
+        utt2dur={
+            key: format_seconds(item.end - item.start) for key, item in named.items()
+        },
         reco2dur={recording: durations[recording] for recording in data.wav_scp},
     )
 
 
 def write_windows(data: Path, output: Path, windowing: Windowing) -> None:
-    """Write the data dir of windows of another's recordings, see :func:`window_data_dir`."""
+    """Write the data dir of windows of another's recordings, see
+    :func:`window_data_dir`.
+    """
     cut = window_data_dir(read_data_dir(data), windowing)
     write_data_dir(cut, output)
-    print(f"{len(cut.utt2spk)} windows of {len(cut.wav_scp)} recordings, written to {output}")
+    print(
+        f"{len(cut.utt2spk)} windows of {len(cut.wav_scp)} recordings, written to "
+        f"{output}"
+    )

@@ -1,4 +1,6 @@
-"""Write segments to SegLST, windows to our JSON, and lines with word times to files for people and tools."""
+"""Write segments to SegLST, windows to our JSON, and lines with word times to files for
+people and tools.
+"""
 
 import html
 import json
@@ -12,7 +14,10 @@ from espnet_ext.text.words import SPEAKER, Segment, in_order
 from espnet_ext.work.files import atomic_write, write_json
 
 SCREEN = 42  # characters of a line on a screen
-SHOWN, AFTER = 1.0, 0.5  # seconds that a subtitle is shown at least, and after its last word, if none follows
+SHOWN, AFTER = (
+    1.0,
+    0.5,
+)  # seconds that a subtitle is shown at least, and after its last word, if none follows
 
 Recordings = Mapping[str, Sequence[Segment]]
 
@@ -34,7 +39,9 @@ def _said(line: Segment) -> str:
 
 
 def _txt(recordings: Recordings) -> str:
-    return "".join(f"{_said(line)}\n" for lines in recordings.values() for line in lines)
+    return "".join(
+        f"{_said(line)}\n" for lines in recordings.values() for line in lines
+    )
 
 
 def _json(recordings: Recordings) -> str:
@@ -57,7 +64,9 @@ def _json(recordings: Recordings) -> str:
         }
         for line in lines
     ]
-    return _dumped({"text": " ".join(line.text for line in lines), "segments": segments})
+    return _dumped(
+        {"text": " ".join(line.text for line in lines), "segments": segments}
+    )
 
 
 def _dumped(content: Any) -> str:
@@ -65,8 +74,17 @@ def _dumped(content: Any) -> str:
 
 
 def _seglst_entry(segment: Segment) -> dict[str, Any]:
-    times = {"start_time": segment.start, "end_time": segment.end} if segment.has_span else {}
-    return {"session_id": segment.recording, "speaker": segment.speaker, **times, "words": segment.text}
+    times = (
+        {"start_time": segment.start, "end_time": segment.end}
+        if segment.has_span
+        else {}
+    )
+    return {
+        "session_id": segment.recording,
+        "speaker": segment.speaker,
+        **times,
+        "words": segment.text,
+    }
 
 
 def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
@@ -75,21 +93,44 @@ def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
 
 
 def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
-    """Write what was recognised in windows as JSON, one object per line, by recordings, windows and speakers.
+    """Write what was recognised in windows as JSON, one object per line, by recordings,
+    windows and speakers.
 
-    Times are in seconds from the recording's start; ``times`` ([start, end] of each word) and ``confidences`` are there
-    if the recogniser gives them. A window in which nobody speaks has one line with an empty speaker and no words.
+    Times are in seconds from the recording's start; ``times`` ([start, end] of each
+    word) and ``confidences`` are there if the recogniser gives them. A window in which
+    nobody speaks has one line with an empty speaker and no words.
     """
-    names = ("recording", "window", "start", "end", "speaker", "words", "times", "confidences")
+    names = (
+        "recording",
+        "window",
+        "start",
+        "end",
+        "speaker",
+        "words",
+        "times",
+        "confidences",
+    )
     with atomic_write(path) as file:
-        for item in sorted(windows, key=lambda item: (item.recording, item.window, item.speaker)):
-            record = {name: value for name in names if (value := getattr(item, name)) is not None}
+        for item in sorted(
+            windows, key=lambda item: (item.recording, item.window, item.speaker)
+        ):
+            record = {
+                name: value
+                for name in names
+                if (value := getattr(item, name)) is not None
+            }
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _seglst(recordings: Recordings) -> str:
     turns = (
-        Segment(name, line.speaker or SPEAKER, line.words, round(line.start, 3), round(line.end, 3))
+        Segment(
+            name,
+            line.speaker or SPEAKER,
+            line.words,
+            round(line.start, 3),
+            round(line.end, 3),
+        )
         for name, lines in recordings.items()
         for line in lines
     )
@@ -98,7 +139,8 @@ def _seglst(recordings: Recordings) -> str:
 
 def _ctm(recordings: Recordings) -> str:
     return "".join(
-        f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.3f}"
+        f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} "
+        f"{word.confidence:.3f}"
         f"{' lex ' + line.speaker if line.speaker else ''}\n"
         for name, lines in recordings.items()
         for line in lines
@@ -107,7 +149,9 @@ def _ctm(recordings: Recordings) -> str:
 
 
 def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
-    """Yield start and end of each subtitle in seconds, shown until the next, and its text on two lines at most."""
+    """Yield start and end of each subtitle in seconds, shown until the next, and its
+    text on two lines at most.
+    """
     (lines,) = recordings.values()
     for place, line in enumerate(lines):
         end = max(line.end + AFTER, line.start + SHOWN)
@@ -130,28 +174,43 @@ def _srt(recordings: Recordings) -> str:
 
 def _vtt(recordings: Recordings) -> str:
     cues = (
-        f"{clock(start)} --> {clock(end)}\n{html.escape(text, quote=False)}\n" for start, end, text in _cues(recordings)
+        f"{clock(start)} --> {clock(end)}\n{html.escape(text, quote=False)}\n"
+        for start, end, text in _cues(recordings)
     )
     return "\n".join(["WEBVTT\n", *cues])
 
 
 FORMATS: Mapping[str, Callable[[Recordings], str]] = MappingProxyType(
-    {"txt": _txt, "json": _json, "seglst": _seglst, "ctm": _ctm, "srt": _srt, "vtt": _vtt}
+    {
+        "txt": _txt,
+        "json": _json,
+        "seglst": _seglst,
+        "ctm": _ctm,
+        "srt": _srt,
+        "vtt": _vtt,
+    }
 )
 OF_SEVERAL = ("txt", "seglst", "ctm")  # formats that may hold more than one recording
 
 
 def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> None:
-    """Write the lines of recordings, by their names, to a file of a format, one of ``FORMATS``.
+    """Write the lines of recordings, by their names, to a file of a format, one of
+    ``FORMATS``.
 
-    ``json`` is like Whisper's; ``ctm`` has confidences and, in the eighth column, the speaker. Subtitles are shown a
-    little longer than their words, to be read. In ``seglst`` and ``ctm`` names have no blanks. Raises InputError: an
-    unknown format, or several recordings in one that holds a single one.
+    ``json`` is like Whisper's; ``ctm`` has confidences and, in the eighth column, the
+    speaker. Subtitles are shown a little longer than their words, to be read. In
+    ``seglst`` and ``ctm`` names have no blanks. Raises InputError: an unknown format,
+    or several recordings in one that holds a single one.
     """
     if kind not in FORMATS:
-        raise InputError(f"there is no format {kind!r}: choose some of {', '.join(FORMATS)}")
+        raise InputError(
+            f"there is no format {kind!r}: choose some of {', '.join(FORMATS)}"
+        )
     if len(recordings) > 1 and kind not in OF_SEVERAL:
-        raise InputError(f"{path}: {kind} holds one recording, not {len(recordings)}: choose {', '.join(OF_SEVERAL)}")
+        raise InputError(
+            f"{path}: {kind} holds one recording, not {len(recordings)}: choose "
+            f"{', '.join(OF_SEVERAL)}"
+        )
     named = {"_".join(name.split()): lines for name, lines in recordings.items()}
     with atomic_write(path) as file:
         file.write(FORMATS[kind](named))

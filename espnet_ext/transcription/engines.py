@@ -1,4 +1,5 @@
-"""What turns an audio file into words with times: beam search, moving windows, Whisper, a model that tells speakers.
+"""What turns an audio file into words with times: beam search, moving windows, Whisper,
+a model that tells speakers.
 
 Each engine is a function from a file to :class:`~espnet_ext.text.words.Segment` s.
 """
@@ -14,31 +15,45 @@ from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.text.words import Segment, Word, lines_of
-from espnet_ext.transcription.request import RATE, Engine, Request, check_options, loading
+from espnet_ext.transcription.request import (
+    RATE,
+    Engine,
+    Request,
+    check_options,
+    loading,
+)
 from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.yaml_files import read_yaml
 
-# Seconds up to which a file is decoded by beam search, for models that do not say what they were trained on.
+# Seconds up to which a file is decoded by beam search, for models that do not say what
+# they were trained on.
 SHORT = 30.0
-SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders need some frames
-# Of moving windows, the share by which the next one starts later. Words near the edges of a window are lost where few
-# windows share a frame (egs/spotify_longctx/RESULTS.md); a model of long recordings has what its paper has.
+# seconds: shorter audio is padded with silence, since encoders need some frames
+SHORTEST = 0.25
+# Of moving windows, the share by which the next one starts later. Words near the edges
+# of a window are lost where few windows share a frame (egs/spotify_longctx/RESULTS.md);
+# a model of long recordings has what its paper has.
 STRIDE, LONG_STRIDE = 0.5, 0.125
 LONG = "long"  # the task of models without a decoder, for long recordings
 BOUNDARY, SPACE = "▁", "<space>"
-# Models of ESPnet's task whose output is not one text by beam search -> the program of ESPnet for them.
+# Models of ESPnet's task whose output is not one text by beam search -> the program of
+# ESPnet for them.
 OTHER_DECODING = {
     "pit_espnet": "espnet2.bin.asr_inference --multi_asr true",
     "maskctc": "espnet2.bin.asr_inference_maskctc",
 }
-SEVERAL_TEXTS = ("multi_asr", "enh_s2t_task")  # options of the search with which it gives a text for each speaker
+SEVERAL_TEXTS = (
+    "multi_asr",
+    "enh_s2t_task",
+)  # options of the search with which it gives a text for each speaker
 
 
 def engine_for(model: str | Path | None, request: Request) -> Engine:
     """Return the engine that suits a model.
 
-    ``model`` is what :func:`espnet_ext.sharing.model_files.find_model` takes, the folder of a Whisper of CTranslate2,
-    or None, for the Whisper of a package. Raises InputError: there is no such model, or an option does not suit it.
+    ``model`` is what :func:`espnet_ext.sharing.model_files.find_model` takes, the
+    folder of a Whisper of CTranslate2, or None, for the Whisper of a package. Raises
+    InputError: there is no such model, or an option does not suit it.
     """
     if model is None or is_converted(model):
         check_options("Whisper", request)
@@ -49,24 +64,39 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
 
     files = find_model(model)
     if files.task == "mt":
-        raise InputError(f"{files.name}: merges hypotheses and recognises no audio: name a recogniser")
+        raise InputError(
+            f"{files.name}: merges hypotheses and recognises no audio: name a "
+            "recogniser"
+        )
     if files.task == "sa_asr":
         check_options("a speaker-attributed model", request)
         from espnet_ext.transcription.speakers import speakers_by_model
 
         return speakers_by_model(request, files)
     if request.speakers or request.enrolment:
-        raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
+        raise InputError(
+            f"{files.name}: does not tell speakers: name a speaker-attributed "
+            "model, or leave out --model"
+        )
     check_options("a recogniser", request)
     kind = read_yaml(files.config).get("model")
     if isinstance(kind, str) and kind in OTHER_DECODING:
-        raise InputError(f"{files.name}: a model of the kind {kind}, which {OTHER_DECODING[kind]} decodes: use that")
+        raise InputError(
+            f"{files.name}: a model of the kind {kind}, which "
+            f"{OTHER_DECODING[kind]} decodes: use that"
+        )
     long = windows(request, files)
     if files.task == LONG:
         if request.config:
-            raise InputError(f"--config is for beam search by a decoder, and {files.name} has none: leave it out")
+            raise InputError(
+                f"--config is for beam search by a decoder, and {files.name} has "
+                "none: leave it out"
+            )
         return long
-    short, limit = beam_search(request, files), request.window or _trained_seconds(files) or SHORT
+    short, limit = (
+        beam_search(request, files),
+        request.window or _trained_seconds(files) or SHORT,
+    )
     return lambda path: (short if seconds_of(path) <= limit else long)(path)
 
 
@@ -82,15 +112,24 @@ def _trained_seconds(model: ModelFiles) -> float | None:
 
 
 def windows(request: Request, model: ModelFiles) -> Engine:
-    """Make an engine of moving windows and CTC, for recordings of any length (P5, section 2.2)."""
+    """Make an engine of moving windows and CTC, for recordings of any length (P5,
+    section 2.2).
+    """
     from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.work.settings import checked
 
     own = {
         "window": _trained_seconds(model) or SHORT,
-        "stride": model.search.get("stride", LONG_STRIDE if model.task == LONG else STRIDE),
+        "stride": model.search.get(
+            "stride", LONG_STRIDE if model.task == LONG else STRIDE
+        ),
     }
-    given = {"window": request.window, "stride": None if request.window_overlap is None else 1 - request.window_overlap}
+    given = {
+        "window": request.window,
+        "stride": None
+        if request.window_overlap is None
+        else 1 - request.window_overlap,
+    }
     checked(WindowSettings, own, model.name)
     wanted = own | {name: value for name, value in given.items() if value is not None}
     settings = checked(WindowSettings, wanted, "--window and --window-overlap")
@@ -100,14 +139,18 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         from espnet_ext.sharing.load import building
 
         with loading(), building(model):
-            loaded = load_transcriber(model.config, model.model, settings, device=request.device)
+            loaded = load_transcriber(
+                model.config, model.model, settings, device=request.device
+            )
         return transcribe(loaded, path)
 
     return lines
 
 
 def beam_search(request: Request, model: ModelFiles) -> Engine:
-    """Return the model's own search, with the times of words from an alignment with its CTC."""
+    """Return the model's own search, with the times of words from an alignment with its
+    CTC.
+    """
     from espnet_ext.upstream.options import sampling_rate as rate_of
 
     loaded: list[Any] = []
@@ -117,51 +160,90 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
             from espnet_ext.sharing.load import build, building
 
             options = read_yaml(request.config) if request.config else {}
-            several = next((name for name in SEVERAL_TEXTS if {**model.search, **options}.get(name)), None)
+            several = next(
+                (
+                    name
+                    for name in SEVERAL_TEXTS
+                    if {**model.search, **options}.get(name)
+                ),
+                None,
+            )
             with loading():
                 if several:
                     source = request.config if several in options else model.name
-                    raise InputError(f"{source}: {several} gives a text for each speaker: leave it out")
+                    raise InputError(
+                        f"{source}: {several} gives a text for each speaker: "
+                        "leave it out"
+                    )
                 with building(model, request.config):
                     loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
-        with opened(path, rate_of(vars(recogniser.asr_train_args)) or RATE) as recording:
-            samples = recording.read(0, max(recording.length, round(SHORTEST * recording.rate)))
+        with opened(
+            path, rate_of(vars(recogniser.asr_train_args)) or RATE
+        ) as recording:
+            samples = recording.read(
+                0, max(recording.length, round(SHORTEST * recording.rate))
+            )
         found = recogniser(samples)
-        hypotheses = found[0] if isinstance(found, tuple) else found  # with what a model's intermediate CTCs hear
-        if any(math.isnan(hypothesis.score) for *_, hypothesis in hypotheses):  # it would read as silence
-            raise InputError(f"{path}: {model.name} scores it with NaN: listen to it, or use another checkpoint")
+        hypotheses = (
+            found[0] if isinstance(found, tuple) else found
+        )  # with what a model's intermediate CTCs hear
+        if any(
+            math.isnan(hypothesis.score) for *_, hypothesis in hypotheses
+        ):  # it would read as silence
+            raise InputError(
+                f"{path}: {model.name} scores it with NaN: listen to it, or use "
+                "another checkpoint"
+            )
         if hypotheses and hypotheses[0][2]:
-            yield from lines_of(times_of_words(recogniser, samples, hypotheses[0][2], len(samples) / recording.rate))
+            yield from lines_of(
+                times_of_words(
+                    recogniser, samples, hypotheses[0][2], len(samples) / recording.rate
+                )
+            )
 
     return lines
 
 
-def times_of_words(recogniser: Any, samples: np.ndarray, tokens: Sequence[int], seconds: float) -> list[Word]:
-    """Return words of a hypothesis with times and confidences, from the best path of the CTC through its tokens.
+def times_of_words(
+    recogniser: Any, samples: np.ndarray, tokens: Sequence[int], seconds: float
+) -> list[Word]:
+    """Return words of a hypothesis with times and confidences, from the best path of
+    the CTC through its tokens.
 
-    A confidence is the mean of the CTC's posteriors of the word's tokens, each at its best frame. Without a CTC, or if
-    it has fewer frames than the hypothesis needs, all words have the times of the whole. ``recogniser`` is ESPnet's
-    ``Speech2Text``, ``samples`` the audio, (samples,), of so many ``seconds``, ``tokens`` the ids of the hypothesis.
+    A confidence is the mean of the CTC's posteriors of the word's tokens, each at its
+    best frame. Without a CTC, or if it has fewer frames than the hypothesis needs, all
+    words have the times of the whole. ``recogniser`` is ESPnet's ``Speech2Text``,
+    ``samples`` the audio, (samples,), of so many ``seconds``, ``tokens`` the ids of the
+    hypothesis.
     """
     import torch
     import torchaudio
 
     model, names = recogniser.asr_model, recogniser.asr_train_args.token_list
     groups = grouped(tokens, names, recogniser.asr_train_args.token_type)
-    texts = [recogniser.tokenizer.tokens2text([names[token] for token in group]).strip() for group in groups]
+    texts = [
+        recogniser.tokenizer.tokens2text([names[token] for token in group]).strip()
+        for group in groups
+    ]
     whole = [Word(text, 0.0, seconds) for text in texts if text]
     if getattr(model, "ctc", None) is None:
         return whole
     with torch.no_grad():
-        speech = torch.as_tensor(samples, dtype=torch.float32, device=recogniser.device).unsqueeze(0)
-        encoded, _ = model.encode(speech, torch.tensor([speech.shape[1]], device=recogniser.device))
+        speech = torch.as_tensor(
+            samples, dtype=torch.float32, device=recogniser.device
+        ).unsqueeze(0)
+        encoded, _ = model.encode(
+            speech, torch.tensor([speech.shape[1]], device=recogniser.device)
+        )
         encoded = encoded[0] if isinstance(encoded, tuple) else encoded
         posteriors = model.ctc.log_softmax(encoded).float().cpu()
     repeats = sum(a == b for a, b in zip(tokens, tokens[1:], strict=False))
     if posteriors.shape[1] < len(tokens) + repeats:
         return whole
-    path, scores = torchaudio.functional.forced_align(posteriors, torch.tensor([list(tokens)], dtype=torch.int32))
+    path, scores = torchaudio.functional.forced_align(
+        posteriors, torch.tensor([list(tokens)], dtype=torch.int32)
+    )
     spans = torchaudio.functional.merge_tokens(path[0], scores[0].exp())
     unit, words, first = seconds / posteriors.shape[1], [], 0
     for text, group in zip(texts, groups, strict=True):
@@ -169,11 +251,17 @@ def times_of_words(recogniser: Any, samples: np.ndarray, tokens: Sequence[int], 
         first += len(group)
         if text:
             best = [float(scores[0, span.start : span.end].exp().max()) for span in own]
-            words.append(Word(text, own[0].start * unit, own[-1].end * unit, sum(best) / len(best)))
+            words.append(
+                Word(
+                    text, own[0].start * unit, own[-1].end * unit, sum(best) / len(best)
+                )
+            )
     return words
 
 
-def grouped(tokens: Sequence[int], names: Sequence[str], token_type: str) -> list[list[int]]:
+def grouped(
+    tokens: Sequence[int], names: Sequence[str], token_type: str
+) -> list[list[int]]:
     """Return the tokens of each word.
 
     >>> grouped([1, 2, 1], ["<blank>", "▁th", "e"], "bpe"), grouped([1, 1], ["", "the"], "word")
@@ -183,7 +271,11 @@ def grouped(tokens: Sequence[int], names: Sequence[str], token_type: str) -> lis
     """
     groups: list[list[int]] = []
     for token in tokens:
-        if not groups or token_type == "word" or names[token].startswith((BOUNDARY, SPACE)):
+        if (
+            not groups
+            or token_type == "word"
+            or names[token].startswith((BOUNDARY, SPACE))
+        ):
             groups.append([])
         groups[-1].append(token)
     return groups

@@ -1,4 +1,5 @@
-"""Which transcripts are there, and what they were made from: a rerun leaves them out, and nothing else is replaced.
+"""Which transcripts are there, and what they were made from: a rerun leaves them out,
+and nothing else is replaced.
 
 Each recording has a note in the folder ``.transcripts`` of the output.
 """
@@ -26,25 +27,47 @@ _NOT_IN_KEY = {"work"}
 
 
 def key_of(model: Path | None, request: Request) -> str:
-    """Return what all transcripts of a run depend on: model, options, and the files that these name."""
-    options = {name: getattr(request, name) for name in sorted(request.given() - _NOT_IN_KEY)}
+    """Return what all transcripts of a run depend on: model, options, and the files
+    that these name.
+    """
+    options = {
+        name: getattr(request, name) for name in sorted(request.given() - _NOT_IN_KEY)
+    }
     paths = [value for value in options.values() if isinstance(value, Path)]
     if request.speaker_model:
         paths.append(request.speaker_model.with_name("config.yaml"))
-    made: list[Any] = [str(model and (os.path.realpath(model) if model.exists() else model))]
+    made: list[Any] = [
+        str(model and (os.path.realpath(model) if model.exists() else model))
+    ]
     if model is None or is_converted(model):
         paths += [model] if model else []
         made.append(version("faster-whisper") if find_spec("faster_whisper") else None)
     else:
         files = find_model(model)
-        paths += [path for path in (files.model, files.lm_config, files.lm_file, files.prior_file) if path]
-        paths += named_files(without_training(read_yaml(files.config)), [files.config.parent], files.config).values()
-        made += [digest(files.config), digest(files.model.with_name(DECODING)), dict(files.search)]
-    return fingerprint(made, {name: str(value) for name, value in options.items()}, _stamps(paths))
+        paths += [
+            path
+            for path in (files.model, files.lm_config, files.lm_file, files.prior_file)
+            if path
+        ]
+        paths += named_files(
+            without_training(read_yaml(files.config)),
+            [files.config.parent],
+            files.config,
+        ).values()
+        made += [
+            digest(files.config),
+            digest(files.model.with_name(DECODING)),
+            dict(files.search),
+        ]
+    return fingerprint(
+        made, {name: str(value) for name, value in options.items()}, _stamps(paths)
+    )
 
 
 def _stamps(paths: Iterable[Path]) -> list[Any]:
-    """Return the size and time of files, those that are missing too, and a hash of these of all below folders."""
+    """Return the size and time of files, those that are missing too, and a hash of
+    these of all below folders.
+    """
     found: list[Any] = []
     for path in paths:
         status = path.stat() if path.is_file() else None
@@ -54,20 +77,33 @@ def _stamps(paths: Iterable[Path]) -> list[Any]:
 
 
 def unfinished(
-    recordings: Sequence[Recording], output: Path, kinds: Sequence[str], key: str, done: Failed, failed: Failed
+    recordings: Sequence[Recording],
+    output: Path,
+    kinds: Sequence[str],
+    key: str,
+    done: Failed,
+    failed: Failed,
 ) -> tuple[list[Recording], int]:
-    """Return the recordings that lack transcripts made with a key, and in how many others' way a file is that stays.
+    """Return the recordings that lack transcripts made with a key, and in how many
+    others' way a file is that stays.
 
-    ``done`` is called with each recording that has its transcripts, and how these are; ``failed`` with each that cannot
-    be written, and why.
+    ``done`` is called with each recording that has its transcripts, and how these are;
+    ``failed`` with each that cannot be written, and why.
     """
     left, blocked = [], 0
     for recording in recordings:
-        note, targets = Note(output, recording), targets_of(output, recording.name, kinds)
+        note, targets = (
+            Note(output, recording),
+            targets_of(output, recording.name, kinds),
+        )
         if (state := note.finished(targets, key)) is not None:
             done(recording.path, state)
         elif (other := note.in_the_way(targets)) is not None:
-            failed(recording.path, f"{recording.path}: {other}: give another --output, or --overwrite to replace it")
+            failed(
+                recording.path,
+                f"{recording.path}: {other}: give another --output, or "
+                "--overwrite to replace it",
+            )
             blocked += 1
         else:
             left.append(recording)
@@ -82,11 +118,19 @@ class Note:
         self._audio = Path(os.path.realpath(recording.path))
 
     def finished(self, targets: Collection[Path], key: str) -> str | None:
-        """Return how the transcripts are if all are there, made with this key of this audio; None if they are not."""
+        """Return how the transcripts are if all are there, made with this key of this
+        audio; None if they are not.
+        """
         files, key = self._read()["files"], self._key(key)
-        if not all(target.is_file() and files.get(self._name(target), {}).get("key") == key for target in targets):
+        if not all(
+            target.is_file() and files.get(self._name(target), {}).get("key") == key
+            for target in targets
+        ):
             return None
-        changed = next((target for target in targets if not self._is_as_written(target, files)), None)
+        changed = next(
+            (target for target in targets if not self._is_as_written(target, files)),
+            None,
+        )
         if changed is None:
             return "its transcripts are there already, by the same command"
         return f"{changed} was changed since it was written: it stays"
@@ -98,22 +142,48 @@ class Note:
             if target.is_dir():
                 return f"{target} is a folder"
             if target.exists() and not self._is_as_written(target, noted["files"]):
-                return f"{target} is there already, and not as it was written here (by hand, or by an older version)"
+                return (
+                    f"{target} is there already, and not as it was written here (by "
+                    "hand, or by an older version)"
+                )
         audio = noted["audio"]
         if audio not in (None, str(self._audio)):
-            return next((f"{target} is that of {audio}" for target in targets if target.exists()), None)
+            return next(
+                (
+                    f"{target} is that of {audio}"
+                    for target in targets
+                    if target.exists()
+                ),
+                None,
+            )
         return None
 
     def begin(self, targets: Collection[Path]) -> None:
-        """Note that files are written now, so that they are known as ours if this process is killed."""
+        """Note that files are written now, so that they are known as ours if this
+        process is killed.
+        """
         begun = {self._name(target): {"begun": True} for target in targets}
-        write_json(self._path, {"audio": str(self._audio), "files": {**self._read()["files"], **begun}})
+        write_json(
+            self._path,
+            {"audio": str(self._audio), "files": {**self._read()["files"], **begun}},
+        )
 
     def add(self, target: Path, key: str) -> None:
         """Note a file that was written just now."""
         status, known = target.stat(), self._read()
-        entry = {"key": self._key(key), "size": status.st_size, "time": status.st_mtime_ns, "sha256": digest(target)}
-        write_json(self._path, {"audio": str(self._audio), "files": {**known["files"], self._name(target): entry}})
+        entry = {
+            "key": self._key(key),
+            "size": status.st_size,
+            "time": status.st_mtime_ns,
+            "sha256": digest(target),
+        }
+        write_json(
+            self._path,
+            {
+                "audio": str(self._audio),
+                "files": {**known["files"], self._name(target): entry},
+            },
+        )
 
     def _key(self, key: str) -> str:
         return fingerprint(key, _stamps([self._audio]))
@@ -125,12 +195,19 @@ class Note:
         entry, status = files.get(self._name(target), {}), target.stat()
         if "begun" in entry or entry.get("size") != status.st_size:
             return "begun" in entry
-        return bool(entry.get("time") == status.st_mtime_ns or entry.get("sha256") == digest(target))
+        return bool(
+            entry.get("time") == status.st_mtime_ns
+            or entry.get("sha256") == digest(target)
+        )
 
     def _read(self) -> dict[str, Any]:
         try:
             found = parse_json(self._path.read_text(encoding="utf-8"))
-            files = {name: entry for name, entry in found["files"].items() if isinstance(entry, dict)}
+            files = {
+                name: entry
+                for name, entry in found["files"].items()
+                if isinstance(entry, dict)
+            }
             return {"audio": found["audio"], "files": files}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {"audio": None, "files": {}}

@@ -1,4 +1,6 @@
-"""Which files are transcribed: those that are given, and those below folders; what their transcripts are called."""
+"""Which files are transcribed: those that are given, and those below folders; what
+their transcripts are called.
+"""
 
 import os
 from collections import Counter
@@ -15,13 +17,17 @@ from espnet_ext.work.files import files_below, printable
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
 ENDINGS = {"seglst": "seglst.json"}  # where it is not the name of the format
-_LONGEST = 200  # bytes of a name: 255 for that of a file, without endings and what a temporary file adds
+# bytes of a name: 255 for that of a file, without endings and what a temporary file
+# adds
+_LONGEST = 200
 
 Failed = Callable[[Path, str], None]
 
 
 class Recording(NamedTuple):
-    """An audio file; ``name`` is that of its transcripts, without ending: ``monday/talk`` of a file in a folder."""
+    """An audio file; ``name`` is that of its transcripts, without ending:
+    ``monday/talk`` of a file in a folder.
+    """
 
     path: Path
     name: str
@@ -32,32 +38,65 @@ def targets_of(output: Path, name: str, kinds: Sequence[str]) -> list[Path]:
     return [output / f"{name}.{ENDINGS.get(kind, kind)}" for kind in kinds]
 
 
-def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] = KINDS) -> tuple[list[Recording], int]:
-    """Return the audio files among ``files`` and below the folders among these, each once, and how many are refused.
+def find_recordings(
+    files: Sequence[Path], failed: Failed, kinds: Sequence[str] = KINDS
+) -> tuple[list[Recording], int]:
+    """Return the audio files among ``files`` and below the folders among these, each
+    once, and how many are refused.
 
-    ``failed`` is called with each that cannot be transcribed into these ``kinds``, and why: it does not exist, its name
-    is unfit, or another file's transcripts would have the same. Raises InputError, without calling it: nothing is left.
+    ``failed`` is called with each that cannot be transcribed into these ``kinds``, and
+    why: it does not exist, its name is unfit, or another file's transcripts would have
+    the same. Raises InputError, without calling it: nothing is left.
     """
     faults: list[tuple[Path, str]] = []
-    found = list(dict.fromkeys(recording for path in files for recording in _expanded(path, faults)))
-    counts = Counter(target for recording in found for target in targets_of(Path(), recording.name, kinds))
+    found = list(
+        dict.fromkeys(
+            recording for path in files for recording in _expanded(path, faults)
+        )
+    )
+    counts = Counter(
+        target
+        for recording in found
+        for target in targets_of(Path(), recording.name, kinds)
+    )
     kept = []
     for recording in found:
         path, name = recording
         if printable(path) != str(path):
-            faults.append((path, f"{printable(path)}: its name is not UTF-8: rename the file or its folder"))
+            faults.append(
+                (
+                    path,
+                    f"{printable(path)}: its name is not UTF-8: rename the file "
+                    "or its folder",
+                )
+            )
         elif any(counts[target] > 1 for target in targets_of(Path(), name, kinds)):
             advice = "rename one, or give the folder above them"
-            faults.append((path, f"{path}: would be written to {name}.* like another file: {advice}"))
+            faults.append(
+                (
+                    path,
+                    f"{path}: would be written to {name}.* like another file: {advice}",
+                )
+            )
         elif len(os.fsencode(Path(name).name)) > _LONGEST:
-            faults.append((path, f"{path}: its name is too long for its transcripts, over {_LONGEST} bytes: rename it"))
+            faults.append(
+                (
+                    path,
+                    f"{path}: its name is too long for its transcripts, over "
+                    f"{_LONGEST} bytes: rename it",
+                )
+            )
         elif reason := no_file(path):
             faults.append((path, f"{path}: {reason}"))
         else:
             kept.append(recording)
     if faults and not kept:
         reason = faults[0][1]
-        raise InputError(reason if len(faults) == 1 else f"{reason} (none of {len(faults)} can be transcribed)")
+        raise InputError(
+            reason
+            if len(faults) == 1
+            else f"{reason} (none of {len(faults)} can be transcribed)"
+        )
     for path, reason in faults:
         failed(path, reason)
     return kept, len(faults)
@@ -75,9 +114,24 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
     before = len(faults)
 
     def closed(error: OSError) -> None:
-        faults.append((path, f"{error.filename}: cannot be read ({error.strerror}): give yourself permission"))
+        faults.append(
+            (
+                path,
+                f"{error.filename}: cannot be read ({error.strerror}): give "
+                "yourself permission",
+            )
+        )
 
     inside = [file for file in files_below(path, closed) if is_audio(file)]
     if not inside and len(faults) == before:
-        faults.append((path, f"{path}: no audio file in this folder ({', '.join(ALL_SUFFIXES)}): name another"))
-    yield from (Recording(file, file.relative_to(path).with_suffix("").as_posix()) for file in inside)
+        faults.append(
+            (
+                path,
+                f"{path}: no audio file in this folder "
+                f"({', '.join(ALL_SUFFIXES)}): name another",
+            )
+        )
+    yield from (
+        Recording(file, file.relative_to(path).with_suffix("").as_posix())
+        for file in inside
+    )

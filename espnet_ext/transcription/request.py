@@ -1,4 +1,6 @@
-"""What users ask of a transcription, which options each kind of engine reads, and folders of enrolled speakers."""
+"""What users ask of a transcription, which options each kind of engine reads, and
+folders of enrolled speakers.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,22 +18,40 @@ RATE = 16000  # Hz, of models that do not say theirs
 
 @dataclass(frozen=True)
 class Request:
-    """How files are transcribed. None: the model's own choice, which its engine describes."""
+    """How files are transcribed. None: the model's own choice, which its engine
+    describes.
+    """
 
     speakers: bool | None = None  # tell who speaks
     num_speakers: int | None = None  # how many do, at most
-    enrolment: Path | None = None  # folder with a folder of audio files for each speaker
-    channels: str | None = None  # separate: recognise each by itself, as a speaker of its own; None: all together
+    enrolment: Path | None = (
+        None  # folder with a folder of audio files for each speaker
+    )
+    channels: str | None = (
+        # separate: recognise each by itself, as a speaker of its own; None: all
+        # together
+        None
+    )
     language: str | None = None  # for multilingual models of Whisper (en)
     window: float | None = None  # seconds
-    window_overlap: float | None = None  # the share of it that two neighbours have in common
+    window_overlap: float | None = (
+        None  # the share of it that two neighbours have in common
+    )
     config: Path | None = None  # YAML with options of the search
-    stitcher: Path | None = None  # folder; it merges windows of a speaker-attributed model; None: by time
-    speaker_model: Path | None = None  # checkpoint of ESPnet, beside its config.yaml; None: Resemblyzer
+    stitcher: Path | None = (
+        None  # folder; it merges windows of a speaker-attributed model; None: by time
+    )
+    speaker_model: Path | None = (
+        None  # checkpoint of ESPnet, beside its config.yaml; None: Resemblyzer
+    )
     device: str = "cpu"
-    work: Path | None = None  # folder for what is not finished, which a later run goes on with
+    work: Path | None = (
+        None  # folder for what is not finished, which a later run goes on with
+    )
     temporary: Path = Path("work")  # the same, as long as the run lasts
-    broken: Callable[[Path, str], None] | None = None  # is told of an enrolment file that is left out; None: refused
+    broken: Callable[[Path, str], None] | None = (
+        None  # is told of an enrolment file that is left out; None: refused
+    )
 
     @property
     def folder(self) -> Path:
@@ -40,7 +60,11 @@ class Request:
 
     def given(self) -> set[str]:
         """Return the options that the user has chosen."""
-        named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
+        named = {
+            field.name
+            for field in fields(self)
+            if getattr(self, field.name) is not None
+        }
         return named - {"device", "temporary", "broken"}
 
 
@@ -61,7 +85,8 @@ COMMON = frozenset({"window", "window_overlap", "channels"})
 READ = {  # the options that each kind of engine reads
     "Whisper": COMMON | {"speakers", "num_speakers", "enrolment", "language", "work"},
     "a recogniser": COMMON | {"config"},
-    "a speaker-attributed model": COMMON | {"speakers", "enrolment", "config", "stitcher", "speaker_model", "work"},
+    "a speaker-attributed model": COMMON
+    | {"speakers", "enrolment", "config", "stitcher", "speaker_model", "work"},
 }
 
 
@@ -69,12 +94,18 @@ def check_options(kind: str, request: Request) -> None:
     """Refuse a given option that this kind of engine, a key of ``READ``, does not read."""
     if request.channels and request.given() & {"speakers", "num_speakers", "enrolment"}:
         raise InputError(
-            "--channels tells speakers by their channels: leave out --speakers, --num-speakers and --enrolment, or it"
+            "--channels tells speakers by their channels: leave out --speakers, "
+            "--num-speakers and --enrolment, or it"
         )
     wrong = min(request.given() - READ[kind], default=None)
     if wrong is not None:
-        suits = " or ".join(other for other, options in READ.items() if wrong in options)
-        raise InputError(f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: leave it out")
+        suits = " or ".join(
+            other for other, options in READ.items() if wrong in options
+        )
+        raise InputError(
+            f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: "
+            "leave it out"
+        )
 
 
 def listed(folder: Path) -> list[Path]:
@@ -82,28 +113,42 @@ def listed(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
-        raise InputError(f"{folder}: {(error.strerror or '').lower()}: give yourself the right to read it") from None
+        raise InputError(
+            f"{folder}: {(error.strerror or '').lower()}: give yourself the right "
+            "to read it"
+        ) from None
 
 
 def find_enrolment(folder: Path) -> dict[str, list[Path]]:
     """Speaker -> audio files, from a folder with a folder for each speaker.
 
-    Raises InputError: no speaker in it, a speaker without audio files, or a name with a blank or ``=``.
+    Raises InputError: no speaker in it, a speaker without audio files, or a name with a
+    blank or ``=``.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")
+        raise InputError(
+            f"{folder}: no such folder: give one with a folder of audio files for "
+            "each speaker"
+        )
     found = {
         path.name: sorted(filter(is_audio, listed(path)))
         for path in listed(folder)
         if path.is_dir() and not path.name.startswith(".")
     }
     if not found:
-        raise InputError(f"{folder}: no folder in it: put each speaker's audio files into a folder of that name")
+        raise InputError(
+            f"{folder}: no folder in it: put each speaker's audio files into a "
+            "folder of that name"
+        )
     for speaker, files in found.items():
         if not files:
             raise InputError(
-                f"{folder / speaker}: no audio file in it ({', '.join(ALL_SUFFIXES)}): enrol {speaker}, or remove it"
+                f"{folder / speaker}: no audio file in it "
+                f"({', '.join(ALL_SUFFIXES)}): enrol {speaker}, or remove it"
             )
         if len(speaker.split()) != 1 or "=" in speaker:
-            raise InputError(f"{folder / speaker}: a speaker's name must have no blank and no equals sign: rename it")
+            raise InputError(
+                f"{folder / speaker}: a speaker's name must have no blank and no "
+                "equals sign: rename it"
+            )
     return found

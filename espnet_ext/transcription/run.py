@@ -1,4 +1,6 @@
-"""Transcribe files one by one, and write each in several formats. A file that fails is named, and the others go on."""
+"""Transcribe files one by one, and write each in several formats. A file that fails is
+named, and the others go on.
+"""
 
 import logging
 import tempfile
@@ -13,10 +15,17 @@ from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import show_line, write_transcript
 from espnet_ext.transcription.engines import seconds_of
 from espnet_ext.transcription.notes import NOTES, Note
-from espnet_ext.transcription.recordings import KINDS, PAGE, Failed, Recording, targets_of
+from espnet_ext.transcription.recordings import (
+    KINDS,
+    PAGE,
+    Failed,
+    Recording,
+    targets_of,
+)
 from espnet_ext.transcription.request import Engine, UnusableModel
 
-# What ends one file alone, libraries' own errors too: audio that cannot be decoded, too little memory, no space left.
+# What ends one file alone, libraries' own errors too: audio that cannot be decoded, too
+# little memory, no space left.
 FAULTS_OF_A_FILE = (InputError, OSError, RuntimeError, ValueError, MemoryError)
 
 
@@ -24,7 +33,9 @@ def check_kinds(kinds: Sequence[str]) -> None:
     """Refuse formats that do not exist, or none."""
     wrong = next((kind for kind in kinds if kind not in KINDS), None if kinds else "")
     if wrong is not None:
-        raise InputError(f"--formats: there is no {wrong!r}: choose some of {', '.join(KINDS)}")
+        raise InputError(
+            f"--formats: there is no {wrong!r}: choose some of {', '.join(KINDS)}"
+        )
 
 
 def check_output(output: Path) -> None:
@@ -35,7 +46,9 @@ def check_output(output: Path) -> None:
             pass
     except OSError as error:
         reason = "it is a file" if output.is_file() else error.strerror
-        raise InputError(f"--output {output}: cannot write into this folder ({reason}): name another") from None
+        raise InputError(
+            f"--output {output}: cannot write into this folder ({reason}): name another"
+        ) from None
 
 
 def transcribe_files(
@@ -50,21 +63,28 @@ def transcribe_files(
     failed: Failed = lambda path, reason: None,
     silent: Callable[[Path], None] = lambda path: None,
 ) -> int:
-    """Transcribe audio files into ``<output>/<name>.<kind>``, and replace what is there; return how many failed.
+    """Transcribe audio files into ``<output>/<name>.<kind>``, and replace what is
+    there; return how many failed.
 
-    Lines go to ``<output>/<name>.txt.part`` as they are done, which remains if the file fails or the process is killed.
-    ``key`` is what transcripts depend on besides the audio, see :mod:`espnet_ext.transcription.notes`; ``separate``
-    recognises each channel by itself, as a speaker of its own. ``show`` is called with each line as it is done, and the
-    share of its file, 0 to 1; ``failed`` with each file that fails, and why; ``silent`` with each without a word.
+    Lines go to ``<output>/<name>.txt.part`` as they are done, which remains if the file
+    fails or the process is killed. ``key`` is what transcripts depend on besides the
+    audio, see :mod:`espnet_ext.transcription.notes`; ``separate`` recognises each
+    channel by itself, as a speaker of its own. ``show`` is called with each line as it
+    is done, and the share of its file, 0 to 1; ``failed`` with each file that fails,
+    and why; ``silent`` with each without a word.
     """
     failures = 0
     for recording in recordings:
-        targets = dict(zip(kinds, targets_of(output, recording.name, kinds), strict=True))
+        targets = dict(
+            zip(kinds, targets_of(output, recording.name, kinds), strict=True)
+        )
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
         lines: list[Segment] = []
         try:
             with readable(recording.path) as audio:  # converted once, if at all
-                _recognise(engine, recording.path, audio, lines, partial, show, separate)
+                _recognise(
+                    engine, recording.path, audio, lines, partial, show, separate
+                )
                 note.begin(targets.values())
                 for kind, target in targets.items():
                     _write(target, recording, audio, lines, kind)
@@ -75,9 +95,14 @@ def transcribe_files(
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", recording.path, exc_info=error)
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            reason = first if isinstance(error, InputError) else f"{recording.path}: {first}"
+            reason = (
+                first if isinstance(error, InputError) else f"{recording.path}: {first}"
+            )
             failures += 1
-            failed(recording.path, f"{reason} (the lines until then: {partial})" if lines else reason)
+            failed(
+                recording.path,
+                f"{reason} (the lines until then: {partial})" if lines else reason,
+            )
             continue
         if not lines:
             silent(recording.path)
@@ -93,7 +118,9 @@ def _recognise(
     show: Callable[[Path, Segment, float], None],
     separate: bool,
 ) -> None:
-    """Add the lines of a recording to ``lines`` and to the file ``partial``, each as it is done."""
+    """Add the lines of a recording to ``lines`` and to the file ``partial``, each as it
+    is done.
+    """
     seconds = seconds_of(audio)
     for line in _lines_by_channel(engine, audio) if separate else engine(audio):
         partial.parent.mkdir(parents=True, exist_ok=True)
@@ -105,15 +132,21 @@ def _recognise(
 
 
 def _lines_by_channel(engine: Engine, audio: Path) -> Iterator[Segment]:
-    """Yield the lines of each channel, one after the other, with the channel as speaker."""
+    """Yield the lines of each channel, one after the other, with the channel as
+    speaker.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for speaker, channel in split_channels(audio, Path(folder)).items():
             with named(audio, channel):
                 yield from (replace(line, speaker=speaker) for line in engine(channel))
 
 
-def _write(target: Path, recording: Recording, audio: Path, lines: Sequence[Segment], kind: str) -> None:
-    """Write a transcript in one format; ``audio`` is what soundfile reads of the recording."""
+def _write(
+    target: Path, recording: Recording, audio: Path, lines: Sequence[Segment], kind: str
+) -> None:
+    """Write a transcript in one format; ``audio`` is what soundfile reads of the
+    recording.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     if kind != PAGE:
         write_transcript(target, {recording.name.replace("/", "_"): list(lines)}, kind)

@@ -1,6 +1,8 @@
-"""Who said what, by a speaker-attributed model of one's own: as the recipe does it, but for an audio file (P4).
+"""Who said what, by a speaker-attributed model of one's own: as the recipe does it, but
+for an audio file (P4).
 
-The recording is cut into windows, these are recognised, and the hypotheses are merged by a method or a stitcher.
+The recording is cut into windows, these are recognised, and the hypotheses are merged
+by a method or a stitcher.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,11 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import write_data_dir
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
-from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
+from espnet_ext.multitalker.profiles import (
+    espnet_speaker_model,
+    resemblyzer,
+    write_profiles,
+)
 from espnet_ext.multitalker.search_settings import read_decoding_settings, with_options
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.stitcher.by_time import merge_by_time
@@ -31,22 +37,33 @@ from espnet_ext.work.yaml_files import read_yaml
 def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     """Return a speaker-attributed model, which chooses among enrolled speakers.
 
-    Windows are the stitcher's, else the model's, else 16 s long, and overlap by half; they are merged by the stitcher
-    or by time. Raises InputError: nobody is enrolled, an unknown option, or windows that are not the stitcher's.
+    Windows are the stitcher's, else the model's, else 16 s long, and overlap by half;
+    they are merged by the stitcher or by time. Raises InputError: nobody is enrolled,
+    an unknown option, or windows that are not the stitcher's.
     """
     if request.enrolment is None:
-        raise InputError(f"{model.name}: chooses among enrolled speakers: give --enrolment DIR, a folder per speaker")
+        raise InputError(
+            f"{model.name}: chooses among enrolled speakers: give --enrolment "
+            "DIR, a folder per speaker"
+        )
     find_enrolment(request.enrolment)
-    windowing, search = windowing_of(request, model), read_decoding_settings(model.model).search
+    windowing, search = (
+        windowing_of(request, model),
+        read_decoding_settings(model.model).search,
+    )
     if request.config:
         search = with_options(search, read_yaml(request.config), str(request.config))
     stitcher = None
     if request.stitcher:
         guard = read_guard(request.stitcher)
-        stitcher = Stitcher(StitcherOptions(request.stitcher, device=request.device, guard=guard))
+        stitcher = Stitcher(
+            StitcherOptions(request.stitcher, device=request.device, guard=guard)
+        )
     speaker_model = request.speaker_model
     embed = (
-        espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model) if speaker_model else resemblyzer()
+        espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model)
+        if speaker_model
+        else resemblyzer()
     )
     scp = write_profiles(request.folder / "profiles", enrolled(request, embed))
     ngpu, usable = int(request.device != "cpu"), cache(partial(_check_loads, model))
@@ -54,20 +71,34 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     def lines(path: Path) -> Iterator[Segment]:
         usable()
         name = "_".join(path.stem.split())
-        work = request.folder / f"{name}-{str(digest(path))[:8]}"  # others may have the same name
+        work = (
+            request.folder / f"{name}-{str(digest(path))[:8]}"
+        )  # others may have the same name
         cut = window_data_dir(copy_audio({name: path}, work / "recording"), windowing)
         write_data_dir(cut, work / "windows")
-        job = SpeakerDecoding(model.config, model.model, work / "windows", (scp,), work / "heard", search, ngpu)
+        job = SpeakerDecoding(
+            model.config,
+            model.model,
+            work / "windows",
+            (scp,),
+            work / "heard",
+            search,
+            ngpu,
+        )
         decode_speakers([job])
         grouped = group_by_speaker(read_hypotheses(work / "heard" / "hypotheses.jsonl"))
         merged = stitcher.stitch(grouped) if stitcher else merge_by_time
-        return iter(spoken_lines({who: merged(own) for who, own in grouped[name].items()}))
+        return iter(
+            spoken_lines({who: merged(own) for who, own in grouped[name].items()})
+        )
 
     return lines
 
 
 def _check_loads(model: ModelFiles) -> None:
-    """Load a model once, so that one that cannot be used is refused before the first file and not with each."""
+    """Load a model once, so that one that cannot be used is refused before the first
+    file and not with each.
+    """
     import espnet_ext
 
     espnet_ext.register()
@@ -81,9 +112,13 @@ def _check_loads(model: ModelFiles) -> None:
 def windowing_of(request: Request, model: ModelFiles) -> Windowing:
     """Return how recordings are cut; refuse windows that are not the stitcher's."""
     trained = read_trained_on(request.stitcher).windows if request.stitcher else None
-    chosen = trained or Windowing(read_decoding_settings(model.model).window or WINDOW_SECONDS, 0.5)
+    chosen = trained or Windowing(
+        read_decoding_settings(model.model).window or WINDOW_SECONDS, 0.5
+    )
     given = {"length": request.window, "overlap": request.window_overlap}
-    windowing = replace(chosen, **{name: value for name, value in given.items() if value is not None})
+    windowing = replace(
+        chosen, **{name: value for name, value in given.items() if value is not None}
+    )
     if request.stitcher:
         require_windows(trained, windowing, request.stitcher)
     return windowing

@@ -15,23 +15,37 @@ from espnet_ext.whisper.recordings import WINDOWS, transcribe, transcribe_window
 
 
 def whisper(model: str | Path | None, request: Request) -> Engine:
-    """Return the engine: with ``speakers``, ``window`` or ``window_overlap`` in windows, otherwise in pieces.
+    """Return the engine: with ``speakers``, ``window`` or ``window_overlap`` in
+    windows, otherwise in pieces.
 
-    ``model`` is the folder of a Whisper that CTranslate2 has converted; None: tiny.en of the package. Raises
-    InputError: the extra ``whisper`` is not installed, windows are too long, or it does not know the language.
+    ``model`` is the folder of a Whisper that CTranslate2 has converted; None: tiny.en
+    of the package. Raises InputError: the extra ``whisper`` is not installed, windows
+    are too long, or it does not know the language.
     """
     windowing = Windowing(
         WINDOWS.length if request.window is None else request.window,
         WINDOWS.overlap if request.window_overlap is None else request.window_overlap,
     )
     if request.enrolment and request.num_speakers:
-        raise InputError("--num-speakers is for voices without names, and --enrolment names them: leave one out")
+        raise InputError(
+            "--num-speakers is for voices without names, and --enrolment names "
+            "them: leave one out"
+        )
     if windowing.length > WINDOWS.length:
-        raise InputError(f"--window {windowing.length:g}: Whisper hears at most {WINDOWS.length:g} s at once")
-    language, tells = request.language or "en", request.speakers or request.enrolment or request.num_speakers
+        raise InputError(
+            f"--window {windowing.length:g}: Whisper hears at most "
+            f"{WINDOWS.length:g} s at once"
+        )
+    language, tells = (
+        request.language or "en",
+        request.speakers or request.enrolment or request.num_speakers,
+    )
     network = load_whisper(model, request.device)
     if language != "en" and not network.model.is_multilingual:
-        raise InputError(f"--language {language}: this Whisper knows English only: name another with --model")
+        raise InputError(
+            f"--language {language}: this Whisper knows English only: name "
+            "another with --model"
+        )
     if tells:
         from espnet_ext.multitalker.profiles import profile, resemblyzer
 
@@ -41,8 +55,14 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
 
     def in_windows(path: Path) -> Iterator[Segment]:
         with opened(path, RATE) as recording:
-            words = merge_by_time(transcribe_windows(network, recording, windowing, language))
-            said = tell_voices(words, recording, runs_of, profiles, request.num_speakers) if tells else {"": words}
+            words = merge_by_time(
+                transcribe_windows(network, recording, windowing, language)
+            )
+            said = (
+                tell_voices(words, recording, runs_of, profiles, request.num_speakers)
+                if tells
+                else {"": words}
+            )
         return iter(spoken_lines(said))
 
     if tells or request.given() & {"window", "window_overlap"}:

@@ -1,4 +1,6 @@
-"""Arguments of ESPnet's commands with which it would end in a traceback, or decode with random parameters."""
+"""Arguments of ESPnet's commands with which it would end in a traceback, or decode with
+random parameters.
+"""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
@@ -18,21 +20,30 @@ from espnet_ext.work.files import atomic_write
 from espnet_ext.work.settings import POWER
 
 COUNTS = ("accum_grad", "batch_size", "batch_bins", "beam_size", "nbest")  # at least 1
-# A config and the checkpoint without which the model of the config has random parameters.
-HALVES = {"asr_train_config": "asr_model_file", "mt_train_config": "mt_model_file", "lm_train_config": "lm_file"}
+# A config and the checkpoint without which the model of the config has random
+# parameters.
+HALVES = {
+    "asr_train_config": "asr_model_file",
+    "mt_train_config": "mt_model_file",
+    "lm_train_config": "lm_file",
+}
 SHOWN = 8
 
 
 @contextmanager
 def checked_arguments() -> Iterator[None]:
-    """Within this block, ESPnet's parsers refuse bad arguments in one line, and check what they have parsed.
+    """Within this block, ESPnet's parsers refuse bad arguments in one line, and check
+    what they have parsed.
 
-    A training that cannot resume leaves ``config.yaml`` as it was: ESPnet writes it before it reads the checkpoint.
+    A training that cannot resume leaves ``config.yaml`` as it was: ESPnet writes it
+    before it reads the checkpoint.
     """
     kept: list[Callable[[], None]] = []
     parse = config_argparse.ArgumentParser.parse_args
 
-    def parse_and_check(parser: ArgumentParser, *args: Any, **options: Any) -> Namespace:
+    def parse_and_check(
+        parser: ArgumentParser, *args: Any, **options: Any
+    ) -> Namespace:
         with patch.object(ArgumentParser, "error", partial(_refuse, parser)):
             found = parse(parser, *args, **options)
         check_arguments(found)
@@ -50,7 +61,9 @@ def checked_arguments() -> Iterator[None]:
 
 
 def _refuse(parser: ArgumentParser, message: str) -> NoReturn:
-    """Raise what argparse would print below the usage, 130 lines of it, with the option that may be meant."""
+    """Raise what argparse would print below the usage, 130 lines of it, with the option
+    that may be meant.
+    """
     _, found, rest = message.partition("unrecognized arguments: ")
     known = [action.dest for action in parser._actions]
     near = get_close_matches(rest.split()[0].lstrip("-"), known, n=1) if found else []
@@ -58,7 +71,9 @@ def _refuse(parser: ArgumentParser, message: str) -> NoReturn:
 
 
 def _restorer(folder: Path) -> Callable[[], None]:
-    """Return a function that writes a training's config back as it is now, if no epoch has ended since."""
+    """Return a function that writes a training's config back as it is now, if no epoch
+    has ended since.
+    """
     config, checkpoint = folder / "config.yaml", folder / "checkpoint.pth"
     content = config.read_bytes() if config.is_file() else None
 
@@ -68,7 +83,11 @@ def _restorer(folder: Path) -> Callable[[], None]:
     before = changed()
 
     def restore() -> None:
-        if content is not None and changed() == before and config.read_bytes() != content:
+        if (
+            content is not None
+            and changed() == before
+            and config.read_bytes() != content
+        ):
             with atomic_write(config, "wb") as file:
                 file.write(content)
 
@@ -76,7 +95,8 @@ def _restorer(folder: Path) -> Callable[[], None]:
 
 
 def check_arguments(args: Namespace) -> None:
-    """Refuse arguments that are out of range, are half a model, or need a package that is missing.
+    """Refuse arguments that are out of range, are half a model, or need a package that
+    is missing.
 
     Statistics are collected without normalisation, which needs them.
     """
@@ -90,9 +110,15 @@ def check_arguments(args: Namespace) -> None:
             _refuse_texts(options, name)
     for config, file in HALVES.items():
         if given.get(config) and not given.get(file):
-            raise InputError(f"{config} without {file}: the model would have random parameters: give both")
+            raise InputError(
+                f"{config} without {file}: the model would have random "
+                "parameters: give both"
+            )
     if given.get("lm_file") and not given.get("lm_train_config"):
-        raise InputError("lm_file without lm_train_config: the language model would not be used: give both")
+        raise InputError(
+            "lm_file without lm_train_config: the language model would not be "
+            "used: give both"
+        )
     if package := missing_package(given):
         raise InputError(package)
     if given.get("collect_stats") and "normalize" in given:
@@ -105,13 +131,18 @@ def _refuse_texts(value: Any, place: str) -> None:
         for name, each in value.items():
             _refuse_texts(each, f"{place}: {name}")
     elif isinstance(value, str) and POWER.fullmatch(value):
-        raise InputError(f"{place} is {value!r}, which YAML reads as text: write it with a point, such as 1.0e-3")
+        raise InputError(
+            f"{place} is {value!r}, which YAML reads as text: write it with a "
+            "point, such as 1.0e-3"
+        )
 
 
 def check_init_param(init_param: str, model: Any, ignore_mismatch: bool) -> None:
-    """Check what ``--init_param FILE[:FROM[:TO[:EXCLUDED]]]`` would load, as ESPnet loads nothing in silence.
+    """Check what ``--init_param FILE[:FROM[:TO[:EXCLUDED]]]`` would load, as ESPnet
+    loads nothing in silence.
 
-    Refused are a file or module that is not there, nothing to load, and parameters that do not fit.
+    Refused are a file or module that is not there, nothing to load, and parameters that
+    do not fit.
     """
     path, source, target, excluded = [*init_param.split(":", 3), "", "", ""][:4]
     every = load_parameters(path, "meta")
@@ -119,17 +150,26 @@ def check_init_param(init_param: str, model: Any, ignore_mismatch: bool) -> None
         module = model.get_submodule(target)
     except AttributeError:
         names = ", ".join(name for name, _ in model.named_children())
-        raise InputError(f"--init_param {init_param}: the model has no module {target!r}: it has {names}") from None
+        raise InputError(
+            f"--init_param {init_param}: the model has no module {target!r}: it "
+            f"has {names}"
+        ) from None
     wanted = {key: tuple(value.shape) for key, value in module.state_dict().items()}
     start = f"{source}." if source else ""
     found = {
         key.removeprefix(start): tuple(value.shape)
         for key, value in every.items()
-        if key.startswith(start) and not (excluded and key.startswith(tuple(excluded.split(","))))
+        if key.startswith(start)
+        and not (excluded and key.startswith(tuple(excluded.split(","))))
     }
     if not found:
-        names = ", ".join(list(dict.fromkeys(key.partition(".")[0] for key in every))[:SHOWN])
-        raise InputError(f"--init_param {init_param}: {path} has no parameters of {source!r}: it has {names}")
+        names = ", ".join(
+            list(dict.fromkeys(key.partition(".")[0] for key in every))[:SHOWN]
+        )
+        raise InputError(
+            f"--init_param {init_param}: {path} has no parameters of {source!r}: "
+            f"it has {names}"
+        )
     fitting = {key for key, shape in found.items() if wanted.get(key) == shape}
     if not fitting or (not ignore_mismatch and len(fitting) < len(found)):
         faults = misfits(found, {key: wanted[key] for key in found if key in wanted})
@@ -141,7 +181,12 @@ def check_initial_parameters() -> None:
     from espnet2.tasks import abs_task
     from espnet2.torch_utils.load_pretrained_model import load_pretrained_model
 
-    def load(init_param: str, model: Any, ignore_init_mismatch: bool, map_location: str = "cpu") -> None:
+    def load(
+        init_param: str,
+        model: Any,
+        ignore_init_mismatch: bool,
+        map_location: str = "cpu",
+    ) -> None:
         check_init_param(init_param, model, ignore_init_mismatch)
         load_pretrained_model(init_param, model, ignore_init_mismatch, map_location)
 

@@ -1,4 +1,6 @@
-"""Read checkpoints safely, and refuse one that does not fit its model or holds NaN. ESPnet would decode with either."""
+"""Read checkpoints safely, and refuse one that does not fit its model or holds NaN.
+ESPnet would decode with either.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -16,91 +18,147 @@ SHOWN = 3
 
 
 def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
-    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"`` reads only names and shapes."""
+    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"``
+    reads only names and shapes.
+    """
     import torch
 
     try:
         return torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: train the model first, or check the path") from None
-    except Exception as error:  # torch raises many kinds: RuntimeError, UnpicklingError, EOFError ...
-        reason = str(error).split(". ")[0].split("\n")[0] or type(error).__name__  # not its advice: load unsafely
-        raise InputError(f"{path}: not a checkpoint that loads safely ({reason}): train or copy it again") from None
+        raise InputError(
+            f"{path}: no such file: train the model first, or check the path"
+        ) from None
+    except (
+        Exception
+    ) as error:  # torch raises many kinds: RuntimeError, UnpicklingError, EOFError ...
+        reason = (
+            str(error).split(". ")[0].split("\n")[0] or type(error).__name__
+        )  # not its advice: load unsafely
+        raise InputError(
+            f"{path}: not a checkpoint that loads safely ({reason}): train or "
+            "copy it again"
+        ) from None
 
 
 def load_epochs(folder: Path) -> Mapping[int, Mapping[str, Any]]:
-    """Load what ESPnet's reporter has noted of each epoch, ``train`` and ``valid``, such as ``valid: {acc: 0.9}``."""
+    """Load what ESPnet's reporter has noted of each epoch, ``train`` and ``valid``,
+    such as ``valid: {acc: 0.9}``.
+    """
     return load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
 
 
 def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
-    """Load a model's parameters and buffers by name, from a file that holds nothing else or has a known wrapper."""
+    """Load a model's parameters and buffers by name, from a file that holds nothing
+    else or has a known wrapper.
+    """
     import torch
 
     state = load_checkpoint(path, device)
-    for wrapper in ("module", "state_dict"):  # of DeepSpeed and Lightning, which ESPnet accepts too
+    for wrapper in (
+        "module",
+        "state_dict",
+    ):  # of DeepSpeed and Lightning, which ESPnet accepts too
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise InputError(f"{path}: does not hold the parameters of a model: give a file such as valid.acc.ave.pth")
+    if not isinstance(state, dict) or not all(
+        isinstance(value, torch.Tensor) for value in state.values()
+    ):
+        raise InputError(
+            f"{path}: does not hold the parameters of a model: give a file such "
+            "as valid.acc.ave.pth"
+        )
     return state
 
 
 def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
-    """Compare the names and shapes in ``model_file`` with those of ``model``. Values are not read."""
-    found = {key: tuple(value.shape) for key, value in load_parameters(model_file, "meta").items()}
+    """Compare the names and shapes in ``model_file`` with those of ``model``. Values
+    are not read.
+    """
+    found = {
+        key: tuple(value.shape)
+        for key, value in load_parameters(model_file, "meta").items()
+    }
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
     faults = misfits(found, wanted)
     if faults:
         raise InputError(
-            f"{model_file}: does not fit its config ({len(wanted)} parameters and buffers): {faults}: "
+            f"{model_file}: does not fit its config ({len(wanted)} parameters and "
+            f"buffers): {faults}: "
             "give the config.yaml that it was trained with, or train again"
         )
 
 
-def misfits(found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> str:
-    """Say what differs between the shapes in a checkpoint and those of a model, and name some; "" if nothing does."""
+def misfits(
+    found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]
+) -> str:
+    """Say what differs between the shapes in a checkpoint and those of a model, and
+    name some; "" if nothing does.
+    """
     missing = [key for key in wanted if key not in found]
     unexpected = [key for key in found if key not in wanted]
     shapes = [
-        f"{key} {found[key]} instead of {wanted[key]}" for key in wanted if key in found and found[key] != wanted[key]
+        f"{key} {found[key]} instead of {wanted[key]}"
+        for key in wanted
+        if key in found and found[key] != wanted[key]
     ]
     return "; ".join(
-        f"{len(items)} {what} ({', '.join(items[:SHOWN])}{', ...' if len(items) > SHOWN else ''})"
-        for what, items in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
+        f"{len(items)} {what} "
+        f"({', '.join(items[:SHOWN])}{', ...' if len(items) > SHOWN else ''})"
+        for what, items in (
+            ("missing", missing),
+            ("unexpected", unexpected),
+            ("of another shape", shapes),
+        )
         if items
     )
 
 
 def check_values(model_file: str | Path, model: "torch.nn.Module") -> None:
-    """Refuse a model whose parameters are NaN or infinite, as after a training that has diverged.
+    """Refuse a model whose parameters are NaN or infinite, as after a training that has
+    diverged.
 
     It would recognise nothing, or nonsense, and look as if there were no speech.
     """
-    bad = [name for name, value in model.named_parameters() if not bool(value.isfinite().all())]
-    bad += [name for name, value in model.named_buffers() if value.is_floating_point() and bool(value.isnan().any())]
+    bad = [
+        name
+        for name, value in model.named_parameters()
+        if not bool(value.isfinite().all())
+    ]
+    bad += [
+        name
+        for name, value in model.named_buffers()
+        if value.is_floating_point() and bool(value.isnan().any())
+    ]
     if bad:
         more = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
         raise InputError(
-            f"{model_file}: values of {bad[0]}{more} are NaN or infinite: the training has diverged, or the file is "
+            f"{model_file}: values of {bad[0]}{more} are NaN or infinite: the "
+            "training has diverged, or the file is "
             "damaged: take another checkpoint"
         )
 
 
 def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:
-    """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it, but for adapters."""
+    """Build the model of ``config_file`` by an ESPnet task and check ``model_file``
+    against it, but for adapters.
+    """
     from argparse import Namespace
 
     config = read_yaml(config_file)
     if not config.get("use_adapter"):  # whose checkpoint may hold only the adapters
         # The checkpoint overwrites what initialisation would fill in.
-        check_checkpoint(model_file, task.build_model(Namespace(**(config | {"init": None}))))
+        check_checkpoint(
+            model_file, task.build_model(Namespace(**(config | {"init": None})))
+        )
 
 
 def load_strictly() -> None:
-    """Make every task's ``build_model_from_file``, and so ``Speech2Text``, refuse a checkpoint that does not fit.
+    """Make every task's ``build_model_from_file``, and so ``Speech2Text``, refuse a
+    checkpoint that does not fit.
 
-    So is one with parameters that are NaN or infinite, and a config without one. Calling it again changes nothing.
+    So is one with parameters that are NaN or infinite, and a config without one.
+    Calling it again changes nothing.
     """
     from espnet2.tasks.abs_task import AbsTask
 
@@ -110,26 +168,41 @@ def load_strictly() -> None:
 
     @functools.wraps(load)
     def load_and_check(
-        cls: type, config_file: str | Path | None = None, model_file: str | Path | None = None, device: str = "cpu"
+        cls: type,
+        config_file: str | Path | None = None,
+        model_file: str | Path | None = None,
+        device: str = "cpu",
     ) -> tuple[Any, Any]:
-        if model_file is not None:  # ESPnet would ask on the terminal whether to load an unsafe file
+        if (
+            model_file is not None
+        ):  # ESPnet would ask on the terminal whether to load an unsafe file
             load_parameters(model_file, "meta")
         try:
             model, args = load(cls, config_file, model_file, device)
         except RuntimeError:  # probably a parameter of another shape: name it
             if model_file is not None:
-                check_model(cls, config_file or Path(model_file).parent / "config.yaml", model_file)
+                check_model(
+                    cls,
+                    config_file or Path(model_file).parent / "config.yaml",
+                    model_file,
+                )
             raise
         except FileNotFoundError as error:
             if error.filename is None:
                 raise
             config = config_file or Path(str(model_file)).parent / "config.yaml"
-            advice = f"{config} names it, from the folder in which the model was trained: run the command there"
+            advice = (
+                f"{config} names it, from the folder in which the model was trained: "
+                "run the command there"
+            )
             if str(error.filename) == str(config):
                 advice = "train the model first, or check the path"
             raise InputError(f"{error.filename}: no such file: {advice}") from None
         if model_file is None:
-            raise InputError(f"{config_file}: no checkpoint is given: the model would have random parameters")
+            raise InputError(
+                f"{config_file}: no checkpoint is given: the model would have "
+                "random parameters"
+            )
         if not getattr(args, "use_adapter", False):
             check_checkpoint(model_file, model)
         check_values(model_file, model)

@@ -6,28 +6,41 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 
-WORDS = ("token_list", "src_token_list")  # lists of words, which may look like paths and never are
+WORDS = (
+    "token_list",
+    "src_token_list",
+)  # lists of words, which may look like paths and never are
 NEEDED = ("_file", "bpemodel")  # how keys end that name a file, which must be there
 
 
-def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) -> dict[str, Path]:
+def named_files(
+    config: Mapping[str, Any], bases: Sequence[Path], source: Path
+) -> dict[str, Path]:
     """Find the files that a config names: as it writes them -> where they are.
 
-    ``bases`` are the folders from which relative paths may be meant, the likeliest first; ``source`` is the config's
-    file, for messages. A file that the config needs must be there, and be no folder.
+    ``bases`` are the folders from which relative paths may be meant, the likeliest
+    first; ``source`` is the config's file, for messages. A file that the config needs
+    must be there, and be no folder.
     """
     found = {}
     for key, value in _strings(config):
-        # A bare word may be a file's name, but only where a file is expected: `exp` may also be an option's value.
+        # A bare word may be a file's name, but only where a file is expected: `exp` may
+        # also be an option's value.
         if "\n" in value or not ("/" in value or key.endswith((*NEEDED, "token_list"))):
             continue
         path = next((base / value for base in bases if (base / value).exists()), None)
         if path is not None and path.is_file():
             found[value] = path.resolve()
         elif path is not None and ("/" in value or key.endswith(NEEDED)):
-            raise InputError(f"{source}: {key} names the folder {path}: only files can be packed and loaded")
+            raise InputError(
+                f"{source}: {key} names the folder {path}: only files can be "
+                "packed and loaded"
+            )
         elif path is None and key.endswith(NEEDED):
-            raise InputError(f"{source}: {key}: {value} is not there: put it back, or correct the path")
+            raise InputError(
+                f"{source}: {key}: {value} is not there: put it back, or correct "
+                "the path"
+            )
     return found
 
 
@@ -44,7 +57,9 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
-    """Return a copy of a config in which each string that is a key of ``paths`` is replaced; lists of tokens stay."""
+    """Return a copy of a config in which each string that is a key of ``paths`` is
+    replaced; lists of tokens stay.
+    """
     if isinstance(value, Mapping):
         return {name: replace_paths(item, paths, name) for name, item in value.items()}
     if isinstance(value, list):
@@ -53,5 +68,7 @@ def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
 
 
 def bases_of(folder: Path) -> list[Path]:
-    """List where relative paths of a config may start: its folder, or where its training was run: here or above."""
+    """List where relative paths of a config may start: its folder, or where its
+    training was run: here or above.
+    """
     return [folder.resolve(), Path.cwd(), *folder.resolve().parents]

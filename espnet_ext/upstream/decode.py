@@ -16,7 +16,8 @@ from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import use_own_gpu
 from espnet_ext.work.shards import Shard
 
-# Small enough that progress is visible and a lost worker costs little. The model stays loaded from shard to shard.
+# Small enough that progress is visible and a lost worker costs little. The model stays
+# loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
 AUDIO, FEATURES = "wav.scp", "feats.scp"
@@ -42,7 +43,8 @@ class Decoding:
 
     model_config: Path  # ``config.yaml`` of the ASR model
     model_file: Path  # its checkpoint
-    data: Path  # without ``segments``; or with ``feats.scp``, for a model without frontend
+    # without ``segments``; or with ``feats.scp``, for a model without frontend
+    data: Path
     output: Path  # folder for the results
     config: Path | None = None  # YAML with options of ``espnet2.bin.asr_inference``
     lm_config: Path | None = None  # ``config.yaml`` of a language model
@@ -52,22 +54,32 @@ class Decoding:
 
 
 def decode(job: Decoding, *, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode one data dir (:func:`decode_all` with one job); return the number of utterances."""
+    """Decode one data dir (:func:`decode_all` with one job); return the number of
+    utterances.
+    """
     return decode_all([job], nj=nj, parallel=parallel)[0]
 
 
-def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None = None) -> list[int]:
-    """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return the numbers of utterances.
+def decode_all(
+    jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None = None
+) -> list[int]:
+    """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return
+    the numbers of utterances.
 
-    With ``nbest`` above 1, the n-th hypotheses are also in ``<n>best_recog/``. ``log/`` holds the shards as ESPnet
-    writes them, and their logs; those that are done are skipped. The shards of all jobs share the workers and their
-    models.
+    With ``nbest`` above 1, the n-th hypotheses are also in ``<n>best_recog/``. ``log/``
+    holds the shards as ESPnet writes them, and their logs; those that are done are
+    skipped. The shards of all jobs share the workers and their models.
     """
     planned = [(job.output, plan(job, nj)) for job in jobs]
     work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
     counts = []
     for output, shards in planned:
-        utterances = [utterance for shard in shards for table in shard.tables.values() for utterance in table]
+        utterances = [
+            utterance
+            for shard in shards
+            for table in shard.tables.values()
+            for utterance in table
+        ]
         merge([Path(shard.folder) for shard in shards], output, sorted(utterances))
         counts.append(len(utterances))
     return counts
@@ -76,7 +88,8 @@ def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None =
 def plan(job: Decoding, nj: int) -> list[Shard]:
     """Split the data dir into shards of similar lengths by ``utt2dur``, if it exists.
 
-    Their number depends on ``nj`` only for small sets, so a run can be resumed with another ``nj``.
+    Their number depends on ``nj`` only for small sets, so a run can be resumed with
+    another ``nj``.
     """
     for path, what in (
         (job.model_config, "--model-config"),
@@ -86,11 +99,17 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
         (job.lm_file, "--lm-file"),
     ):
         if path and not path.is_file():
-            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+            raise InputError(
+                f"{path}: no such file ({what}): check the path, or run the stage "
+                "that makes it"
+            )
     if (job.lm_config is None) != (job.lm_file is None):
         raise InputError("a language model needs both --lm-config and --lm-file")
     if job.ngpu not in (0, 1):
-        raise InputError(f"--ngpu must be 0 or 1, not {job.ngpu}: --nj makes several processes, each with one GPU")
+        raise InputError(
+            f"--ngpu must be 0 or 1, not {job.ngpu}: --nj makes several "
+            "processes, each with one GPU"
+        )
     espnet_options.refuse_options(job.options, OUR_OPTIONS)
     features = job.data / FEATURES
     if features.is_file() and not (job.data / AUDIO).exists():
@@ -100,12 +119,18 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
         name, audio = AUDIO, audio_tables.read_audio_table(job.data)
         seconds = audio_tables.durations(job.data, audio)
     options = _options(job)
-    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
+    count = min(
+        len(audio),
+        max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)),
+    )
     files = [*espnet_options.option_values(options), _bpemodel(job.model_config)]
     inputs = work.fingerprint(options, work.file_hashes(files))
     shards = []
-    # Similar lengths are searched together. The longest are first, so that no worker is left with them at the end.
-    split = work.contiguous(sorted(audio, key=lambda key: (-seconds.get(key, 0.0), key)), count)
+    # Similar lengths are searched together. The longest are first, so that no worker is
+    # left with them at the end.
+    split = work.contiguous(
+        sorted(audio, key=lambda key: (-seconds.get(key, 0.0), key)), count
+    )
     for number, utterances in enumerate(split, start=1):
         table = {utterance: audio[utterance] for utterance in utterances}
         shards.append(
@@ -122,12 +147,19 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
 
 
 def files_of(name: str, table: Mapping[str, str]) -> dict[str, str]:
-    """Return the files behind a table: of ``feats.scp`` the ark files, without the positions in them."""
-    return {key: path.rpartition(":")[0] if name == FEATURES else path for key, path in table.items()}
+    """Return the files behind a table: of ``feats.scp`` the ark files, without the
+    positions in them.
+    """
+    return {
+        key: path.rpartition(":")[0] if name == FEATURES else path
+        for key, path in table.items()
+    }
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process) with ESPnet's ``inference()``. The model is kept from shard to shard."""
+    """Decode one shard (in a worker process) with ESPnet's ``inference()``. The model
+    is kept from shard to shard.
+    """
     if shard.is_done():  # its worker died after it had finished
         return
     with work.attempt(shard) as folder:
@@ -139,14 +171,19 @@ def decode_shard(shard: Shard) -> None:
         ((name, table),) = shard.tables.items()
         data = f"{folder / name},speech,{KINDS[name]}"
         own = ["--output_dir", str(folder), "--data_path_and_name_and_type", data]
-        args = espnet_options.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
+        args = espnet_options.parse_options(
+            inference.get_parser(), [*shard.options, *own, "--num_workers", "0"]
+        )
         if args.ngpu:
             use_own_gpu()
 
         def build_or_reuse(**options: Any) -> Any:
             speech2text = inference.last_speech2text(**options)
             if name == AUDIO:
-                audio_tables.check_audio(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
+                audio_tables.check_audio(
+                    table,
+                    espnet_options.sampling_rate(vars(speech2text.asr_train_args)),
+                )
             return speech2text
 
         try:
@@ -160,47 +197,73 @@ def decode_shard(shard: Shard) -> None:
 
 
 def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> None:
-    """Merge ESPnet's ``<n>best_recog/<name>`` of several folders into ``output``, sorted by utterance.
+    """Merge ESPnet's ``<n>best_recog/<name>`` of several folders into ``output``,
+    sorted by utterance.
 
-    The best hypotheses become ``output/<name>``; if there are others, ``<n>best_recog/`` there holds all of them.
+    The best hypotheses become ``output/<name>``; if there are others,
+    ``<n>best_recog/`` there holds all of them.
     """
-    names = sorted({path.relative_to(folder) for folder in folders for path in folder.glob("*best_recog/*")})
+    names = sorted(
+        {
+            path.relative_to(folder)
+            for folder in folders
+            for path in folder.glob("*best_recog/*")
+        }
+    )
     several = any(name.parts[0] != "1best_recog" for name in names)
     for name in names:
         lines: dict[str, str] = {}
         for folder in folders:
             if (folder / name).exists():
-                # Lines are copied unchanged, since the blanks of an empty hypothesis matter.
-                rows = (folder / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+                # Lines are copied unchanged, since the blanks of an empty hypothesis
+                # matter.
+                rows = (
+                    (folder / name)
+                    .read_text(encoding="utf-8")
+                    .removesuffix("\n")
+                    .split("\n")
+                )
                 lines |= {row.partition(" ")[0]: row for row in rows}
         best = name.parts[0] == "1best_recog"
         if best and name.name.startswith(("text", "token", "score")):
             _require_all(lines, utterances, output / name.name)
         if best and name.name == "score":
             _refuse_nan(lines, output / name.name)
-        targets = ([output / name.name] if best else []) + ([output / name] if several else [])
+        targets = ([output / name.name] if best else []) + (
+            [output / name] if several else []
+        )
         for target in targets:
             with atomic_write(target) as file:
                 file.write("".join(f"{lines[key]}\n" for key in sorted(lines)))
     if not names:
-        raise InputError(f"{output}: no hypotheses: look at the logs in {output / 'log'}")
+        raise InputError(
+            f"{output}: no hypotheses: look at the logs in {output / 'log'}"
+        )
 
 
-def _require_all(lines: Mapping[str, str], utterances: Sequence[str], path: Path) -> None:
+def _require_all(
+    lines: Mapping[str, str], utterances: Sequence[str], path: Path
+) -> None:
     missing = [utterance for utterance in utterances if utterance not in lines]
     if missing:
         raise InputError(
-            f"{path}: {len(missing)} of {len(utterances)} utterances have no hypothesis, the first is {missing[0]}: "
+            f"{path}: {len(missing)} of {len(utterances)} utterances have no "
+            f"hypothesis, the first is {missing[0]}: "
             f"remove {path.parent / 'log'} and decode again"
         )
 
 
 def _refuse_nan(scores: Mapping[str, str], path: Path) -> None:
-    """Refuse NaN: hypotheses of such a model are empty or nonsense, and look like any other."""
-    bad = [utterance for utterance, row in scores.items() if "nan" in row.partition(" ")[2]]
+    """Refuse NaN: hypotheses of such a model are empty or nonsense, and look like any
+    other.
+    """
+    bad = [
+        utterance for utterance, row in scores.items() if "nan" in row.partition(" ")[2]
+    ]
     if bad:
         raise InputError(
-            f"{path}: the model scores {len(bad)} of {len(scores)} utterances with NaN, the first is {bad[0]}: listen "
+            f"{path}: the model scores {len(bad)} of {len(scores)} utterances "
+            f"with NaN, the first is {bad[0]}: listen "
             "to it; if it is in order, use another checkpoint"
         )
 
@@ -214,7 +277,15 @@ def _options(job: Decoding) -> tuple[str, ...]:
         "--lm_file": job.lm_file,
         "--ngpu": job.ngpu,
     }
-    return (*(text for name, value in given.items() if value is not None for text in (name, str(value))), *job.options)
+    return (
+        *(
+            text
+            for name, value in given.items()
+            if value is not None
+            for text in (name, str(value))
+        ),
+        *job.options,
+    )
 
 
 def _bpemodel(config: Path) -> str | None:

@@ -1,4 +1,6 @@
-"""The outputs of a trained encoder for whole data dirs, kept in ark files for the training of decoders."""
+"""The outputs of a trained encoder for whole data dirs, kept in ark files for the
+training of decoders.
+"""
 
 import shutil
 from collections.abc import Mapping
@@ -21,18 +23,28 @@ _RECORDINGS_OF_A_SHARD = 200
 
 
 def write_encodings(
-    data: str | Path, output: str | Path, config: Path, model: Path, *, nj: int = 1, parallel: Path | None = None
+    data: str | Path,
+    output: str | Path,
+    config: Path,
+    model: Path,
+    *,
+    nj: int = 1,
+    parallel: Path | None = None,
 ) -> int:
-    """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return the number of utterances.
+    """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return
+    the number of utterances.
 
-    ``config`` and ``model`` are those of the ESPnet ASR model whose encoder it is; the data dir has no ``segments``.
-    Each utterance is encoded by itself, since padding changes what convolutions see. Shards that are done are skipped.
+    ``config`` and ``model`` are those of the ESPnet ASR model whose encoder it is; the
+    data dir has no ``segments``. Each utterance is encoded by itself, since padding
+    changes what convolutions see. Shards that are done are skipped.
     """
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()
     compute = partial(encode, config=str(config), model=str(model))
     settings = work.file_hashes([str(config), str(model)])
-    shards = ark_shards(audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD)
+    shards = ark_shards(
+        audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD
+    )
     positions = write_arks(shards, nj=nj, parallel=parallel, describe="encodings")
     shapes: dict[str, str] = {}
     for shard in shards:
@@ -46,8 +58,12 @@ def write_encodings(
     return len(positions)
 
 
-def encode(audio: Mapping[str, str], folder: Path, config: str, model: str) -> dict[str, np.ndarray]:
-    """Encode the utterances of one shard, (T, D) each, in a worker process; write their shapes."""
+def encode(
+    audio: Mapping[str, str], folder: Path, config: str, model: str
+) -> dict[str, np.ndarray]:
+    """Encode the utterances of one shard, (T, D) each, in a worker process; write their
+    shapes.
+    """
     import torch
 
     network, rate = _load(config, model)
@@ -58,7 +74,10 @@ def encode(audio: Mapping[str, str], folder: Path, config: str, model: str) -> d
             samples = torch.from_numpy(read_samples(name, AudioSpan(path), rate))
             encoded, _ = network.encode(samples[None], torch.tensor([len(samples)]))
             matrices[name] = encoded[0].numpy()
-    write_table(folder / FRAMES, {name: f"{len(matrix)},{matrix.shape[1]}" for name, matrix in matrices.items()})
+    write_table(
+        folder / FRAMES,
+        {name: f"{len(matrix)},{matrix.shape[1]}" for name, matrix in matrices.items()},
+    )
     return matrices
 
 
@@ -75,5 +94,8 @@ def _load(config: str, model: str):  # type: ignore[no-untyped-def]
     network, options = ASRTask.build_model_from_file(config, model, "cpu")
     rate = sampling_rate(vars(options))
     if rate is None:
-        raise InputError(f"{config}: frontend '{options.frontend}' has no sampling rate: set fs in its options")
+        raise InputError(
+            f"{config}: frontend '{options.frontend}' has no sampling rate: set "
+            "fs in its options"
+        )
     return network.eval(), rate

@@ -6,10 +6,11 @@ from typing import Any
 
 
 class KeepNormaliser:
-    """Wait on ``sys.meta_path`` for the import of ESPnet3's stages; ``collect_stats`` then gets a copy of its config.
+    """Wait on ``sys.meta_path`` for the import of ESPnet3's stages; ``collect_stats``
+    then gets a copy of its config.
 
-    It takes ``normalize`` out of the config that all stages of a run share. A stage ``train`` of the same run would
-    train with ESPnet's default, ``utterance_mvn``.
+    It takes ``normalize`` out of the config that all stages of a run share. A stage
+    ``train`` of the same run would train with ESPnet's default, ``utterance_mvn``.
     """
 
     def find_spec(self, name: str, *_: object) -> None:

@@ -1,4 +1,6 @@
-"""ESPnet's transformer language model in a fast search: keys and values of a token are computed once."""
+"""ESPnet's transformer language model in a fast search: keys and values of a token are
+computed once.
+"""
 
 from copy import copy
 from typing import Self
@@ -11,9 +13,11 @@ from espnet_ext.layers.prefix_tree import Path, PrefixTree, join, paths_of
 
 
 class FastTransformerLM(TransformerLM):
-    """Score tokens as ESPnet's ``TransformerLM`` does, which computes the keys and values of all tokens at each step.
+    """Score tokens as ESPnet's ``TransformerLM`` does, which computes the keys and
+    values of all tokens at each step.
 
-    Hypotheses of an utterance share those of common prefixes. A state is a :class:`~.prefix_tree.Path`.
+    Hypotheses of an utterance share those of common prefixes. A state is a
+    :class:`~.prefix_tree.Path`.
     """
 
     @classmethod
@@ -27,19 +31,25 @@ class FastTransformerLM(TransformerLM):
     def batch_score(
         self, ys: torch.Tensor, states: list[Path | None], xs: torch.Tensor
     ) -> tuple[torch.Tensor, list[Path]]:
-        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and the new states.
+        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and
+        the new states.
 
-        ``ys``: tokens so far, (n, L); ``states``: what the last step returned, or None; ``xs``: encodings of each
-        hypothesis' utterance, (n, T, D).
+        ``ys``: tokens so far, (n, L); ``states``: what the last step returned, or None;
+        ``xs``: encodings of each hypothesis' utterance, (n, T, D).
         """
         paths = [state for state in states if state is not None]
         if paths:
             tree, nodes = join(paths)
         else:
-            tree, nodes = PrefixTree(len(self.encoder.encoders), count_groups(xs), 0), ys.new_zeros(len(ys), 0)
+            tree, nodes = (
+                PrefixTree(len(self.encoder.encoders), count_groups(xs), 0),
+                ys.new_zeros(len(ys), 0),
+            )
         known = nodes.size(1)
         tree, nodes = tree.extended(nodes, ys.size(1) - known)
-        prefixes = ScoredPrefixes(tree, nodes, known, ys != 0)  # ESPnet takes 0, CTC's blank, for padding
+        prefixes = ScoredPrefixes(
+            tree, nodes, known, ys != 0
+        )  # ESPnet takes 0, CTC's blank, for padding
         x = self.encoder.embed(self.embed(ys))[:, known:]
         for slot, layer in enumerate(self.encoder.encoders):
             x = x + prefixes.attend(slot, layer.self_attn, layer.norm1(x))
@@ -47,6 +57,10 @@ class FastTransformerLM(TransformerLM):
         scores = self.decoder(self.encoder.after_norm(x[:, -1])).log_softmax(-1)
         return scores, paths_of(tree, nodes)
 
-    def of_utterances(self, states: list[Path], utterances: torch.Tensor, xs: torch.Tensor) -> list[Path]:
+    def of_utterances(
+        self, states: list[Path], utterances: torch.Tensor, xs: torch.Tensor
+    ) -> list[Path]:
         """Return the states of the hypotheses of some utterances, n of them."""
-        return paths_of(states[0].tree.of_groups(utterances), [state.nodes for state in states])
+        return paths_of(
+            states[0].tree.of_groups(utterances), [state.nodes for state in states]
+        )

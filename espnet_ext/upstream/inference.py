@@ -28,26 +28,53 @@ def get_parser() -> argparse.ArgumentParser:
     """Return the parser of ESPnet's options and ours."""
     parser = asr_inference.get_parser()
     group = parser.add_argument_group("Modified shallow fusion (espnet_ext)")
-    group.add_argument("--prior_weight", type=float, default=0.0, help="weight of the token prior, which is subtracted")
-    group.add_argument("--prior_file", type=str_or_none, help="prior.txt of the token stage")
+    group.add_argument(
+        "--prior_weight",
+        type=float,
+        default=0.0,
+        help="weight of the token prior, which is subtracted",
+    )
+    group.add_argument(
+        "--prior_file", type=str_or_none, help="prior.txt of the token stage"
+    )
     group = parser.add_argument_group("Speed (espnet_ext)")
-    group.add_argument("--fast_decoder", type=str2bool, default=False, help="replace decoder and search by fast ones")
+    group.add_argument(
+        "--fast_decoder",
+        type=str2bool,
+        default=False,
+        help="replace decoder and search by fast ones",
+    )
     action = next(action for action in parser._actions if action.dest == "batch_size")
     action.type = batch_size
-    action.help = f"utterances in one search; {AUTO}, with fast_decoder: as many as memory has room for"
+    action.help = (
+        f"utterances in one search; {AUTO}, with fast_decoder: as many as memory has "
+        "room for"
+    )
     return parser
 
 
 def build_speech2text(
-    prior_weight: float = 0.0, prior_file: str | None = None, fast_decoder: bool = False, **options: Any
+    prior_weight: float = 0.0,
+    prior_file: str | None = None,
+    fast_decoder: bool = False,
+    **options: Any,
 ) -> Any:
-    """Build ESPnet's ``Speech2Text`` with our scorers in its beam search; ``model_tag`` is allowed."""
+    """Build ESPnet's ``Speech2Text`` with our scorers in its beam search; ``model_tag``
+    is allowed.
+    """
     check_arguments(argparse.Namespace(**options))
     _refuse_auto(fast_decoder, options)
     quantised = fast_decoder and options.pop("quantize_asr_model", False)
-    kinds = [options.pop(name, None) for name in ("quantize_modules", "quantize_dtype")] if quantised else []
+    kinds = (
+        [options.pop(name, None) for name in ("quantize_modules", "quantize_dtype")]
+        if quantised
+        else []
+    )
     if quantised and torch.device(options.get("device") or "cpu").type != "cpu":
-        raise InputError("quantize_asr_model: PyTorch computes with 8 bits on CPUs only: set it to false")
+        raise InputError(
+            "quantize_asr_model: PyTorch computes with 8 bits on CPUs only: set "
+            "it to false"
+        )
     # ESPnet refuses batches where its own decoder has none; the fast one has
     utterances = options.pop("batch_size", 1) if fast_decoder else 1
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
@@ -55,21 +82,30 @@ def build_speech2text(
     if fast_decoder:
         use_fast_decoder(speech2text, utterances)
     forget_ended(speech2text.beam_search)
-    add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
+    add_prior(
+        speech2text.beam_search,
+        speech2text.asr_train_args.token_list,
+        prior_file,
+        prior_weight,
+    )
     if quantised:
         quantise(speech2text, *kinds)
     return speech2text
 
 
 def forget_ended(search: BeamSearch) -> None:
-    """Make a batched search drop the states of a hypothesis when it ends, since nothing scores it again.
+    """Make a batched search drop the states of a hypothesis when it ends, since nothing
+    scores it again.
 
-    ESPnet copies the tensors in them, so that memory shared with other hypotheses can be freed. A state that refers to
-    shared memory in another way, as those of ``language_transformer``, would keep all of it until the search ends.
+    ESPnet copies the tensors in them, so that memory shared with other hypotheses can
+    be freed. A state that refers to shared memory in another way, as those of
+    ``language_transformer``, would keep all of it until the search ends.
     """
     if isinstance(search, BatchBeamSearch):
         release = search._release
-        search._release = lambda ended: release(ended._replace(states=dict.fromkeys(ended.states)))
+        search._release = lambda ended: release(
+            ended._replace(states=dict.fromkeys(ended.states))
+        )
 
 
 def batch_size(text: str) -> int | str:
@@ -79,18 +115,23 @@ def batch_size(text: str) -> int | str:
 
 def _refuse_auto(fast_decoder: bool, options: Mapping[str, Any]) -> None:
     if not fast_decoder and options.get("batch_size") == AUTO:
-        raise InputError(f"batch_size {AUTO} is for fast_decoder: set that to true, or give a number")
+        raise InputError(
+            f"batch_size {AUTO} is for fast_decoder: set that to true, or give a number"
+        )
 
 
 @keep_last
 def last_speech2text(**options: Any) -> Any:
-    """Return what :func:`build_speech2text` makes, with the last one's models if they have the same files.
+    """Return what :func:`build_speech2text` makes, with the last one's models if they
+    have the same files.
 
     So a grid of search settings loads each model once.
     """
     build = vars(AbsTask)["build_model_from_file"]
 
-    def load_or_reuse(task: type, config_file: Any = None, model_file: Any = None, device: str = "cpu") -> Any:
+    def load_or_reuse(
+        task: type, config_file: Any = None, model_file: Any = None, device: str = "cpu"
+    ) -> Any:
         return _loader(task, build.__func__)(config_file, model_file, device)
 
     AbsTask.build_model_from_file = classmethod(load_or_reuse)
@@ -107,9 +148,14 @@ def _loader(task: type, build: Callable) -> Callable:
 
 
 def inference(options: argparse.Namespace, build: Builder = build_speech2text) -> None:
-    """Run ESPnet's ``inference()`` on options of :func:`get_parser`, with a ``Speech2Text`` made by ``build``."""
+    """Run ESPnet's ``inference()`` on options of :func:`get_parser`, with a
+    ``Speech2Text`` made by ``build``.
+    """
     kwargs = {name: value for name, value in vars(options).items() if name != "config"}
-    ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file", "fast_decoder")}
+    ours = {
+        name: kwargs.pop(name)
+        for name in ("prior_weight", "prior_file", "fast_decoder")
+    }
     original: Any = asr_inference.Speech2Text
     _refuse_auto(ours["fast_decoder"], kwargs)
     load = asr_inference.ASRTask.build_streaming_iterator
@@ -121,7 +167,9 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
         return windows(load(*data, **arguments | {"batch_size": 1}))
 
     class OurSpeech2Text(original):
-        """The class that ``inference()`` finds instead of its own. It calls only ``from_pretrained``."""
+        """The class that ``inference()`` finds instead of its own. It calls only
+        ``from_pretrained``.
+        """
 
         @staticmethod
         def from_pretrained(**arguments: Any) -> Any:
@@ -130,7 +178,11 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
 
     asr_inference.Speech2Text = OurSpeech2Text
     try:
-        with patch.object(asr_inference.ASRTask, "build_streaming_iterator", load_windows if batched else load):
+        with patch.object(
+            asr_inference.ASRTask,
+            "build_streaming_iterator",
+            load_windows if batched else load,
+        ):
             asr_inference.inference(**kwargs)
     finally:
         asr_inference.Speech2Text = original

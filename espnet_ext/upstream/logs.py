@@ -4,12 +4,15 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# ESPnet's RNN attention logs this at each decoder step of each batch. It concerns only tracing.
+# ESPnet's RNN attention logs this at each decoder step of each batch. It concerns only
+# tracing.
 REPEATED = ("Using make_pad_mask with a list of lengths is not tracable",)
 
 
 def drop_repeated_warnings() -> None:
-    """Drop the warnings in ``REPEATED`` from the root logger. Calling it again changes nothing."""
+    """Drop the warnings in ``REPEATED`` from the root logger. Calling it again changes
+    nothing.
+    """
     logging.getLogger().addFilter(_is_news)
 
 

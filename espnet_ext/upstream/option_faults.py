@@ -1,4 +1,6 @@
-"""One line for a module's options that its class does not take, where ESPnet ends with a traceback."""
+"""One line for a module's options that its class does not take, where ESPnet ends with
+a traceback.
+"""
 
 import inspect
 import traceback
@@ -18,22 +20,41 @@ KEYS = (*SLOT_KEYS, "optim")
 
 
 def option_fault(error: BaseException) -> str | None:
-    """Find the option of a module that has made ESPnet fail while it built a model or an optimizer; None if none has.
+    """Find the option of a module that has made ESPnet fail while it built a model or
+    an optimizer; None if none has.
 
-    The module's class does not have it, or, if the error comes from within the class, takes another type.
+    The module's class does not have it, or, if the error comes from within the class,
+    takes another type.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for place, frame in enumerate(frames):
         args = frame.f_locals.get("args")
         if frame.f_code.co_name in BUILDERS and isinstance(args, Namespace):
-            inside = {type(each.f_locals["self"]) for each in frames[place:] if "self" in each.f_locals}
-            return next((fault for key in KEYS for fault in _faults(key, args, inside, str(error))), None)
+            inside = {
+                type(each.f_locals["self"])
+                for each in frames[place:]
+                if "self" in each.f_locals
+            }
+            return next(
+                (
+                    fault
+                    for key in KEYS
+                    for fault in _faults(key, args, inside, str(error))
+                ),
+                None,
+            )
     return None
 
 
-def _faults(key: str, args: Namespace, inside: set[type], message: str) -> Iterator[str]:
+def _faults(
+    key: str, args: Namespace, inside: set[type], message: str
+) -> Iterator[str]:
     name, options = getattr(args, key, None), getattr(args, f"{key}_conf", None)
-    found = _class(key, name) if isinstance(name, str) and isinstance(options, Mapping) else None
+    found = (
+        _class(key, name)
+        if isinstance(name, str) and isinstance(options, Mapping)
+        else None
+    )
     if found is None or not options:
         return
     for option, value in options.items():
@@ -44,7 +65,8 @@ def _faults(key: str, args: Namespace, inside: set[type], message: str) -> Itera
 
 
 def unfit(found: type, option: str, value: Any) -> str | None:
-    """Say why a class cannot take an option with this value: it has none of this name, or of another type.
+    """Say why a class cannot take an option with this value: it has none of this name,
+    or of another type.
 
     >>> unfit(complex, "rael", 1.0)
     'no option rael: is real meant?'
@@ -52,14 +74,21 @@ def unfit(found: type, option: str, value: Any) -> str | None:
     known = inspect.signature(found).parameters
     if option not in known:
         near = get_close_matches(option, known, n=1)
-        return f"no option {option}: {f'is {near[0]} meant?' if near else f'its options are {", ".join(known)}'}"
+        return (
+            f"no option {option}: "
+            f"{f'is {near[0]} meant?' if near else f'its options are {", ".join(known)}'}"
+        )
     types_of = _types(found)
     wanted = _unlike(value, types_of[option]) if option in types_of else None
     return f"{option} is {value!r}, but must be {wanted}" if wanted else None
 
 
-def fitted[Settings](found: type[Settings], settings: Mapping[str, Any], where: str) -> Settings:
-    """Make an instance of a class of these settings; one that it cannot take is refused (:func:`unfit`)."""
+def fitted[Settings](
+    found: type[Settings], settings: Mapping[str, Any], where: str
+) -> Settings:
+    """Make an instance of a class of these settings; one that it cannot take is refused
+    (:func:`unfit`).
+    """
     for option, value in settings.items():
         if what := unfit(found, option, value):
             raise InputError(f"{where}: {what}")
@@ -82,7 +111,9 @@ def _types(found: type) -> Mapping[str, Any]:
 
 
 def _unlike(value: Any, wanted: Any) -> str | None:
-    """Return what a value must be, if it is of another type; text that looks like a number is text."""
+    """Return what a value must be, if it is of another type; text that looks like a
+    number is text.
+    """
     try:
         taken = TypeAdapter(wanted).validate_python(value)
     except ValidationError:
@@ -93,5 +124,10 @@ def _unlike(value: Any, wanted: Any) -> str | None:
         if not isinstance(value, str) or not isinstance(taken, int | float):
             return None
     name = getattr(wanted, "__name__", None) if isinstance(wanted, type) else None
-    words = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text"}
+    words = {
+        "float": "a number",
+        "int": "a whole number",
+        "bool": "true or false",
+        "str": "text",
+    }
     return words.get(name or "", str(wanted).replace("typing.", ""))

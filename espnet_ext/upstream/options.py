@@ -1,4 +1,6 @@
-"""Options of ESPnet's commands: which are refused, which may name files, and how they are parsed."""
+"""Options of ESPnet's commands: which are refused, which may name files, and how they
+are parsed.
+"""
 
 import argparse
 import io
@@ -9,8 +11,13 @@ from espnet_ext.errors import InputError
 
 
 def option_values(options: Sequence[str]) -> list[str]:
-    """Return the values among command-line options, which may be paths: ``--name value`` and ``--name=value``."""
-    return [option.partition("=")[2] if option.startswith("--") else option for option in options]
+    """Return the values among command-line options, which may be paths: ``--name
+    value`` and ``--name=value``.
+    """
+    return [
+        option.partition("=")[2] if option.startswith("--") else option
+        for option in options
+    ]
 
 
 def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
@@ -21,8 +28,12 @@ def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
             raise InputError(f"{name} cannot be given after `--`: {ours[name]}")
 
 
-def parse_options(parser: argparse.ArgumentParser, options: Sequence[str]) -> argparse.Namespace:
-    """Parse ESPnet options; see :func:`espnet_ext.upstream.arguments.check_arguments` for what is refused."""
+def parse_options(
+    parser: argparse.ArgumentParser, options: Sequence[str]
+) -> argparse.Namespace:
+    """Parse ESPnet options; see :func:`espnet_ext.upstream.arguments.check_arguments`
+    for what is refused.
+    """
     from espnet_ext.upstream.arguments import checked_arguments
 
     try:
@@ -35,9 +46,15 @@ def parse_options(parser: argparse.ArgumentParser, options: Sequence[str]) -> ar
 
 
 def sampling_rate(config: Mapping) -> int | None:
-    """Return the sampling rate in Hz of a training config's frontend, or None if it is unknown."""
-    frontend = config.get("frontend") and str(config["frontend"]).rpartition(":")[2]  # without the package's name
-    rate = (config.get("frontend_conf") or {}).get("fs", 16000 if frontend in ("default", "power_mel") else None)
+    """Return the sampling rate in Hz of a training config's frontend, or None if it is
+    unknown.
+    """
+    frontend = (
+        config.get("frontend") and str(config["frontend"]).rpartition(":")[2]
+    )  # without the package's name
+    rate = (config.get("frontend_conf") or {}).get(
+        "fs", 16000 if frontend in ("default", "power_mel") else None
+    )
     if rate is None or frontend is None:
         return None
     if isinstance(rate, str):

@@ -1,7 +1,9 @@
-"""The prior of modified shallow fusion (P2, section 5 and Table 5): a unigram model of the training transcripts.
+"""The prior of modified shallow fusion (P2, section 5 and Table 5): a unigram model of
+the training transcripts.
 
-The search then maximises ``log p(y|x) - prior_weight * log p_prior(y) + lm_weight * log p_LM(y)``, so that a language
-model of more text replaces part of the one that the decoder has learnt from the transcripts.
+The search then maximises ``log p(y|x) - prior_weight * log p_prior(y) + lm_weight * log
+p_LM(y)``, so that a language model of more text replaces part of the one that the
+decoder has learnt from the transcripts.
 """
 
 from pathlib import Path
@@ -17,30 +19,53 @@ from espnet_ext.text.tokens import read_prior
 
 
 class PriorScorer(BatchScorerInterface):
-    """Scores each next token by its natural log-probability in the training transcripts, whatever came before."""
+    """Scores each next token by its natural log-probability in the training
+    transcripts, whatever came before.
+    """
 
     def __init__(self, log_prior: np.ndarray):
         self.log_prior = torch.from_numpy(np.asarray(log_prior, dtype=np.float32))
 
-    def score(self, y: torch.Tensor, state: Any, x: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Score the next token, (vocabulary,). Only the device and type of the encodings ``x`` are used."""
+    def score(
+        self, y: torch.Tensor, state: Any, x: torch.Tensor
+    ) -> tuple[torch.Tensor, None]:
+        """Score the next token, (vocabulary,). Only the device and type of the
+        encodings ``x`` are used.
+        """
         return self.log_prior.to(x), None
 
-    def batch_score(self, ys: torch.Tensor, states: list[Any], xs: torch.Tensor) -> tuple[torch.Tensor, list[None]]:
+    def batch_score(
+        self, ys: torch.Tensor, states: list[Any], xs: torch.Tensor
+    ) -> tuple[torch.Tensor, list[None]]:
         """Score the next token for each of n hypotheses, (n, vocabulary)."""
         return self.log_prior.to(xs).expand(len(ys), -1), [None] * len(ys)
 
 
-def add_prior(search: BeamSearch | None, tokens: list[str], prior_file: str | Path | None, weight: float) -> None:
+def add_prior(
+    search: BeamSearch | None,
+    tokens: list[str],
+    prior_file: str | Path | None,
+    weight: float,
+) -> None:
     """Add the prior to a search with weight ``-weight``; 0 adds nothing."""
     if weight == 0:
         return
     if prior_file is None:
-        raise InputError("prior_weight is set: give --prior_file, the prior.txt of the token stage")
+        raise InputError(
+            "prior_weight is set: give --prior_file, the prior.txt of the token stage"
+        )
     if not isinstance(search, BeamSearch):
-        raise InputError("prior_weight is set, but this model is not decoded by ESPnet's beam search: set it to 0")
+        raise InputError(
+            "prior_weight is set, but this model is not decoded by ESPnet's beam "
+            "search: set it to 0"
+        )
     prior = read_prior(prior_file)
     if list(prior) != list(tokens):
-        raise InputError(f"{prior_file}: its tokens are not the model's: give the prior of the model's own token list")
-    search.scorers["prior"] = search.full_scorers["prior"] = PriorScorer(np.array(list(prior.values())))
+        raise InputError(
+            f"{prior_file}: its tokens are not the model's: give the prior of the "
+            "model's own token list"
+        )
+    search.scorers["prior"] = search.full_scorers["prior"] = PriorScorer(
+        np.array(list(prior.values()))
+    )
     search.weights["prior"] = -weight

@@ -1,8 +1,10 @@
 """Each process of a training has its own random numbers.
 
-ESPnet 202611 seeds all processes, and their workers that read data, with the same numbers in each epoch: all GPUs would
-draw the same dropout masks. Here the rank is mixed into the seed; rank 0 draws what it draws in ESPnet. The order of
-batches and the initial values, which must be the same in all processes, come from elsewhere and stay as they are.
+ESPnet 202611 seeds all processes, and their workers that read data, with the same
+numbers in each epoch: all GPUs would draw the same dropout masks. Here the rank is
+mixed into the seed; rank 0 draws what it draws in ESPnet. The order of batches and the
+initial values, which must be the same in all processes, come from elsewhere and stay as
+they are.
 """
 
 import torch
@@ -11,12 +13,18 @@ from espnet2.torch_utils import set_all_random_seed as seeding
 from espnet2.train import trainer
 
 _STEP = 1_000_003  # between ranks: a prime beyond any number of epochs and workers
-_seed_all, _seed_worker = seeding.set_all_random_seed, sequence_iter_factory.worker_init_fn
+_seed_all, _seed_worker = (
+    seeding.set_all_random_seed,
+    sequence_iter_factory.worker_init_fn,
+)
 
 
 def seed_by_rank() -> None:
     """Apply this to all trainings of this process. Calling it again changes nothing."""
-    for module in (trainer, seeding):  # DeepSpeed's trainer, imported later, takes it from there
+    for module in (
+        trainer,
+        seeding,
+    ):  # DeepSpeed's trainer, imported later, takes it from there
         module.set_all_random_seed = seed_process
     for factory in (sequence_iter_factory, category_iter_factory):
         factory.worker_init_fn = seed_worker
@@ -28,7 +36,9 @@ def seed_process(seed: int) -> None:
 
 
 def seed_worker(worker_id: int, base_seed: int = 0) -> None:
-    """Seed a worker that reads data; it was forked from its process, and so has its rank."""
+    """Seed a worker that reads data; it was forked from its process, and so has its
+    rank.
+    """
     _seed_worker(worker_id, seed_of_rank(base_seed))
 
 

@@ -1,4 +1,6 @@
-"""Shapes and feature statistics with ESPnet's ``collect_stats``, in shards (stage 10 of ESPnet's ``asr.sh``)."""
+"""Shapes and feature statistics with ESPnet's ``collect_stats``, in shards (stage 10 of
+ESPnet's ``asr.sh``).
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -21,8 +23,12 @@ from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
 PARTS = ("train", "valid")
-# Value of --task -> ESPnet task, whose parser reads the config and whose model computes the features.
-TASKS = {"asr": "espnet2.tasks.asr:ASRTask", "sa_asr": "espnet_ext.multitalker.task:SAASRTask"}
+# Value of --task -> ESPnet task, whose parser reads the config and whose model computes
+# the features.
+TASKS = {
+    "asr": "espnet2.tasks.asr:ASRTask",
+    "sa_asr": "espnet_ext.multitalker.task:SAASRTask",
+}
 LEAST_SHARDS = 4
 UTTERANCES_PER_SHARD = 1000
 OUR_OPTIONS = {
@@ -32,16 +38,22 @@ OUR_OPTIONS = {
     "--token_list": "use --token-list",
     "--num_workers": "audio is read in the process that computes",
     "--write_collected_feats": "features are not kept",
-    **{f"--{part}_{name}": f"use --{part}" for part in PARTS for name in ("data_path_and_name_and_type", "shape_file")},
+    **{
+        f"--{part}_{name}": f"use --{part}"
+        for part in PARTS
+        for name in ("data_path_and_name_and_type", "shape_file")
+    },
 }
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What to collect, of Kaldi data dirs without ``segments``, into folders ``train/`` and ``valid/`` of ``output``.
+    """What to collect, of Kaldi data dirs without ``segments``, into folders ``train/``
+    and ``valid/`` of ``output``.
 
-    ``config`` is a training config of a ``task`` of ``TASKS``, and ``options`` are more options of
-    ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel bpe.model``.
+    ``config`` is a training config of a ``task`` of ``TASKS``, and ``options`` are more
+    options of ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel
+    bpe.model``.
     """
 
     train: Path
@@ -53,49 +65,84 @@ class Statistics:
     task: str = "asr"
 
 
-def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None) -> None:
-    """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>,feats_stats.npz ...}`` to ``job.output``.
+def collect_stats(
+    job: Statistics, *, nj: int = 1, parallel: Path | None = None
+) -> None:
+    """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token
+    type>,feats_stats.npz ...}`` to ``job.output``.
 
-    The batch size is 1, since padding would change the last frames of frontends that look beyond the end of an
-    utterance, and the shards are the same for any ``nj``, since sums in another order round otherwise: so the result
-    is, to the bit.
+    The batch size is 1, since padding would change the last frames of frontends that
+    look beyond the end of an utterance, and the shards are the same for any ``nj``,
+    since sums in another order round otherwise: so the result is, to the bit.
     """
     shards = plan(job)
     collect = partial(collect_shard, task=job.task)
-    work.run_shards([(job.output, shards)], collect, nj=nj, parallel=parallel, describe="statistics")
+    work.run_shards(
+        [(job.output, shards)], collect, nj=nj, parallel=parallel, describe="statistics"
+    )
     _aggregate([Path(shard.folder) for shard in shards], job)
 
 
 def plan(job: Statistics) -> list[Shard]:
-    """Split both data dirs into the same number of shards, which is at most the size of the smaller one."""
+    """Split both data dirs into the same number of shards, which is at most the size of
+    the smaller one.
+    """
     for path, what in ((job.config, "--config"), (job.token_list, "--token-list")):
         if not path.is_file():
-            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+            raise InputError(
+                f"{path}: no such file ({what}): check the path, or run the stage "
+                "that makes it"
+            )
     espnet_options.refuse_options(job.options, OUR_OPTIONS)
-    tables = {part: _read(folder) for part, folder in (("train", job.train), ("valid", job.valid))}
+    tables = {
+        part: _read(folder)
+        for part, folder in (("train", job.train), ("valid", job.valid))
+    }
     sizes = [len(audio) for audio, _ in tables.values()]
     # collect_stats needs at least one utterance of each part in each shard.
     count = min(*sizes, max(LEAST_SHARDS, sizes[0] // UTTERANCES_PER_SHARD))
-    options = ("--config", str(job.config), "--token_list", str(job.token_list), "--batch_size", "1", *job.options)
-    inputs = work.fingerprint(options, work.file_hashes(espnet_options.option_values(options)))
-    pieces = {part: work.contiguous(list(audio), count) for part, (audio, _) in tables.items()}
+    options = (
+        "--config",
+        str(job.config),
+        "--token_list",
+        str(job.token_list),
+        "--batch_size",
+        "1",
+        *job.options,
+    )
+    inputs = work.fingerprint(
+        options, work.file_hashes(espnet_options.option_values(options))
+    )
+    pieces = {
+        part: work.contiguous(list(audio), count) for part, (audio, _) in tables.items()
+    }
     shards = []
     for number in range(count):
         own: dict[str, dict[str, str]] = {}
         stamps = []
         for part, (audio, text) in tables.items():
             utterances = pieces[part][number]
-            own[f"data/{part}/wav.scp"] = {utterance: audio[utterance] for utterance in utterances}
-            own[f"data/{part}/text"] = {utterance: text[utterance] for utterance in utterances}
+            own[f"data/{part}/wav.scp"] = {
+                utterance: audio[utterance] for utterance in utterances
+            }
+            own[f"data/{part}/text"] = {
+                utterance: text[utterance] for utterance in utterances
+            }
             stamps.append(work.file_stamps(own[f"data/{part}/wav.scp"]))
-        name, log, key = str(number + 1), job.output / "log", work.fingerprint(inputs, own, stamps)
+        name, log, key = (
+            str(number + 1),
+            job.output / "log",
+            work.fingerprint(inputs, own, stamps),
+        )
         files = str(log / f"stats.{name}"), str(log / f"collect_stats.{name}.log")
         shards.append(Shard(name, *files, options=options, tables=own, key=key))
     return shards
 
 
 def collect_shard(shard: Shard, task: str = "asr") -> None:
-    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), with a task of ``TASKS``."""
+    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), with a task of
+    ``TASKS``.
+    """
     if shard.is_done():  # its worker died after it had finished
         return
     audio = shard.tables["data/train/wav.scp"] | shard.tables["data/valid/wav.scp"]
@@ -109,9 +156,19 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
             text
             for part in PARTS
             for name, kind in (("wav.scp", "speech,sound"), ("text", "text,text"))
-            for text in (f"--{part}_data_path_and_name_and_type", f"{folder / 'data' / part / name},{kind}")
+            for text in (
+                f"--{part}_data_path_and_name_and_type",
+                f"{folder / 'data' / part / name},{kind}",
+            )
         ]
-        own = ["--collect_stats", "true", "--use_preprocessor", "true", "--num_workers", "0"]
+        own = [
+            "--collect_stats",
+            "true",
+            "--use_preprocessor",
+            "true",
+            "--num_workers",
+            "0",
+        ]
         options = [*shard.options, *own, "--output_dir", str(folder), *data]
         args = espnet_options.parse_options(task_class.get_parser(), options)
         light = without_networks() if task == "asr" else nullcontext()
@@ -135,7 +192,8 @@ def _check_finite(folder: Path, audio: dict[str, str]) -> None:
                 continue
         audio_tables.check_audio(audio, decode=True)
         raise InputError(
-            f"{path.stem} of {next(iter(audio))} and the {len(audio) - 1} utterances after it is NaN or infinite: "
+            f"{path.stem} of {next(iter(audio))} and the {len(audio) - 1} "
+            "utterances after it is NaN or infinite: "
             "check the frontend's settings and these utterances' audio"
         )
 
@@ -144,22 +202,32 @@ def _read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     audio, text = audio_tables.read_audio_table(folder), read_table(folder / "text")
     for lone in sorted(audio.keys() ^ text.keys())[:1]:
         there, absent = ("wav.scp", "text") if lone in audio else ("text", "wav.scp")
-        raise InputError(f"{folder}: {lone} is in {there} but not in {absent}: run `espnet-ext data fix {folder}`")
+        raise InputError(
+            f"{folder}: {lone} is in {there} but not in {absent}: run `espnet-ext "
+            f"data fix {folder}`"
+        )
     empty = next((key for key, value in text.items() if not value), None)
     if empty:
-        raise InputError(f"{folder / 'text'}: {empty} has an empty transcript: drop the utterance")
+        raise InputError(
+            f"{folder / 'text'}: {empty} has an empty transcript: drop the utterance"
+        )
     return audio, text
 
 
 def _aggregate(folders: list[Path], job: Statistics) -> None:
     from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
-    # Beside the folders of the shards, with a name that work.clean() removes after a killed run.
+    # Beside the folders of the shards, with a name that work.clean() removes after a
+    # killed run.
     whole = job.output / "log" / ".stats.all"
     with work.log_to(job.output / "log" / "aggregate.log"):
-        aggregate_stats_dirs(input_dir=folders, output_dir=whole, log_level="INFO", skip_sum_stats=False)
+        aggregate_stats_dirs(
+            input_dir=folders, output_dir=whole, log_level="INFO", skip_sum_stats=False
+        )
     token_type = read_yaml(folders[0] / "config.yaml")["token_type"]
-    size = len(job.token_list.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+    size = len(
+        job.token_list.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    )
     for part in PARTS:
         target = job.output / part
         target.mkdir(parents=True, exist_ok=True)
@@ -167,16 +235,20 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
             os.replace(path, target / path.name)
         (whole / part).rmdir()
         with atomic_write(target / f"text_shape.{token_type}") as file:
-            for line in (target / "text_shape").read_text(encoding="utf-8").splitlines():
+            for line in (
+                (target / "text_shape").read_text(encoding="utf-8").splitlines()
+            ):
                 file.write(f"{line},{size}\n")
     whole.rmdir()
 
 
 @contextmanager
 def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
-    """In this block, let ESPnet's type ``sound`` check each file that it reads, at a rate in Hz (None: any).
+    """In this block, let ESPnet's type ``sound`` check each file that it reads, at a
+    rate in Hz (None: any).
 
-    ESPnet drops the rate, and to look at headers first would open each file twice. ``table`` is for the messages.
+    ESPnet drops the rate, and to look at headers first would open each file twice.
+    ``table`` is for the messages.
     """
     import soundfile
     from espnet2.train.iterable_dataset import DATA_TYPES
@@ -187,9 +259,14 @@ def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
         samples, found = read_mix(path) if is_mix(path) else soundfile.read(path)
         name = f"{utterances.get(path, 'audio')}: {path}"
         if not len(samples):
-            raise InputError(f"{name} has no samples: replace it, or drop the utterance")
+            raise InputError(
+                f"{name} has no samples: replace it, or drop the utterance"
+            )
         if rate and found != rate:
-            raise InputError(f"{name} has {found} Hz, but the model's frontend takes {rate} Hz: resample it")
+            raise InputError(
+                f"{name} has {found} Hz, but the model's frontend takes {rate} "
+                "Hz: resample it"
+            )
         return samples
 
     with patch.dict(DATA_TYPES, sound=read):
@@ -198,10 +275,12 @@ def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
 
 @contextmanager
 def without_networks() -> Iterator[None]:
-    """Let ASR models be built, in this block, with an encoder and a decoder that have no parameters.
+    """Let ASR models be built, in this block, with an encoder and a decoder that have
+    no parameters.
 
-    A model of 200 million parameters takes ten seconds to build, which is longer than the features of a shard. The
-    statistics of ESPnet's ``collect_stats`` come from the frontend, which is built as it is.
+    A model of 200 million parameters takes ten seconds to build, which is longer than
+    the features of a shard. The statistics of ESPnet's ``collect_stats`` come from the
+    frontend, which is built as it is.
     """
     from espnet2.asr.decoder.abs_decoder import AbsDecoder
     from espnet2.asr.encoder.abs_encoder import AbsEncoder
@@ -213,7 +292,12 @@ def without_networks() -> Iterator[None]:
 
     methods = {"__init__": init, "output_size": lambda self: 1, "forward": None}
     with ExitStack() as stack:
-        for choices, base in ((asr.encoder_choices, AbsEncoder), (asr.decoder_choices, AbsDecoder)):
+        for choices, base in (
+            (asr.encoder_choices, AbsEncoder),
+            (asr.decoder_choices, AbsDecoder),
+        ):
             nothing = type("Nothing", (base,), methods)
-            stack.enter_context(patch.dict(choices.classes, dict.fromkeys(choices.classes, nothing)))
+            stack.enter_context(
+                patch.dict(choices.classes, dict.fromkeys(choices.classes, nothing))
+            )
         yield

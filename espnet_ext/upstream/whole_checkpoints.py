@@ -1,9 +1,11 @@
-"""Checkpoints of ESPnet trainings are complete, even if the training is killed or the disk is full.
+"""Checkpoints of ESPnet trainings are complete, even if the training is killed or the
+disk is full.
 
-ESPnet 202611 overwrites ``checkpoint.pth`` of the previous epoch, and a training that is killed meanwhile cannot
-resume; here a file is replaced only by a complete one. ESPnet writes ``<n>epoch.pth`` after it: a training that is
-killed between the two counts the epoch as done, but has no model of it. Here that is written before the training
-resumes.
+ESPnet 202611 overwrites ``checkpoint.pth`` of the previous epoch, and a training that
+is killed meanwhile cannot resume; here a file is replaced only by a complete one.
+ESPnet writes ``<n>epoch.pth`` after it: a training that is killed between the two
+counts the epoch as done, but has no model of it. Here that is written before the
+training resumes.
 """
 
 import os
@@ -26,28 +28,42 @@ def keep_checkpoints_whole() -> None:
 
 
 def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
-    """Save as ``torch.save`` does; a file given by its path is written completely or left unchanged."""
+    """Save as ``torch.save`` does; a file given by its path is written completely or
+    left unchanged.
+    """
     if not isinstance(f, str | os.PathLike):
         return _save(obj, f, *args, **options)
     with atomic_write(os.fspath(f), "wb") as file:
         _save(obj, file, *args, **options)
 
 
-def resume(checkpoint: str | Path, model: torch.nn.Module, *args: Any, **options: Any) -> None:
-    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the checkpoint's epoch have been written."""
+def resume(
+    checkpoint: str | Path, model: torch.nn.Module, *args: Any, **options: Any
+) -> None:
+    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the
+    checkpoint's epoch have been written.
+    """
     state = complete_last_epoch(Path(checkpoint))
     try:
         _resume(checkpoint, model, *args, **options)
     except (RuntimeError, ValueError, KeyError) as error:
         states = state["model"], model.state_dict()
-        found, wanted = ({key: tuple(value.shape) for key, value in each.items()} for each in states)
+        found, wanted = (
+            {key: tuple(value.shape) for key, value in each.items()} for each in states
+        )
         reason = misfits(found, wanted) or str(error).strip().split("\n")[0]
-        advice = "train with the options that it was trained with, or into another folder"
-        raise InputError(f"{checkpoint}: cannot be resumed with this config: {reason}: {advice}") from error
+        advice = (
+            "train with the options that it was trained with, or into another folder"
+        )
+        raise InputError(
+            f"{checkpoint}: cannot be resumed with this config: {reason}: {advice}"
+        ) from error
 
 
 def complete_last_epoch(checkpoint: Path) -> Any:
-    """Write a checkpoint's missing ``<n>epoch.pth`` and ``latest.pth``; return what the checkpoint holds."""
+    """Write a checkpoint's missing ``<n>epoch.pth`` and ``latest.pth``; return what the
+    checkpoint holds.
+    """
     folder = checkpoint.parent
     for left in folder.glob(".*.pth.*"):
         left.unlink(missing_ok=True)

@@ -15,14 +15,16 @@ from espnet_ext.upstream.random_numbers import seed_by_rank
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
 from espnet_ext.work.parallel import require_gpus
 
-UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the like that it does not know
+# in what ESPnet says of an encoder and the like that it does not know
+UNKNOWN_CHOICE = "must be one of"
 
 
 def with_plugins(main: Callable[[], None], module_name: str) -> None:
-    """Register all plugins and, if the calling module, ``module_name``, is the program, run ESPnet's ``main``.
+    """Register all plugins and, if the calling module, ``module_name``, is the program,
+    run ESPnet's ``main``.
 
-    Plugins are also registered when the module is only imported, since the processes that ESPnet spawns for several
-    GPUs import it and do not run it.
+    Plugins are also registered when the module is only imported, since the processes
+    that ESPnet spawns for several GPUs import it and do not run it.
     """
 
     def run() -> None:
@@ -36,14 +38,18 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
 
 def run_checked(main: Callable[[], None]) -> None:
-    """Run ESPnet's command on the arguments of this process; what is wrong with them is refused in one line."""
+    """Run ESPnet's command on the arguments of this process; what is wrong with them is
+    refused in one line.
+    """
     check_gpus(sys.argv[1:])
     try:
         with checked_arguments():
             main()
     except NotImplementedError as error:
         raise InputError(str(error)) from error
-    except ModuleNotFoundError as error:  # ESPnet imports what few models need when it builds one
+    except (
+        ModuleNotFoundError
+    ) as error:  # ESPnet imports what few models need when it builds one
         name = error.name or ""
         if name.startswith("espnet") or how_to_install(name):
             raise
@@ -57,7 +63,9 @@ def run_checked(main: Callable[[], None]) -> None:
 
 
 def set_up() -> None:
-    """Register the plugins, make checkpoints complete, seed by rank, and filter repeated warnings from the log."""
+    """Register the plugins, make checkpoints complete, seed by rank, and filter
+    repeated warnings from the log.
+    """
     espnet_ext.register()
     keep_checkpoints_whole()
     seed_by_rank()
@@ -66,6 +74,8 @@ def set_up() -> None:
 
 
 def check_gpus(options: Sequence[str]) -> None:
-    """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and fails with a traceback."""
+    """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and
+    fails with a traceback.
+    """
     asked = re.search(r"--ngpu[ =](\d+)(?!\S)", " ".join(options))
     require_gpus(int(asked[1]) if asked else 0)

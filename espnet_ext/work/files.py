@@ -21,7 +21,9 @@ _GZIP = b"\x1f\x8b"  # how such files begin
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
-    """Open a temporary file (text: UTF-8) beside ``path`` and rename it on success; an error leaves ``path`` alone."""
+    """Open a temporary file (text: UTF-8) beside ``path`` and rename it on success; an
+    error leaves ``path`` alone.
+    """
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder: name a file")
@@ -37,20 +39,27 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
         os.replace(temporary, path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk: name what could not be written
+        if (
+            isinstance(error, OSError) and error.filename is None
+        ):  # a full disk: name what could not be written
             error.filename = str(path)
         raise
 
 
 @contextmanager
 def scratch_beside(output: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside what is to be written, locked by this process; remove those of killed runs."""
+    """Yield a temporary folder beside what is to be written, locked by this process;
+    remove those of killed runs.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{output.name}.espnet_ext."
     for left in output.parent.glob(f"{escape(prefix)}*"):
         with suppress(OSError), _locked_folder(left):
             shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=prefix) as name, _locked_folder(name):
+    with (
+        tempfile.TemporaryDirectory(dir=output.parent, prefix=prefix) as name,
+        _locked_folder(name),
+    ):
         yield Path(name)
 
 
@@ -75,12 +84,16 @@ def unpacked(path: str | Path) -> Iterator[BinaryIO]:
             with gzip.open(file) as content:
                 yield cast(BinaryIO, content)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InputError(f"{path}: cannot be read as gzip ({error}): write or download it again") from None
+            raise InputError(
+                f"{path}: cannot be read as gzip ({error}): write or download it again"
+            ) from None
 
 
 @contextmanager
 def atomic_write_text(path: str | Path) -> Iterator[IO[str]]:
-    """Write text as :func:`atomic_write` does, gzipped if it is called .gz. The same text gives the same bytes."""
+    """Write text as :func:`atomic_write` does, gzipped if it is called .gz. The same
+    text gives the same bytes.
+    """
     if Path(path).suffix != ".gz":
         with atomic_write(path) as file:
             yield file
@@ -100,8 +113,11 @@ def write_json(path: str | Path, value: Any) -> None:
         file.write("\n")
 
 
-def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse JSON; ValueError also for what is nested too deeply, or has a string that could not be written again.
+def parse_json(
+    text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Any:
+    """Parse JSON; ValueError also for what is nested too deeply, or has a string that
+    could not be written again.
 
     A whole number beyond the range of a float is read as infinity, like ``1e999``.
     """
@@ -113,16 +129,22 @@ def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], A
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("half of a surrogate pair, which is no character") from None
+            raise ValueError(
+                "half of a surrogate pair, which is no character"
+            ) from None
     return value
 
 
 def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that comes twice in an object, as a hook of :func:`parse_json`; Python takes the last in silence."""
+    """Refuse a key that comes twice in an object, as a hook of :func:`parse_json`;
+    Python takes the last in silence.
+    """
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise InputError(f"{max(keys, key=keys.count)} comes twice in one object: keep one")
+        raise InputError(
+            f"{max(keys, key=keys.count)} comes twice in one object: keep one"
+        )
     return table
 
 
@@ -131,37 +153,58 @@ def _int(digits: str) -> int | float:
     return number if abs(number) == float("inf") else int(digits)
 
 
-def refuse_input(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:
+def refuse_input(
+    output: str | Path | None, inputs: Iterable[str | Path | None]
+) -> None:
     """Refuse a file to write that is one of those to read."""
     read = {Path(path).resolve() for path in inputs if path is not None}
     if output is not None and Path(output).resolve() in read:
-        raise InputError(f"{output}: is named twice, and would be replaced: name another file or folder to write")
+        raise InputError(
+            f"{output}: is named twice, and would be replaced: name another file "
+            "or folder to write"
+        )
 
 
 def printable(path: str | Path) -> str:
-    r"""Return a path as text that can be written anywhere; its bytes that are not UTF-8 become ``\x..``.
+    r"""Return a path as text that can be written anywhere; its bytes that are not UTF-8
+    become ``\x..``.
 
     >>> printable("sp\udce9ech.wav"), printable("große Rede.wav")
     ('sp\\xe9ech.wav', 'große Rede.wav')
     """
-    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return (
+        str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    )
 
 
-def files_below(folder: str | Path, unreadable: Callable[[OSError], None] | None = None) -> Iterator[Path]:
-    """Return all files below ``folder``, in the same order on every machine; none if it is not there.
+def files_below(
+    folder: str | Path, unreadable: Callable[[OSError], None] | None = None
+) -> Iterator[Path]:
+    """Return all files below ``folder``, in the same order on every machine; none if it
+    is not there.
 
-    Links to folders are followed, since large parts of a corpus are often elsewhere, but not one to a folder above it.
-    A broken link counts as a file. A folder that cannot be read raises InputError, or ``unreadable`` gets its error.
+    Links to folders are followed, since large parts of a corpus are often elsewhere,
+    but not one to a folder above it. A broken link counts as a file. A folder that
+    cannot be read raises InputError, or ``unreadable`` gets its error.
     """
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            reason = f"cannot be read ({error.strerror}): give yourself permission, or name others"
+            reason = (
+                f"cannot be read ({error.strerror}): give yourself permission, or "
+                "name others"
+            )
             raise InputError(f"{error.filename}: {reason}")
 
     def leads_back(path: Path) -> bool:
-        return path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve())
+        return path.is_symlink() and path.parent.resolve().is_relative_to(
+            path.resolve()
+        )
 
-    for parent, folders, names in os.walk(folder, followlinks=True, onerror=unreadable or refuse):
-        folders[:] = sorted(name for name in folders if not leads_back(Path(parent, name)))
+    for parent, folders, names in os.walk(
+        folder, followlinks=True, onerror=unreadable or refuse
+    ):
+        folders[:] = sorted(
+            name for name in folders if not leads_back(Path(parent, name))
+        )
         yield from (Path(parent, name) for name in sorted(names))

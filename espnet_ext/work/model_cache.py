@@ -1,4 +1,6 @@
-"""Keep the last model that a process has loaded, so that a worker's next shard need not load it again."""
+"""Keep the last model that a process has loaded, so that a worker's next shard need not
+load it again.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -12,10 +14,14 @@ _last: dict[Callable, tuple[str, Any]] = {}
 _lock = RLock()
 
 
-def keep_last[**Arguments, Model](load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
-    """Decorate a function that loads a model: the same arguments, and files among them, give the last model again.
+def keep_last[**Arguments, Model](
+    load: Callable[Arguments, Model],
+) -> Callable[Arguments, Model]:
+    """Decorate a function that loads a model: the same arguments, and files among them,
+    give the last model again.
 
-    Another model is loaded only after the last one is dropped, so that two never fill the memory together.
+    Another model is loaded only after the last one is dropped, so that two never fill
+    the memory together.
     """
     signature = inspect.signature(load)
 
@@ -24,8 +30,15 @@ def keep_last[**Arguments, Model](load: Callable[Arguments, Model]) -> Callable[
         call = signature.bind(*args, **kwargs)
         call.apply_defaults()
         values = (*call.args, *call.kwargs.values())
-        files = [Path(value) for value in values if isinstance(value, str | Path) and Path(value).is_file()]
-        stamps = [(status.st_size, status.st_mtime_ns) for status in (path.stat() for path in files)]
+        files = [
+            Path(value)
+            for value in values
+            if isinstance(value, str | Path) and Path(value).is_file()
+        ]
+        stamps = [
+            (status.st_size, status.st_mtime_ns)
+            for status in (path.stat() for path in files)
+        ]
         key = repr((call.arguments, stamps))
         with _lock:
             if load not in _last or _last[load][0] != key:

@@ -1,6 +1,8 @@
-"""Do work once: a key of all that a result depends on, a note of it beside the result, a lock, an atomic rename.
+"""Do work once: a key of all that a result depends on, a note of it beside the result,
+a lock, an atomic rename.
 
-Steps of recipes (:mod:`espnet_ext.recipe.steps`), shards (:mod:`espnet_ext.work.shards`) and synthetic corpora use it.
+Steps of recipes (:mod:`espnet_ext.recipe.steps`), shards
+(:mod:`espnet_ext.work.shards`) and synthetic corpora use it.
 """
 
 import hashlib
@@ -23,13 +25,16 @@ POLL_SECONDS = 10.0
 
 
 def fingerprint(*values: Any, files: Iterable[str | Path] = ()) -> str:
-    """Return a hash of JSON values and of the contents of files. That a file is missing also counts.
+    """Return a hash of JSON values and of the contents of files. That a file is missing
+    also counts.
 
     >>> fingerprint({"a": 1, "b": (2, 3)}) == fingerprint({"b": [2, 3], "a": 1})
     True
     """
     contents = [[str(path), digest(path)] for path in files]
-    return hashlib.sha256(json.dumps([values, contents], sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([values, contents], sort_keys=True, default=str).encode()
+    ).hexdigest()
 
 
 def digest(path: str | Path) -> str | None:
@@ -42,10 +47,17 @@ def digest(path: str | Path) -> str | None:
 
 
 def stamps(*folders: Path) -> str:
-    """Return a hash of the names, sizes and times of all files below folders. It changes when a file does."""
+    """Return a hash of the names, sizes and times of all files below folders. It
+    changes when a file does.
+    """
     paths = [path for folder in folders for path in files_below(folder)]
     found = [(path, path.stat() if path.exists() else None) for path in paths]
-    return fingerprint([[str(path), status and (status.st_size, status.st_mtime_ns)] for path, status in found])
+    return fingerprint(
+        [
+            [str(path), status and (status.st_size, status.st_mtime_ns)]
+            for path, status in found
+        ]
+    )
 
 
 def read_key(note: str | Path) -> str | None:
@@ -57,16 +69,20 @@ def read_key(note: str | Path) -> str | None:
 
 
 def write_note(note: str | Path, key: str, **more: str) -> None:
-    """Write a note with the key of a result, completely or not at all. ``more`` is information for people."""
+    """Write a note with the key of a result, completely or not at all. ``more`` is
+    information for people.
+    """
     write_json(note, {"key": key, **more})
 
 
 @contextmanager
 def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]:
-    """Hold a lock on the file ``path``. The system releases it when this process ends, also if it is killed.
+    """Hold a lock on the file ``path``. The system releases it when this process ends,
+    also if it is killed.
 
-    ``on_wait`` is called with 0 if another process holds the lock, and then every ten seconds with the seconds waited;
-    with NaN if the file system has no locks: then nothing is locked.
+    ``on_wait`` is called with 0 if another process holds the lock, and then every ten
+    seconds with the seconds waited; with NaN if the file system has no locks: then
+    nothing is locked.
     """
     lock = FileLock(path)
     waited = 0.0
@@ -87,10 +103,11 @@ def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]
 
 @contextmanager
 def whole_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Path]:
-    """Yield a new folder beside ``output``. On success the key is noted in it, and it replaces ``output``.
+    """Yield a new folder beside ``output``. On success the key is noted in it, and it
+    replaces ``output``.
 
-    After an error or a kill ``output`` is unchanged. Each caller has its own folder, so a worker that was considered
-    dead and still writes does no harm.
+    After an error or a kill ``output`` is unchanged. Each caller has its own folder, so
+    a worker that was considered dead and still writes does no harm.
     """
     output = Path(os.path.abspath(output))
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -107,8 +124,11 @@ def whole_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Pat
         raise
 
 
-def make_folder(output: str | Path, key: str, write: Callable[[Path], None], what: str = "result") -> bool:
-    """Fill ``output`` with ``write``; return False if it already held the result of this key, and was left unchanged.
+def make_folder(
+    output: str | Path, key: str, write: Callable[[Path], None], what: str = "result"
+) -> bool:
+    """Fill ``output`` with ``write``; return False if it already held the result of
+    this key, and was left unchanged.
 
     The folder appears when it is complete. ``what`` names the result in messages.
     """
@@ -134,7 +154,12 @@ def _holds(output: Path, key: str, what: str) -> bool:
         raise InputError(f"{output} is not a folder: choose another output")
     found = read_key(output / NOTE)
     if found not in (key, None):
-        raise InputError(f"{output} holds a {what} of another size, seed or version: remove it or choose another")
+        raise InputError(
+            f"{output} holds a {what} of another size, seed or version: remove it "
+            "or choose another"
+        )
     if found is None and any(output.iterdir()):
-        raise InputError(f"{output} is not empty and not a {what}: choose another output or empty it")
+        raise InputError(
+            f"{output} is not empty and not a {what}: choose another output or empty it"
+        )
     return found == key

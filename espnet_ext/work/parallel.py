@@ -1,7 +1,9 @@
-"""Map a function over shards of work: in this process, in processes forked from it, or on a cluster through Dask.
+"""Map a function over shards of work: in this process, in processes forked from it, or
+on a cluster through Dask.
 
-A shard is a small value that can be pickled (a dict or dataclass, with a ``name`` for messages). The function writes
-files and returns something small. If a worker dies, only the shard that it was running is lost, and runs again.
+A shard is a small value that can be pickled (a dict or dataclass, with a ``name`` for
+messages). The function writes files and returns something small. If a worker dies, only
+the shard that it was running is lost, and runs again.
 """
 
 import errno
@@ -28,16 +30,20 @@ PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.2
 LOST = "lost 1 worker process: what it worked on runs again"
 DIED = (
-    f"its worker process died {cluster.ALLOWED_FAILURES + 1} times while running it (out of memory? killed?): "
+    f"its worker process died {cluster.ALLOWED_FAILURES + 1} times while running "
+    "it (out of memory? killed?): "
     "look at the log, give it more memory or fewer jobs, and run again"
 )
-# One process works on one shard at a time: shards chdir, redirect output and share one cached model.
+# One process works on one shard at a time: shards chdir, redirect output and share one
+# cached model.
 _ONE_SHARD = Lock()
 _worker: int | None = None  # number of a forked worker that has not chosen its GPU
 
 
 class ShardError(InputError):
-    """A shard failed, but not because of bad input; commands show it with the worker's traceback, not their own."""
+    """A shard failed, but not because of bad input; commands show it with the worker's
+    traceback, not their own.
+    """
 
 
 @dataclass(frozen=True)
@@ -54,16 +60,23 @@ def map_shards[Shard, Result](
     config: str | Path | None = None,
     describe: str = "decode",
 ) -> list[Result]:
-    """Return ``[function(shard) for shard in shards]``, computed by ``nj`` workers in the same working directory.
+    """Return ``[function(shard) for shard in shards]``, computed by ``nj`` workers in
+    the same working directory.
 
-    ``function`` must be at the top level of a module that workers can import. ``config`` is the YAML of a Dask cluster
-    (:class:`~espnet_ext.work.cluster.ClusterSettings`). Without it workers are forked, and with ``nj=1`` or one shard
-    everything runs in this process. ``describe`` names the work in messages. InputError is that of the first shard that
-    raised one; ShardError: a shard raised another exception, or its worker died several times.
+    ``function`` must be at the top level of a module that workers can import.
+    ``config`` is the YAML of a Dask cluster
+    (:class:`~espnet_ext.work.cluster.ClusterSettings`). Without it workers are forked,
+    and with ``nj=1`` or one shard everything runs in this process. ``describe`` names
+    the work in messages. InputError is that of the first shard that raised one;
+    ShardError: a shard raised another exception, or its worker died several times.
     """
     if nj < 1:
         raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
-    settings = checked(cluster.ClusterSettings, read_yaml(config), str(config)) if config else None
+    settings = (
+        checked(cluster.ClusterSettings, read_yaml(config), str(config))
+        if config
+        else None
+    )
     if not shards:
         return []
     with _Progress(describe, shards) as progress:
@@ -81,16 +94,25 @@ def map_shards[Shard, Result](
 
 
 def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None:
-    """Work in processes forked from this one: modules that are imported here are not imported again."""
+    """Work in processes forked from this one: modules that are imported here are not
+    imported again.
+    """
     from pebble import ProcessExpired, ProcessPool
 
     deaths = [0] * len(progress.shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     fork = get_context("fork")
-    pool = ProcessPool(workers, context=fork, initializer=_begin_worker, initargs=(threads, fork.Value("i", 0)))
+    pool = ProcessPool(
+        workers,
+        context=fork,
+        initializer=_begin_worker,
+        initargs=(threads, fork.Value("i", 0)),
+    )
     calls = [(function, shard, os.getcwd()) for shard in progress.shards]
     try:
-        waiting: dict[Any, int] = {pool.schedule(_call, args=call): index for index, call in enumerate(calls)}
+        waiting: dict[Any, int] = {
+            pool.schedule(_call, args=call): index for index, call in enumerate(calls)
+        }
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 index = waiting.pop(future)
@@ -108,7 +130,9 @@ def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None
 
 
 def _begin_worker(threads: int, begun: Any) -> None:
-    """Give a worker its number, and threads unless the environment does. Ctrl-C is for the main process."""
+    """Give a worker its number, and threads unless the environment does. Ctrl-C is for
+    the main process.
+    """
     global _worker
     with begun.get_lock():
         _worker, begun.value = begun.value, begun.value + 1
@@ -122,12 +146,23 @@ def _begin_worker(threads: int, begun: Any) -> None:
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
-def _map_on(client: Any, errors: list[str], workers: int, function: Callable, progress: "_Progress") -> None:
-    """Work on a Dask cluster. Lost workers are reported and replaced; one that cannot start any ends the work."""
+def _map_on(
+    client: Any,
+    errors: list[str],
+    workers: int,
+    function: Callable,
+    progress: "_Progress",
+) -> None:
+    """Work on a Dask cluster. Lost workers are reported and replaced; one that cannot
+    start any ends the work.
+    """
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
-    futures = [client.submit(_call, function, shard, os.getcwd(), pure=False) for shard in progress.shards]
+    futures = [
+        client.submit(_call, function, shard, os.getcwd(), pure=False)
+        for shard in progress.shards
+    ]
     index_of = {future.key: index for index, future in enumerate(futures)}
     queue, alive, begun = as_completed(futures), set[str](), False
     while not queue.is_empty():
@@ -145,31 +180,50 @@ def _map_on(client: Any, errors: list[str], workers: int, function: Callable, pr
             progress.print(LOST)
         begun = begun or bool(alive)
         if errors and not begun:
-            raise ShardError(f"{progress.describe}: the cluster starts no workers: {errors[0]}")
-        # Dask forgets workers that are lost for some seconds, with their job or because a nanny is slow, and starts
-        # others only when it is told their number again. Kubernetes, without a specification, replaces them itself.
-        if set(getattr(client.cluster, "worker_spec", ())) - set(client.cluster.workers):
+            raise ShardError(
+                f"{progress.describe}: the cluster starts no workers: {errors[0]}"
+            )
+        # Dask forgets workers that are lost for some seconds, with their job or because
+        # a nanny is slow, and starts others only when it is told their number again.
+        # Kubernetes, without a specification, replaces them itself.
+        if set(getattr(client.cluster, "worker_spec", ())) - set(
+            client.cluster.workers
+        ):
             client.cluster.scale(workers)
 
 
 def _call(function: Callable, shard: Any, folder: str) -> Any:
-    """Run one shard, in a worker or in this process. Exceptions are returned as text, since not all can be pickled."""
+    """Run one shard, in a worker or in this process. Exceptions are returned as text,
+    since not all can be pickled.
+    """
     with _ONE_SHARD:
         try:
-            os.chdir(folder)  # a cluster may start its jobs elsewhere, and data dirs hold relative paths
+            os.chdir(
+                folder
+                # a cluster may start its jobs elsewhere, and data dirs hold relative
+                # paths
+            )
             return function(shard)
         except InputError as error:
             return _Failure(str(error), bad_input=not isinstance(error, ShardError))
         except (Exception, SystemExit) as error:
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                return _Failure(f"{error.filename}: {error.strerror}: make room and run again", bad_input=True)
+            if isinstance(error, OSError) and error.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+            ):
+                return _Failure(
+                    f"{error.filename}: {error.strerror}: make room and run again",
+                    bad_input=True,
+                )
             return _Failure(traceback.format_exc())
 
 
 def use_own_gpu() -> None:
-    """Let a forked worker see one GPU only, so that several share all of them evenly; call it before any work on one.
+    """Let a forked worker see one GPU only, so that several share all of them evenly;
+    call it before any work on one.
 
-    Elsewhere, and after the first call, nothing changes: a batch system gives each of its jobs its own GPU.
+    Elsewhere, and after the first call, nothing changes: a batch system gives each of
+    its jobs its own GPU.
     """
     global _worker
     number, _worker = _worker, None
@@ -199,11 +253,16 @@ def require_gpus(number: int) -> None:
 
     if (there := torch.cuda.device_count()) < number:
         what = f"{there or 'no'} GPU{'s' if there > 1 else ''}"
-        raise InputError(f"--ngpu {number}: PyTorch sees {what} here: give --ngpu {there}, or a machine that has them")
+        raise InputError(
+            f"--ngpu {number}: PyTorch sees {what} here: give --ngpu {there}, or "
+            "a machine that has them"
+        )
 
 
 class _Progress:
-    """The results so far, and a line every few seconds. It has its own thread, as one shard may take minutes."""
+    """The results so far, and a line every few seconds. It has its own thread, as one
+    shard may take minutes.
+    """
 
     def __init__(self, describe: str, shards: Sequence) -> None:
         self.describe, self.shards = describe, shards
@@ -221,16 +280,27 @@ class _Progress:
         self._stop.set()
         self._thread.join()
         if exception[0] is None:
-            self.print(f"{len(self.results)}/{len(self.shards)} shards in {self._elapsed()}")
+            self.print(
+                f"{len(self.results)}/{len(self.shards)} shards in {self._elapsed()}"
+            )
 
     def done(self, index: int, outcome: Any) -> None:
-        """Take the outcome of a shard; raise the error of one that has failed, with its ``name`` or number from 1."""
+        """Take the outcome of a shard; raise the error of one that has failed, with its
+        ``name`` or number from 1.
+        """
         if isinstance(outcome, _Failure):
             if outcome.bad_input:
                 raise InputError(outcome.message)
             shard = self.shards[index]
-            name = shard.get("name") if isinstance(shard, dict) else getattr(shard, "name", None)
-            raise ShardError(f"{self.describe}: shard {name or index + 1} failed: {outcome.message.rstrip()}")
+            name = (
+                shard.get("name")
+                if isinstance(shard, dict)
+                else getattr(shard, "name", None)
+            )
+            raise ShardError(
+                f"{self.describe}: shard {name or index + 1} failed: "
+                f"{outcome.message.rstrip()}"
+            )
         self.results[index] = outcome
 
     def print(self, text: str) -> None:

@@ -1,11 +1,21 @@
-"""Values that people write into YAML files: their types, and one line about one that is wrong."""
+"""Values that people write into YAML files: their types, and one line about one that is
+wrong.
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import parse_json
@@ -31,9 +41,11 @@ class StrictMapping(BaseModel):
 
 
 def fault(content: Any, error: ValidationError) -> str:
-    """Return the first thing that is wrong, in one line: its place in the content, and what is expected there.
+    """Return the first thing that is wrong, in one line: its place in the content, and
+    what is expected there.
 
-    A place is such as ``tables.1.rows[0] (baseline).paper[2]``, without what pydantic adds, as the branch of a union.
+    A place is such as ``tables.1.rows[0] (baseline).paper[2]``, without what pydantic
+    adds, as the branch of a union.
     """
     first = error.errors(include_url=False)[0]
     missing, location = first["type"] == "missing", first["loc"]
@@ -77,14 +89,22 @@ def _message(error: Mapping[str, Any]) -> str:
         return str(context["error"])
     if error["type"] not in _MESSAGES:
         return f"{error['msg']} (is {value!r})"
-    hint = " (YAML reads 1e-5 as text: write 1.0e-5)" if isinstance(value, str) and POWER.fullmatch(value) else ""
+    hint = (
+        " (YAML reads 1e-5 as text: write 1.0e-5)"
+        if isinstance(value, str) and POWER.fullmatch(value)
+        else ""
+    )
     return f"{_MESSAGES[error['type']].format_map(context)}, is {value!r}{hint}"
 
 
-def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, Any], what: str) -> Schema:
-    """Return the values of a config, as YAML has them, with the types and defaults of a schema.
+def checked[Schema: StrictMapping](
+    schema: type[Schema], values: Mapping[str, Any], what: str
+) -> Schema:
+    """Return the values of a config, as YAML has them, with the types and defaults of a
+    schema.
 
-    The message of an InputError begins with ``what``: where the values come from, or what they are for.
+    The message of an InputError begins with ``what``: where the values come from, or
+    what they are for.
     """
     try:
         return schema.model_validate(dict(values))
@@ -92,8 +112,12 @@ def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, An
         raise InputError(f"{what}: {fault(values, error)}") from error
 
 
-def read_settings[Schema: BaseModel](schema: type[Schema], path: Path, advice: str) -> Schema:
-    """Read settings that were written beside a result, as JSON. The message of an InputError ends with ``advice``."""
+def read_settings[Schema: BaseModel](
+    schema: type[Schema], path: Path, advice: str
+) -> Schema:
+    """Read settings that were written beside a result, as JSON. The message of an
+    InputError ends with ``advice``.
+    """
     content: Any = None
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
@@ -107,7 +131,9 @@ def read_settings[Schema: BaseModel](schema: type[Schema], path: Path, advice: s
 
 
 def one_line(value: Any) -> str:
-    """Return the text of a value, without space around it; raises ValueError unless it is one line of text."""
+    """Return the text of a value, without space around it; raises ValueError unless it
+    is one line of text.
+    """
     if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
         raise ValueError(f"must be one line of text (a number in quotes), is {value!r}")
     return value.strip()

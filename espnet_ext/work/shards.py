@@ -1,6 +1,8 @@
-"""Shards of a Kaldi data dir, each with its own folder of results: split, do once, skip what is done.
+"""Shards of a Kaldi data dir, each with its own folder of results: split, do once, skip
+what is done.
 
-A folder appears completely or not at all; its ``done.json`` has a hash of everything that the results depend on.
+A folder appears completely or not at all; its ``done.json`` has a hash of everything
+that the results depend on.
 """
 
 import heapq
@@ -30,7 +32,9 @@ class Shard:
     folder: str  # for its results
     log: str  # of ESPnet's log and output
     options: tuple[str, ...]  # of the ESPnet tool, without inputs and outputs
-    tables: dict[str, dict[str, str]]  # path below ``folder`` -> Kaldi table, written there for the tool to read
+    tables: dict[
+        str, dict[str, str]
+    ]  # path below ``folder`` -> Kaldi table, written there for the tool to read
     key: str  # hash of everything that the results depend on
 
     def is_done(self) -> bool:
@@ -39,7 +43,9 @@ class Shard:
 
 
 def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
-    """Split ids into at most ``count`` lists of about equal weight, none empty. The heaviest ids are assigned first."""
+    """Split ids into at most ``count`` lists of about equal weight, none empty. The
+    heaviest ids are assigned first.
+    """
     heap = [(0.0, 0, number) for number in range(count)]
     parts: list[list[str]] = [[] for _ in range(count)]
     for key in sorted(weights, key=lambda key: (-weights[key], key)):
@@ -52,27 +58,40 @@ def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
 def contiguous[T](items: Sequence[T], count: int) -> list[list[T]]:
     """Split items into ``count`` consecutive parts whose lengths differ by at most one."""
     edges = [number * len(items) // count for number in range(count + 1)]
-    return [list(items[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    return [
+        list(items[start:end]) for start, end in zip(edges, edges[1:], strict=False)
+    ]
 
 
 def fingerprint(*parts: object) -> str:
-    """Return a hash of JSON values, and of the versions of this package, ESPnet and torch."""
+    """Return a hash of JSON values, and of the versions of this package, ESPnet and
+    torch.
+    """
     return once.fingerprint(__version__, version("espnet"), version("torch"), *parts)
 
 
 def file_hashes(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
     """Return path -> SHA-256 of the content, for those that are files."""
-    return {str(path): once.digest(path) for path in paths if path and os.path.isfile(path)}
+    return {
+        str(path): once.digest(path) for path in paths if path and os.path.isfile(path)
+    }
 
 
 def file_stamps(files: Mapping[str, str]) -> list[list]:
-    """Return ``[id, path, size, modification time]`` of files whose content would take too long to hash."""
-    return [[key, path, (status := os.stat(path)).st_size, status.st_mtime_ns] for key, path in files.items()]
+    """Return ``[id, path, size, modification time]`` of files whose content would take
+    too long to hash.
+    """
+    return [
+        [key, path, (status := os.stat(path)).st_size, status.st_mtime_ns]
+        for key, path in files.items()
+    ]
 
 
 @contextmanager
 def attempt(shard: Shard) -> Iterator[Path]:
-    """Yield a new folder with the shard's tables, which becomes the shard's folder; a failure leaves only the log."""
+    """Yield a new folder with the shard's tables, which becomes the shard's folder; a
+    failure leaves only the log.
+    """
     try:
         with once.whole_folder(shard.folder, shard.key, DONE) as folder:
             for name, table in shard.tables.items():
@@ -91,9 +110,17 @@ def log_to(path: str | Path) -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
+    with (
+        open(path, "w", encoding="utf-8", buffering=1) as file,
+        redirect_stdout(file),
+        redirect_stderr(file),
+    ):
         handler = logging.StreamHandler(file)
-        handler.setFormatter(logging.Formatter("%(asctime)s (%(module)s:%(lineno)d) %(levelname)s: %(message)s"))
+        handler.setFormatter(
+            logging.Formatter(
+                "%(asctime)s (%(module)s:%(lineno)d) %(levelname)s: %(message)s"
+            )
+        )
         root.handlers = [handler]
         root.setLevel(logging.INFO)
         try:
@@ -104,13 +131,17 @@ def log_to(path: str | Path) -> Iterator[None]:
 
 
 def clean(parent: Path, shards: Sequence[Shard]) -> None:
-    """Remove what killed runs and runs with other shards have left in the folder of the shards' results."""
+    """Remove what killed runs and runs with other shards have left in the folder of the
+    shards' results.
+    """
     if not parent.is_dir() or not shards:
         return
     keep = {Path(shard.folder).name for shard in shards}
     stem = Path(shards[0].folder).name.partition(".")[0]
     for path in parent.iterdir():
-        if path.name.startswith(f".{stem}.") or (path.name.startswith(f"{stem}.") and path.name not in keep):
+        if path.name.startswith(f".{stem}.") or (
+            path.name.startswith(f"{stem}.") and path.name not in keep
+        ):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -122,13 +153,19 @@ def run_shards[AnyShard: Shard](
     parallel: Path | None = None,
     describe: str = "decode",
 ) -> None:
-    """Run, all at once, what is not done of the shards of several folders, in whose ``log/`` they have theirs."""
+    """Run, all at once, what is not done of the shards of several folders, in whose
+    ``log/`` they have theirs.
+    """
     for output, shards in planned:
         clean(output / "log", shards)
     every = [shard for _, shards in planned for shard in shards]
     todo = [shard for shard in every if not shard.is_done()]
     if len(todo) < len(every):
-        print(f"{describe}: {len(every) - len(todo)} of {len(every)} shards are done already", file=sys.stderr)
+        print(
+            f"{describe}: {len(every) - len(todo)} of {len(every)} shards are "
+            "done already",
+            file=sys.stderr,
+        )
     map_shards(run, todo, nj=nj, config=parallel, describe=describe)
     for output, shards in planned:
         clean(output / "log", shards)  # of workers that died

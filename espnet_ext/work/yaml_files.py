@@ -1,4 +1,6 @@
-"""YAML read safely, merged as ESPnet's configs need it, and written only when it changes."""
+"""YAML read safely, merged as ESPnet's configs need it, and written only when it
+changes.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,25 +11,37 @@ import yaml
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
-MOST_ENTRIES = 10_000_000  # values of a file, with what its anchors repeat; a vocabulary has some 100,000
+# values of a file, with what its anchors repeat; a vocabulary has some 100,000
+MOST_ENTRIES = 10_000_000
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _UniqueKeyLoader(_SafeLoader):
-    """The safe loader (libyaml's is many times as fast), which refuses a key that occurs twice in a mapping."""
+    """The safe loader (libyaml's is many times as fast), which refuses a key that
+    occurs twice in a mapping.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value!r} stands twice",
+                    problem_mark=key.start_mark,
+                )
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
         return super().construct_mapping(node, deep)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(node)  # before PyYAML 6.0.4, keys that are merged (<<) ten times are there ten times
+        super().flatten_mapping(
+            node
+            # before PyYAML 6.0.4, keys that are merged (<<) ten times are there ten
+            # times
+        )
         if len(node.value) > MOST_ENTRIES:
-            raise yaml.MarkedYAMLError(problem="anchors make too many keys of it", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem="anchors make too many keys of it", problem_mark=node.start_mark
+            )
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -36,28 +50,45 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             value = yaml.load(file, Loader=_UniqueKeyLoader)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: check the path, or run the stage that makes it") from None
+        raise InputError(
+            f"{path}: no such file: check the path, or run the stage that makes it"
+        ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}:{place}: {error.problem or error.context}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date such as 2020-13-45
-        raise InputError(f"{path}: not readable as YAML: {str(error).splitlines()[0]}") from error
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: not UTF-8, or a date such as 2020-13-45
+        raise InputError(
+            f"{path}: not readable as YAML: {str(error).splitlines()[0]}"
+        ) from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InputError(f"{path}: must hold a mapping (key: value), holds a {type(value).__name__}")
+        raise InputError(
+            f"{path}: must hold a mapping (key: value), holds a {type(value).__name__}"
+        )
     try:
         entries = _entries(value, {})
     except RecursionError:
-        raise InputError(f"{path}: holds itself, by an anchor (&), or is nested too deeply: write it out") from None
+        raise InputError(
+            f"{path}: holds itself, by an anchor (&), or is nested too deeply: "
+            "write it out"
+        ) from None
     if entries > MOST_ENTRIES:
-        raise InputError(f"{path}: anchors (&) make {entries:,} values of it: write it out")
+        raise InputError(
+            f"{path}: anchors (&) make {entries:,} values of it: write it out"
+        )
     return value
 
 
 def _entries(value: Any, known: dict[int, int]) -> int:
-    """Count the values that a file stands for; what anchors repeat counts each time, and is looked at once."""
+    """Count the values that a file stands for; what anchors repeat counts each time,
+    and is looked at once.
+    """
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in known:
@@ -67,10 +98,12 @@ def _entries(value: Any, known: dict[int, int]) -> int:
 
 
 def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``over`` merged into it. Mappings are merged; lists, numbers and null are replaced.
+    """Return ``base`` with ``over`` merged into it. Mappings are merged; lists, numbers
+    and null are replaced.
 
-    In ESPnet, ``encoder_conf`` holds the options of the class that ``encoder`` names. So if ``over`` changes ``X``, the
-    ``X_conf`` of ``base`` belongs to another class, and is dropped before that of ``over`` is merged.
+    In ESPnet, ``encoder_conf`` holds the options of the class that ``encoder`` names.
+    So if ``over`` changes ``X``, the ``X_conf`` of ``base`` belongs to another class,
+    and is dropped before that of ``over`` is merged.
 
     >>> deep_merge({"optim": "adam", "optim_conf": {"eps": 0.1}}, {"optim": "sgd", "optim_conf": {"lr": 2.0}})
     {'optim': 'sgd', 'optim_conf': {'lr': 2.0}}
@@ -80,13 +113,21 @@ def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     for key, value in over.items():
         below = merged.get(key)
         nested = isinstance(value, Mapping)
-        merged[key] = deep_merge(below if isinstance(below, Mapping) else {}, value) if nested else value
+        merged[key] = (
+            deep_merge(below if isinstance(below, Mapping) else {}, value)
+            if nested
+            else value
+        )
     return merged
 
 
 def write_yaml(path: str | Path, value: Mapping[str, Any], comment: str) -> bool:
-    """Write ``value`` below a comment line, completely or not at all. Return False if nothing has changed."""
-    body = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, default_flow_style=False)
+    """Write ``value`` below a comment line, completely or not at all. Return False if
+    nothing has changed.
+    """
+    body = yaml.safe_dump(
+        dict(value), sort_keys=False, allow_unicode=True, default_flow_style=False
+    )
     text = f"# {comment}\n{body}"
     path = Path(path)
     if path.is_file() and path.read_bytes() == text.encode():

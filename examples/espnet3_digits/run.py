@@ -18,7 +18,10 @@ else:  # ESPnet 202610, whose collect_stats counts frames alone
 
 
 if __name__ == "__main__":
-    # What conf/ names as ${system:}, the system's package, and ${lengths:}, which utterances are sorted by
-    OmegaConf.register_new_resolver("system", lambda: ASRSystem.__module__.rpartition(".")[0])
+    # What conf/ names as ${system:}, the system's package, and ${lengths:}, which
+    # utterances are sorted by
+    OmegaConf.register_new_resolver(
+        "system", lambda: ASRSystem.__module__.rpartition(".")[0]
+    )
     OmegaConf.register_new_resolver("lengths", lambda: LENGTHS)
     launch(ASRSystem)

@@ -1,6 +1,8 @@
-"""Audio files as people have them: containers, damages, headers, time stamps, levels; and what is right for each.
+"""Audio files as people have them: containers, damages, headers, time stamps, levels;
+and what is right for each.
 
-A file has a tone of its own in every second, so that what is read, and where, can be told.
+A file has a tone of its own in every second, so that what is read, and where, can be
+told.
 """
 
 import contextlib
@@ -26,7 +28,8 @@ HALF, TWICE = (0, 1), SECONDS * 2
 
 
 class Case(NamedTuple):
-    """A file: its kind, how it is written, and what is right: tones by the second, or a part of the refusal.
+    """A file: its kind, how it is written, and what is right: tones by the second, or a
+    part of the refusal.
 
     A part of a warning may be expected besides.
     """
@@ -41,11 +44,20 @@ class Case(NamedTuple):
 def tones(seconds: tuple[int, ...] = SECONDS, rate: int = RATE) -> np.ndarray:
     """Return (T,): for each second its tone, none for :data:`SILENCE`."""
     time = np.arange(rate) / rate
-    return np.concatenate([0.3 * np.sin(2 * np.pi * (300 + 200 * tone) * time) * (tone >= 0) for tone in seconds])
+    return np.concatenate(
+        [
+            0.3 * np.sin(2 * np.pi * (300 + 200 * tone) * time) * (tone >= 0)
+            for tone in seconds
+        ]
+    )
 
 
-def by_soundfile(samples: np.ndarray | None = None, rate: int = RATE, **how: str) -> Callable[[Path], object]:
-    return lambda path: soundfile.write(path, tones(rate=rate) if samples is None else samples, rate, **how)
+def by_soundfile(
+    samples: np.ndarray | None = None, rate: int = RATE, **how: str
+) -> Callable[[Path], object]:
+    return lambda path: soundfile.write(
+        path, tones(rate=rate) if samples is None else samples, rate, **how
+    )
 
 
 def by_av(
@@ -59,7 +71,9 @@ def by_av(
         with av.open(str(path), "w", format=form, options=options) as container:
             picture = container.add_stream("mpeg4", rate=10) if video else None
             layout = "mono" if sound.ndim == 1 else "stereo"
-            track = container.add_stream(codec, rate=rate, layout=layout) if audio else None
+            track = (
+                container.add_stream(codec, rate=rate, layout=layout) if audio else None
+            )
             if codec == "wmav2":
                 track.bit_rate = 64000
             if picture is not None:
@@ -74,7 +88,9 @@ def by_av(
             size = 960 if codec == "libopus" else 1024  # a frame of the codec
             for first in range(0, len(sound), size):
                 part = np.atleast_2d(sound[first : first + size].T).astype(np.float32)
-                frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(part), format="fltp", layout=layout)
+                frame = av.AudioFrame.from_ndarray(
+                    np.ascontiguousarray(part), format="fltp", layout=layout
+                )
                 frame.sample_rate, frame.time_base = rate, Fraction(1, rate)
                 frame.pts = first + round(at(first // rate) * rate)
                 container.mux(track.encode(frame))
@@ -83,7 +99,9 @@ def by_av(
     return write
 
 
-def changed(write: Callable[[Path], object], change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+def changed(
+    write: Callable[[Path], object], change: Callable[[bytes], bytes]
+) -> Callable[[Path], object]:
     def again(path: Path) -> None:
         write(path)
         path.write_bytes(change(path.read_bytes()))
@@ -100,7 +118,9 @@ def put(place: int, value: bytes) -> Callable[[bytes], bytes]:
 
 
 def size_of_data(count: int) -> Callable[[bytes], bytes]:
-    return lambda content: put(content.index(b"data") + 4, count.to_bytes(4, "little"))(content)
+    return lambda content: put(content.index(b"data") + 4, count.to_bytes(4, "little"))(
+        content
+    )
 
 
 def without_first_frame(content: bytes) -> bytes:
@@ -108,7 +128,12 @@ def without_first_frame(content: bytes) -> bytes:
 
 
 def frames_of_flac(count: int) -> Callable[[bytes], bytes]:
-    return lambda content: content[:21] + bytes([content[21] & 0xF0]) + count.to_bytes(4, "big") + content[26:]
+    return lambda content: (
+        content[:21]
+        + bytes([content[21] & 0xF0])
+        + count.to_bytes(4, "big")
+        + content[26:]
+    )
 
 
 BY_SOUNDFILE = {
@@ -127,7 +152,8 @@ BY_AV = {
     "wma.wma": ("asf", "wmav2"), "mp3.avi": ("avi", "libmp3lame"), "aac.flv": ("flv", "aac"), "aac.3gp": ("3gp", "aac"),
     "aac.aac": ("adts", "aac"), "ac3.ac3": ("ac3", "ac3"), "aac.ts": ("mpegts", "aac"),
 }  # fmt: skip
-# What is a row of packets and says nowhere how many there are: a part is as good as a whole.
+# What is a row of packets and says nowhere how many there are: a part is as good as a
+# whole.
 ROWS = {"aac.aac", "ac3.ac3", "aac.ts"}
 JOINABLE = {
     "flac.flac", "vorbis.ogg", "opus.opus", "mp3.mp3", "aac.mkv", "flac.mkv", "opus.webm", "mp3.avi", *ROWS
@@ -157,10 +183,18 @@ def containers() -> list[Case]:
 
 
 def headers() -> list[Case]:
-    """Return files whose headers are wrong, unfinished or of unknown length, or that hold other bytes."""
-    wav, flac, mp3, ogg = (writer(name) for name in ("wav16.wav", "flac.flac", "mp3.mp3", "vorbis.ogg"))
+    """Return files whose headers are wrong, unfinished or of unknown length, or that
+    hold other bytes.
+    """
+    wav, flac, mp3, ogg = (
+        writer(name) for name in ("wav16.wav", "flac.flac", "mp3.mp3", "vorbis.ogg")
+    )
     stereo = by_soundfile(np.stack((tones(), tones()), axis=1))
-    variable = by_soundfile(np.append(tones()[:-RATE], np.zeros(RATE)), bitrate_mode="VARIABLE", compression_level=0.1)
+    variable = by_soundfile(
+        np.append(tones()[:-RATE], np.zeros(RATE)),
+        bitrate_mode="VARIABLE",
+        compression_level=0.1,
+    )
     table = [
         ("riff_0.wav", changed(wav, put(4, bytes(4))), SECONDS),
         ("riff_36.wav", changed(wav, lambda content: size_of_data(0)(put(4, b"\x24\0\0\0")(content))), SECONDS),
@@ -271,13 +305,29 @@ def others() -> list[Case]:
         ("no_samples.wav", by_soundfile(np.zeros(0)), "no samples"),
         ("no_samples.flac", by_soundfile(np.zeros(0)), "empty|no samples"),
         ("text.wav", lambda path: path.write_text("no audio\n" * 99), "no audio"),
-        ("random.mp3", lambda path: path.write_bytes(np.random.default_rng(0).bytes(500)), "no audio"),
-        ("zeros.flac", lambda path: path.write_bytes(bytes(9999)), "no audio|no samples"),
+        (
+            "random.mp3",
+            lambda path: path.write_bytes(np.random.default_rng(0).bytes(500)),
+            "no audio",
+        ),
+        (
+            "zeros.flac",
+            lambda path: path.write_bytes(bytes(9999)),
+            "no audio|no samples",
+        ),
         ("page.m4a", lambda path: path.write_text("<html>404</html>"), "no audio"),
         ("magic.ogg", lambda path: path.write_bytes(b"OggS"), "no audio"),
-        ("header.wav", changed(writer("wav16.wav"), lambda content: content[:44]), "breaks off|no samples"),
+        (
+            "header.wav",
+            changed(writer("wav16.wav"), lambda content: content[:44]),
+            "breaks off|no samples",
+        ),
         ("video.mp4", by_av("mp4", "aac", video=True, audio=False), "no audio track"),
-        ("video.mkv", by_av("matroska", "aac", video=True, audio=False), "no audio track"),
+        (
+            "video.mkv",
+            by_av("matroska", "aac", video=True, audio=False),
+            "no audio track",
+        ),
         ("folder.wav", lambda path: path.mkdir(), "is a folder"),
         ("pipe.wav", os.mkfifo, "pipe"),
         ("link.wav", lambda path: path.symlink_to("nothing"), "no such file"),
@@ -301,7 +351,11 @@ def fault(case: Case, folder: Path) -> str:
         line = str(error)
         if isinstance(case.right, tuple):
             return f"refused: {line}"
-        good = line.startswith(str(path)) and "\n" not in line and re.search(case.right, line)
+        good = (
+            line.startswith(str(path))
+            and "\n" not in line
+            and re.search(case.right, line)
+        )
         return "" if good else f"another refusal: {line}"
     warning = told.getvalue()
     if isinstance(case.right, str):
@@ -310,7 +364,10 @@ def fault(case: Case, folder: Path) -> str:
         return f"warning: {warning!r}"
     if abs(len(samples) / RATE - len(case.right)) > 0.2:
         return f"{len(samples) / RATE:.2f} s instead of {len(case.right)} s"
-    found = tuple(_tone(samples[second * RATE :][RATE // 4 : 3 * RATE // 4]) for second in range(len(case.right)))
+    found = tuple(
+        _tone(samples[second * RATE :][RATE // 4 : 3 * RATE // 4])
+        for second in range(len(case.right))
+    )
     return "" if found == case.right else f"tones {found}"
 
 

@@ -1,4 +1,6 @@
-"""Files as people have them are read to their true end, at their time, or refused in one line that says why."""
+"""Files as people have them are read to their true end, at their time, or refused in
+one line that says why.
+"""
 
 from odd_files import CASES, fault
 

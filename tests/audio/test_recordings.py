@@ -1,4 +1,6 @@
-"""Audio of recordings in parts: parts are those of the whole, whatever the file's rate and channels."""
+"""Audio of recordings in parts: parts are those of the whole, whatever the file's rate
+and channels.
+"""
 
 import tracemalloc
 
@@ -12,11 +14,16 @@ from espnet_ext.audio.recordings import RecordingAudio, blocks, opened
 
 def speechlike(rate: int, seconds: float, channels: int = 1) -> np.ndarray:
     time = np.arange(int(rate * seconds)) / rate
-    sounds = [0.3 * np.sin(2 * np.pi * pitch * time) * np.sin(2 * np.pi * 1.7 * time) for pitch in (210, 333)]
+    sounds = [
+        0.3 * np.sin(2 * np.pi * pitch * time) * np.sin(2 * np.pi * 1.7 * time)
+        for pitch in (210, 333)
+    ]
     return np.stack(sounds[:channels], axis=1)
 
 
-@pytest.mark.parametrize("rate, channels", [(16000, 1), (44100, 2), (24000, 1), (11025, 1), (8000, 2)])
+@pytest.mark.parametrize(
+    "rate, channels", [(16000, 1), (44100, 2), (24000, 1), (11025, 1), (8000, 2)]
+)
 def test_parts_are_parts_of_the_whole(tmp_path, rate, channels):
     samples = speechlike(rate, 4.0, channels)
     soundfile.write(tmp_path / "a.wav", samples, rate, subtype="FLOAT")
@@ -39,17 +46,26 @@ def test_beyond_the_end_there_are_zeros(tmp_path):
         assert not np.any(audio.read(99000, 10))
 
 
-@pytest.mark.parametrize("name, subtype", [("a.ogg", "VORBIS"), ("a.mp3", "MPEG_LAYER_III")])
+@pytest.mark.parametrize(
+    "name, subtype", [("a.ogg", "VORBIS"), ("a.mp3", "MPEG_LAYER_III")]
+)
 def test_compressed_audio_is_read_from_anywhere(tmp_path, name, subtype):
-    soundfile.write(tmp_path / name, speechlike(16000, 30.0)[:, 0], 16000, subtype=subtype)
+    soundfile.write(
+        tmp_path / name, speechlike(16000, 30.0)[:, 0], 16000, subtype=subtype
+    )
     whole, _ = soundfile.read(tmp_path / name, dtype="float32")
     with RecordingAudio("a", tmp_path / name) as audio:
         for start in (350_001, 7, 160_000):
-            assert np.abs(audio.read(start, 5000) - whole[start : start + 5000]).max() < 1e-4
+            assert (
+                np.abs(audio.read(start, 5000) - whole[start : start + 5000]).max()
+                < 1e-4
+            )
 
 
 def test_a_long_part_is_read_in_little_memory(tmp_path):
-    """Ten minutes of stereo at 48 kHz are 230 MB as numbers; read in one part, and resampled."""
+    """Ten minutes of stereo at 48 kHz are 230 MB as numbers; read in one part, and
+    resampled.
+    """
     with soundfile.SoundFile(tmp_path / "a.flac", "w", 48000, 2) as file:
         piece = speechlike(48000, 10.0, 2)
         for _ in range(60):
@@ -59,5 +75,8 @@ def test_a_long_part_is_read_in_little_memory(tmp_path):
         samples = audio.read(0, audio.length)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert np.abs(samples[3_000_000:3_010_000] - audio.read(3_000_000, 10_000)).max() < 2e-4
+        assert (
+            np.abs(samples[3_000_000:3_010_000] - audio.read(3_000_000, 10_000)).max()
+            < 2e-4
+        )
     assert len(samples) == 9_600_000 and peak < 150e6

@@ -1,11 +1,15 @@
-"""What an hour of audio to subtitles costs: ``espnet-ext transcribe``, with P5's model of 6 layers of 768.
+"""What an hour of audio to subtitles costs: ``espnet-ext transcribe``, with P5's model
+of 6 layers of 768.
 
-    python tests/benchmarks/bench_hour.py [--audio DIR] [--threads N] [--output hour.json]
+    python tests/benchmarks/bench_hour.py [--audio DIR] [--threads N] [--output
+    hour.json]
 
-The recordings of a folder (noise, if none is given) are joined until they fill an hour. The model is that of
-egs/spotify_longctx/conf/full.yaml with random parameters: its words mean nothing, its time and memory are those of a
-trained one. Windows do not overlap (stride 1). All is counted from the start of the command to its end, with imports
-and the reading of the model; the peak is that of resident memory. Runs with other numbers of threads stay in the file.
+The recordings of a folder (noise, if none is given) are joined until they fill an hour.
+The model is that of egs/spotify_longctx/conf/full.yaml with random parameters: its
+words mean nothing, its time and memory are those of a trained one. Windows do not
+overlap (stride 1). All is counted from the start of the command to its end, with
+imports and the reading of the model; the peak is that of resident memory. Runs with
+other numbers of threads stay in the file.
 """
 
 import argparse
@@ -32,16 +36,28 @@ WINDOW = 164.0  # seconds, one of P5's contexts
 RECIPE = Path(__file__).parents[2] / "egs" / "spotify_longctx"
 NOISE = np.random.default_rng(0).normal(scale=0.1, size=30 * RATE)
 ABOUT = (
-    "An hour of audio to SRT by `espnet-ext transcribe` with P5's model of 6 layers of 768, by the number of threads: "
+    "An hour of audio to SRT by `espnet-ext transcribe` with P5's model of 6 "
+    "layers of 768, by the number of threads: "
     "seconds of wall clock and processor, gigabytes of resident memory"
 )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--audio", type=Path, metavar="DIR", help="flac or wav files of 16 kHz, mono; none: noise")
-    parser.add_argument("--threads", type=int, default=1, help="of torch (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=60.0, help="(default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--audio",
+        type=Path,
+        metavar="DIR",
+        help="flac or wav files of 16 kHz, mono; none: noise",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of torch (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="(default: %(default)s)"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="file of facts")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -53,17 +69,28 @@ def main() -> None:
     found["real_time_factor"] = found["wall_s"] / seconds
     print(f"{args.threads} threads: {found}")
     if args.output:
-        runs = json.loads(args.output.read_text())["values"]["runs"] if args.output.is_file() else {}
-        command = "python tests/benchmarks/bench_hour.py --audio DIR --threads N --output hour.json"
+        runs = (
+            json.loads(args.output.read_text())["values"]["runs"]
+            if args.output.is_file()
+            else {}
+        )
+        command = (
+            "python tests/benchmarks/bench_hour.py --audio DIR --threads N --output "
+            "hour.json"
+        )
         runs = dict(sorted((runs | {str(args.threads): found}).items()))
         write_record(args.output, ABOUT, command, {"window_s": WINDOW, "runs": runs})
 
 
 def join(folder: Path | None, target: Path, seconds: float) -> float:
-    """Write the recordings of a folder, or noise, again and again until they fill ``seconds``; return their seconds."""
+    """Write the recordings of a folder, or noise, again and again until they fill
+    ``seconds``; return their seconds.
+    """
     written = 0
     with soundfile.SoundFile(target, "w", RATE, 1) as file:
-        for samples in itertools.cycle([NOISE]) if folder is None else recordings(folder):
+        for samples in (
+            itertools.cycle([NOISE]) if folder is None else recordings(folder)
+        ):
             file.write(samples)
             written += len(samples)
             if written >= seconds * RATE:
@@ -93,8 +120,17 @@ def write_model(folder: Path) -> None:
     espnet_ext.register()
     torch.manual_seed(0)
     options = ASRTask.get_default_config() | load_scale(RECIPE, "full")["train"]
-    options |= {"token_list": ["<blank>", *(f"w{index}" for index in range(1, TOKENS))], "token_type": "word"}
-    options |= {"init": None, "normalize": None, "specaug": None, "decoder": None, "model": "espnet"}
+    options |= {
+        "token_list": ["<blank>", *(f"w{index}" for index in range(1, TOKENS))],
+        "token_type": "word",
+    }
+    options |= {
+        "init": None,
+        "normalize": None,
+        "specaug": None,
+        "decoder": None,
+        "model": "espnet",
+    }
     model = ASRTask.build_model(argparse.Namespace(**options))
     folder.mkdir()
     write_yaml(folder / "config.yaml", options, "a model with random parameters")
@@ -102,11 +138,31 @@ def write_model(folder: Path) -> None:
 
 
 def transcribe(model: Path, audio: Path, threads: int) -> dict[str, Any]:
-    """Run the command. Returns seconds of wall clock and processor, the peak of memory and the number of subtitles."""
+    """Run the command. Returns seconds of wall clock and processor, the peak of memory
+    and the number of subtitles.
+    """
     output = model.parent / "transcripts"
-    command = [str(Path(sys.executable).with_name("espnet-ext")), "transcribe", str(audio), "--model", str(model)]
-    command += ["--window", f"{WINDOW:g}", "--window-overlap", "0", "--formats", "srt", "--output", str(output)]
-    variables = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    command = [
+        str(Path(sys.executable).with_name("espnet-ext")),
+        "transcribe",
+        str(audio),
+        "--model",
+        str(model),
+    ]
+    command += [
+        "--window",
+        f"{WINDOW:g}",
+        "--window-overlap",
+        "0",
+        "--formats",
+        "srt",
+        "--output",
+        str(output),
+    ]
+    variables = os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+    }
     begin = time.perf_counter()
     process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

@@ -1,10 +1,13 @@
-"""What `transcribe` without a model costs, beside faster-whisper's pipeline of batches, with both word error rates.
+"""What `transcribe` without a model costs, beside faster-whisper's pipeline of batches,
+with both word error rates.
 
-    python tests/benchmarks/bench_whisper.py [--librispeech DIR] [--part test-clean] [--minutes 5] [--rounds 2]
+    python tests/benchmarks/bench_whisper.py [--librispeech DIR] [--part test-clean]
+    [--minutes 5] [--rounds 2]
 
-Utterances of real digits (examples/digits) are joined with pauses of 0.3 to 1.5 s. Both take the same network of one
-thread, and give words with times; ours also reads the file. Prints seconds of processor time, medians with ranges, and
-errors of words, numerals read digit by digit.
+Utterances of real digits (examples/digits) are joined with pauses of 0.3 to 1.5 s. Both
+take the same network of one thread, and give words with times; ours also reads the
+file. Prints seconds of processor time, medians with ranges, and errors of words,
+numerals read digit by digit.
 """
 
 import argparse
@@ -29,10 +32,14 @@ NAMES = ["ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT",
 
 
 def join(folder: Path, seconds: float) -> tuple[np.ndarray, list[str]]:
-    """Join utterances in a random order until they fill ``seconds``; return samples at 16 kHz and the words."""
+    """Join utterances in a random order until they fill ``seconds``; return samples at
+    16 kHz and the words.
+    """
     rng = np.random.default_rng(0)
     lines = [
-        (path.parent, line.split()) for path in folder.rglob("*.trans.txt") for line in path.read_text().splitlines()
+        (path.parent, line.split())
+        for path in folder.rglob("*.trans.txt")
+        for line in path.read_text().splitlines()
     ]
     lines.sort(key=lambda line: line[1])
     parts, words = list[np.ndarray](), list[str]()
@@ -49,15 +56,23 @@ def join(folder: Path, seconds: float) -> tuple[np.ndarray, list[str]]:
 
 def plain(texts: Iterable[str]) -> list[str]:
     """Return words in capitals, without punctuation, digits as words."""
-    text = re.sub("[0-9]", lambda digit: f" {NAMES[int(digit[0])]} ", " ".join(texts).upper())
+    text = re.sub(
+        "[0-9]", lambda digit: f" {NAMES[int(digit[0])]} ", " ".join(texts).upper()
+    )
     return re.sub("[^A-Z']", " ", text).split()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--librispeech", type=Path, default=DIGITS, help="folder of a corpus of digits")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--librispeech", type=Path, default=DIGITS, help="folder of a corpus of digits"
+    )
     parser.add_argument("--part", default="test-clean", help="(default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=5.0, help="(default: %(default)s)")
+    parser.add_argument(
+        "--minutes", type=float, default=5.0, help="(default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=2, help="(default: %(default)s)")
     args = parser.parse_args()
     samples, words = join(args.librispeech / args.part, 60 * args.minutes)
@@ -66,10 +81,16 @@ def main() -> None:
     options = {"language": "en", "word_timestamps": True, "batch_size": 8}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "digits.wav"
-        soundfile.write(path, samples, RATE, subtype="FLOAT")  # both get the same samples
+        soundfile.write(
+            path, samples, RATE, subtype="FLOAT"
+        )  # both get the same samples
         ways: dict[str, Callable[[], list[str]]] = {
-            "batches of 8": lambda: [segment.text for segment in pipeline.transcribe(samples, **options)[0]],
-            "ours": lambda: [word for line in transcribe(network, path, "en") for word in line.words],
+            "batches of 8": lambda: [
+                segment.text for segment in pipeline.transcribe(samples, **options)[0]
+            ],
+            "ours": lambda: [
+                word for line in transcribe(network, path, "en") for word in line.words
+            ],
         }
         taken: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(args.rounds):
@@ -78,12 +99,20 @@ def main() -> None:
                 texts = way()
                 taken[name].append(time.process_time() - begin)
                 errors = count_errors(words, plain(texts))
-                print(f"{name}: {taken[name][-1]:.1f} s, {errors.errors} errors of {len(words)} words", flush=True)
+                print(
+                    f"{name}: {taken[name][-1]:.1f} s, {errors.errors} errors of "
+                    f"{len(words)} words",
+                    flush=True,
+                )
     for name, seconds in taken.items():
-        ratios = [mine / other for mine, other in zip(taken["ours"], seconds, strict=True)]
+        ratios = [
+            mine / other for mine, other in zip(taken["ours"], seconds, strict=True)
+        ]
         print(
-            f"{len(samples) / RATE:.0f} s of audio, {name}: {median(seconds):.1f} s ({min(seconds):.1f} to "
-            f"{max(seconds):.1f}); ours takes {median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
+            f"{len(samples) / RATE:.0f} s of audio, {name}: {median(seconds):.1f} "
+            f"s ({min(seconds):.1f} to "
+            f"{max(seconds):.1f}); ours takes {median(ratios):.2f} times "
+            f"({min(ratios):.2f} to {max(ratios):.2f})"
         )
 
 

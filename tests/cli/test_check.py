@@ -1,4 +1,6 @@
-"""``espnet-ext check``: what it says about a good installation, and about each thing that can be wrong."""
+"""``espnet-ext check``: what it says about a good installation, and about each thing
+that can be wrong.
+"""
 
 import subprocess
 from importlib.metadata import version
@@ -20,12 +22,20 @@ def stand_ins(monkeypatch):
 
 
 def test_a_package_is_in_range_or_named(monkeypatch):
-    assert packages.check_package(Requirement("lhotse>=1.33,<2")) == f"{version('lhotse')} (>=1.33,<2)"
-    for wrong, message in (("numpy<1", rf"numpy {version('numpy')} .*<1"), ("no-such-package>=1", "no-such-package")):
+    assert (
+        packages.check_package(Requirement("lhotse>=1.33,<2"))
+        == f"{version('lhotse')} (>=1.33,<2)"
+    )
+    for wrong, message in (
+        ("numpy<1", rf"numpy {version('numpy')} .*<1"),
+        ("no-such-package>=1", "no-such-package"),
+    ):
         with pytest.raises(InputError, match=message):
             packages.check_package(Requirement(wrong))
     needed = Requirement("torch>=2.11,<2.15,!=2.12.*")
-    monkeypatch.setattr(packages, "version", lambda name: "2.11.0+cpu")  # the label of a build
+    monkeypatch.setattr(
+        packages, "version", lambda name: "2.11.0+cpu"
+    )  # the label of a build
     assert packages.check_package(needed).startswith("2.11.0+cpu")
     monkeypatch.setattr(packages, "version", lambda name: "2.12.1+cpu")
     with pytest.raises(InputError, match="torch 2.12.1"):
@@ -41,7 +51,9 @@ def test_packages_are_those_of_setup_with_the_extras():
 
 def test_old_bash_is_refused(monkeypatch):
     def banner(command, **_):
-        return subprocess.CompletedProcess(command, 0, stdout="GNU bash, version 3.2.57(1)-release (arm64)\n")
+        return subprocess.CompletedProcess(
+            command, 0, stdout="GNU bash, version 3.2.57(1)-release (arm64)\n"
+        )
 
     monkeypatch.setattr(installation.subprocess, "run", banner)
     with pytest.raises(InputError, match=r"version 3\.2\.57.*need 4\.4 or later"):
@@ -59,20 +71,31 @@ def test_a_failing_check_is_one_line_and_the_others_run(stand_ins, monkeypatch, 
         raise ImportError("libfoo.so:\n  cannot open")
 
     monkeypatch.setattr(installation, "check_forward", fail)
-    monkeypatch.setattr(installation, "lacking", lambda extra: ["meeteval"] if extra == "stitch" else [])
+    monkeypatch.setattr(
+        installation, "lacking", lambda extra: ["meeteval"] if extra == "stitch" else []
+    )
     with pytest.raises(InputError, match=r"1 of \d+ checks failed"):
         call(["check", "--extras", "mini"])
     printed = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in printed.splitlines()]
-    assert "forward pass FAILED: ImportError: libfoo.so: cannot open" in lines and "plugins stand-in" in lines
+    assert (
+        "forward pass FAILED: ImportError: libfoo.so: cannot open" in lines
+        and "plugins stand-in" in lines
+    )
     assert "extra stitch lacks meeteval" in lines and "extra whisper complete" in lines
     assert "extra mini" not in printed and "The installation is complete" not in printed
 
 
 def test_a_missing_package_of_an_extra_says_which(capsys):
-    assert packages.how_to_install("lhotse.utils").endswith("pip install 'espnet_ext[recipes]'")
+    assert packages.how_to_install("lhotse.utils").endswith(
+        "pip install 'espnet_ext[recipes]'"
+    )
     assert "'longform'" in packages.how_to_install("whisper_normalizer")
-    assert packages.how_to_install("numpy") == packages.how_to_install("no_such_module") == ""
+    assert (
+        packages.how_to_install("numpy")
+        == packages.how_to_install("no_such_module")
+        == ""
+    )
 
     def without(name):
         def main():
@@ -95,7 +118,10 @@ def test_gpu_build_and_driver(monkeypatch):
     monkeypatch.setattr(installation.shutil, "which", lambda name: None)
     assert "no NVIDIA driver here" in installation.check_gpu()
     monkeypatch.setattr(installation.shutil, "which", lambda name: f"/usr/bin/{name}")
-    with pytest.raises(InputError, match="has CUDA 13.0, which cannot use the GPU here: .*UV_TORCH_BACKEND"):
+    with pytest.raises(
+        InputError,
+        match="has CUDA 13.0, which cannot use the GPU here: .*UV_TORCH_BACKEND",
+    ):
         installation.check_gpu()
 
 
@@ -105,11 +131,16 @@ def test_an_espnet_outside_the_tested_range(found, monkeypatch, caplog, request)
     registry.check_espnet.cache_clear()
     monkeypatch.setattr(registry, "version", lambda name: found)
     if found == "202511":
-        with pytest.raises(InputError, match="ESPnet 202511 is too old for espnet_ext: install 202610 to 202611"):
+        with pytest.raises(
+            InputError,
+            match="ESPnet 202511 is too old for espnet_ext: install 202610 to 202611",
+        ):
             registry.check_espnet()
     else:
         registry.check_espnet()
-        assert ("is tested with ESPnet 202610 to 202611, and this is 202701" in caplog.text) == (found == "202701")
+        assert (
+            "is tested with ESPnet 202610 to 202611, and this is 202701" in caplog.text
+        ) == (found == "202701")
 
 
 def test_forward_pass_and_plugins(monkeypatch):

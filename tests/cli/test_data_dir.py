@@ -1,4 +1,6 @@
-"""``espnet-ext data`` on data dirs, and Kaldi's names of it in utils/ with Kaldi's order of arguments."""
+"""``espnet-ext data`` on data dirs, and Kaldi's names of it in utils/ with Kaldi's
+order of arguments.
+"""
 
 import os
 import subprocess
@@ -31,11 +33,19 @@ def train(tmp_path, monkeypatch):
 
 def utils(script, *arguments):
     # as a user has it: no environment is active
-    return subprocess.run([UTILS / script, *arguments], capture_output=True, text=True, env={"PATH": os.defpath})
+    return subprocess.run(
+        [UTILS / script, *arguments],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.defpath},
+    )
 
 
 def test_kaldis_names(train):
-    assert "12 utterances, 3 speakers" in utils("validate_data_dir.sh", "--no-feats", "data/train").stdout
+    assert (
+        "12 utterances, 3 speakers"
+        in utils("validate_data_dir.sh", "--no-feats", "data/train").stdout
+    )
     for name, chosen in (("a", IDS[:4]), ("b", IDS[4:])):
         write_data_dir(restrict(read_data_dir("data/train"), chosen), f"data/{name}")
     assert utils("combine_data.sh", "data/all", "data/b", "data/a").returncode == 0
@@ -44,14 +54,23 @@ def test_kaldis_names(train):
     assert utils("validate_data_dir.sh", "data/all").returncode == 1
     fixed = utils("fix_data_dir.sh", "data/all")
     assert "kept 2 utterances, dropped 10" in fixed.stdout
-    assert "dropped 9: text: no transcript for a-0, a-2, a-3 ... and 6 more\n" in fixed.stdout
+    assert (
+        "dropped 9: text: no transcript for a-0, a-2, a-3 ... and 6 more\n"
+        in fixed.stdout
+    )
     assert read_data_dir("data/all").utterances == ["a-1", "b-1"]
     failed = utils("validate_data_dir.sh", "data/none")
     assert failed.returncode == 1
-    assert failed.stderr == "error: data/none: no such data dir: check the path, or run the stage that writes it\n"
+    assert failed.stderr == (
+        "error: data/none: no such data dir: check the path, or run the stage "
+        "that writes it\n"
+    )
     unknown = utils("validate_data_dir.sh", "--what", "data/train")
     assert unknown.returncode == 2
-    assert unknown.stderr.startswith("error: no such option '--what'.") and unknown.stderr.count("\n") == 1
+    assert (
+        unknown.stderr.startswith("error: no such option '--what'.")
+        and unknown.stderr.count("\n") == 1
+    )
 
 
 def test_validate_options(train, capsys):
@@ -60,8 +79,16 @@ def test_validate_options(train, capsys):
     assert call(["data", "validate", "data/train"]) == 1
     assert call(["data", "validate", "--no-text", "data/train"]) == 1
     assert call(["data", "validate", "--no-text", "--no-wav", "data/train"]) == 0
-    assert call(["data", "validate", "--no-text", "--no-wav", "--audio", "data/train"]) == 1
-    assert "no audio file for b-2" in capsys.readouterr().err  # before any file is decoded
+    assert (
+        call(["data", "validate", "--no-text", "--no-wav", "--audio", "data/train"])
+        == 1
+    )
+    assert (
+        "no audio file for b-2" in capsys.readouterr().err
+    )  # before any file is decoded
     Path("b-2.wav").write_bytes(b"no audio")
     assert call(["data", "validate", "--no-text", "--audio", "data/train"]) == 1
-    assert "corrupt audio (it cannot be decoded) of a-0, a-1, a-2 ... and 9 more" in capsys.readouterr().err
+    assert (
+        "corrupt audio (it cannot be decoded) of a-0, a-1, a-2 ... and 9 more"
+        in capsys.readouterr().err
+    )

@@ -16,23 +16,47 @@ def folder(tmp_path):
     for rank, chosen in enumerate((best, second), start=1):
         recog = tmp_path / "decode" / "logdir" / "output.1" / f"{rank}best_recog"
         recog.mkdir(parents=True)
-        (recog / "text").write_text("".join(f"{key} {text}\n" for key, (text, _) in chosen.items()))
-        (recog / "score").write_text("".join(f"{key} tensor({score:.4f})\n" for key, (_, score) in chosen.items()))
+        (recog / "text").write_text(
+            "".join(f"{key} {text}\n" for key, (text, _) in chosen.items())
+        )
+        (recog / "score").write_text(
+            "".join(
+                f"{key} tensor({score:.4f})\n" for key, (_, score) in chosen.items()
+            )
+        )
     (tmp_path / "text").write_text("a ONE TWO\nb THREE\nc FOUR\n")
     return tmp_path
 
 
 def test_convert(folder, capsys):
-    arguments = ["nbest", "convert", "--nbest", str(folder / "decode"), "--output", str(folder / "nbest.jsonl")]
+    arguments = [
+        "nbest",
+        "convert",
+        "--nbest",
+        str(folder / "decode"),
+        "--output",
+        str(folder / "nbest.jsonl"),
+    ]
     call(arguments)
     assert "3 lists, 5 hypotheses -> " in capsys.readouterr().out
     call([*arguments, "--ref", str(folder / "text")])
     lists = read_nbest(folder / "nbest.jsonl")
-    assert [(nbest.ref, len(nbest.hyps)) for nbest in lists] == [("ONE TWO", 2), ("THREE", 1), ("FOUR", 2)]
+    assert [(nbest.ref, len(nbest.hyps)) for nbest in lists] == [
+        ("ONE TWO", 2),
+        ("THREE", 1),
+        ("FOUR", 2),
+    ]
 
 
 def test_oracle(folder, capsys):
-    arguments = ["nbest", "oracle", "--nbest", str(folder / "decode"), "--ref", str(folder / "text")]
+    arguments = [
+        "nbest",
+        "oracle",
+        "--nbest",
+        str(folder / "decode"),
+        "--ref",
+        str(folder / "text"),
+    ]
     call(arguments)
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
@@ -49,15 +73,41 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
 
     def load(self, ngpu, log):
         asked.append((self.path, self.scorer, self.casing))
-        return lambda lists: [[-1.0 if "TWO" in hyp.text else -3.0 for hyp in nbest.hyps] for nbest in lists]
+        return lambda lists: [
+            [-1.0 if "TWO" in hyp.text else -3.0 for hyp in nbest.hyps]
+            for nbest in lists
+        ]
 
     monkeypatch.setattr(LanguageModel, "load", load)
     decode, text, output = str(folder / "decode"), str(folder / "text"), folder / "out"
-    arguments = ["--nbest", decode, "--ref", text, "--lm", "gpt2", "--scorer", "causal", "--casing", "lower"]
-    call(["rescore", *arguments, "--tune-on", decode, "--tune-ref", text, "--output", str(output)])
+    arguments = [
+        "--nbest",
+        decode,
+        "--ref",
+        text,
+        "--lm",
+        "gpt2",
+        "--scorer",
+        "causal",
+        "--casing",
+        "lower",
+    ]
+    call(
+        [
+            "rescore",
+            *arguments,
+            "--tune-on",
+            decode,
+            "--tune-ref",
+            text,
+            "--output",
+            str(output),
+        ]
+    )
     assert asked == [("gpt2", "causal", "lower")]
     assert capsys.readouterr().out.splitlines() == [
-        "warning: the weights are tuned on the lists that are rescored: their error rate is too low",
+        "warning: the weights are tuned on the lists that are rescored: their "
+        "error rate is too low",
         "weights: second_lm 1, first pass 0.666667",
         "on 3 development lists: WER 50.00 %",
         "3 lists; the best hypothesis has changed in 1 of them",

@@ -1,4 +1,6 @@
-"""Values that the command line lists without importing what they belong to are those of the rooms."""
+"""Values that the command line lists without importing what they belong to are those of
+the rooms.
+"""
 
 import click
 
@@ -36,7 +38,9 @@ def test_corpora_and_scorers_are_there():
     from importlib import import_module
 
     for corpus in data.CORPORA:
-        assert callable(getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"))
+        assert callable(
+            getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
+        )
 
 
 def test_pairs_and_names():
@@ -46,5 +50,8 @@ def test_pairs_and_names():
 
 def test_options_win_over_the_config(tmp_path):
     (tmp_path / "a.yaml").write_text("lr: 0.1\nlm: gpt2\n")
-    assert options.settings(tmp_path / "a.yaml", {"lm": "bert", "scorer": None}) == {"lr": 0.1, "lm": "bert"}
+    assert options.settings(tmp_path / "a.yaml", {"lm": "bert", "scorer": None}) == {
+        "lr": 0.1,
+        "lm": "bert",
+    }
     assert options.settings(None, {"lm": "bert", "scorer": None}) == {"lm": "bert"}

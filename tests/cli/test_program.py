@@ -1,4 +1,6 @@
-"""The whole command line: its help, how long it takes to start, and what becomes of errors."""
+"""The whole command line: its help, how long it takes to start, and what becomes of
+errors.
+"""
 
 import re
 import subprocess
@@ -33,30 +35,45 @@ HEAVY = (
 def every_command(
     command: click.Command = program, parent: click.Context | None = None
 ) -> Iterator[tuple[click.Command, click.Context]]:
-    """All groups and commands, each with its context, whose ``command_path`` is what a user types."""
+    """All groups and commands, each with its context, whose ``command_path`` is what a
+    user types.
+    """
     context = click.Context(command, info_name=command.name, parent=parent)
     yield command, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             found = command.get_command(context, name)
-            assert found is not None and found.name == name, f"{context.command_path} {name}"
+            assert found is not None and found.name == name, (
+                f"{context.command_path} {name}"
+            )
             yield from every_command(found, context)
 
 
-COMMANDS = {context.command_path: (command, context) for command, context in every_command()}
-PATHS = {path: [p for p in command.params if isinstance(p.type, Utf8Path)] for path, (command, _) in COMMANDS.items()}
+COMMANDS = {
+    context.command_path: (command, context) for command, context in every_command()
+}
+PATHS = {
+    path: [p for p in command.params if isinstance(p.type, Utf8Path)]
+    for path, (command, _) in COMMANDS.items()
+}
 
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_everything_has_help_and_groups_have_a_line_for_each_command(path):
     command, context = COMMANDS[path]
-    assert command.help and all(option.help for option in command.params if isinstance(option, click.Option))
+    assert command.help and all(
+        option.help for option in command.params if isinstance(option, click.Option)
+    )
     if isinstance(command, click.Group):
         lines = command.get_help(context).split("Commands:")[1].strip().splitlines()
-        assert len(lines) == len(command.list_commands(context)) and not any(line.endswith("...") for line in lines)
+        assert len(lines) == len(command.list_commands(context)) and not any(
+            line.endswith("...") for line in lines
+        )
 
 
-@pytest.mark.parametrize("words", [["--help"], ["score", "wer", "--help"], ["score", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["score", "wer", "--help"], ["score", "--help"]]
+)
 def test_help_starts_quickly(words):
     code = (
         "import sys, time\n"
@@ -64,7 +81,9 @@ def test_help_starts_quickly(words):
         f"try: main({words})\n"
         "finally: print(time.process_time(), file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("Usage: espnet-ext") and float(done.stderr) < 0.5
 
 
@@ -76,38 +95,76 @@ def test_no_help_needs_a_library():
         "    context = click.Context(command, info_name=command.name, parent=parent)\n"
         "    command.get_help(context)\n"
         "    if isinstance(command, click.Group):\n"
-        "        for name in command.list_commands(context): show(command.get_command(context, name), context)\n"
+        "        for name in command.list_commands(context): "
+        "show(command.get_command(context, name), context)\n"
         f"show(program, None)\nassert not set({HEAVY}) & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-SLOW = {"torch", "transformers", "espnet2", "lhotse", "matplotlib", "typeguard", "scipy.stats"}
-MODEL = ["--model-config", "none.yaml", "--model", "none.pth", "--data", "none", "--output", "x"]
-GOOD = ["score wer --ref ref --hyp ref", "data validate --no-wav data", "data fix data", f"table config --recipe {SEM}"]
+SLOW = {
+    "torch",
+    "transformers",
+    "espnet2",
+    "lhotse",
+    "matplotlib",
+    "typeguard",
+    "scipy.stats",
+}
+MODEL = [
+    "--model-config",
+    "none.yaml",
+    "--model",
+    "none.pth",
+    "--data",
+    "none",
+    "--output",
+    "x",
+]
+GOOD = [
+    "score wer --ref ref --hyp ref",
+    "data validate --no-wav data",
+    "data fix data",
+    f"table config --recipe {SEM}",
+]
 GOOD += ["score compare --ref ref --system one=ref --system two=ref"]
 BAD = [
     "nbest convert --nbest none --output x",
     "rescore --nbest none --lm x --weight 1 --output x",
     "score sa --ref none --hyp none",
-    *(f"decode {' '.join([command, *MODEL])}" for command in ("long", "speakers --profiles p")),
+    *(
+        f"decode {' '.join([command, *MODEL])}"
+        for command in ("long", "speakers --profiles p")
+    ),
 ]
 
 
 @pytest.mark.parametrize("words", [*GOOD, *BAD])
 def test_what_needs_no_model_imports_none(words, tmp_path):
-    """Commands on text and tables, and bad input of all; which is one line, and leaves nothing behind."""
+    """Commands on text and tables, and bad input of all; which is one line, and leaves
+    nothing behind.
+    """
     (tmp_path / "data").mkdir()
-    for name, value in (("ref", "A B"), ("data/text", "A B"), ("data/wav.scp", "a.flac"), ("data/utt2spk", "a-1")):
+    for name, value in (
+        ("ref", "A B"),
+        ("data/text", "A B"),
+        ("data/wav.scp", "a.flac"),
+        ("data/utt2spk", "a-1"),
+    ):
         (tmp_path / name).write_text(f"a-1 {value}\n")
     (tmp_path / "data/spk2utt").write_text("a-1 a-1\n")
-    code = f"import sys\nfrom espnet_ext.cli import main\ntry: main()\nfinally: assert not {SLOW} & set(sys.modules)\n"
+    code = (
+        "import sys\nfrom espnet_ext.cli import main\ntry: main()\nfinally: assert "
+        f"not {SLOW} & set(sys.modules)\n"
+    )
     command = [sys.executable, "-c", code, *words.split()]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == (words in BAD), done.stderr
     if words in BAD:
-        assert done.stdout == "" and re.fullmatch("error: none[^\n]*: no such [^\n]*\n", done.stderr)
+        assert done.stdout == "" and re.fullmatch(
+            "error: none[^\n]*: no such [^\n]*\n", done.stderr
+        )
         assert not (tmp_path / "x").exists()
 
 
@@ -120,19 +177,35 @@ def test_an_option_means_the_same_everywhere():
         for option in command.params:
             if isinstance(option, click.Option) and not option.is_flag:
                 kind = type(option.type).__name__
-                kinds.setdefault(option.opts[0], {})[path] = "number" if kind in NUMBERS else kind
-    assert {name: places for name, places in kinds.items() if len(set(places.values())) > 1} == {}
+                kinds.setdefault(option.opts[0], {})[path] = (
+                    "number" if kind in NUMBERS else kind
+                )
+    assert {
+        name: places for name, places in kinds.items() if len(set(places.values())) > 1
+    } == {}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["scroe"], "no such command 'scroe'. (Did you mean one of: 'rescore', 'score'?) See espnet-ext --help"),
-        (["score", "wer", "--rf", "x"], "no such option '--rf'. Did you mean '--ref'? See espnet-ext score wer --help"),
-        (["score", "wer", "--ref", "x"], "missing option '--hyp'. See espnet-ext score wer --help"),
+        (
+            ["scroe"],
+            "no such command 'scroe'. (Did you mean one of: 'rescore', 'score'?) "
+            "See espnet-ext --help",
+        ),
+        (
+            ["score", "wer", "--rf", "x"],
+            "no such option '--rf'. Did you mean '--ref'? See espnet-ext score "
+            "wer --help",
+        ),
+        (
+            ["score", "wer", "--ref", "x"],
+            "missing option '--hyp'. See espnet-ext score wer --help",
+        ),
         (
             ["score", "compare", "--ref", "a", "b", "--system", "x=y"],
-            "got unexpected extra argument (b): repeat an option for each of its values. See espnet-ext score compare "
+            "got unexpected extra argument (b): repeat an option for each of its "
+            "values. See espnet-ext score compare "
             "--help",
         ),
     ],
@@ -165,7 +238,11 @@ def test_version(capsys):
     ("error", "status", "message"),
     [
         (InputError("a: no such file"), 1, "error: a: no such file\n"),
-        (OSError(28, "No space left on device", "exp/x"), 1, "error: No space left on device: exp/x\n"),
+        (
+            OSError(28, "No space left on device", "exp/x"),
+            1,
+            "error: No space left on device: exp/x\n",
+        ),
         (KeyboardInterrupt(), 130, "\n"),
     ],
 )
@@ -189,7 +266,10 @@ def test_python_without_the_packages_names_the_environment():
             cwd=Path(espnet_ext.__file__).parents[1],
         )
         assert done.returncode == 1 and done.stdout == ""
-        assert done.stderr.startswith(f"error: {sys.executable} ") and done.stderr.count("\n") == 1
+        assert (
+            done.stderr.startswith(f"error: {sys.executable} ")
+            and done.stderr.count("\n") == 1
+        )
         assert "make -C tools install" in done.stderr
 
 
@@ -204,11 +284,16 @@ def test_python_without_the_packages_names_the_environment():
     ],
 )
 def test_no_output_is_an_input(tmp_path, path, output, other):
-    """Whatever a command writes would replace what it reads, or what it writes elsewhere."""
+    """Whatever a command writes would replace what it reads, or what it writes
+    elsewhere.
+    """
     (tmp_path / "here").write_text("as it was\n")
     words = path.split()[1:]
     for param, name in ((output, "here"), (other, "../" + tmp_path.name + "/here")):
-        words += [*([param.opts[0]] if isinstance(param, click.Option) else []), str(tmp_path / name)]
+        words += [
+            *([param.opts[0]] if isinstance(param, click.Option) else []),
+            str(tmp_path / name),
+        ]
     with pytest.raises(InputError, match="here: is named twice"):
         call(words)
     assert (tmp_path / "here").read_text() == "as it was\n"
@@ -216,6 +301,16 @@ def test_no_output_is_an_input(tmp_path, path, output, other):
 
 def test_all_outputs_are_marked():
     names = {"output", "output_dir", "destination"}
-    marked = {param.name for params in PATHS.values() for param in params if param.type.written}
+    marked = {
+        param.name
+        for params in PATHS.values()
+        for param in params
+        if param.type.written
+    }
     assert marked == names
-    assert all(param.type.written for params in PATHS.values() for param in params if param.name in names)
+    assert all(
+        param.type.written
+        for params in PATHS.values()
+        for param in params
+        if param.name in names
+    )

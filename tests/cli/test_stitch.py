@@ -16,15 +16,28 @@ from espnet_ext.text.writing import write_hypotheses
 
 
 def joined(tmp_path, name: str, *options: str) -> dict:
-    call(["stitch", "join", str(tmp_path / name), "--output", str(tmp_path / "out.json"), *options])
+    call(
+        [
+            "stitch",
+            "join",
+            str(tmp_path / name),
+            "--output",
+            str(tmp_path / "out.json"),
+            *options,
+        ]
+    )
     return words_by_speaker(read_segments(tmp_path / "out.json"))
 
 
 def test_a_ctm_of_one_speaker(tmp_path):
     (tmp_path / "segments").write_text("w0 long 0 16\nw1 long 8 24\n")
-    (tmp_path / "hyp.ctm").write_text("w0 1 1.0 0.5 A\nw0 1 9.0 0.5 B\nw1 A 1.0 0.5 B\nw1 A 12.0 0.5 C\n")
+    (tmp_path / "hyp.ctm").write_text(
+        "w0 1 1.0 0.5 A\nw0 1 9.0 0.5 B\nw1 A 1.0 0.5 B\nw1 A 12.0 0.5 C\n"
+    )
     options = ["--segments", str(tmp_path / "segments"), "--method", "overlapping"]
-    assert joined(tmp_path, "hyp.ctm", *options) == {"long": {"speaker": ("A", "B", "C")}}
+    assert joined(tmp_path, "hyp.ctm", *options) == {
+        "long": {"speaker": ("A", "B", "C")}
+    }
 
 
 def test_joining_needs_no_model(tmp_path, capsys):
@@ -34,11 +47,28 @@ def test_joining_needs_no_model(tmp_path, capsys):
         heard = [{"word": f" {word}", "start": at, "end": at + 1} for word, at in words]
         return {"start": start, "end": start + 16, "segments": [{"words": heard}]}
 
-    windows = [window(0, ("So", 1), ("far,", 13)), window(12, ("far", 13), ("away.", 14))]
+    windows = [
+        window(0, ("So", 1), ("far,", 13)),
+        window(12, ("far", 13), ("away.", 14)),
+    ]
     (tmp_path / "long.json").write_text(json.dumps(windows))
-    call(["stitch", "join", str(tmp_path / "long.json"), "--output", str(tmp_path / "out.ctm")])
-    lines = ["long 1 1.000 1.000 So 1.000 lex speaker", "long 1 13.000 1.000 far, 1.000 lex speaker"]
-    assert (tmp_path / "out.ctm").read_text().splitlines() == [*lines, "long 1 14.000 1.000 away. 1.000 lex speaker"]
+    call(
+        [
+            "stitch",
+            "join",
+            str(tmp_path / "long.json"),
+            "--output",
+            str(tmp_path / "out.ctm"),
+        ]
+    )
+    lines = [
+        "long 1 1.000 1.000 So 1.000 lex speaker",
+        "long 1 13.000 1.000 far, 1.000 lex speaker",
+    ]
+    assert (tmp_path / "out.ctm").read_text().splitlines() == [
+        *lines,
+        "long 1 14.000 1.000 away. 1.000 lex speaker",
+    ]
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
         "[00:00:01.000 --> 00:00:02.000] speaker: So",
@@ -52,7 +82,8 @@ def test_joining_needs_no_model(tmp_path, capsys):
         (["--stitcher", "{folder}/nowhere"], "{folder}/nowhere: no such folder"),
         (["--stitcher", "{folder}", "--method", "block"], "leave out --method"),
         (["--output", "out.doc"], "out.doc: end it in .json, .ctm, .txt"),
-        # neither of the two methods of P4 can merge windows that overlap by a quarter; all name the one that can
+        # neither of the two methods of P4 can merge windows that overlap by a quarter;
+        # all name the one that can
         (["--method", "block"], "--method time_aware"),
         (["--method", "overlapping"], "--method time_aware"),
         (["--method", "no"], "--method time_aware"),
@@ -61,13 +92,29 @@ def test_joining_needs_no_model(tmp_path, capsys):
 def test_mistakes(tmp_path, options, message):
     write_hypotheses(tmp_path / "hyp.jsonl", windows("A B", "B C", overlap=0.25))
     with pytest.raises(InputError, match=re.escape(message.format(folder=tmp_path))):
-        call(["stitch", "join", str(tmp_path / "hyp.jsonl"), *(word.format(folder=tmp_path) for word in options)])
+        call(
+            [
+                "stitch",
+                "join",
+                str(tmp_path / "hyp.jsonl"),
+                *(word.format(folder=tmp_path) for word in options),
+            ]
+        )
     assert joined(tmp_path, "hyp.jsonl") == {"r": {"a": ("A", "B", "C")}}
 
 
 def test_windows_of_a_data_dir(tmp_path, capsys):
-    write_data_dir(DataDir(wav_scp={"r": "r.wav"}, utt2spk={"r": "r"}, utt2dur={"r": "30"}), tmp_path / "data")
-    options = ["--data", str(tmp_path / "data"), "--output", str(tmp_path / "windows"), "--window-overlap"]
+    write_data_dir(
+        DataDir(wav_scp={"r": "r.wav"}, utt2spk={"r": "r"}, utt2dur={"r": "30"}),
+        tmp_path / "data",
+    )
+    options = [
+        "--data",
+        str(tmp_path / "data"),
+        "--output",
+        str(tmp_path / "windows"),
+        "--window-overlap",
+    ]
     call(["stitch", "windows", *options, "0.25"])
     assert read_table(tmp_path / "windows" / "segments") == {
         "r-w00000": "r 0 16", "r-w00001": "r 12 28", "r-w00002": "r 24 30",

@@ -20,19 +20,28 @@ def output(capsys: pytest.CaptureFixture, *words: str | Path) -> list[str]:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    """A recipe of one's own with the tables and configs of librispeech_sem, and without kept results."""
+    """A recipe of one's own with the tables and configs of librispeech_sem, and without
+    kept results.
+    """
     shutil.copytree(RECIPE / "conf", tmp_path / "recipe" / "conf")
     return tmp_path / "recipe"
 
 
 def test_configs(recipe, capsys):
     (recipe / "conf" / "full.yaml").write_text(
-        "train: {normalize: global_mvn, max_epoch: 40}\ndecode: {beam_size: 12}\nsettings: {}\n"
+        "train: {normalize: global_mvn, max_epoch: 40}\ndecode: {beam_size: "
+        "12}\nsettings: {}\n"
     )
     (recipe / "conf" / "mini.yaml").write_text("train: {max_epoch: 2}\n")
     words = ("config", "--recipe", recipe)
-    found = yaml.safe_load("\n".join(output(capsys, *words, "--scale", "mini", "--system", "sem_m80_0")))
-    assert found == {"normalize": "sem_global_mvn", "max_epoch": 2, "normalize_conf": {"eta_min": -80, "eta_max": 0}}
+    found = yaml.safe_load(
+        "\n".join(output(capsys, *words, "--scale", "mini", "--system", "sem_m80_0"))
+    )
+    assert found == {
+        "normalize": "sem_global_mvn",
+        "max_epoch": 2,
+        "normalize_conf": {"eta_min": -80, "eta_max": 0},
+    }
     assert {"baseline", "sem_m80_0"} < set(output(capsys, *words))
 
 
@@ -49,18 +58,39 @@ def test_unknown_names_are_refused(words, message):
 
 
 def test_results_and_verify(recipe, capsys):
-    """Kept results give the pages, which are then what they must be; another number in one is found."""
+    """Kept results give the pages, which are then what they must be; another number in
+    one is found.
+    """
     shutil.copytree(RECIPE / "results" / "mini_short-synthetic", recipe / "run")
     words = ("results", "--recipe", recipe, "--results", recipe / "run")
     kept = recipe / "results" / "mini_short-synthetic"
-    assert output(capsys, *words)[:2] == [f"kept: {kept}", f"written: {recipe / 'RESULTS.md'}"]
+    assert output(capsys, *words)[:2] == [
+        f"kept: {kept}",
+        f"written: {recipe / 'RESULTS.md'}",
+    ]
     assert output(capsys, *words[:3]) == [f"{recipe}: all pages are up to date"]
     assert output(capsys, "verify", "--recipe", recipe) == [
-        f"{path}: as the scores give it" for path in (recipe / "RESULTS.md", kept / "tables.md")
+        f"{path}: as the scores give it"
+        for path in (recipe / "RESULTS.md", kept / "tables.md")
     ]
-    (kept / "tables.md").write_text((kept / "tables.md").read_text().replace("0.", "9.", 1))
-    with pytest.raises(InputError, match=r"tables\.md: line \d+: not what the scores give"):
+    (kept / "tables.md").write_text(
+        (kept / "tables.md").read_text().replace("0.", "9.", 1)
+    )
+    with pytest.raises(
+        InputError, match=r"tables\.md: line \d+: not what the scores give"
+    ):
         call(["table", "verify", "--recipe", str(recipe)])
-    for folder, message in ((recipe / "none", "no such file"), (kept, "nothing is kept")):
+    for folder, message in (
+        (recipe / "none", "no such file"),
+        (kept, "nothing is kept"),
+    ):
         with pytest.raises(InputError, match=message):
-            call(["table", "results", "--recipe", str(folder), *(["--results", str(folder)] if folder != kept else [])])
+            call(
+                [
+                    "table",
+                    "results",
+                    "--recipe",
+                    str(folder),
+                    *(["--results", str(folder)] if folder != kept else []),
+                ]
+            )

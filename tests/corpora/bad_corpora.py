@@ -11,7 +11,9 @@ import soundfile
 from espnet_ext.errors import InputError
 
 
-def write_noise(path: Path, seconds: float = 0.3, rate: int = 16000, channels: int = 1) -> str:
+def write_noise(
+    path: Path, seconds: float = 0.3, rate: int = 16000, channels: int = 1
+) -> str:
     """A file of noise; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, (int(rate * seconds), channels))
@@ -21,7 +23,9 @@ def write_noise(path: Path, seconds: float = 0.3, rate: int = 16000, channels: i
 
 
 def refused_by(prepare: Callable) -> Callable[..., None]:
-    """A check that ``prepare`` refuses a corpus in one line that has the patterns, and writes no data dir."""
+    """A check that ``prepare`` refuses a corpus in one line that has the patterns, and
+    writes no data dir.
+    """
 
     def refused(corpus: Path, *patterns: str, **options) -> None:
         output = corpus.parent / "out"
@@ -37,10 +41,27 @@ def refused_by(prepare: Callable) -> Callable[..., None]:
 
 
 DAMAGES = {
-    "zero bytes": (lambda path: path.write_bytes(b""), "empty audio file .0 bytes. for"),
-    "garbage": (lambda path: path.write_bytes(b"no sound at all" * 99), "corrupt audio .* of"),
-    "sampling rate": (lambda path: write_noise(path, rate=8000), "sampling rate 8000 Hz, not 16000 Hz, of"),
-    "stereo": (lambda path: write_noise(path, channels=2), "2 channels instead of one in the audio of"),
-    "zero frames": (lambda path: write_noise(path, seconds=0), "no samples in the audio of"),
+    "zero bytes": (
+        lambda path: path.write_bytes(b""),
+        "empty audio file .0 bytes. for",
+    ),
+    "garbage": (
+        lambda path: path.write_bytes(b"no sound at all" * 99),
+        "corrupt audio .* of",
+    ),
+    "sampling rate": (
+        lambda path: write_noise(path, rate=8000),
+        "sampling rate 8000 Hz, not 16000 Hz, of",
+    ),
+    "stereo": (
+        lambda path: write_noise(path, channels=2),
+        "2 channels instead of one in the audio of",
+    ),
+    "zero frames": (
+        lambda path: write_noise(path, seconds=0),
+        "no samples in the audio of",
+    ),
 }
-each_damage = pytest.mark.parametrize(("damage", "pattern"), DAMAGES.values(), ids=DAMAGES)
+each_damage = pytest.mark.parametrize(
+    ("damage", "pattern"), DAMAGES.values(), ids=DAMAGES
+)

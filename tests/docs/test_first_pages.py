@@ -1,6 +1,8 @@
-"""The first pages run as they stand on examples/speech: README's block, first_steps.md, and the notebooks of examples/.
+"""The first pages run as they stand on examples/speech: README's block, first_steps.md,
+and the notebooks of examples/.
 
-All in one process, in a folder with a space in its name: importing ESPnet takes longer than most of the commands.
+All in one process, in a folder with a space in its name: importing ESPnet takes longer
+than most of the commands.
 """
 
 import json
@@ -25,12 +27,20 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 @pytest.fixture
 def clone(tmp_path) -> Path:
-    """What the pages use of the repository, in a folder with a space in its name; of the recordings a quarter."""
+    """What the pages use of the repository, in a folder with a space in its name; of
+    the recordings a quarter.
+    """
     folder = tmp_path / "first pages" / "a clone"
-    shutil.copytree(ROOT / SPEECH, folder / SPEECH, ignore=shutil.ignore_patterns("build", "spk2utt", "*000[023].flac"))
+    shutil.copytree(
+        ROOT / SPEECH,
+        folder / SPEECH,
+        ignore=shutil.ignore_patterns("build", "spk2utt", "*000[023].flac"),
+    )
     for table in ("text", "utt2spk", "wav.scp"):
         lines = (folder / SPEECH / "test" / table).read_text().splitlines(keepends=True)
-        (folder / SPEECH / "test" / table).write_text("".join(line for line in lines if line.split()[0][-1] == "1"))
+        (folder / SPEECH / "test" / table).write_text(
+            "".join(line for line in lines if line.split()[0][-1] == "1")
+        )
     (folder / "egs").symlink_to(ROOT / "egs")
     return folder
 
@@ -46,7 +56,9 @@ def surroundings(clone, tmp_path, monkeypatch):
 
 
 def run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a command line of a page in this process, or in a shell where it is not one of ours."""
+    """Run a command line of a page in this process, or in a shell where it is not one
+    of ours.
+    """
     words = shlex.split(command)
     if words[0] == "espnet-ext":
         assert call(words[1:]) == 0
@@ -62,8 +74,14 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def commands(page: Path) -> list[str]:
-    """The command lines of a page's blocks that are about these files, and what follows from them."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    """The command lines of a page's blocks that are about these files, and what follows
+    from them.
+    """
+    blocks = re.findall(
+        r"^```\w*\n(.*?)^```",
+        page.read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
     joined = (re.sub(r"\\\n\s*", "", block) for block in blocks if SPEECH in block)
     return [line.split("  #")[0] for block in joined for line in block.splitlines()]
 
@@ -78,7 +96,10 @@ def test_commands_run_on_these_files(page, monkeypatch):
 
 @pytest.mark.parametrize(
     ("path", "folder"),
-    [*((path, "a clone/examples") for path in NOTEBOOKS), (ROOT / "examples/transcribe.ipynb", ".")],
+    [
+        *((path, "a clone/examples") for path in NOTEBOOKS),
+        (ROOT / "examples/transcribe.ipynb", "."),
+    ],
     ids=lambda value: getattr(value, "stem", value),
 )
 def test_a_notebook_runs(path, folder, clone, monkeypatch):
@@ -86,7 +107,11 @@ def test_a_notebook_runs(path, folder, clone, monkeypatch):
     monkeypatch.chdir(clone.parent / folder)
     names: dict[str, object] = {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        source = re.sub(r"\\\n\s*", "", "".join(cell["source"])) if cell["cell_type"] == "code" else ""
+        source = (
+            re.sub(r"\\\n\s*", "", "".join(cell["source"]))
+            if cell["cell_type"] == "code"
+            else ""
+        )
         for part in re.split(r"(^!.*\n?)", source, flags=re.MULTILINE):
             if part.startswith("!"):
                 run(part[1:].partition(" | ")[0], monkeypatch)
@@ -107,9 +132,18 @@ def test_there_is_a_notebook_for_each_use_and_its_outputs_are_short():
 
 
 def test_the_model_is_small_and_its_card_has_its_error_rates():
-    sizes = {path: path.stat().st_size for path in (ROOT / SPEECH).rglob("*") if "build" not in path.parts}
-    assert sizes[ROOT / SPEECH / "model.zip"] < 2_000_000 and sum(sizes.values()) < 5_000_000
-    assert sum(size for path, size in sizes.items() if path.suffix == ".flac") < 3_000_000
+    sizes = {
+        path: path.stat().st_size
+        for path in (ROOT / SPEECH).rglob("*")
+        if "build" not in path.parts
+    }
+    assert (
+        sizes[ROOT / SPEECH / "model.zip"] < 2_000_000
+        and sum(sizes.values()) < 5_000_000
+    )
+    assert (
+        sum(size for path, size in sizes.items() if path.suffix == ".flac") < 3_000_000
+    )
     with zipfile.ZipFile(ROOT / SPEECH / "model.zip") as archive:
         header = yaml.safe_load(archive.read("README.md").decode().split("---\n")[1])
     results = header["model-index"][0]["results"]

@@ -1,4 +1,6 @@
-"""The site's list of contents has every page that the site is built from: Sphinx refuses a page that it lacks."""
+"""The site's list of contents has every page that the site is built from: Sphinx
+refuses a page that it lacks.
+"""
 
 import re
 import runpy
@@ -11,9 +13,17 @@ def listed() -> set[Path]:
     """The pages that the trees of contents of docs/index.md name."""
     index = (ROOT / "docs" / "index.md").read_text()
     trees = re.findall(r"^```\{toctree\}\n(.*?)^```", index, re.MULTILINE | re.DOTALL)
-    names = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    names = [
+        line
+        for tree in trees
+        for line in tree.splitlines()
+        if line and not line.startswith(":")
+    ]
     return {
-        path.resolve() for name in names for kind in (".md", ".ipynb") for path in (ROOT / "docs").glob(name + kind)
+        path.resolve()
+        for name in names
+        for kind in (".md", ".ipynb")
+        for path in (ROOT / "docs").glob(name + kind)
     }
 
 

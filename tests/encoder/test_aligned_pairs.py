@@ -1,4 +1,6 @@
-"""The alignment-based stitcher's encoder against the concatenation written out, in ESPnet's MT model."""
+"""The alignment-based stitcher's encoder against the concatenation written out, in
+ESPnet's MT model.
+"""
 
 import pytest
 import torch
@@ -8,16 +10,30 @@ from espnet2.tasks.mt import MTTask
 from espnet_ext.encoder.aligned_pairs import AlignedPairsEncoder
 from espnet_ext.errors import InputError
 
-OPTIONS = {"output_size": 12, "attention_heads": 2, "linear_units": 8, "num_blocks": 2, "dropout_rate": 0.0}
+OPTIONS = {
+    "output_size": 12,
+    "attention_heads": 2,
+    "linear_units": 8,
+    "num_blocks": 2,
+    "dropout_rate": 0.0,
+}
 
 
 @pytest.mark.parametrize("size", [6, 5])
 def test_pairs_are_concatenated(size):
-    """Against ESPnet's encoder on what is put side by side by hand; with 2 x 6 = 12 there is no linear layer."""
+    """Against ESPnet's encoder on what is put side by side by hand; with 2 x 6 = 12
+    there is no linear layer.
+    """
     torch.manual_seed(0)
     encoder = AlignedPairsEncoder(size, **OPTIONS).eval()
     tokens = torch.randn(2, 8, size)
-    pairs = torch.stack([torch.cat([tokens[:, 2 * place], tokens[:, 2 * place + 1]], dim=-1) for place in range(4)], 1)
+    pairs = torch.stack(
+        [
+            torch.cat([tokens[:, 2 * place], tokens[:, 2 * place + 1]], dim=-1)
+            for place in range(4)
+        ],
+        1,
+    )
     plain = TransformerEncoder(2 * size, input_layer=None, **OPTIONS).eval()
     plain.load_state_dict(encoder.state_dict())
     lengths = torch.tensor([8, 6])
@@ -31,7 +47,9 @@ def test_pairs_are_concatenated(size):
 def test_no_pairs():
     encoder = AlignedPairsEncoder(6, **OPTIONS)
     for width, lengths in ((7, [7, 7]), (8, [8, 7])):
-        with pytest.raises(InputError, match="not a sequence of pairs: set patch_size: 2"):
+        with pytest.raises(
+            InputError, match="not a sequence of pairs: set patch_size: 2"
+        ):
             encoder(torch.randn(2, width, 6), torch.tensor(lengths))
 
 
@@ -54,7 +72,9 @@ def model(build_model):
     return lambda **options: build_model(MTTask, **settings | options).eval()
 
 
-def test_in_the_mt_model_the_first_pair_is_two_starts_and_padding_changes_nothing(model):
+def test_in_the_mt_model_the_first_pair_is_two_starts_and_padding_changes_nothing(
+    model,
+):
     built = model()
     source = torch.tensor([[2, 3, 4, 5, 6, 7], [7, 6, 5, 4, -1, -1]])
     encodings, lengths = built.encode(source, torch.tensor([6, 4]))
@@ -86,4 +106,7 @@ def test_embeddings_begin_small_and_matrices_are_shared(model):
     weight = built.frontend.embed[0].weight
     assert weight is built.decoder.embed[0].weight is built.decoder.output_layer.weight
     assert abs(weight.std().item() - 64**-0.5) < 0.02
-    assert abs(model(frontend_conf=wide).decoder.embed[0].weight.std().item() - 12**-0.5) < 0.06
+    assert (
+        abs(model(frontend_conf=wide).decoder.embed[0].weight.std().item() - 12**-0.5)
+        < 0.06
+    )

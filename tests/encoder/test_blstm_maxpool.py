@@ -1,4 +1,6 @@
-"""BLSTMMaxPoolEncoder against P2, section 4, and against torch's own modules on single utterances."""
+"""BLSTMMaxPoolEncoder against P2, section 4, and against torch's own modules on single
+utterances.
+"""
 
 import re
 
@@ -11,30 +13,51 @@ from espnet_ext.encoder.blstm_maxpool import BLSTMMaxPoolEncoder
 from espnet_ext.errors import InputError
 
 
-def encode_alone(encoder: BLSTMMaxPoolEncoder, utterance: torch.Tensor, pooling: list[int]) -> torch.Tensor:
-    """One utterance, (T, D), layer by layer, with the backward pass and the pooling written out."""
+def encode_alone(
+    encoder: BLSTMMaxPoolEncoder, utterance: torch.Tensor, pooling: list[int]
+) -> torch.Tensor:
+    """One utterance, (T, D), layer by layer, with the backward pass and the pooling
+    written out.
+    """
     x = utterance
     for number, layer in enumerate(encoder.layers):
         ahead = layer.forwards(x[None])[0][0]
         back = layer.backwards(x.flip(0)[None])[0][0].flip(0)
         x = torch.cat([ahead, back], dim=-1)
         if number < len(pooling):
-            x = torch.stack([window.max(dim=0).values for window in x.split(pooling[number])])
+            x = torch.stack(
+                [window.max(dim=0).values for window in x.split(pooling[number])]
+            )
     return x
 
 
 @pytest.mark.parametrize(
-    ("pooling", "num_layers"), [([2, 2, 2], 4), ([8, 4], 2), ([3], 3), ([1, 5], 2), ([], 1), ([2, 2, 2], 3), ([32], 2)]
+    ("pooling", "num_layers"),
+    [
+        ([2, 2, 2], 4),
+        ([8, 4], 2),
+        ([3], 3),
+        ([1, 5], 2),
+        ([], 1),
+        ([2, 2, 2], 3),
+        ([32], 2),
+    ],
 )
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=6), st.integers(0, 9))
 @settings(max_examples=10)
 def test_batch_equals_utterances_one_by_one(pooling, num_layers, lengths, extra):
     torch.manual_seed(0)
-    encoder = BLSTMMaxPoolEncoder(5, num_layers=num_layers, hidden_size=3, pooling=pooling).double().eval()
+    encoder = (
+        BLSTMMaxPoolEncoder(5, num_layers=num_layers, hidden_size=3, pooling=pooling)
+        .double()
+        .eval()
+    )
     x = torch.randn(len(lengths), max(lengths) + extra, 5).double()
     out, out_lengths, states = encoder(x, torch.tensor(lengths))
     assert out.shape == (len(lengths), max(out_lengths), 6) and states is None
-    for row, utterance, length, out_length in zip(out, x, lengths, out_lengths.tolist(), strict=True):
+    for row, utterance, length, out_length in zip(
+        out, x, lengths, out_lengths.tolist(), strict=True
+    ):
         expected = encode_alone(encoder, utterance[:length], pooling)
         assert out_length == len(expected)
         torch.testing.assert_close(row[:out_length], expected)
@@ -42,14 +65,20 @@ def test_batch_equals_utterances_one_by_one(pooling, num_layers, lengths, extra)
 
 
 def test_dropout_is_on_the_inputs_of_the_layers_above_the_first():
-    """Zeyer et al. 2018: for each direction on its own, after pooling; neither features nor encodings are dropped."""
+    """Zeyer et al. 2018: for each direction on its own, after pooling; neither features
+    nor encodings are dropped.
+    """
     torch.manual_seed(0)
-    encoder = BLSTMMaxPoolEncoder(4, num_layers=3, hidden_size=50, pooling=[2], dropout_rate=0.5).train()
+    encoder = BLSTMMaxPoolEncoder(
+        4, num_layers=3, hidden_size=50, pooling=[2], dropout_rate=0.5
+    ).train()
     seen: list[list[torch.Tensor]] = []
     for layer in encoder.layers:
         heard: list[torch.Tensor] = []
         for direction in (layer.forwards, layer.backwards):
-            direction.register_forward_hook(lambda module, given, out, heard=heard: heard.append(given[0]))
+            direction.register_forward_hook(
+                lambda module, given, out, heard=heard: heard.append(given[0])
+            )
         seen.append(heard)
     out, _, _ = encoder(torch.randn(1, 12, 4), torch.tensor([12]))
     shares = [[float((x == 0).float().mean()) for x in heard] for heard in seen]
@@ -61,5 +90,7 @@ def test_dropout_is_on_the_inputs_of_the_layers_above_the_first():
 
 @pytest.mark.parametrize("pooling", [[2, 2, 2], [2, 0], [-2], [2.5]])
 def test_bad_settings_are_refused(pooling):
-    with pytest.raises(InputError, match=f"blstm_maxpool: pooling {re.escape(str(pooling))}"):
+    with pytest.raises(
+        InputError, match=f"blstm_maxpool: pooling {re.escape(str(pooling))}"
+    ):
         BLSTMMaxPoolEncoder(40, num_layers=2, hidden_size=2, pooling=pooling)

@@ -1,4 +1,6 @@
-"""d-vectors of sliding windows: against Resemblyzer itself, numpy's interpolation, and item by item."""
+"""d-vectors of sliding windows: against Resemblyzer itself, numpy's interpolation, and
+item by item.
+"""
 
 import numpy as np
 import pytest
@@ -27,31 +29,45 @@ def test_windows_are_what_resemblyzer_makes_of_them(encoder, loudness):
 
     samples = sound(3.0, loudness)
     vectors, windows, _ = encoder(samples.unsqueeze(0), torch.tensor([len(samples)]))
-    frames = wav_to_mel_spectrogram(normalize_volume(samples.numpy(), -30, increase_only=True))
+    frames = wav_to_mel_spectrogram(
+        normalize_volume(samples.numpy(), -30, increase_only=True)
+    )
     frames = np.pad(frames, ((0, 100), (0, 0)))
-    assert windows.tolist() == [3]  # 0 to 1.6, 0.8 to 2.4, and 1.6 to 3.2 s: the end is covered
-    expected = encoder.network(torch.from_numpy(np.stack([frames[start : start + 160] for start in (0, 80, 160)])))
+    assert windows.tolist() == [
+        3
+    ]  # 0 to 1.6, 0.8 to 2.4, and 1.6 to 3.2 s: the end is covered
+    expected = encoder.network(
+        torch.from_numpy(
+            np.stack([frames[start : start + 160] for start in (0, 80, 160)])
+        )
+    )
     torch.testing.assert_close(vectors[0], expected, rtol=1e-3, atol=1e-4)
 
 
 def test_a_batch_is_its_items(encoder):
     items = [sound(2.9), sound(0.7, seed=1), sound(4.13, seed=2)]
     lengths = torch.tensor([len(item) for item in items])
-    vectors, windows, _ = encoder(torch.nn.utils.rnn.pad_sequence(items, batch_first=True), lengths)
+    vectors, windows, _ = encoder(
+        torch.nn.utils.rnn.pad_sequence(items, batch_first=True), lengths
+    )
     frames = torch.tensor([36, 9, 52])
     stretched = encoder.at_frames(vectors, windows, lengths, frames)
     for number, item in enumerate(items):
         alone, count, _ = encoder(item.unsqueeze(0), lengths[number : number + 1])
         assert count == windows[number]
         torch.testing.assert_close(vectors[number, :count], alone[0])
-        wanted = encoder.at_frames(alone, count, lengths[number : number + 1], frames[number : number + 1])
+        wanted = encoder.at_frames(
+            alone, count, lengths[number : number + 1], frames[number : number + 1]
+        )
         torch.testing.assert_close(stretched[number, : frames[number]], wanted[0])
 
 
 def test_frames_lie_between_the_centres_of_windows(encoder):
     length, count = 5 * RATE, 61
     vectors, windows, _ = encoder(sound(5).unsqueeze(0), torch.tensor([length]))
-    found = encoder.at_frames(vectors, windows, torch.tensor([length]), torch.tensor([count]))[0]
+    found = encoder.at_frames(
+        vectors, windows, torch.tensor([length]), torch.tensor([count])
+    )[0]
     centres = 0.8 + 0.8 * np.arange(len(vectors[0]))
     times = (np.arange(count) + 0.5) * 5 / count
     for dimension in (0, 100, 255):
@@ -73,7 +89,10 @@ def test_the_model_takes_known_d_vectors_and_trains_all_but_the_network(build_sa
         "input_size": None,
         "speaker_encoder": "d_vectors",
         "speaker_encoder_conf": {},
-        "model_conf": {"profile_size": 256, "speaker_conf": {"cosine_scale": 30, "query_conf": QUERY}},
+        "model_conf": {
+            "profile_size": 256,
+            "speaker_conf": {"cosine_scale": 30, "query_conf": QUERY},
+        },
     }
     model = build_sa_asr(**options)
     speech = torch.stack([sound(2.5), sound(2.5, seed=1)])
@@ -89,9 +108,13 @@ def test_the_model_takes_known_d_vectors_and_trains_all_but_the_network(build_sa
     }
     loss = model(**data)[0]
     vectors, windows, _ = model.speaker_encoder(speech, data["speech_lengths"])
-    torch.testing.assert_close(model(**data, d_vectors=vectors, d_vectors_lengths=windows)[0], loss)
+    torch.testing.assert_close(
+        model(**data, d_vectors=vectors, d_vectors_lengths=windows)[0], loss
+    )
     others = torch.nn.functional.normalize(torch.rand_like(vectors), dim=-1)
-    assert (model(**data, d_vectors=others, d_vectors_lengths=windows)[0] - loss).abs() > 1e-3
+    assert (
+        model(**data, d_vectors=others, d_vectors_lengths=windows)[0] - loss
+    ).abs() > 1e-3
     model.train()(**data)[0].backward()
     trained = {name for name, p in model.named_parameters() if p.grad is not None}
     assert any(name.startswith("decoder.query") for name in trained)

@@ -1,4 +1,6 @@
-"""The long-context encoder with its optimizer and schedule through ESPnet's own commands."""
+"""The long-context encoder with its optimizer and schedule through ESPnet's own
+commands.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +18,12 @@ FRAMES = [96, 96, 96, 75]  # batches with and without padding
 CONFIG = {
     "input_size": 8,
     "encoder": "long_fastconformer",
-    "encoder_conf": {"output_size": 16, "attention_heads": 2, "num_blocks": 2, "subsampling_channels": 4},
+    "encoder_conf": {
+        "output_size": 16,
+        "attention_heads": 2,
+        "num_blocks": 2,
+        "subsampling_channels": 4,
+    },
     "model_conf": {"ctc_weight": 1.0},
     "optim": "madgrad",
     "optim_conf": {"lr": 0.003, "momentum": 0.9},
@@ -37,7 +44,9 @@ def data(tmp_path_factory, make_training_data):
     return make_training_data(tmp_path_factory.mktemp("data"), speech, TEXTS, TOKENS)
 
 
-def test_trains_resumes_and_decodes_through_espnets_commands(data, train_small, tmp_path, monkeypatch):
+def test_trains_resumes_and_decodes_through_espnets_commands(
+    data, train_small, tmp_path, monkeypatch
+):
     espnet_ext.register()
     used = []
     step = WarmupCosine.step
@@ -48,7 +57,15 @@ def test_trains_resumes_and_decodes_through_espnets_commands(data, train_small, 
 
     def train(name: str, epochs: int) -> None:
         """Epochs of two updates each, a new training or one that is resumed."""
-        train_small(data, tmp_path / name, CONFIG, "--max_epoch", str(epochs), "--resume", "true")
+        train_small(
+            data,
+            tmp_path / name,
+            CONFIG,
+            "--max_epoch",
+            str(epochs),
+            "--resume",
+            "true",
+        )
 
     train("whole", 3)
     train("cut", 2)
@@ -64,7 +81,10 @@ def test_trains_resumes_and_decodes_through_espnets_commands(data, train_small, 
     )
     still = [key for key in first if torch.equal(first[key], last[key])]
     assert not still, "every parameter and buffer moves, conditioning_layer among them"
-    assert "encoder.conditioning_layer.weight" in first and last["encoder.layers.0.convolution.norm.updates"] == 6
+    assert (
+        "encoder.conditioning_layer.weight" in first
+        and last["encoder.layers.0.convolution.norm.updates"] == 6
+    )
     for key, value in last.items():
         torch.testing.assert_close(resumed[key], value)
 
@@ -79,4 +99,6 @@ def test_trains_resumes_and_decodes_through_espnets_commands(data, train_small, 
     assert type(encoder).__name__ == "LongFastConformerEncoder" and not encoder.training
     speech = np.load(data / "u0.npy")
     hypotheses = recogniser(speech)
-    assert set(hypotheses[0][1]) <= set(TOKENS) and np.isfinite(float(hypotheses[0][3].score))
+    assert set(hypotheses[0][1]) <= set(TOKENS) and np.isfinite(
+        float(hypotheses[0][3].score)
+    )

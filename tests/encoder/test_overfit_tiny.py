@@ -16,16 +16,25 @@ def batch() -> dict[str, torch.Tensor]:
     time = np.arange(4800) / 16000
     waves = []
     for text in TEXTS:
-        tones = [np.pad(0.3 * np.sin(2 * np.pi * WORDS[word] * time), (0, 1600)) for word in text.split()]
+        tones = [
+            np.pad(0.3 * np.sin(2 * np.pi * WORDS[word] * time), (0, 1600))
+            for word in text.split()
+        ]
         wave = np.concatenate(tones)
-        waves.append(torch.from_numpy(wave + 1e-3 * random.standard_normal(len(wave))).float())
-    labels = [torch.tensor([TOKENS.index(word) for word in text.split()]) for text in TEXTS]
+        waves.append(
+            torch.from_numpy(wave + 1e-3 * random.standard_normal(len(wave))).float()
+        )
+    labels = [
+        torch.tensor([TOKENS.index(word) for word in text.split()]) for text in TEXTS
+    ]
     order = sorted(range(len(waves)), key=lambda index: -len(waves[index]))
     pad = torch.nn.utils.rnn.pad_sequence
     return {
         "speech": pad([waves[index] for index in order], batch_first=True),
         "speech_lengths": torch.tensor([len(waves[index]) for index in order]),
-        "text": pad([labels[index] for index in order], batch_first=True, padding_value=-1),
+        "text": pad(
+            [labels[index] for index in order], batch_first=True, padding_value=-1
+        ),
         "text_lengths": torch.tensor([len(labels[index]) for index in order]),
     }
 
@@ -33,7 +42,11 @@ def batch() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("normalize", ["global_mvn", "sem_global_mvn"])
 def test_tiny_model_overfits(build_model, tmp_path, normalize):
     data = batch()
-    stats = {"count": 1000, "sum": np.full(40, 600.0), "sum_square": np.full(40, 1000 * (0.6**2 + 0.15**2))}
+    stats = {
+        "count": 1000,
+        "sum": np.full(40, 600.0),
+        "sum_square": np.full(40, 1000 * (0.6**2 + 0.15**2)),
+    }
     np.savez(tmp_path / "feats_stats.npz", **stats)
     model = build_model(
         ASRTask,
@@ -45,7 +58,12 @@ def test_tiny_model_overfits(build_model, tmp_path, normalize):
         encoder="blstm_maxpool",
         encoder_conf={"num_layers": 3, "hidden_size": 24},
         decoder="weight_feedback_rnn",
-        decoder_conf={"hidden_size": 24, "embed_size": 16, "attention_size": 24, "readout_size": 24},
+        decoder_conf={
+            "hidden_size": 24,
+            "embed_size": 16,
+            "attention_size": 24,
+            "readout_size": 24,
+        },
         model_conf={"ctc_weight": 0.5, "lsm_weight": 0.0},
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)

@@ -16,7 +16,9 @@ def hertz_to_mel(frequency: float | np.ndarray) -> float | np.ndarray:
 
 
 def mel_filters(n_fft: int, n_mels: int, rate: int) -> np.ndarray:
-    """Triangles M_c[k], (C, K / 2 + 1): from 0 at one corner to 1 at the next and 0 at the one after."""
+    """Triangles M_c[k], (C, K / 2 + 1): from 0 at one corner to 1 at the next and 0 at
+    the one after.
+    """
     mels = np.linspace(hertz_to_mel(0.0), hertz_to_mel(rate / 2), n_mels + 2)
     corners = 700.0 * (10.0 ** (mels / 2595.0) - 1.0)
     filters = np.zeros((n_mels, n_fft // 2 + 1))
@@ -31,7 +33,9 @@ def mel_filters(n_fft: int, n_mels: int, rate: int) -> np.ndarray:
     return filters
 
 
-def power_mel(waveform: np.ndarray, n_mels: int = 40, rate: int = RATE, n_fft: int = 512) -> np.ndarray:
+def power_mel(
+    waveform: np.ndarray, n_mels: int = 40, rate: int = RATE, n_fft: int = 512
+) -> np.ndarray:
     """Eq. 1 and the power 1/15 on whole frames of 25 ms every 10 ms."""
     window, hop = rate * 25 // 1000, rate * 10 // 1000
     hamming = 0.54 - 0.46 * np.cos(2 * np.pi * np.arange(window) / (window - 1))
@@ -40,23 +44,34 @@ def power_mel(waveform: np.ndarray, n_mels: int = 40, rate: int = RATE, n_fft: i
     filters = mel_filters(n_fft, n_mels, rate)
     frames = []
     for start in range(0, len(waveform) - window + 1, hop):
-        spectrum = fourier @ (waveform[start : start + window].astype(np.float64) * hamming)
+        spectrum = fourier @ (
+            waveform[start : start + window].astype(np.float64) * hamming
+        )
         frames.append(filters @ np.abs(spectrum) ** 2)
     return np.array(frames) ** (1 / 15)
 
 
 def speechlike(samples: int, seed: int = 0) -> np.ndarray:
-    """Tones whose loudness spans 80 dB over time, on a noise floor, as 16-bit audio read into floats."""
+    """Tones whose loudness spans 80 dB over time, on a noise floor, as 16-bit audio
+    read into floats.
+    """
     random = np.random.default_rng(seed)
     time = np.arange(samples) / RATE
-    tones = sum(np.sin(2 * np.pi * frequency * time) / (1 + n) for n, frequency in enumerate((140.0, 900.0, 3200.0)))
+    tones = sum(
+        np.sin(2 * np.pi * frequency * time) / (1 + n)
+        for n, frequency in enumerate((140.0, 900.0, 3200.0))
+    )
     loudness = 10.0 ** (-4.0 * np.abs(np.sin(2 * np.pi * 1.5 * time)))
     wave = 0.25 * tones * loudness + 1e-4 * random.standard_normal(samples)
     return (np.round(wave * 32767) / 32768).astype(np.float32)
 
 
-def extract(*waveforms: np.ndarray, fill: float = 0.0, extra: int = 0, **options) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features of utterances in one batch, padded with ``fill`` to the longest and ``extra`` samples more."""
+def extract(
+    *waveforms: np.ndarray, fill: float = 0.0, extra: int = 0, **options
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features of utterances in one batch, padded with ``fill`` to the longest and
+    ``extra`` samples more.
+    """
     lengths = [len(waveform) for waveform in waveforms]
     batch = torch.full((len(waveforms), max(lengths) + extra), fill)
     for row, waveform in zip(batch, waveforms, strict=True):
@@ -77,14 +92,21 @@ def test_equals_equation_1(samples):
 def test_other_rate_size_and_name_of_the_rate():
     wave = speechlike(8000)
     features, _ = extract(wave, fs=8000, n_mels=23)
-    np.testing.assert_allclose(features[0].numpy(), power_mel(wave, 23, 8000, 256), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        features[0].numpy(), power_mel(wave, 23, 8000, 256), rtol=0, atol=1e-4
+    )
     assert PowerMelFrontend(fs=8000, n_mels=23).output_size() == 23
     assert torch.equal(extract(wave, fs="8k", n_mels=23)[0], features)
 
 
 @pytest.mark.parametrize("fill", [0.0, 0.7, float("nan")])
 def test_padding_changes_nothing(fill):
-    waves = [speechlike(16000), speechlike(4321, seed=1), speechlike(399, seed=2), speechlike(1, seed=3)]
+    waves = [
+        speechlike(16000),
+        speechlike(4321, seed=1),
+        speechlike(399, seed=2),
+        speechlike(1, seed=3),
+    ]
     features, lengths = extract(*waves, fill=fill, extra=2000)
     assert lengths.tolist() == [98, 25, 1, 1]
     for row, wave, length in zip(features, waves, lengths.tolist(), strict=True):
@@ -98,10 +120,17 @@ def test_shorter_than_a_window_is_one_frame_padded_with_zeros(samples):
     wave = speechlike(samples)
     features, lengths = extract(wave)
     assert lengths.tolist() == [1]
-    np.testing.assert_allclose(features[0].numpy(), power_mel(np.pad(wave, (0, 400 - samples))), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        features[0].numpy(),
+        power_mel(np.pad(wave, (0, 400 - samples))),
+        rtol=0,
+        atol=1e-4,
+    )
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-6), ("float16", 1e-3), ("bfloat16", 1e-2)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-6), ("float16", 1e-3), ("bfloat16", 1e-2)]
+)
 def test_model_cast_as_a_whole(dtype, tolerance):
     """ESPnet's Speech2Text casts the model and the audio to its option dtype.
 
@@ -132,9 +161,14 @@ def test_gradient_is_finite_with_silence_and_padding_and_matches_a_difference():
     direction[0] = waves[0].double()
     step = 1e-4
     above, below = (
-        frontend.double()(waves.double() + sign * step * direction, lengths)[0].sum().item() for sign in (1, -1)
+        frontend.double()(waves.double() + sign * step * direction, lengths)[0]
+        .sum()
+        .item()
+        for sign in (1, -1)
     )
-    assert (variable.grad.double() * direction).sum().item() == pytest.approx((above - below) / (2 * step), rel=1e-3)
+    assert (variable.grad.double() * direction).sum().item() == pytest.approx(
+        (above - below) / (2 * step), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(

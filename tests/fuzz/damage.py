@@ -1,6 +1,8 @@
-"""Files as they should be, and as they should not: what the fuzz tests feed to the readers of this package.
+"""Files as they should be, and as they should not: what the fuzz tests feed to the
+readers of this package.
 
-A reader has two ways only: it gives what stands in the file, or it refuses it by an ``InputError`` of one line.
+A reader has two ways only: it gives what stands in the file, or it refuses it by an
+``InputError`` of one line.
 """
 
 import os
@@ -14,25 +16,89 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 
-# `make -C tools fuzz` sets the number; the normal test run takes few, as a check of the tests themselves.
+# `make -C tools fuzz` sets the number; the normal test run takes few, as a check of the
+# tests themselves.
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "100"))
-# An example of hypothesis holds so many inputs: making one takes ten times as long as reading a small file.
+# An example of hypothesis holds so many inputs: making one takes ten times as long as
+# reading a small file.
 AT_ONCE = 20
-FUZZ = settings(max_examples=-(-INPUTS // AT_ONCE), database=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(
+    max_examples=-(-INPUTS // AT_ONCE),
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 
-# Nothing here is white space to Python, which is what a word is; marks of formats are among them.
-WORDS = st.text(alphabet="aBé中𠀀々9'\"\\|<>{}[];,.:-_#%\u0301\u200b\u2047▁\x00\x7f", min_size=1, max_size=5)
-NAMES = st.text(alphabet="abZ9中-_.", min_size=1, max_size=6).filter(lambda name: name.strip("."))
+# Nothing here is white space to Python, which is what a word is; marks of formats are
+# among them.
+WORDS = st.text(
+    alphabet="aBé中𠀀々9'\"\\|<>{}[];,.:-_#%\u0301\u200b\u2047▁\x00\x7f",
+    min_size=1,
+    max_size=5,
+)
+NAMES = st.text(alphabet="abZ9中-_.", min_size=1, max_size=6).filter(
+    lambda name: name.strip(".")
+)
 TEXTS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
 SECONDS = st.integers(0, 400_000).map(lambda number: number / 100)
 
-# What breaks readers: other bytes than text, other white space, other numbers, other JSON.
+# What breaks readers: other bytes than text, other white space, other numbers, other
+# JSON.
 _PIECES = [
     *(b"", b"\xff", b"\xc3", b"\x00", b"\xef\xbb\xbf", b"\xed\xa0\x80"),
-    *(b" ", b"\n", b"\r", b"\n\n", b"\t", b"\x0b", b"\x1c", "\u2028".encode(), "\u3000".encode(), "\x85".encode()),
-    *(b"nan", b"inf", b"-1", b"0", b"1e999", b"1_0", "９".encode(), b"9" * 400, b"9" * 5000, b"-0.0", b"."),
-    *(b"null", b"NaN", b"-Infinity", b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\ud800", b"\\", b"true", b'""'),
-    *(b"[" * 20_000, b'{"a":' * 20_000, b"[1]", b"{}", b"[]", b'{"a": 1}', b"|", b"<", b"a", b"hyp_1", b"hyp_01"),
+    *(
+        b" ",
+        b"\n",
+        b"\r",
+        b"\n\n",
+        b"\t",
+        b"\x0b",
+        b"\x1c",
+        "\u2028".encode(),
+        "\u3000".encode(),
+        "\x85".encode(),
+    ),
+    *(
+        b"nan",
+        b"inf",
+        b"-1",
+        b"0",
+        b"1e999",
+        b"1_0",
+        "９".encode(),
+        b"9" * 400,
+        b"9" * 5000,
+        b"-0.0",
+        b".",
+    ),
+    *(
+        b"null",
+        b"NaN",
+        b"-Infinity",
+        b'"',
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"\\ud800",
+        b"\\",
+        b"true",
+        b'""',
+    ),
+    *(
+        b"[" * 20_000,
+        b'{"a":' * 20_000,
+        b"[1]",
+        b"{}",
+        b"[]",
+        b'{"a": 1}',
+        b"|",
+        b"<",
+        b"a",
+        b"hyp_1",
+        b"hyp_01",
+    ),
 ]
 
 
@@ -42,8 +108,12 @@ def several(inputs: st.SearchStrategy) -> st.SearchStrategy[list]:
 
 
 @st.composite
-def damaged(draw: Callable, files: st.SearchStrategy[tuple[str | bytes, Any]]) -> list[tuple[bytes, Any]]:
-    """A file and what stands in it; then the file with bytes cut out, put in and exchanged, each with None."""
+def damaged(
+    draw: Callable, files: st.SearchStrategy[tuple[str | bytes, Any]]
+) -> list[tuple[bytes, Any]]:
+    """A file and what stands in it; then the file with bytes cut out, put in and
+    exchanged, each with None.
+    """
     text, content = draw(files)
     data = text.encode() if isinstance(text, str) else text
     dice = Random(draw(st.integers(0, 1 << 32)))
@@ -59,7 +129,9 @@ def damage(data: bytes, dice: Random) -> bytes:
 
 
 def read_or_refuse(read: Callable, path: Path, content: Any = None) -> Any:
-    """What ``read`` makes of a file, which is to equal ``content`` if that is not None; None where it refuses."""
+    """What ``read`` makes of a file, which is to equal ``content`` if that is not None;
+    None where it refuses.
+    """
     try:
         found = read(path)
     except InputError as error:

@@ -1,5 +1,7 @@
-"""Ark files: all readers read what either library writes alike, and nothing in them is run. Matrices of
-recordings by shards: the same by several processes as by one, and nothing twice."""
+"""Ark files: all readers read what either library writes alike, and nothing in them is
+run. Matrices of recordings by shards: the same by several processes as by one, and
+nothing twice.
+"""
 
 import os
 import pickle
@@ -10,7 +12,13 @@ import pytest
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.arks import ark_shards, never_run_commands, read_array, write_arks, write_arrays
+from espnet_ext.kaldi.arks import (
+    ark_shards,
+    never_run_commands,
+    read_array,
+    write_arks,
+    write_arrays,
+)
 from espnet_ext.kaldi.audio_tables import read_audio_table
 from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table, write_table
@@ -27,7 +35,9 @@ ARRAYS = {
 
 @pytest.fixture(params=["kaldiio", "omniio.kaldi"])
 def library(request, monkeypatch):
-    """Each of the libraries, in the place of the one that would be taken. kaldiio is an extra that few have."""
+    """Each of the libraries, in the place of the one that would be taken. kaldiio is an
+    extra that few have.
+    """
     module = pytest.importorskip(request.param)
     monkeypatch.setattr("espnet_ext.kaldi.arks._library", lambda: module)
     return module
@@ -56,27 +66,43 @@ def test_readers_read_alike(scp, library, key):
 
 
 def matrix(position):
-    """Read a position after Kaldi's description: binary mark, type, sizes of four bytes with their length, rows."""
+    """Read a position after Kaldi's description: binary mark, type, sizes of four bytes
+    with their length, rows.
+    """
     path, _, offset = position.rpartition(":")
     data = Path(path).read_bytes()[int(offset) :]
     kind, rest = data[2:4].decode(), data[5:]
-    sizes = [int.from_bytes(rest[5 * axis + 1 : 5 * axis + 5], "little") for axis in range(2 if kind[1] == "M" else 1)]
+    sizes = [
+        int.from_bytes(rest[5 * axis + 1 : 5 * axis + 5], "little")
+        for axis in range(2 if kind[1] == "M" else 1)
+    ]
     dtype = np.dtype({"F": "<f4", "D": "<f8"}[kind[0]])
     assert data[:2] == b"\0B"
-    return np.frombuffer(rest[5 * len(sizes) :], dtype, int(np.prod(sizes))).reshape(sizes)
+    return np.frombuffer(rest[5 * len(sizes) :], dtype, int(np.prod(sizes))).reshape(
+        sizes
+    )
 
 
 def test_espnets_library_writes_the_same_bytes(scp, tmp_path):
     from omniio import kaldi
 
-    kaldi.save_ark(str(tmp_path / "espnet.ark"), ARRAYS, scp=str(tmp_path / "espnet.scp"))
+    kaldi.save_ark(
+        str(tmp_path / "espnet.ark"), ARRAYS, scp=str(tmp_path / "espnet.scp")
+    )
     assert (tmp_path / "espnet.ark").read_bytes() == (tmp_path / "m.ark").read_bytes()
-    positions = {key: value.rpartition(":")[2] for key, value in read_table(tmp_path / "espnet.scp").items()}
-    assert positions == {key: value.rpartition(":")[2] for key, value in read_table(scp).items()}
+    positions = {
+        key: value.rpartition(":")[2]
+        for key, value in read_table(tmp_path / "espnet.scp").items()
+    }
+    assert positions == {
+        key: value.rpartition(":")[2] for key, value in read_table(scp).items()
+    }
 
 
 def test_positions_name_the_file_as_it_will_be(tmp_path):
-    positions = write_arrays(tmp_path / "new.ark", ARRAYS, renamed=tmp_path / "done" / "m.ark")
+    positions = write_arrays(
+        tmp_path / "new.ark", ARRAYS, renamed=tmp_path / "done" / "m.ark"
+    )
     assert set(tmp_path.iterdir()) == {tmp_path / "new.ark"}
     (tmp_path / "done").mkdir()
     (tmp_path / "new.ark").rename(tmp_path / "done" / "m.ark")
@@ -104,11 +130,16 @@ def test_nothing_is_run(tmp_path):
 
 
 def sums(audio, folder):
-    """The sum of a recording's samples; how often it was computed stands beside the shard."""
+    """The sum of a recording's samples; how often it was computed stands beside the
+    shard.
+    """
     log = Path(os.environ["COMPUTED"])
     log.write_text(f"{log.read_text() if log.exists() else ''}{' '.join(audio)};")
     (folder / "extra").write_text("of its own")
-    return {name: np.array([[soundfile.read(path)[0].sum()]], np.float32) for name, path in audio.items()}
+    return {
+        name: np.array([[soundfile.read(path)[0].sum()]], np.float32)
+        for name, path in audio.items()
+    }
 
 
 def fails_in_the_middle(audio, folder):
@@ -125,7 +156,10 @@ def audio(tmp_path, monkeypatch):
     return paths
 
 
-@pytest.mark.parametrize("entry", ["touch {} |", "touch {} | ", "| touch {}", "touch {} |\x0b", "cat a | touch {} |"])
+@pytest.mark.parametrize(
+    "entry",
+    ["touch {} |", "touch {} | ", "| touch {}", "touch {} |\x0b", "cat a | touch {} |"],
+)
 def test_no_entry_runs_a_command(tmp_path, library, entry):
     """Neither ours nor ESPnet's readers, of arrays or of whole tables."""
     never_run_commands()
@@ -135,7 +169,9 @@ def test_no_entry_runs_a_command(tmp_path, library, entry):
         lambda: read_array(command),
         lambda: library.load_mat(command),
         lambda: library.load_scp(str(tmp_path / "feats.scp"))["u1"],
-        lambda: refuse_commands(tmp_path / "feats.scp", read_table(tmp_path / "feats.scp")),
+        lambda: refuse_commands(
+            tmp_path / "feats.scp", read_table(tmp_path / "feats.scp")
+        ),
         lambda: read_spans(tmp_path),
         lambda: read_audio_table(tmp_path),
     ):
@@ -148,7 +184,9 @@ def test_no_entry_runs_a_command(tmp_path, library, entry):
 def test_two_workers_write_what_one_process_writes(audio, tmp_path):
     tables = []
     for nj in (1, 2):
-        shards = ark_shards(audio, tmp_path / str(nj), sums, ("settings",), recordings=2)
+        shards = ark_shards(
+            audio, tmp_path / str(nj), sums, ("settings",), recordings=2
+        )
         assert [list(shard.audio) for shard in shards] == [["a"], ["b", "c"]]
         tables.append(write_arks(shards, nj=nj, describe="sums"))
     assert list(tables[0]) == list(tables[1]) == ["a", "b", "c"]
@@ -160,7 +198,10 @@ def test_two_workers_write_what_one_process_writes(audio, tmp_path):
 
 def test_only_what_changed_is_computed_again(audio, tmp_path):
     def write(settings="settings", compute=sums):
-        return write_arks(ark_shards(audio, tmp_path / "out", compute, (settings,), recordings=1), describe="sums")
+        return write_arks(
+            ark_shards(audio, tmp_path / "out", compute, (settings,), recordings=1),
+            describe="sums",
+        )
 
     before = write()
     assert write() == before
@@ -170,7 +211,9 @@ def test_only_what_changed_is_computed_again(audio, tmp_path):
     assert (tmp_path / "computed").read_text() == "a;b;c;b;"
     with pytest.raises(InputError, match="the audio of b is bad"):
         write("others", fails_in_the_middle)
-    assert read_array(before["a"]).tolist() == [[2.5]]  # a failure leaves what was there
+    assert read_array(before["a"]).tolist() == [
+        [2.5]
+    ]  # a failure leaves what was there
     write("others")
     assert (tmp_path / "computed").read_text() == "a;b;c;b;a;b;c;"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["1", "2", "3"]

@@ -27,7 +27,9 @@ def test_durations(tmp_path):
     assert audio_tables.durations(tmp_path, {"a": "a.wav"}) == {"a": 1.0}
     (tmp_path / "utt2dur").write_text("a 2.5\nb long\n")
     assert audio_tables.durations(tmp_path, {"a": "a.wav"}) == {"a": 2.5}
-    with pytest.raises(InputError, match="utt2dur: b: 'long' is no duration in seconds"):
+    with pytest.raises(
+        InputError, match="utt2dur: b: 'long' is no duration in seconds"
+    ):
         audio_tables.durations(tmp_path, {"b": "b.wav"})
     with pytest.raises(InputError, match="utt2dur: c: None is no duration"):
         audio_tables.durations(tmp_path, {"c": "c.wav"})

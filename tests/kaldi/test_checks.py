@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.checks import check_audio, fix_data_dir, scan_data_dir, validate_data_dir, validate_scan
+from espnet_ext.kaldi.checks import (
+    check_audio,
+    fix_data_dir,
+    scan_data_dir,
+    validate_data_dir,
+    validate_scan,
+)
 from espnet_ext.kaldi.data_dir import read_data_dir, write_data_dir
 
 
@@ -41,12 +47,16 @@ def test_repair_keeps_a_backup_and_drops_what_nobody_can_know(path, capsys):
     ]
     assert (path / "text").read_text() == "a-2 SAME\nb-2 Y\n"
     assert not (path / "utt2dur").exists()
-    assert {file.name: file.read_bytes() for file in (path / ".backup").iterdir()} == before
+    assert {
+        file.name: file.read_bytes() for file in (path / ".backup").iterdir()
+    } == before
     assert problems_of(path) == []
 
 
 DAMAGE = st.tuples(
-    st.sampled_from(["cut", "double", "swap", "blank", "clear", "junk", "clash"]), st.integers(0, 9), st.integers(0, 99)
+    st.sampled_from(["cut", "double", "swap", "blank", "clear", "junk", "clash"]),
+    st.integers(0, 9),
+    st.integers(0, 99),
 )
 
 
@@ -76,7 +86,9 @@ def contents(path):
 
 @given(st.data(), st.lists(DAMAGE, min_size=1, max_size=6))
 @settings(max_examples=60)
-def test_any_damaged_dir_is_sound_after_the_repair_which_is_idempotent(tmp_path_factory, data_dirs, data, damages):
+def test_any_damaged_dir_is_sound_after_the_repair_which_is_idempotent(
+    tmp_path_factory, data_dirs, data, damages
+):
     whole = data.draw(data_dirs)
     path = tmp_path_factory.mktemp("damaged") / "train"
     write_data_dir(whole, path)
@@ -98,13 +110,21 @@ def test_any_damaged_dir_is_sound_after_the_repair_which_is_idempotent(tmp_path_
 
 def test_validation_prints_warnings_and_faults(path, capsys):
     assert validate_data_dir(path, audio=True, rate=16000)
-    assert capsys.readouterr() == (f"{path}: 4 utterances, 2 speakers: no faults found\n", "")
+    assert capsys.readouterr() == (
+        f"{path}: 4 utterances, 2 speakers: no faults found\n",
+        "",
+    )
     assert not validate_data_dir(path, audio=True, rate=8000)
-    assert "wav.scp: sampling rate 16000 Hz, not 8000 Hz, of a-1, a-2" in capsys.readouterr().err
+    assert (
+        "wav.scp: sampling rate 16000 Hz, not 8000 Hz, of a-1, a-2"
+        in capsys.readouterr().err
+    )
     (path / "utt2spk").write_text("a-1 x\na-2 x\nb-1 x\nb-2 x\n")
     (path / "spk2utt").write_text("x a-1 a-2 b-1 b-2\n")
     assert validate_data_dir(path)
-    assert capsys.readouterr().err.startswith(f"warning: {path}/utt2spk: the speaker is not a prefix of a-1, a-2")
+    assert capsys.readouterr().err.startswith(
+        f"warning: {path}/utt2spk: the speaker is not a prefix of a-1, a-2"
+    )
     assert validate_data_dir(path, speaker_order=False)
     assert capsys.readouterr().err == ""
 
@@ -118,10 +138,18 @@ def noise():
 
 def test_bad_audio_is_named(audio_dir, tmp_path):
     assert check_audio(audio_dir, rate=16000) == []
-    soundfile.write(tmp_path / "bad.wav", np.append(noise(), np.nan), 16000, subtype="FLOAT")
-    data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "bad.wav")})
+    soundfile.write(
+        tmp_path / "bad.wav", np.append(noise(), np.nan), 16000, subtype="FLOAT"
+    )
+    data = dataclasses.replace(
+        audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "bad.wav")}
+    )
     (problem,) = check_audio(data)
-    assert (problem.file, problem.what, problem.ids) == ("wav.scp", "NaN or infinite samples in the audio of", ("a-2",))
+    assert (problem.file, problem.what, problem.ids) == (
+        "wav.scp",
+        "NaN or infinite samples in the audio of",
+        ("a-2",),
+    )
 
 
 def test_a_header_written_to_a_pipe_promises_nothing(audio_dir, tmp_path):
@@ -130,13 +158,24 @@ def test_a_header_written_to_a_pipe_promises_nothing(audio_dir, tmp_path):
     at = content.index(b"data") + 4
     content[at : at + 4] = b"\xff\xff\xff\xff"
     (tmp_path / "pipe.wav").write_bytes(content)
-    data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "pipe.wav")})
+    data = dataclasses.replace(
+        audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "pipe.wav")}
+    )
     assert check_audio(data) == []
 
 
 def test_segments_beyond_the_true_end(audio_dir):
-    segments = {"a-1": "a-1 0 0.5", "a-2": "a-2 0 0.9", "b-1": "b-1 0 1.75", "b-2": "b-2 0.8 -1"}
+    segments = {
+        "a-1": "a-1 0 0.5",
+        "a-2": "a-2 0 0.9",
+        "b-1": "b-1 0 1.75",
+        "b-2": "b-2 0.8 -1",
+    }
     warnings = []
-    (problem,) = check_audio(dataclasses.replace(audio_dir, segments=segments), warnings=warnings)
+    (problem,) = check_audio(
+        dataclasses.replace(audio_dir, segments=segments), warnings=warnings
+    )
     assert (problem.file, problem.ids) == ("segments", ("b-1", "b-2"))
-    assert [(warning.file, warning.ids) for warning in warnings] == [("segments", ("a-2",))]
+    assert [(warning.file, warning.ids) for warning in warnings] == [
+        ("segments", ("a-2",))
+    ]

@@ -6,10 +6,19 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import data_dir as files
-from espnet_ext.kaldi.data_dir import DataDir, parse_segment, read_data_dir, write_data_dir
+from espnet_ext.kaldi.data_dir import (
+    DataDir,
+    parse_segment,
+    read_data_dir,
+    write_data_dir,
+)
 
 ONE = DataDir({"a-1": "a.wav"}, {"a-1": "a"}, text={"a-1": "X"})
-TWO = DataDir({"b-1": "b.wav", "b-2": "c.wav"}, {"b-1": "b", "b-2": "b"}, utt2lang={"b-1": "en", "b-2": "zh"})
+TWO = DataDir(
+    {"b-1": "b.wav", "b-2": "c.wav"},
+    {"b-1": "b", "b-2": "b"},
+    utt2lang={"b-1": "en", "b-2": "zh"},
+)
 
 
 def listing(folder):
@@ -27,7 +36,12 @@ def test_written_dirs_read_back(tmp_path_factory, data_dirs, data):
 
 def test_files_and_spk2utt(tmp_path):
     write_data_dir(TWO, tmp_path / "data/train")
-    assert listing(tmp_path / "data/train") == ["spk2utt", "utt2lang", "utt2spk", "wav.scp"]
+    assert listing(tmp_path / "data/train") == [
+        "spk2utt",
+        "utt2lang",
+        "utt2spk",
+        "wav.scp",
+    ]
     assert (tmp_path / "data/train/spk2utt").read_text() == "b b-1 b-2\n"
     assert listing(tmp_path / "data") == ["train"]
 
@@ -62,7 +76,9 @@ def test_the_old_stays_when_writing_fails(tmp_path, monkeypatch):
 def test_of_several_that_write_at_once_one_wins_and_no_file_is_lost(tmp_path):
     path = tmp_path / "train"
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(write_data_dir, data, path) for data in [ONE, TWO] * 40]:
+        for done in [
+            pool.submit(write_data_dir, data, path) for data in [ONE, TWO] * 40
+        ]:
             done.result()
     assert read_data_dir(path) in (ONE, TWO)
     assert listing(tmp_path) == ["train"]
@@ -71,8 +87,13 @@ def test_of_several_that_write_at_once_one_wins_and_no_file_is_lost(tmp_path):
 @pytest.mark.parametrize("name", ["thesis.tex", "photos/"])
 def test_a_folder_of_other_things_is_never_replaced(tmp_path, name):
     write_data_dir(ONE, tmp_path / "home")
-    (tmp_path / "home" / name).mkdir() if name.endswith("/") else (tmp_path / "home" / name).touch()
-    with pytest.raises(InputError, match=f"home: holds {name.strip('/')}, which is not part of a data dir"):
+    (tmp_path / "home" / name).mkdir() if name.endswith("/") else (
+        tmp_path / "home" / name
+    ).touch()
+    with pytest.raises(
+        InputError,
+        match=f"home: holds {name.strip('/')}, which is not part of a data dir",
+    ):
         write_data_dir(TWO, tmp_path / "home")
     assert read_data_dir(tmp_path / "home") == ONE
 

@@ -1,4 +1,6 @@
-"""Odd data dirs: ``data validate`` names what is wrong, and ``data fix`` mends it where its advice says so."""
+"""Odd data dirs: ``data validate`` names what is wrong, and ``data fix`` mends it where
+its advice says so.
+"""
 
 import re
 
@@ -23,17 +25,25 @@ CUT = {
 
 
 def without(name, key):
-    return {name: "".join(line + "\n" for line in GOOD[name].splitlines() if line.split()[0] != key)}
+    return {
+        name: "".join(
+            line + "\n" for line in GOOD[name].splitlines() if line.split()[0] != key
+        )
+    }
 
 
-# What is changed, what validate says, and how many utterances fix leaves; 0: fix refuses too.
+# What is changed, what validate says, and how many utterances fix leaves; 0: fix
+# refuses too.
 FOLDERS = {
     "nothing": ({}, "no faults found", 4),
     "no transcript": (without("text", "a-2"), "text: no transcript for a-2", 3),
     "no audio": (without("wav.scp", "b-1"), "wav.scp: no audio for b-1", 3),
     "no speaker": (without("utt2spk", "b-1"), "utt2spk: no line for b-1", 3),
     "no spk2utt": ({"spk2utt": None}, "spk2utt: no such file", 4),
-    "spk2utt of others": ({"spk2utt": "a a-1\nb b-1 b-2\n"}, "spk2utt: does not match utt2spk for a", 4),
+    "spk2utt of others": ({"spk2utt": "a a-1\nb b-1 b-2\n"}, (
+        "spk2utt: does not match utt2spk for "
+        "a"
+    ), 4),
     "an empty transcript": ({"text": GOOD["text"].replace("a-1 one two", "a-1")}, "empty transcript of a-1", 3),
     "blanks as transcript": ({"text": GOOD["text"].replace("a-1 one two", "a-1   \t ")}, "empty transcript of a-1", 3),
     "ideographic space": ({"text": GOOD["text"].replace("a-1 one two", "a-1 \u3000")}, "empty transcript of a-1", 3),
@@ -43,7 +53,10 @@ FOLDERS = {
     "not sorted": ({"text": "".join(reversed(GOOD["text"].splitlines(keepends=True)))}, "text: not sorted", 4),
     "sorted as a locale does": ({"utt2spk": "A-1 A\n" + GOOD["utt2spk"]}, "no audio for A-1", 4),
     "the same line twice": ({"text": GOOD["text"] + "b-2 one two\n"}, "more than one line for b-2", 4),
-    "two lines for one id": ({"text": GOOD["text"] + "b-2 three\n"}, "text: more than one line for b-2", 3),
+    "two lines for one id": ({"text": GOOD["text"] + "b-2 three\n"}, (
+        "text: more than one line for "
+        "b-2"
+    ), 3),
     "two files for one id": ({"wav.scp": GOOD["wav.scp"] + "b-2 {audio}/a-1.wav\n"}, "more than one line for b-2", 3),
     "an empty line": ({"text": GOOD["text"] + "\n"}, "text: no id in line 5", 4),
     "a line without an id": ({"text": GOOD["text"] + " three\n"}, "text: no id in line 5", 4),
@@ -57,12 +70,18 @@ FOLDERS = {
     "durations with gaps": ({"utt2dur": "a-1 0.1\n"}, "utt2dur: missing", 4),
     "a duration that is none": ({"utt2dur": "".join(f"{key} nan\n" for key in UTTERANCES)}, "utt2dur: missing", 4),
     "languages with gaps": ({"utt2lang": "a-1 en\na-2 en\nb-1 en\n"}, "utt2lang: no line for b-2", 3),
-    "features with gaps": ({"feats.scp": "a-1 f.ark:1\na-2 f.ark:2\nb-1 f.ark:3\n"}, "no line for b-2", 3),
+    "features with gaps": ({"feats.scp": (
+        "a-1 f.ark:1\na-2 f.ark:2\nb-1 "
+        "f.ark:3\n"
+    )}, "no line for b-2", 3),
     "segments": (CUT, "no faults found", 4),
     "a segment back": (CUT | {"segments": CUT["segments"].replace("0 0.04", "0.04 0.01")}, "the end is not after", 3),
     "a segment before": (CUT | {"segments": CUT["segments"].replace("0 0.04", "-1 0.04")}, "start is negative", 3),
     "a segment that is cut": (CUT | {"reco2dur": "r1 0.05\nr2 9\n"}, "where they are cut: a-2", 4),
-    "a segment beyond": (CUT | {"reco2dur": "r1 0.03\nr2 9\n"}, "goes beyond the end of its recording, of a-2", 3),
+    "a segment beyond": (CUT | {"reco2dur": "r1 0.03\nr2 9\n"}, (
+        "goes beyond the end of its recording, of "
+        "a-2"
+    ), 3),
     "a segment of text": (CUT | {"segments": CUT["segments"].replace("0 0.04", "x")}, "in seconds: a-1", 3),
     "a segment of NaN": (CUT | {"segments": CUT["segments"].replace("0 0.04", "0 nan")}, "in seconds: a-1", 3),
     "a segment of nothing": (CUT | {"segments": CUT["segments"].replace("a-1 r1", "a-1 r9")}, "of a-1", 3),
@@ -96,7 +115,9 @@ def make(tmp_path):
             elif isinstance(content, bytes):
                 (folder / name).write_bytes(content)
             elif content is not None:
-                (folder / name).write_bytes(content.replace("{audio}", str(audio)).encode())
+                (folder / name).write_bytes(
+                    content.replace("{audio}", str(audio)).encode()
+                )
         return folder
 
     return write
@@ -118,12 +139,16 @@ def test_what_validate_names_is_mended_by_fix(make, capsys, case):
     folder = make(changes)
     fits, printed = faults(folder, capsys)
     assert re.search(message, printed), printed
-    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    before = {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()
+    }
     if left == 0:
         assert not fits
         with pytest.raises(InputError):
             call(["data", "fix", str(folder)])
-        assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+        assert {
+            path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()
+        } == before
         return
     call(["data", "fix", str(folder)])
     said = capsys.readouterr().out

@@ -16,13 +16,21 @@ def put(tmp_path, content: bytes):
 
 def test_values_are_the_rest_of_the_line(tmp_path):
     path = put(tmp_path, "b two  words\r\na\t你 好\u3000\nc\nd x\u2028y".encode())
-    assert list(read_table(path).items()) == [("b", "two  words"), ("a", "你 好\u3000"), ("c", ""), ("d", "x\u2028y")]
+    assert list(read_table(path).items()) == [
+        ("b", "two  words"),
+        ("a", "你 好\u3000"),
+        ("c", ""),
+        ("d", "x\u2028y"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a x\nb y\na z\n", r"text: id a comes twice: .*if the lines have no ids, begin each with one"),
+        (
+            b"a x\nb y\na z\n",
+            r"text: id a comes twice: .*if the lines have no ids, begin each with one",
+        ),
         (b"a x\n\nb y\n", r"text: line 2 has no id"),
         (b"a x\n b y\n", r"text: line 2 has no id"),
         (b"a x\nb \xff\n", r"text: line 2 is not UTF-8 \(byte 0xff\)"),
@@ -56,15 +64,26 @@ def test_order_is_that_of_sort_in_the_c_locale(tmp_path):
     ids = ["b", "a-1", "a", "a_1", "B", "é", "你", "\U00020000", "\ue000", "10", "9"]
     write_table(tmp_path / "t", dict.fromkeys(ids, "x"))
     by_sort = subprocess.run(
-        ["sort", str(tmp_path / "t")], env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"}, capture_output=True, check=True
+        ["sort", str(tmp_path / "t")],
+        env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
     ).stdout
     assert (tmp_path / "t").read_bytes() == by_sort
 
 
-WORD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\r\n"), min_size=1, max_size=5)
+WORD = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters=" \t\r\n"),
+    min_size=1,
+    max_size=5,
+)
 
 
-@given(st.dictionaries(WORD.filter(lambda key: not key.startswith("\ufeff")), WORD, min_size=1))
+@given(
+    st.dictionaries(
+        WORD.filter(lambda key: not key.startswith("\ufeff")), WORD, min_size=1
+    )
+)
 def test_written_tables_read_back(tmp_path_factory, table):
     path = tmp_path_factory.mktemp("table") / "text"
     write_table(path, table)

@@ -1,4 +1,6 @@
-"""Reading an utterance's samples from any Kaldi data dir; each kind of bad input is refused by file and id."""
+"""Reading an utterance's samples from any Kaldi data dir; each kind of bad input is
+refused by file and id.
+"""
 
 import numpy as np
 import pytest
@@ -29,12 +31,20 @@ def test_without_segments_an_utterance_is_a_whole_file(ramp, tmp_path):
 def test_segments_cut_to_the_sample(ramp, tmp_path):
     path, samples = ramp
     (tmp_path / "wav.scp").write_text(f"rec {path}\n")
-    (tmp_path / "segments").write_text("u1 rec 0.25 0.5\nu2 rec 0.75 -1\nu3 rec 0.9 1.01\n")
+    (tmp_path / "segments").write_text(
+        "u1 rec 0.25 0.5\nu2 rec 0.75 -1\nu3 rec 0.9 1.01\n"
+    )
     spans = read_spans(tmp_path)
-    np.testing.assert_array_equal(read_samples("u1", spans["u1"], RATE), samples[4000:8000])
-    np.testing.assert_array_equal(read_samples("u2", spans["u2"], RATE), samples[12000:])
+    np.testing.assert_array_equal(
+        read_samples("u1", spans["u1"], RATE), samples[4000:8000]
+    )
+    np.testing.assert_array_equal(
+        read_samples("u2", spans["u2"], RATE), samples[12000:]
+    )
     # Times in `segments` are rounded, so an end just beyond the file's is its end.
-    np.testing.assert_array_equal(read_samples("u3", spans["u3"], RATE), samples[14400:])
+    np.testing.assert_array_equal(
+        read_samples("u3", spans["u3"], RATE), samples[14400:]
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,10 +53,22 @@ def test_segments_cut_to_the_sample(ramp, tmp_path):
         ({"wav.scp": "a cat a.wav |\n"}, "wav.scp: a is a command"),
         ({"wav.scp": "a\n"}, "wav.scp: a has no path"),
         ({"wav.scp": "a x.wav\na y.wav\n"}, "wav.scp: id a comes twice"),
-        ({"wav.scp": "rec x.wav\n", "segments": "a other 0 1\n"}, "segments: a: recording other is not in wav.scp"),
-        ({"wav.scp": "rec x.wav\n", "segments": "a rec 2 1\n"}, "segments: a: from 2.0 to 1.0 s"),
-        ({"wav.scp": "rec x.wav\n", "segments": "a rec -1 1\n"}, "segments: a: from -1.0 to 1.0 s"),
-        ({"wav.scp": "rec x.wav\n", "segments": "a rec zero 1\n"}, "segments: a: expected `recording start end`"),
+        (
+            {"wav.scp": "rec x.wav\n", "segments": "a other 0 1\n"},
+            "segments: a: recording other is not in wav.scp",
+        ),
+        (
+            {"wav.scp": "rec x.wav\n", "segments": "a rec 2 1\n"},
+            "segments: a: from 2.0 to 1.0 s",
+        ),
+        (
+            {"wav.scp": "rec x.wav\n", "segments": "a rec -1 1\n"},
+            "segments: a: from -1.0 to 1.0 s",
+        ),
+        (
+            {"wav.scp": "rec x.wav\n", "segments": "a rec zero 1\n"},
+            "segments: a: expected `recording start end`",
+        ),
         ({"text": "a one\n"}, "wav.scp: no such file"),
     ],
 )
@@ -66,7 +88,10 @@ def write(path, samples, rate=RATE):
     [
         (lambda path: None, "no such audio file"),
         (lambda path: path.write_bytes(b"not audio at all"), "corrupt audio"),
-        (lambda path: write(path, np.zeros(800), 8000), "sampling rate 8000 Hz, not 16000 Hz"),
+        (
+            lambda path: write(path, np.zeros(800), 8000),
+            "sampling rate 8000 Hz, not 16000 Hz",
+        ),
         (lambda path: write(path, np.zeros((800, 2))), "2 channels"),
         (lambda path: write(path, np.zeros(0)), "no samples"),
         (lambda path: write(path, np.array([0.0, np.nan])), "NaN or infinite"),
@@ -88,5 +113,8 @@ def test_truncated_flac(tmp_path):
     path = tmp_path / "a.flac"
     soundfile.write(path, np.random.default_rng(0).uniform(-0.5, 0.5, 5 * RATE), RATE)
     path.write_bytes(path.read_bytes()[:60000])
-    with pytest.raises(InputError, match="a.flac: utterance spk-1: (corrupt audio|the audio breaks off)"):
+    with pytest.raises(
+        InputError,
+        match="a.flac: utterance spk-1: (corrupt audio|the audio breaks off)",
+    ):
         read_samples("spk-1", AudioSpan(str(path)), RATE)

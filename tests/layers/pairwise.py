@@ -1,4 +1,6 @@
-"""Cases that hold each pair of values of two parameters at least once, in place of all combinations."""
+"""Cases that hold each pair of values of two parameters at least once, in place of all
+combinations.
+"""
 
 from collections.abc import Iterable
 from itertools import combinations, product
@@ -8,7 +10,9 @@ import pytest
 
 
 def pairwise(names: str, *values: Iterable[Any]) -> pytest.MarkDecorator:
-    """``pytest.mark.parametrize`` with few cases; ``values`` has those of each of the ``names``."""
+    """``pytest.mark.parametrize`` with few cases; ``values`` has those of each of the
+    ``names``.
+    """
     axes = [list(axis) for axis in values]
     every = list(product(*(range(len(axis)) for axis in axes)))
     missing = {pair for case in every for pair in _pairs(case)}

@@ -1,4 +1,6 @@
-"""Batch renormalisation against torch's batch normalisation and against Ioffe's algorithm 1 written out in numpy."""
+"""Batch renormalisation against torch's batch normalisation and against Ioffe's
+algorithm 1 written out in numpy.
+"""
 
 import numpy as np
 import pytest
@@ -12,8 +14,14 @@ EPS = 1e-3
 def batches(count: int, seed: int = 0) -> list[torch.Tensor]:
     """Batches of (3, 7, 4) whose channels differ, and drift."""
     random = torch.Generator().manual_seed(seed)
-    scale, shift = torch.tensor([0.5, 1.0, 3.0, 0.1]), torch.tensor([0.0, -2.0, 5.0, 0.3])
-    return [torch.randn(3, 7, 4, generator=random).double() * scale * (1 + i) + shift * i for i in range(count)]
+    scale, shift = (
+        torch.tensor([0.5, 1.0, 3.0, 0.1]),
+        torch.tensor([0.0, -2.0, 5.0, 0.3]),
+    )
+    return [
+        torch.randn(3, 7, 4, generator=random).double() * scale * (1 + i) + shift * i
+        for i in range(count)
+    ]
 
 
 def randomised(**options) -> BatchRenorm:
@@ -42,7 +50,9 @@ def test_is_batch_norm_while_r_is_1_and_d_is_0(ramp):
 def test_follows_ioffes_algorithm():
     ramp, momentum = Ramp(start=2, shift_end=6, factor_end=10, rmax=3.0, dmax=5.0), 0.25
     norm = randomised(ramp=ramp, momentum=momentum)
-    weight, bias = (parameter.detach().numpy() for parameter in (norm.weight, norm.bias))
+    weight, bias = (
+        parameter.detach().numpy() for parameter in (norm.weight, norm.bias)
+    )
     running_mean, running_deviation = np.zeros(4), np.ones(4)
     moved = []
     for update, x in enumerate(batches(14)):
@@ -54,7 +64,9 @@ def test_follows_ioffes_algorithm():
         d = np.clip((mean - running_mean) / running_deviation, -dmax, dmax)
         moved.append((r != 1).any() and (d != 0).any())
         expected = ((frames - mean) / deviation * r + d) * weight + bias
-        np.testing.assert_allclose(norm(x).detach().numpy().reshape(-1, 4), expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            norm(x).detach().numpy().reshape(-1, 4), expected, rtol=1e-9, atol=1e-9
+        )
         # the running values are a plain mean until it has as many terms as 1 / momentum
         share = max(1 / (update + 1), momentum)
         running_mean += share * (mean - running_mean)
@@ -64,14 +76,21 @@ def test_follows_ioffes_algorithm():
     assert moved == [False] * 3 + [True] * 11
     x = batches(1, seed=5)[0]
     expected = (x.numpy() - running_mean) / running_deviation * weight + bias
-    np.testing.assert_allclose(norm.eval()(x).detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        norm.eval()(x).detach().numpy(), expected, rtol=1e-9, atol=1e-9
+    )
     assert norm.updates == 14
 
 
 def test_r_and_d_have_no_gradient():
-    """The derivative of the normalised values alone, times r (Ioffe, section 3: "treated as constants")."""
+    """The derivative of the normalised values alone, times r (Ioffe, section 3:
+    "treated as constants").
+    """
     norm = BatchRenorm(1, ramp=Ramp(0, 1, 1), eps=EPS).double()
-    first, x = torch.tensor([[[0.0], [1.0], [5.0]]]).double(), torch.tensor([[[2.0], [3.0], [9.0]]]).double()
+    first, x = (
+        torch.tensor([[[0.0], [1.0], [5.0]]]).double(),
+        torch.tensor([[[2.0], [3.0], [9.0]]]).double(),
+    )
     norm(first), norm(first)
     x.requires_grad_()
     norm(x).square().sum().backward()
@@ -99,6 +118,11 @@ def test_padding_takes_no_part(ramp, training):
 
 
 def test_limits_are_ioffes():
-    limits = [Ramp().limits(torch.tensor(updates)) for updates in (0, 5000, 15000, 22500, 25000, 40000, 10**6)]
+    limits = [
+        Ramp().limits(torch.tensor(updates))
+        for updates in (0, 5000, 15000, 22500, 25000, 40000, 10**6)
+    ]
     assert [float(d) for _, d in limits] == [0.0, 0.0, 2.5, 4.375, 5.0, 5.0, 5.0]
-    assert [float(r) for r, _ in limits] == pytest.approx([1.0, 1.0, 1 + 4 / 7, 2.0, 1 + 8 / 7, 3.0, 3.0])
+    assert [float(r) for r, _ in limits] == pytest.approx(
+        [1.0, 1.0, 1 + 4 / 7, 2.0, 1 + 8 / 7, 3.0, 3.0]
+    )

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
+from espnet2.legacy.nets.pytorch_backend.transformer.attention import (
+    MultiHeadedAttention,
+)
 
 from espnet_ext.layers.cached_attention import EncoderMemory, count_groups
 
@@ -16,7 +18,12 @@ def attention(request):
 def utterances(*rows: int) -> torch.Tensor:
     """Encodings (n, 5, 8), equal for equal numbers."""
     return torch.stack(
-        [torch.randn(5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(row)) for row in rows]
+        [
+            torch.randn(
+                5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(row)
+            )
+            for row in rows
+        ]
     )
 
 
@@ -40,7 +47,9 @@ def test_utterances_are_told_apart_by_their_encodings(attention, rows, groups):
     visible = torch.rand(len(rows), 1, 5) > 0.4
     visible[:, :, 0] = True
     for mask in (None, visible):
-        torch.testing.assert_close(memory.attend(1, attention, x, mask), attention(x, xs, xs, mask))
+        torch.testing.assert_close(
+            memory.attend(1, attention, x, mask), attention(x, xs, xs, mask)
+        )
 
 
 def test_memory_knows_its_encodings_again(attention):
@@ -48,7 +57,12 @@ def test_memory_knows_its_encodings_again(attention):
     memory = EncoderMemory(x.expand(3, -1, -1), [attention])
     for same in (x.expand(3, -1, -1), x.expand(7, -1, -1), x.unsqueeze(0)):
         assert memory.is_of(same)
-    for other in (x.clone().expand(3, -1, -1), x[:4].expand(3, -1, -1), x[1:].expand(3, -1, -1), x.repeat(3, 1, 1)):
+    for other in (
+        x.clone().expand(3, -1, -1),
+        x[:4].expand(3, -1, -1),
+        x[1:].expand(3, -1, -1),
+        x.repeat(3, 1, 1),
+    ):
         assert not memory.is_of(other)
     x[0] = 0  # the next utterance in the same place
     assert not memory.is_of(x.expand(3, -1, -1))

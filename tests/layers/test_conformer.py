@@ -3,7 +3,11 @@
 import pytest
 import torch
 from espnet2.asr.encoder.conformer_encoder import ConvolutionModule as TheirConvolution
-from espnet2.asr.encoder.conformer_encoder import EncoderLayer, MultiHeadedAttention, PositionwiseFeedForward
+from espnet2.asr.encoder.conformer_encoder import (
+    EncoderLayer,
+    MultiHeadedAttention,
+    PositionwiseFeedForward,
+)
 
 from espnet_ext.layers import conformer
 from espnet_ext.layers.batch_renorm import Ramp
@@ -15,7 +19,9 @@ SIZE, HEADS, UNITS, KERNEL = 12, 3, 20, 5
 
 
 def espnets(ours: ConformerLayer) -> EncoderLayer:
-    """ESPnet's layer with the same weights and biases, and biases of 0 where ours has none."""
+    """ESPnet's layer with the same weights and biases, and biases of 0 where ours has
+    none.
+    """
     swish, gelu = torch.nn.SiLU(), torch.nn.GELU(approximate="tanh")
     theirs = EncoderLayer(
         SIZE,
@@ -36,11 +42,18 @@ def espnets(ours: ConformerLayer) -> EncoderLayer:
         "conv_module.norm.running_var": renorm.running_deviation**2 - 1e-5,
         "conv_module.norm.num_batches_tracked": renorm.updates,
     }
-    convolutions = {"pointwise_conv1": "gated", "depthwise_conv": "depthwise", "pointwise_conv2": "output"}
+    convolutions = {
+        "pointwise_conv1": "gated",
+        "depthwise_conv": "depthwise",
+        "pointwise_conv2": "output",
+    }
     for name, own in convolutions.items():
         module = getattr(ours.convolution, own)
         weight = module.weight if own == "depthwise" else module.weight.unsqueeze(-1)
-        state |= {f"conv_module.{name}.weight": weight, f"conv_module.{name}.bias": module.bias}
+        state |= {
+            f"conv_module.{name}.weight": weight,
+            f"conv_module.{name}.bias": module.bias,
+        }
     norms = {
         "conv_module.norm": renorm,
         "norm_ff_macaron": ours.first_feed_forward[0],
@@ -49,15 +62,31 @@ def espnets(ours: ConformerLayer) -> EncoderLayer:
         "norm_ff": ours.second_feed_forward[0],
         "norm_final": ours.norm,
     }
-    state |= {f"{name}.{part}": getattr(norm, part) for name, norm in norms.items() for part in ("weight", "bias")}
-    modules = {"feed_forward_macaron": ours.first_feed_forward, "feed_forward": ours.second_feed_forward}
+    state |= {
+        f"{name}.{part}": getattr(norm, part)
+        for name, norm in norms.items()
+        for part in ("weight", "bias")
+    }
+    modules = {
+        "feed_forward_macaron": ours.first_feed_forward,
+        "feed_forward": ours.second_feed_forward,
+    }
     for name, module in modules.items():
-        state |= {f"{name}.w_1.weight": module[1].weight, f"{name}.w_2.weight": module[4].weight}
-    zeros = {key: torch.zeros_like(value) for key, value in theirs.state_dict().items() if key not in state}
+        state |= {
+            f"{name}.w_1.weight": module[1].weight,
+            f"{name}.w_2.weight": module[4].weight,
+        }
+    zeros = {
+        key: torch.zeros_like(value)
+        for key, value in theirs.state_dict().items()
+        if key not in state
+    }
     assert all(key.endswith("bias") for key in zeros)
     theirs.load_state_dict(state | zeros)
     for norm in norms:
-        theirs.get_submodule(norm).eps = 1e-5  # torch's; ESPnet's layer norms have 1e-12
+        theirs.get_submodule(
+            norm
+        ).eps = 1e-5  # torch's; ESPnet's layer norms have 1e-12
     return theirs.eval()
 
 
@@ -65,7 +94,11 @@ def espnets(ours: ConformerLayer) -> EncoderLayer:
 def layer() -> ConformerLayer:
     """A layer whose norms are far from the identity."""
     torch.manual_seed(0)
-    layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, "batch_renorm", Ramp()).double().eval()
+    layer = (
+        ConformerLayer(SIZE, HEADS, UNITS, KERNEL, "batch_renorm", Ramp())
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for module in layer.modules():
             if isinstance(module, (torch.nn.LayerNorm, conformer.BatchRenorm)):
@@ -82,23 +115,31 @@ def test_is_espnets_layer(layer):
     torch.testing.assert_close(layer(x), expected)
 
 
-def masked(attention: SelfAttention, x: torch.Tensor, valid: torch.Tensor, turned) -> torch.Tensor:
+def masked(
+    attention: SelfAttention, x: torch.Tensor, valid: torch.Tensor, turned
+) -> torch.Tensor:
     """The same attention in one call of torch's, with a mask for padding."""
     projected = attention.queries_keys_values(x).unflatten(-1, (3, attention.heads, -1))
     queries, keys, values = projected.permute(2, 0, 3, 1, 4)
     queries, keys = rotate(queries, *turned), rotate(keys, *turned)
-    found = torch.nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=valid[:, None, None])
+    found = torch.nn.functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=valid[:, None, None]
+    )
     return attention.output(found.transpose(1, 2).flatten(2)) * valid.unsqueeze(-1)
 
 
 @pytest.mark.parametrize("lengths", [[9, 4, 9, 1, 4], [9, 9], [3, 9, 9, 9]])
 def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
-    """Outputs and gradients; and torch's attention, which leaves its flash kernel for a mask, never gets one."""
+    """Outputs and gradients; and torch's attention, which leaves its flash kernel for a
+    mask, never gets one.
+    """
     torch.manual_seed(2)
     attention, turned = SelfAttention(8, 2).double(), rotation(9, 4, 1e4)
     lengths = torch.tensor(lengths)
     x = torch.randn(len(lengths), 9, 8).double().requires_grad_()
-    weights = torch.randn(len(lengths), 9, 8).double() * (torch.arange(9) < lengths.unsqueeze(1)).unsqueeze(-1)
+    weights = torch.randn(len(lengths), 9, 8).double() * (
+        torch.arange(9) < lengths.unsqueeze(1)
+    ).unsqueeze(-1)
     calls = []
     theirs = conformer.scaled_dot_product_attention
     monkeypatch.setattr(
@@ -111,7 +152,11 @@ def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
         attention(x, Padding.of(lengths, 9), turned),
         masked(attention, x, torch.arange(9) < lengths.unsqueeze(1), turned),
     ):
-        gradients = torch.autograd.grad((out * weights).sum(), [x, *attention.parameters()])
+        gradients = torch.autograd.grad(
+            (out * weights).sum(), [x, *attention.parameters()]
+        )
         results.append((out, gradients))
     torch.testing.assert_close(results[0], results[1])
-    assert len(calls) == len(set(lengths.tolist())) and not any(call.get("attn_mask") is not None for call in calls)
+    assert len(calls) == len(set(lengths.tolist())) and not any(
+        call.get("attn_mask") is not None for call in calls
+    )

@@ -1,4 +1,6 @@
-"""The memory of a tree of prefixes; tests/decoder compares what attends to it with the forward pass."""
+"""The memory of a tree of prefixes; tests/decoder compares what attends to it with the
+forward pass.
+"""
 
 import torch
 
@@ -14,4 +16,8 @@ def test_nodes_that_no_hypothesis_needs_go():
         nodes = nodes[:1].repeat(10, 1)  # one survives each step
         assert tree.size <= tree.capacity <= 200 + 10 + 200 // 4 + 80
     keys, values = tree.read(0, tree.size)
-    assert keys[0, 0, nodes[0], 0].tolist() == (-values[0, 1, nodes[3], 2]).tolist() == list(range(200))
+    assert (
+        keys[0, 0, nodes[0], 0].tolist()
+        == (-values[0, 1, nodes[3], 2]).tolist()
+        == list(range(200))
+    )

@@ -15,7 +15,9 @@ from espnet_ext.longform.recording_features import RecordingFeatures
 
 @pytest.fixture
 def audio(tmp_path):
-    samples = np.random.default_rng(0).normal(scale=0.1, size=48_000) * np.linspace(0.1, 1, 48_000)
+    samples = np.random.default_rng(0).normal(scale=0.1, size=48_000) * np.linspace(
+        0.1, 1, 48_000
+    )
     soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
     with RecordingAudio("a", tmp_path / "a.wav") as recording:
         yield recording
@@ -30,7 +32,12 @@ def test_they_are_torchaudios_mel_spectrogram(audio):
     # torchaudio centres the window of 400 in its frame of 512
     count = features.frames(audio.length)
     assert count == 298
-    assert np.allclose(features.compute(audio, 0, count), expected.T[:count].numpy(), rtol=1e-3, atol=1e-6)
+    assert np.allclose(
+        features.compute(audio, 0, count),
+        expected.T[:count].numpy(),
+        rtol=1e-3,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -39,20 +46,31 @@ def test_parts_are_parts_of_the_whole(audio, monkeypatch, log):
     whole = features.compute(audio, 0, 298)
     monkeypatch.setattr(recording_features, "_BLOCK_FRAMES", 50)
     for start, count in ((0, 298), (17, 120), (297, 1), (5, 0)):
-        assert np.allclose(features.compute(audio, start, count), whole[start : start + count], rtol=1e-5)
+        assert np.allclose(
+            features.compute(audio, start, count),
+            whole[start : start + count],
+            rtol=1e-5,
+        )
     statistics = features.statistics(audio)
     assert np.allclose(statistics.mean, whole.mean(axis=0), rtol=1e-4)
     assert np.allclose(statistics.deviation, whole.std(axis=0), rtol=1e-4)
     normal = features.normalised(audio, statistics, 0, 298)
-    assert np.abs(normal.mean(axis=0)).max() < 1e-3 and np.abs(normal.std(axis=0) - 1).max() < 1e-3
+    assert (
+        np.abs(normal.mean(axis=0)).max() < 1e-3
+        and np.abs(normal.std(axis=0) - 1).max() < 1e-3
+    )
 
 
 @pytest.mark.parametrize("log", [False, True])
 def test_silenced_regions_do_not_count(audio, log):
     features = RecordingFeatures(n_mels=20, log=log)
     silenced = ZeroedAudio(audio, [(1.0, 2.0)])
-    spoken = np.concatenate([features.compute(silenced, 0, 100), features.compute(silenced, 198, 100)])
-    assert np.allclose(features.statistics(silenced).mean, spoken.mean(axis=0), rtol=1e-3)
+    spoken = np.concatenate(
+        [features.compute(silenced, 0, 100), features.compute(silenced, 198, 100)]
+    )
+    assert np.allclose(
+        features.statistics(silenced).mean, spoken.mean(axis=0), rtol=1e-3
+    )
     normal = features.normalised(silenced, features.statistics(silenced), 0, 298)
     # Silence is no outlier.
     assert (normal[100:197] == -1).all() if log else (np.abs(normal[100:197]) < 2).all()
@@ -60,7 +78,13 @@ def test_silenced_regions_do_not_count(audio, log):
 
 
 def test_too_short_and_silent(tmp_path):
-    for name, samples, fault in (("short", np.ones(399), "shorter than a frame"), ("mute", np.zeros(16000), "silence")):
+    for name, samples, fault in (
+        ("short", np.ones(399), "shorter than a frame"),
+        ("mute", np.zeros(16000), "silence"),
+    ):
         soundfile.write(tmp_path / "a.wav", samples, 16000)
-        with RecordingAudio(name, tmp_path / "a.wav") as recording, pytest.raises(InputError, match=f"{name}.*{fault}"):
+        with (
+            RecordingAudio(name, tmp_path / "a.wav") as recording,
+            pytest.raises(InputError, match=f"{name}.*{fault}"),
+        ):
             RecordingFeatures().statistics(recording)

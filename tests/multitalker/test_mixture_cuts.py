@@ -1,4 +1,6 @@
-"""Mixtures that are cut: the words whose middle is heard, the samples of the stretch, and what is refused."""
+"""Mixtures that are cut: the words whose middle is heard, the samples of the stretch,
+and what is refused.
+"""
 
 import numpy as np
 import pytest
@@ -43,7 +45,8 @@ def mixtures(tmp_path):
 
 
 def test_words_belong_to_where_their_middle_is():
-    # each word of x lasts a second, those of y too: middles at 0.5, 1.5, 2.5, 3.5, and 3.5, 4.5
+    # each word of x lasts a second, those of y too: middles at 0.5, 1.5, 2.5, 3.5, and
+    # 3.5, 4.5
     assert cut_turns(TURNS[:2], 1.4, 4.0) == [
         Segment("m1", "x", ("CD", "EF", "GH"), 0.0, 4.0),
         Segment("m1", "y", ("IJ",), 3.0, 5.0),
@@ -56,23 +59,38 @@ def test_stretches_are_windows_that_may_end_with_the_recording():
     random = np.random.default_rng(0)
     spans = [draw_span(20.0, 8.0, random) for _ in range(500)]
     assert all(0 <= start <= 16 and end == min(20, start + 8) for start, end in spans)
-    assert min(start for start, _ in spans) < 0.5 and max(start for start, _ in spans) > 15.5
-    assert all(span == (0.0, 3.0) for span in (draw_span(3.0, 8.0, random) for _ in range(5)))
+    assert (
+        min(start for start, _ in spans) < 0.5
+        and max(start for start, _ in spans) > 15.5
+    )
+    assert all(
+        span == (0.0, 3.0) for span in (draw_span(3.0, 8.0, random) for _ in range(5))
+    )
 
 
 def test_audio_text_and_speakers_are_those_of_the_stretch(mixtures, tmp_path):
     output = tmp_path / "cut"
     assert cut_mixtures(mixtures, output, window=2.0, seed=3) == 2
-    wavs, texts, speakers = (read_table(output / name) for name in ("wav.scp", "text", "text_speakers"))
+    wavs, texts, speakers = (
+        read_table(output / name) for name in ("wav.scp", "text", "text_speakers")
+    )
     for name in ("m1", "m2"):
         whole, _ = soundfile.read(mixtures / f"{name}.wav")
         heard, _ = soundfile.read(wavs[name])
         starts = [
-            first for first in np.flatnonzero(whole == heard[0]) if np.array_equal(whole[first:][: len(heard)], heard)
+            first
+            for first in np.flatnonzero(whole == heard[0])
+            if np.array_equal(whole[first:][: len(heard)], heard)
         ]
-        assert len(starts) == 1 and len(heard) == round(float(read_table(output / "utt2dur")[name]) * RATE)
+        assert len(starts) == 1 and len(heard) == round(
+            float(read_table(output / "utt2dur")[name]) * RATE
+        )
         start = starts[0] / RATE
-        turns = [turn for turn in read_segments(mixtures / "references.json") if turn.recording == name]
+        turns = [
+            turn
+            for turn in read_segments(mixtures / "references.json")
+            if turn.recording == name
+        ]
         kept = cut_turns(turns, start, start + len(heard) / RATE)
         assert texts[name] == " <sc> ".join(" ".join(turn.words) for turn in kept)
         assert speakers[name].split() == [turn.speaker for turn in kept]
@@ -88,6 +106,8 @@ def test_a_share_of_none_leaves_all_as_they_are(mixtures, tmp_path):
 def test_bad_sets_and_options_are_refused(mixtures, tmp_path):
     with pytest.raises(InputError, match="cuts of 0 s"):
         cut_mixtures(mixtures, tmp_path / "cut", window=0)
-    write_segments(mixtures / "references.json", [Segment("m1", "x", ("AB",)), TURNS[2]])
+    write_segments(
+        mixtures / "references.json", [Segment("m1", "x", ("AB",)), TURNS[2]]
+    )
     with pytest.raises(InputError, match="m1 has no turns with times"):
         cut_mixtures(mixtures, tmp_path / "cut", window=2.0)

@@ -13,7 +13,13 @@ from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, plan_mixtures
-from espnet_ext.multitalker.mixtures import make_mixtures, mix, read_sources, write_counts, write_mixtures
+from espnet_ext.multitalker.mixtures import (
+    make_mixtures,
+    mix,
+    read_sources,
+    write_counts,
+    write_mixtures,
+)
 from espnet_ext.multitalker.task import MixedSound
 from espnet_ext.synthetic.overlap import Part, SourceUtterance
 from espnet_ext.text.transcripts import read_segments
@@ -28,7 +34,9 @@ def corpus(tmp_path, make_data_dir) -> Path:
     folder = make_data_dir(tmp_path / "corpus", seconds)
     write_table(folder / "utt2spk", {name: name[0] for name in seconds})
     write_table(folder / "text", {name: f"WORDS OF {name.upper()}" for name in seconds})
-    write_table(folder / "utt2dur", {name: str(length) for name, length in seconds.items()})
+    write_table(
+        folder / "utt2dur", {name: str(length) for name, length in seconds.items()}
+    )
     return folder
 
 
@@ -44,13 +52,20 @@ def test_samples_are_added_at_their_starts(corpus):
 
 def test_overload_is_turned_down(corpus, tmp_path):
     soundfile.write(tmp_path / "loud.wav", np.full(1600, 0.8), 16000)
-    loud = [SourceUtterance(name, name, str(tmp_path / "loud.wav"), 0.1, ("A",)) for name in "ab"]
-    assert np.abs(mix(Mixture("m", (Part(loud[0], 0.0), Part(loud[1], 0.0))))).max() == pytest.approx(0.99, abs=1e-4)
+    loud = [
+        SourceUtterance(name, name, str(tmp_path / "loud.wav"), 0.1, ("A",))
+        for name in "ab"
+    ]
+    assert np.abs(
+        mix(Mixture("m", (Part(loud[0], 0.0), Part(loud[1], 0.0))))
+    ).max() == pytest.approx(0.99, abs=1e-4)
 
 
 @pytest.mark.parametrize("nj", [1, 2])
 def test_a_set_on_disk(corpus, tmp_path, nj):
-    settings = MixtureSettings(utterances=(2, 3), speakers=2, overlap=0.2, gap=0.1, count=5)
+    settings = MixtureSettings(
+        utterances=(2, 3), speakers=2, overlap=0.2, gap=0.1, count=5
+    )
     mixtures = plan_mixtures(read_sources(corpus), settings, prefix="mix")
     write_mixtures(mixtures, tmp_path / "set", nj=nj)
     data = read_data_dir(tmp_path / "set")
@@ -60,13 +75,20 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
         info = soundfile.info(data.wav_scp[mixture.name])
         assert (info.samplerate, info.channels) == (16000, 1)
         assert info.duration == pytest.approx(mixture.seconds, abs=1e-4)
-        assert len(stretches[mixture.name].split()) == data.text[mixture.name].count("<sc>") + 1
+        assert (
+            len(stretches[mixture.name].split())
+            == data.text[mixture.name].count("<sc>") + 1
+        )
         samples, _ = soundfile.read(data.wav_scp[mixture.name], dtype="float32")
         np.testing.assert_allclose(samples, mix(mixture), atol=1e-4)
-    assert read_segments(tmp_path / "set/references.json") == [turn for mixture in mixtures for turn in mixture.turns]
+    assert read_segments(tmp_path / "set/references.json") == [
+        turn for mixture in mixtures for turn in mixture.turns
+    ]
 
 
-def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(corpus, tmp_path):
+def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(
+    corpus, tmp_path
+):
     """Bit by bit, also where a sum is turned down, in all ways in which audio is read."""
     loud, (first, _, third, _) = tmp_path / "loud.wav", read_sources(corpus)
     soundfile.write(loud, np.random.default_rng(1).uniform(-0.9, 0.9, 8000), 16000)
@@ -78,10 +100,16 @@ def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(corpu
     ]
     write_mixtures(mixtures, tmp_path / "written")
     write_mixtures(mixtures, tmp_path / "mixed", on_the_fly=True)
-    for name, ending in (("mixed", "mix"), ("written", "flac")):  # a single utterance is not copied
+    for name, ending in (
+        ("mixed", "mix"),
+        ("written", "flac"),
+    ):  # a single utterance is not copied
         files = sorted(path.name for path in (tmp_path / name / "audio").iterdir())
         assert files == [f"three.{ending}", f"two.{ending}"]
-    assert sum(path.stat().st_size for path in (tmp_path / "mixed" / "audio").iterdir()) < 2000
+    assert (
+        sum(path.stat().st_size for path in (tmp_path / "mixed" / "audio").iterdir())
+        < 2000
+    )
     written, mixed = (read_data_dir(tmp_path / name) for name in ("written", "mixed"))
     expected, found = (
         sound_loader(tmp_path / "written" / "wav.scp", "float32"),
@@ -92,15 +120,30 @@ def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(corpu
         assert found[name].dtype == np.float32
         np.testing.assert_array_equal(found[name], expected[name])
         for span in ((0.0, -1.0), (0.1, 0.4), (0.3, 9.0)):
-            one, other = (read_samples(name, AudioSpan(data.wav_scp[name], *span), 16000) for data in (mixed, written))
+            one, other = (
+                read_samples(name, AudioSpan(data.wav_scp[name], *span), 16000)
+                for data in (mixed, written)
+            )
             np.testing.assert_array_equal(one, other)
-    for name in ("text", "text_speakers", "references.json", "utt2dur", "mixed_utterances"):
-        assert (tmp_path / "mixed" / name).read_bytes() == (tmp_path / "written" / name).read_bytes()
+    for name in (
+        "text",
+        "text_speakers",
+        "references.json",
+        "utt2dur",
+        "mixed_utterances",
+    ):
+        assert (tmp_path / "mixed" / name).read_bytes() == (
+            tmp_path / "written" / name
+        ).read_bytes()
 
 
 def test_bad_recipes(corpus, tmp_path):
     first = read_sources(corpus)[0]
-    write_mixtures([Mixture("m", (Part(first, 0.0), Part(first, 0.3)))], tmp_path / "set", on_the_fly=True)
+    write_mixtures(
+        [Mixture("m", (Part(first, 0.0), Part(first, 0.3)))],
+        tmp_path / "set",
+        on_the_fly=True,
+    )
     path = tmp_path / "set" / "audio" / "m.mix"
     with pytest.raises(InputError, match="mixture m .* utterance a-1"):
         mix(Mixture("m", (Part(replace(first, seconds=0.9), 0.0),)))
@@ -128,11 +171,18 @@ def test_a_set_is_made_and_counted(corpus, tmp_path, capsys):
     assert [spoken.count(name) for name in ("A-1", "A-2", "B-1", "B-2")] == [1, 0, 1, 1]
     assert all(key.startswith("dev-short-") for key in made.utterances)
     assert f"dev short: {len(made.utterances)} mixtures of " in capsys.readouterr().out
-    make_mixtures([corpus], tmp_path / "text", settings=settings.model_copy(update={"audio": False}), **options)
+    make_mixtures(
+        [corpus],
+        tmp_path / "text",
+        settings=settings.model_copy(update={"audio": False}),
+        **options,
+    )
     files = sorted(path.name for path in (tmp_path / "text").iterdir())
     assert files == ["mixed_utterances", "references.json", "text", "text_speakers"]
     for name in ("references.json", "text"):
-        assert (tmp_path / "text" / name).read_bytes() == (tmp_path / "set" / name).read_bytes()
+        assert (tmp_path / "text" / name).read_bytes() == (
+            tmp_path / "set" / name
+        ).read_bytes()
 
 
 def test_table_1_counts_references(tmp_path):
@@ -143,8 +193,17 @@ def test_table_1_counts_references(tmp_path):
     ]
     write_segments(tmp_path / "set" / "references.json", turns)
     write_counts(tmp_path / "set", tmp_path / "exp")
-    # 2 samples, 2 words and 4 s each, 8 s in all, a third of one overlapped and nothing of the other
-    expected = {"samples": (2, "mixtures"), "mean_words": (2, "words"), "mean_seconds": (4, "s")}
+    # 2 samples, 2 words and 4 s each, 8 s in all, a third of one overlapped and nothing
+    # of the other
+    expected = {
+        "samples": (2, "mixtures"),
+        "mean_words": (2, "words"),
+        "mean_seconds": (4, "s"),
+    }
     expected |= {"hours": (0.0022, "h"), "overlap": (16.6667, "%")}
-    found = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "exp").iterdir()}
-    assert {name: (item["value"], item["unit"]) for name, item in found.items()} == expected
+    found = {
+        path.stem: json.loads(path.read_text()) for path in (tmp_path / "exp").iterdir()
+    }
+    assert {
+        name: (item["value"], item["unit"]) for name, item in found.items()
+    } == expected

@@ -1,4 +1,6 @@
-"""Profiles of a data dir's speakers: files, which utterances, which embeddings, and what is refused."""
+"""Profiles of a data dir's speakers: files, which utterances, which embeddings, and
+what is refused.
+"""
 
 from pathlib import Path
 
@@ -18,7 +20,12 @@ from espnet_ext.multitalker.profiles import (
     write_profiles,
 )
 
-ROWS = {"b": np.eye(3)[:2], "a": np.array([[1.0, 1.0, 0.0]]), "c": np.eye(3), "d": np.ones((2, 3))}
+ROWS = {
+    "b": np.eye(3)[:2],
+    "a": np.array([[1.0, 1.0, 0.0]]),
+    "c": np.eye(3),
+    "d": np.ones((2, 3)),
+}
 SPEAKERS = {"a-1": "a", "a-2": "a", "a-3": "a", "b-1": "b"}
 
 
@@ -35,7 +42,9 @@ def test_written_profiles_are_read_again(tmp_path):
     path, _, offset = positions["a"].rpartition(":")
     assert Path(path).read_bytes()[int(offset) :].startswith(b"\0BFM ")
     for name, rows in ROWS.items():
-        np.testing.assert_array_equal(kaldi.load_mat(positions[name]), rows.astype(np.float32))
+        np.testing.assert_array_equal(
+            kaldi.load_mat(positions[name]), rows.astype(np.float32)
+        )
 
 
 def test_a_profile_is_the_mean_direction():
@@ -43,13 +52,18 @@ def test_a_profile_is_the_mean_direction():
     np.testing.assert_allclose(profile(rows), [0.5**0.5, 0.5**0.5])
 
 
-@pytest.mark.parametrize("value", [np.array([[np.nan, 1.0]]), np.zeros((1, 2)), np.zeros((0, 2)), np.ones((1, 5))])
+@pytest.mark.parametrize(
+    "value",
+    [np.array([[np.nan, 1.0]]), np.zeros((1, 2)), np.zeros((0, 2)), np.ones((1, 5))],
+)
 def test_bad_profiles_are_refused(value, tmp_path):
     scp = write_profiles(tmp_path, {"x": np.ones((1, 2)), "y": value})
     with pytest.raises(InputError, match=f"^{scp}: y: "):
         read_profiles([scp])
     with pytest.raises(InputError, match="x has a profile in another file"):
-        read_profiles([write_profiles(tmp_path / name, {"x": np.ones((1, 2))}) for name in "12"])
+        read_profiles(
+            [write_profiles(tmp_path / name, {"x": np.ones((1, 2))}) for name in "12"]
+        )
     (tmp_path / "1" / "profiles.ark").unlink()
     for line in (None, f"touch {tmp_path / 'run'} |"):
         if line:
@@ -66,9 +80,17 @@ def data(tmp_path):
     folder.mkdir()
     time = np.arange(8000) / 16000
     for key in SPEAKERS:
-        soundfile.write(folder / f"{key}.wav", 0.3 * np.sin(2 * np.pi * 100 * int(key[2:]) * time), 16000)
-    (folder / "wav.scp").write_text("".join(f"{key} {folder / key}.wav\n" for key in SPEAKERS))
-    (folder / "utt2spk").write_text("".join(f"{key} {speaker}\n" for key, speaker in SPEAKERS.items()))
+        soundfile.write(
+            folder / f"{key}.wav",
+            0.3 * np.sin(2 * np.pi * 100 * int(key[2:]) * time),
+            16000,
+        )
+    (folder / "wav.scp").write_text(
+        "".join(f"{key} {folder / key}.wav\n" for key in SPEAKERS)
+    )
+    (folder / "utt2spk").write_text(
+        "".join(f"{key} {speaker}\n" for key, speaker in SPEAKERS.items())
+    )
     return folder
 
 
@@ -79,14 +101,25 @@ def pitch(samples: np.ndarray) -> np.ndarray:
 def test_enrolment_is_seeded_and_of_each_speaker_alone():
     chosen = choose_enrolment(SPEAKERS, 2)
     assert len(chosen["a"]) == 2 and chosen["b"] == ["b-1"]
-    assert choose_enrolment({key: who for key, who in SPEAKERS.items() if who == "a"}, 2)["a"] == chosen["a"]
-    assert len({tuple(choose_enrolment(SPEAKERS, 2, seed)["a"]) for seed in range(20)}) == 3
+    assert (
+        choose_enrolment({key: who for key, who in SPEAKERS.items() if who == "a"}, 2)[
+            "a"
+        ]
+        == chosen["a"]
+    )
+    assert (
+        len({tuple(choose_enrolment(SPEAKERS, 2, seed)["a"]) for seed in range(20)})
+        == 3
+    )
 
 
 def test_rows_are_the_embeddings_of_the_chosen_utterances(data, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "resemblyzer", lambda: pitch)
     enrol([data], tmp_path / "out", utterances=2)
-    profiles, chosen = read_profiles([tmp_path / "out" / "profiles.scp"]), read_table(tmp_path / "out" / "enrolment")
+    profiles, chosen = (
+        read_profiles([tmp_path / "out" / "profiles.scp"]),
+        read_table(tmp_path / "out" / "enrolment"),
+    )
     assert chosen.keys() == profiles.keys() == {"a", "b"}
     for speaker, utterances in chosen.items():
         expected = [np.array([int(key[2:]), 1.0]) for key in utterances.split()]
@@ -124,7 +157,12 @@ def test_resemblyzer_tells_the_real_speakers_of_librispeech_digits_apart(digits)
     for path in sorted(digits.glob("train-clean-100/*/*/*.flac")):
         files.setdefault(path.parts[-3], []).append(path)
     first, second = (
-        np.stack([embed(soundfile.read(paths[n])[0].astype(np.float32)) for paths in list(files.values())[:4]])
+        np.stack(
+            [
+                embed(soundfile.read(paths[n])[0].astype(np.float32))
+                for paths in list(files.values())[:4]
+            ]
+        )
         for n in (0, 1)
     )
     assert np.linalg.norm(first, axis=1) == pytest.approx(1.0, abs=1e-4)

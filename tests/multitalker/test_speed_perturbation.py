@@ -14,8 +14,17 @@ from espnet_ext.multitalker.speed_perturbation import perturb_speed
 def tone(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
-    soundfile.write(tmp_path / "a-1.wav", 0.3 * np.sin(2 * np.pi * 400 * np.arange(16000) / 16000), 16000)
-    for name, value in {"wav.scp": str(tmp_path / "a-1.wav"), "utt2spk": "a", "text": "ONE", "utt2dur": "1"}.items():
+    soundfile.write(
+        tmp_path / "a-1.wav",
+        0.3 * np.sin(2 * np.pi * 400 * np.arange(16000) / 16000),
+        16000,
+    )
+    for name, value in {
+        "wav.scp": str(tmp_path / "a-1.wav"),
+        "utt2spk": "a",
+        "text": "ONE",
+        "utt2dur": "1",
+    }.items():
         write_table(folder / name, {"a-1": value})
     return folder
 
@@ -30,7 +39,9 @@ def test_faster_is_shorter_and_higher_and_another_speaker(nj, tone, tmp_path, ca
         samples, _ = soundfile.read(made.wav_scp[f"sp{factor}-a-1"])
         assert len(samples) == pytest.approx(16000 / factor, abs=2)
         spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
-        assert np.argmax(spectrum) * 16000 / len(samples) == pytest.approx(400 * factor, abs=2)
+        assert np.argmax(spectrum) * 16000 / len(samples) == pytest.approx(
+            400 * factor, abs=2
+        )
     assert "2 utterances, 2 speakers" in capsys.readouterr().out
 
 

@@ -6,10 +6,19 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import text_lines
-from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references
+from espnet_ext.nbest.sources import (
+    FORMATS,
+    convert_lists,
+    read_lists,
+    warnings_of,
+    with_references,
+)
 from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
-LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
+LISTS = [
+    NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))),
+    NBest("b", (Hypothesis("C", -0.5),)),
+]
 
 
 @pytest.fixture
@@ -28,9 +37,16 @@ def test_our_own_lists_and_their_references(source, tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("a A\n", "text: utterance b of .* missing: is this another test set. It has a"),
+        (
+            "a A\n",
+            "text: utterance b of .* missing: is this another test set. It has a",
+        ),
         ("x A\n", "text: utterance a and 1 more of .* missing"),
-        ("a A\nb B\nc C\nd D\n", "utterance c and 1 more of .*text without N-best list: decode the whole set"),
+        (
+            "a A\nb B\nc C\nd D\n",
+            "utterance c and 1 more of .*text without N-best list: decode the "
+            "whole set",
+        ),
     ],
 )
 def test_references_of_other_utterances(source, tmp_path, text, message):
@@ -42,7 +58,10 @@ def test_references_of_other_utterances(source, tmp_path, text, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (gzip.compress(b"{}\n" * 1000, mtime=0)[:-12], "lists.jsonl.gz: cannot be read as gzip"),
+        (
+            gzip.compress(b"{}\n" * 1000, mtime=0)[:-12],
+            "lists.jsonl.gz: cannot be read as gzip",
+        ),
         (gzip.compress(b"\xff\xff", mtime=0), "lists.jsonl.gz: .*UTF-8"),
         (gzip.compress(b"", mtime=0), "lists.jsonl.gz: empty file"),
         (b"\x1f\x8b\x08\x00 and no more", "lists.jsonl.gz: cannot be read as gzip"),
@@ -62,13 +81,20 @@ def test_a_missing_source(tmp_path):
 
 def test_references_have_single_blanks(tmp_path):
     """A line break in one would end its line of a Kaldi table."""
-    (tmp_path / "a.jsonl").write_text('{"utt_id": "u", "ref": "A\\n B ", "hyps": [{"text": "A  B", "score": 0}]}')
-    assert read_lists(tmp_path / "a.jsonl") == [NBest("u", (Hypothesis("A B", 0.0),), "A B")]
+    (tmp_path / "a.jsonl").write_text(
+        '{"utt_id": "u", "ref": "A\\n B ", "hyps": [{"text": "A  B", "score": 0}]}'
+    )
+    assert read_lists(tmp_path / "a.jsonl") == [
+        NBest("u", (Hypothesis("A B", 0.0),), "A B")
+    ]
 
 
 def test_a_part_of_an_espnet_decoding_is_named(tmp_path):
     (tmp_path / "2best_recog").mkdir()
-    with pytest.raises(InputError, match="2best_recog: a part of an ESPnet decoding: give the decoding's folder"):
+    with pytest.raises(
+        InputError,
+        match="2best_recog: a part of an ESPnet decoding: give the decoding's folder",
+    ):
         read_lists(tmp_path / "2best_recog")
 
 
@@ -76,7 +102,9 @@ def test_the_option_names_every_format():
     from espnet_ext.cli.nbest import FORMATS as CHOICES
 
     assert ("auto", *FORMATS) == CHOICES
-    with pytest.raises(InputError, match="no format htk of N-best lists: choose one of espnet, "):
+    with pytest.raises(
+        InputError, match="no format htk of N-best lists: choose one of espnet, "
+    ):
         read_lists("lists", form="htk")
 
 
@@ -86,16 +114,25 @@ def with_texts(texts: list[str], reference: str) -> list[NBest]:
 
 def test_unlike_case_is_warned_of():
     (case, oracle) = warnings_of(with_texts(["the cat sat"], "THE CAT SAT"))
-    assert "references are in upper case, the hypotheses in lower" in case and "100 %" in oracle
+    assert (
+        "references are in upper case, the hypotheses in lower" in case
+        and "100 %" in oracle
+    )
     assert warnings_of(with_texts(["THE CAT", "the cat sat"], "THE CAT SAT")) == []
     (mixed,) = warnings_of(with_texts(["The Cat sat", "THE CAT"], "THE CAT SAT"))
     assert "hypotheses in mixed" in mixed
 
 
 def test_marks_of_owsm_are_warned_of():
-    lists = [NBest("u", (Hypothesis("<eng><asr><notimestamps> the cat", -1.0),)), *with_texts(["a"], "a")]
+    lists = [
+        NBest("u", (Hypothesis("<eng><asr><notimestamps> the cat", -1.0),)),
+        *with_texts(["a"], "a"),
+    ]
     (marks,) = warnings_of(lists, "dev")
-    assert marks.startswith("warning: dev: texts begin with marks of OWSM (<eng><asr> and the like, in 1 of 2 lists)")
+    assert marks.startswith(
+        "warning: dev: texts begin with marks of OWSM (<eng><asr> and the like, "
+        "in 1 of 2 lists)"
+    )
     assert warnings_of(with_texts(["<unk><unk> a"], "<unk><unk> a")) == []
 
 
@@ -103,23 +140,39 @@ def test_references_of_another_set_are_warned_of_and_lists_without_words_are_not
     (oracle,) = warnings_of(with_texts(["A DOG", "TWO DOGS"], "THE CAT SAT"))
     assert "word error rate of 100 %" in oracle
     (written,) = warnings_of(with_texts(["the cat. sat,", "on"], "the cat sat"))
-    assert "2 of the 2 errors of the first hypotheses are only case or punctuation" in written
-    assert warnings_of([NBest("u", (Hypothesis("A", -1.0),))]) == [] == warnings_of(with_texts(["A"], ""))
+    assert (
+        "2 of the 2 errors of the first hypotheses are only case or punctuation"
+        in written
+    )
+    assert (
+        warnings_of([NBest("u", (Hypothesis("A", -1.0),))])
+        == []
+        == warnings_of(with_texts(["A"], ""))
+    )
 
 
 def test_conversion_normalises_hypotheses_and_references_alike(tmp_path):
-    write_nbest(tmp_path / "in.jsonl", [NBest("u", (Hypothesis("A b.", -1.0), Hypothesis("a B", -2.0)), "a b")])
-    (nbest,) = convert_lists(
-        tmp_path / "in.jsonl", tmp_path / "out.jsonl", only_distinct=True, rules=lambda text: text.upper().strip(".")
+    write_nbest(
+        tmp_path / "in.jsonl",
+        [NBest("u", (Hypothesis("A b.", -1.0), Hypothesis("a B", -2.0)), "a b")],
     )
-    assert nbest == NBest("u", (Hypothesis("A B", -1.0),), "A B") and read_lists(tmp_path / "out.jsonl") == [nbest]
+    (nbest,) = convert_lists(
+        tmp_path / "in.jsonl",
+        tmp_path / "out.jsonl",
+        only_distinct=True,
+        rules=lambda text: text.upper().strip("."),
+    )
+    assert nbest == NBest("u", (Hypothesis("A B", -1.0),), "A B") and read_lists(
+        tmp_path / "out.jsonl"
+    ) == [nbest]
 
 
 def test_a_folder_of_no_known_format_is_refused_with_the_formats(tmp_path):
     """Such as Kaldi's lists after nbest-to-linear: it is not taken for SRILM's."""
     (tmp_path / "lists").mkdir()
     with pytest.raises(
-        InputError, match=r"lists: not N-best lists in any of these formats: .*kaldi \(folder with arch"
+        InputError,
+        match=r"lists: not N-best lists in any of these formats: .*kaldi \(folder with arch",
     ):
         read_lists(tmp_path / "lists")
     (tmp_path / "lists/ac_cost").write_text("u1-1 103.2\n")
@@ -131,6 +184,13 @@ def test_a_folder_of_no_known_format_is_refused_with_the_formats(tmp_path):
 
 
 def test_ids_of_cuts_are_named(tmp_path):
-    lists = [NBest(f"u{number}-{number}", (Hypothesis("A", -1.0),)) for number in range(3)]
-    with pytest.raises(InputError, match="utterance u0-0 and 2 more of lists missing: these are Lhotse's ids of cuts"):
+    lists = [
+        NBest(f"u{number}-{number}", (Hypothesis("A", -1.0),)) for number in range(3)
+    ]
+    with pytest.raises(
+        InputError,
+        match=(
+            "utterance u0-0 and 2 more of lists missing: these are Lhotse's ids of cuts"
+        ),
+    ):
         with_references(lists, {f"u{number}": "A" for number in range(3)})

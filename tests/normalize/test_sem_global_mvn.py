@@ -1,4 +1,6 @@
-"""SEMGlobalMVN against P2, eq. 2 to 11, written out in numpy in double precision on the energies."""
+"""SEMGlobalMVN against P2, eq. 2 to 11, written out in numpy in double precision on the
+energies.
+"""
 
 import numpy as np
 import pytest
@@ -14,9 +16,13 @@ ETA = [-35.0, -12.0, -2.0, -5.0]
 
 
 def features(lengths=tuple(LENGTHS), seed=0, channels=40) -> torch.Tensor:
-    """Power-mel features of energies over some 100 dB, zero on padded frames, (B, T, C)."""
+    """Power-mel features of energies over some 100 dB, zero on padded frames, (B, T,
+    C).
+    """
     random = np.random.default_rng(seed)
-    x = (10.0 ** random.normal(-4.0, 2.0, (len(lengths), max(lengths), channels))) ** (1 / 15)
+    x = (10.0 ** random.normal(-4.0, 2.0, (len(lengths), max(lengths), channels))) ** (
+        1 / 15
+    )
     for row, length in zip(x, lengths, strict=True):
         row[length:] = 0.0
     return torch.from_numpy(x).float()
@@ -24,7 +30,8 @@ def features(lengths=tuple(LENGTHS), seed=0, channels=40) -> torch.Tensor:
 
 def use_thresholds(monkeypatch, eta_db: list[float]) -> None:
     monkeypatch.setattr(
-        "espnet_ext.normalize.sem_global_mvn.draw_threshold_db", lambda *_: torch.tensor(eta_db, dtype=torch.float32)
+        "espnet_ext.normalize.sem_global_mvn.draw_threshold_db",
+        lambda *_: torch.tensor(eta_db, dtype=torch.float32),
     )
 
 
@@ -34,7 +41,9 @@ def global_mvn(x: np.ndarray, stats_file) -> np.ndarray:
     return (x - mean) / np.sqrt(stats["sum_square"] / stats["count"] - mean**2)
 
 
-def sem_of_the_paper(x: np.ndarray, eta_db: float, stats_file, scale: str = "power_mel") -> np.ndarray:
+def sem_of_the_paper(
+    x: np.ndarray, eta_db: float, stats_file, scale: str = "power_mel"
+) -> np.ndarray:
     """One utterance without padding, (T, C), through Fig. 2."""
     e = x.astype(np.float64) ** 15
     e_peak = np.percentile(e, 95, method="inverted_cdf")
@@ -54,7 +63,9 @@ def sem_of_the_paper(x: np.ndarray, eta_db: float, stats_file, scale: str = "pow
 def test_equals_the_paper_for_each_utterance(stats_file, monkeypatch, scale):
     use_thresholds(monkeypatch, ETA)
     x = features()
-    out, lengths = SEMGlobalMVN(stats_file, scale=scale).train()(x.clone(), torch.tensor(LENGTHS))
+    out, lengths = SEMGlobalMVN(stats_file, scale=scale).train()(
+        x.clone(), torch.tensor(LENGTHS)
+    )
     assert lengths.tolist() == LENGTHS
     for row, utterance, length, eta in zip(out, x, LENGTHS, ETA, strict=True):
         expected = sem_of_the_paper(utterance[:length].numpy(), eta, stats_file, scale)
@@ -67,7 +78,9 @@ def test_all_bins_kept_is_plain_global_mvn(stats_file):
     x, lengths = features(), torch.tensor(LENGTHS)
     expected, _ = GlobalMVN(stats_file)(x.clone(), lengths)
     for scale in energy_mask.SCALES:
-        module = SEMGlobalMVN(stats_file, eta_min=-900.0, eta_max=-900.0, scale=scale).train()
+        module = SEMGlobalMVN(
+            stats_file, eta_min=-900.0, eta_max=-900.0, scale=scale
+        ).train()
         assert torch.equal(module(x.clone(), lengths)[0], expected)
 
 
@@ -78,7 +91,9 @@ def test_off_in_evaluation_and_equal_to_espnets_global_mvn(stats_file):
     out, out_lengths = SEMGlobalMVN(stats_file, eta_min=-1.0).eval()(x.clone(), lengths)
     assert torch.equal(out, expected) and torch.equal(out_lengths, lengths)
     assert torch.equal(torch.get_rng_state(), state)
-    assert list(SEMGlobalMVN(stats_file).state_dict()) == list(GlobalMVN(stats_file).state_dict())
+    assert list(SEMGlobalMVN(stats_file).state_dict()) == list(
+        GlobalMVN(stats_file).state_dict()
+    )
     without_lengths, _ = SEMGlobalMVN(stats_file).eval()(x.clone())
     assert torch.equal(without_lengths, GlobalMVN(stats_file)(x.clone())[0])
 
@@ -100,7 +115,8 @@ def test_threshold_is_drawn_anew_for_each_utterance_and_step(stats_file):
 
 
 @pytest.mark.parametrize(
-    ("scale", "fill"), [("power_mel", 0.0), ("power_mel", 1e30), ("normalized", -3.0), ("none", 50.0)]
+    ("scale", "fill"),
+    [("power_mel", 0.0), ("power_mel", 1e30), ("normalized", -3.0), ("none", 50.0)],
 )
 def test_padding_takes_part_in_nothing(stats_file, monkeypatch, scale, fill):
     x, module = features(), SEMGlobalMVN(stats_file, scale=scale).train()
@@ -117,7 +133,8 @@ def test_padding_takes_part_in_nothing(stats_file, monkeypatch, scale, fill):
 
 
 @pytest.mark.parametrize(
-    ("scale", "eta"), [("power_mel", 30.0), ("power_mel", -80.0), ("normalized", 0.0), ("none", 30.0)]
+    ("scale", "eta"),
+    [("power_mel", 30.0), ("power_mel", -80.0), ("normalized", 0.0), ("none", 30.0)],
 )
 def test_silent_and_short_utterances_stay_finite(stats_file, scale, eta):
     x = torch.cat([features([20, 1]), torch.zeros(3, 20, 40)])
@@ -134,25 +151,35 @@ def test_silent_and_short_utterances_stay_finite(stats_file, scale, eta):
 
 
 def test_guard_of_the_literal_equation_10(stats_file, monkeypatch):
-    """Sums of mean-subtracted features near zero or of the wrong sign neither blow up nor flip the features."""
+    """Sums of mean-subtracted features near zero or of the wrong sign neither blow up
+    nor flip the features.
+    """
     mean = torch.from_numpy(np.linspace(0.3, 0.7, 40)).float()
     use_thresholds(monkeypatch, [-1.0])
     loud = torch.cat([mean.repeat(9, 1) - 0.2, mean.repeat(3, 1) + 0.6])[None]
     plain, _ = SEMGlobalMVN(stats_file, scale="none").train()(loud.clone())
     # the total is negative or smaller than what is kept: r would be below 1
-    assert torch.equal(SEMGlobalMVN(stats_file, scale="normalized").train()(loud.clone())[0], plain)
+    assert torch.equal(
+        SEMGlobalMVN(stats_file, scale="normalized").train()(loud.clone())[0], plain
+    )
     # almost all of the sum is masked away: r would be about 300
     large = (mean + 0.25).repeat(100, 1)
     large[:, -1] = 2.0 * mean[-1]
     large[:3, 20] = mean[20] + 1.0
     use_thresholds(monkeypatch, [0.0])
     plain, _ = SEMGlobalMVN(stats_file, scale="none").train()(large[None].clone())
-    limited, _ = SEMGlobalMVN(stats_file, scale="normalized", max_scale=1.5).train()(large[None].clone())
+    limited, _ = SEMGlobalMVN(stats_file, scale="normalized", max_scale=1.5).train()(
+        large[None].clone()
+    )
     kept = plain != 0
-    torch.testing.assert_close(limited[kept] / plain[kept], torch.full_like(plain[kept], 1.5))
+    torch.testing.assert_close(
+        limited[kept] / plain[kept], torch.full_like(plain[kept], 1.5)
+    )
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float16, 4e-3), (torch.bfloat16, 4e-2)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float16, 4e-3), (torch.bfloat16, 4e-2)]
+)
 def test_half_precision(stats_file, monkeypatch, dtype, tolerance):
     """3,000 frames of 40 channels: their sum is beyond float16."""
     use_thresholds(monkeypatch, [-20.0])
@@ -177,4 +204,6 @@ def test_bad_settings_and_log_mel_features_are_refused(stats_file, options):
     with pytest.raises(InputError, match=f"sem_global_mvn: .*{next(iter(options))}"):
         SEMGlobalMVN(stats_file, **options)
     with pytest.raises(InputError, match="power_mel"):
-        SEMGlobalMVN(stats_file).train()(torch.rand(2, 50, 40).log(), torch.tensor([50, 50]))
+        SEMGlobalMVN(stats_file).train()(
+            torch.rand(2, 50, 40).log(), torch.tensor([50, 50])
+        )

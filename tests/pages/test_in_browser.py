@@ -1,6 +1,8 @@
-"""The pages in a real browser: ``make -C tools test-web`` installs Debian's Chromium and Playwright and runs it.
+"""The pages in a real browser: ``make -C tools test-web`` installs Debian's Chromium
+and Playwright and runs it.
 
-Pictures of the pages, at several widths, light and dark, are left in the folder ``REPORT_SCREENSHOTS``.
+Pictures of the pages, at several widths, light and dark, are left in the folder
+``REPORT_SCREENSHOTS``.
 """
 
 import os
@@ -15,9 +17,16 @@ from espnet_ext.scoring.alignments import Measure
 from espnet_ext.scoring.comparison import System, compare_systems
 
 if "REPORT_SCREENSHOTS" not in os.environ:
-    pytest.skip("needs a browser: make -C tools test-web runs it", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make -C tools test-web")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    pytest.skip(
+        "needs a browser: make -C tools test-web runs it", allow_module_level=True
+    )
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="Playwright is not installed: make -C tools test-web"
+)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
 
 
 @pytest.fixture(scope="session")
@@ -33,18 +42,35 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Return a function that opens a file; whatever the console complains of, or asks of a network, fails the test."""
+    """Return a function that opens a file; whatever the console complains of, or asks
+    of a network, fails the test.
+    """
     contexts, complaints = [], []
 
     def open_page(path: Path, width: int = 1400, scheme: str = "light"):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+        )
         context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: message.type in ("error", "warning") and complaints.append(message.text))
+        page.on(
+            "console",
+            lambda message: (
+                message.type in ("error", "warning") and complaints.append(message.text)
+            ),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
-        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or complaints.append(request.url))
+        page.on(
+            "requestfailed", lambda request: complaints.append(f"failed: {request.url}")
+        )
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith(("file:", "data:"))
+                or complaints.append(request.url)
+            ),
+        )
         page.goto(path.as_uri())
         return page
 
@@ -65,22 +91,34 @@ def test_from_the_index_to_an_error_and_its_sound(toy_recipe, tmp_path, open_pag
     page.get_by_role("link", name="Errors to listen to").click()
     article = page.locator("#utterances article").first
     marks = article.locator(".alignment").locator(".sub, .del, .ins").count()
-    assert marks and f"base {marks}" in article.locator(".head").inner_text() or "new" in article.inner_text()
+    assert (
+        marks
+        and f"base {marks}" in article.locator(".head").inner_text()
+        or "new" in article.inner_text()
+    )
     audio = article.locator("audio")
     audio.evaluate("audio => audio.play()")
-    page.wait_for_function("audio => audio.currentTime > 0.2", arg=audio.element_handle())
+    page.wait_for_function(
+        "audio => audio.currentTime > 0.2", arg=audio.element_handle()
+    )
     first = ids(page)
     page.locator(".next").first.click()
-    assert page.locator("#status").inner_text().startswith("51 to") and not set(ids(page)) & set(first)
+    assert page.locator("#status").inner_text().startswith("51 to") and not set(
+        ids(page)
+    ) & set(first)
     page.locator("#sort").select_option("id")  # which begins at the first page again
-    assert page.locator("#status").inner_text().startswith("1 to 50") and ids(page) == sorted(
-        ids(page), key=lambda key: key.split("-")[1]
-    )
+    assert page.locator("#status").inner_text().startswith("1 to 50") and ids(
+        page
+    ) == sorted(ids(page), key=lambda key: key.split("-")[1])
     page.locator("#kind").select_option("all")
     page.locator("#search").fill("u00042")
-    page.wait_for_function("document.querySelectorAll('#utterances article').length === 1")
+    page.wait_for_function(
+        "document.querySelectorAll('#utterances article').length === 1"
+    )
     page.locator("#search").fill("no such word")
-    page.wait_for_function("document.getElementById('status').textContent === 'Nothing fits'")
+    page.wait_for_function(
+        "document.getElementById('status').textContent === 'Nothing fits'"
+    )
 
 
 def test_switches_of_language_and_long_rows(toy_recipe, tmp_path, open_page):
@@ -92,7 +130,9 @@ def test_switches_of_language_and_long_rows(toy_recipe, tmp_path, open_page):
     (tmp_path / "ref").write_text("u1" + " word" * 9000 + "\n")
     (tmp_path / "hyp").write_text("u1" + " word" * 8999 + "\n")
     systems = [System("a", (tmp_path / "ref",)), System("b", (tmp_path / "hyp",))]
-    write_comparison(tmp_path / "out", compare_systems(tmp_path / "ref", systems, Measure()))
+    write_comparison(
+        tmp_path / "out", compare_systems(tmp_path / "ref", systems, Measure())
+    )
     page = open_page(tmp_path / "out" / "compare.html")
     assert page.locator("article .c:not(.label)").count() == 300
     page.get_by_role("button", name="columns").first.click()
@@ -104,7 +144,9 @@ def test_systems_side_by_side(open_page, tmp_path):
     (tmp_path / "a").write_text("u1 one too three\nu2 four four\nu3 five\n")
     (tmp_path / "b").write_text("u1 oh one two\nu2 four\nu3 six\n")
     systems = [System(name, (tmp_path / name,)) for name in "ab"]
-    write_comparison(tmp_path / "out", compare_systems(tmp_path / "ref", systems, Measure()))
+    write_comparison(
+        tmp_path / "out", compare_systems(tmp_path / "ref", systems, Measure())
+    )
     page = open_page(tmp_path / "out" / "compare.html")
     assert ids(page) == ["u1", "u2", "u3"]
     columns = page.locator("#utterances article").first.locator(".c").all()
@@ -125,8 +167,14 @@ def test_nothing_is_cut_off(toy_recipe, tmp_path, open_page, width):
     for name in ("index", "toy"):
         for scheme in ("light", "dark"):
             page = open_page(tmp_path / "report" / f"{name}.html", width, scheme)
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} at {width}"
-            background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert page.evaluate(
+                "document.documentElement.scrollWidth <= innerWidth"
+            ), f"{name} at {width}"
+            background = page.evaluate(
+                "getComputedStyle(document.body).backgroundColor"
+            )
             assert (background == "rgb(255, 255, 255)") == (scheme == "light")
-            picture = Path(os.environ["REPORT_SCREENSHOTS"]) / f"{name}-{width}-{scheme}.png"
+            picture = (
+                Path(os.environ["REPORT_SCREENSHOTS"]) / f"{name}-{width}-{scheme}.png"
+            )
             page.screenshot(path=picture, full_page=True)

@@ -1,4 +1,6 @@
-"""The results page: tables as they are, verdicts, the errors with audio; what is refused and what is left alone."""
+"""The results page: tables as they are, verdicts, the errors with audio; what is
+refused and what is left alone.
+"""
 
 import html
 import json
@@ -16,15 +18,22 @@ from espnet_ext.scoring.error_rate import count_pairs
 
 
 class Page:
-    """The cells of the tables of a page, the addresses in it, and the data of its script."""
+    """The cells of the tables of a page, the addresses in it, and the data of its
+    script.
+    """
 
     def __init__(self, path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
         cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
-        self.rows = [[html.unescape(re.sub("<.*?>", "", cell)).strip() for cell in row] for row in cells]
+        self.rows = [
+            [html.unescape(re.sub("<.*?>", "", cell)).strip() for cell in row]
+            for row in cells
+        ]
         self.addresses = re.findall(r'(?:src|href)="(.*?)"', text)
-        self.data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+        self.data = json.loads(
+            re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1]
+        )
 
 
 def test_a_recipe(toy_recipe, tmp_path):
@@ -32,17 +41,33 @@ def test_a_recipe(toy_recipe, tmp_path):
     assert write_report([recipe], tmp_path / "report") == []
     page = Page(tmp_path / "report" / "toy.html")
     cells = {row[0]: row for row in page.rows}
-    score = json.loads((recipe / "exp/mini/new/seed1/decode_default/clean/score.json").read_text())
-    assert cells["new <b>"][1] == "15.00" and cells["new <b>"][2].startswith(f"{score['value']:.2f} [")
+    score = json.loads(
+        (recipe / "exp/mini/new/seed1/decode_default/clean/score.json").read_text()
+    )
+    assert cells["new <b>"][1] == "15.00" and cells["new <b>"][2].startswith(
+        f"{score['value']:.2f} ["
+    )
     assert " ± " in cells["base"][2], "of two seeds"
     assert cells["new is better"][3].startswith("open"), "a verdict needs three seeds"
     for address in page.addresses:
-        assert address.startswith(("data:", "#")) or (tmp_path / "report" / address).is_file(), address
+        assert (
+            address.startswith(("data:", "#"))
+            or (tmp_path / "report" / address).is_file()
+        ), address
     (data,) = page.data
-    assert data["systems"] == [{"name": "base", "files": ["1", "2"]}, {"name": "new", "files": ["1"]}]
-    assert (data["name"], data["total"], len(data["rows"])) == ("clean", ROWS + 20, ROWS)
+    assert data["systems"] == [
+        {"name": "base", "files": ["1", "2"]},
+        {"name": "new", "files": ["1"]},
+    ]
+    assert (data["name"], data["total"], len(data["rows"])) == (
+        "clean",
+        ROWS + 20,
+        ROWS,
+    )
     heard = [row[5] for row in data["rows"]]
-    assert len(list(filter(None, heard))) == CLIPS and None not in heard[:CLIPS], "audio of the worst"
+    assert len(list(filter(None, heard))) == CLIPS and None not in heard[:CLIPS], (
+        "audio of the worst"
+    )
     info = soundfile.info(tmp_path / "report" / heard[0])
     assert info.format == "MP3" and info.duration == pytest.approx(0.5, abs=0.1)
     index = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
@@ -53,16 +78,27 @@ def test_rows_and_counts_are_those_of_scoring(toy_recipe):
     run = toy_recipe() / "exp" / "mini"
     files = sorted(run.glob("*/seed*/*/clean/alignment.txt"))
     rows, systems = read_aligned(files, {"spk0-u00000": "ann"})
-    assert [row.key for row in rows][:2] == ["spk0-u00000", "spk1-u00001"] and rows[0].speaker == "ann"
+    assert [row.key for row in rows][:2] == ["spk0-u00000", "spk1-u00001"] and rows[
+        0
+    ].speaker == "ann"
     for system, seeds in systems.items():
         for seed, aligned in seeds.items():
-            score = json.loads((run / system / f"seed{seed}" / "decode_default/clean/score.json").read_text())
+            score = json.loads(
+                (
+                    run / system / f"seed{seed}" / "decode_default/clean/score.json"
+                ).read_text()
+            )
             errors = sum(count_pairs(pairs).errors for pairs in aligned.values())
             assert errors == score["errors"]
-            assert all([a for a, _ in aligned[row.key] if a] == list(row.tokens) for row in rows)
+            assert all(
+                [a for a, _ in aligned[row.key] if a] == list(row.tokens)
+                for row in rows
+            )
 
 
-def test_a_run_or_the_folder_of_runs_will_do_and_an_older_report_gives_way(toy_recipe, tmp_path):
+def test_a_run_or_the_folder_of_runs_will_do_and_an_older_report_gives_way(
+    toy_recipe, tmp_path
+):
     exp = toy_recipe() / "exp"
     for folder in (exp, exp / "mini"):
         write_report([folder], tmp_path / "report")
@@ -74,9 +110,14 @@ def test_missing_audio_is_named_and_the_page_is_written(toy_recipe, tmp_path):
     recipe = toy_recipe()
     table = recipe / "data/mini/clean/wav.scp"
     lines = table.read_text().splitlines()
-    table.write_text("\n".join([lines[0].split()[0] + " /nowhere.wav", *lines[1:]]) + "\n")
+    table.write_text(
+        "\n".join([lines[0].split()[0] + " /nowhere.wav", *lines[1:]]) + "\n"
+    )
     (note,) = write_report([recipe], tmp_path / "report")
-    assert note.startswith("No audio of 1 utterances of clean; spk0-u00000: ") and "nowhere.wav" in note
+    assert (
+        note.startswith("No audio of 1 utterances of clean; spk0-u00000: ")
+        and "nowhere.wav" in note
+    )
     table.unlink()
     (note,) = write_report([recipe], tmp_path / "report")
     assert note == f"No audio of clean: {table.parent} has no wav.scp"
@@ -88,17 +129,25 @@ def test_missing_audio_is_named_and_the_page_is_written(toy_recipe, tmp_path):
         ("nowhere", "report", "nowhere: no folder of a recipe"),
         ("egs", "report", "egs: no folder of a recipe"),
         ("egs/toy", "egs/toy", "toy: exists and is not a report"),
-        ("egs/toy", "egs/toy/conf/tables.yaml", "tables.yaml: exists and is not a report"),
+        (
+            "egs/toy",
+            "egs/toy/conf/tables.yaml",
+            "tables.yaml: exists and is not a report",
+        ),
         ("egs/empty", "report", "nothing has run here"),
     ],
 )
 def test_refused(toy_recipe, tmp_path, folder, output, message):
     recipe = toy_recipe()
     (tmp_path / "egs/empty/conf").mkdir(parents=True)
-    (tmp_path / "egs/empty/conf/tables.yaml").write_text((recipe / "conf/tables.yaml").read_text())
+    (tmp_path / "egs/empty/conf/tables.yaml").write_text(
+        (recipe / "conf/tables.yaml").read_text()
+    )
     with pytest.raises(InputError, match=message):
         write_report([tmp_path / folder], tmp_path / output)
-    assert (recipe / "conf/tables.yaml").is_file() and not (tmp_path / "report").exists()
+    assert (recipe / "conf/tables.yaml").is_file() and not (
+        tmp_path / "report"
+    ).exists()
 
 
 def test_clips_are_cut_and_what_cannot_be_read_is_told(tmp_path):
@@ -111,8 +160,16 @@ def test_clips_are_cut_and_what_cannot_be_read_is_told(tmp_path):
         "whole": AudioSpan(str(tmp_path / "a.wav")),
     }
     names, failed = write_clips([*spans, "other"], spans, tmp_path / "clips")
-    assert names == {"part": "0.mp3", "whole": "1.mp3"} and failed.keys() == {"odd", "late", "other"}
-    lengths = [soundfile.info(tmp_path / "clips" / name).duration for name in names.values()]
+    assert names == {"part": "0.mp3", "whole": "1.mp3"} and failed.keys() == {
+        "odd",
+        "late",
+        "other",
+    }
+    lengths = [
+        soundfile.info(tmp_path / "clips" / name).duration for name in names.values()
+    ]
     assert lengths == pytest.approx([0.5, 1.0], abs=0.1)
     samples, _ = soundfile.read(tmp_path / "clips/1.mp3", always_2d=True)
-    assert samples.shape[1] == 1 and abs(samples).mean() == pytest.approx(0.1, abs=0.02), "the first channel"
+    assert samples.shape[1] == 1 and abs(samples).mean() == pytest.approx(
+        0.1, abs=0.02
+    ), "the first channel"

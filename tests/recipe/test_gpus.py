@@ -1,4 +1,6 @@
-"""Which GPUs each training gets, in processes that write what they see: there need be no GPU."""
+"""Which GPUs each training gets, in processes that write what they see: there need be
+no GPU.
+"""
 
 import os
 import time
@@ -16,7 +18,8 @@ FULL = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "conf" / "full.ya
 
 
 @pytest.mark.parametrize(
-    ("visible", "names"), [(None, ("0", "1")), ("5,7, 9", ("5", "7")), ("GPU-3f,MIG-1", ("GPU-3f", "MIG-1"))]
+    ("visible", "names"),
+    [(None, ("0", "1")), ("5,7, 9", ("5", "7")), ("GPU-3f,MIG-1", ("GPU-3f", "MIG-1"))],
 )
 def test_gpus_are_those_that_the_run_may_see(visible, names):
     assert gpu_names(2, visible) == names
@@ -32,19 +35,28 @@ def test_fewer_visible_gpus_than_asked_for_are_refused(visible):
 @pytest.mark.parametrize("jobs", [1, 2, 5, 13])
 @pytest.mark.parametrize("most", [1, 2, 8])
 def test_each_job_runs_once_and_no_gpu_twice_at_a_time(jobs, gpus, most):
-    names, there = [f"job{number}" for number in range(jobs)], tuple(map(str, range(gpus)))
+    names, there = (
+        [f"job{number}" for number in range(jobs)],
+        tuple(map(str, range(gpus))),
+    )
     planned = rounds(names, there, most)
     assert [name for chosen, _ in planned for name in chosen] == names
     for chosen, lanes in planned:
         used = [gpu for lane in lanes for gpu in lane]
         assert len(used) == len(set(used)) and set(used) <= set(there)
-        assert len(lanes) <= len(chosen) and {len(lane) for lane in lanes} == {len(lanes[0])} and len(lanes[0]) <= most
+        assert (
+            len(lanes) <= len(chosen)
+            and {len(lane) for lane in lanes} == {len(lanes[0])}
+            and len(lanes[0]) <= most
+        )
     if most == 1 or jobs >= gpus:
         assert len(planned[0][1]) == min(jobs, gpus)
 
 
 def note(output: str, others: int, ngpu: int, nj: int) -> None:
-    """Write which GPUs this process sees, and wait until as many have begun as run at the same time."""
+    """Write which GPUs this process sees, and wait until as many have begun as run at
+    the same time.
+    """
     folder = Path(output).parent
     Path(output).write_text(f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {ngpu} {nj}")
     deadline = time.monotonic() + 60
@@ -54,9 +66,22 @@ def note(output: str, others: int, ngpu: int, nj: int) -> None:
 
 
 def a_run(folder: Path, ngpu: int, **changes) -> Run:
-    settings = yaml.safe_load(FULL.read_text())["settings"] | changes.pop("settings", {})
-    options = {"ngpu": str(ngpu), "nj": "6", "scale": "full", "parallel": changes.pop("parallel", "")}
-    values = {"recipe": None, "tables": None, "selected": (), "expdir": folder / "exp", "datadir": folder / "data"}
+    settings = yaml.safe_load(FULL.read_text())["settings"] | changes.pop(
+        "settings", {}
+    )
+    options = {
+        "ngpu": str(ngpu),
+        "nj": "6",
+        "scale": "full",
+        "parallel": changes.pop("parallel", ""),
+    }
+    values = {
+        "recipe": None,
+        "tables": None,
+        "selected": (),
+        "expdir": folder / "exp",
+        "datadir": folder / "data",
+    }
     return Run(options=options, sections={"settings": settings}, **(values | changes))
 
 
@@ -65,8 +90,13 @@ def seen(run: Run, names: list[str], others: int, **options) -> list[str]:
     outputs = {name: run.expdir.parent / f"{name}.txt" for name in names}
 
     def make(name):
-        log, arguments = outputs[name].with_suffix(".log"), {"output": str(outputs[name]), "others": others}
-        return lambda run, nj: [Step(name, log, note, arguments, free={"ngpu": run.ngpu, "nj": nj})]
+        log, arguments = (
+            outputs[name].with_suffix(".log"),
+            {"output": str(outputs[name]), "others": others},
+        )
+        return lambda run, nj: [
+            Step(name, log, note, arguments, free={"ngpu": run.ngpu, "nj": nj})
+        ]
 
     run_side_by_side(run, {name: make(name) for name in names}, **options)
     return [outputs[name].read_text() for name in names]
@@ -74,7 +104,9 @@ def seen(run: Run, names: list[str], others: int, **options) -> list[str]:
 
 def test_trainings_run_side_by_side_with_a_gpu_each(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
-    assert sorted(seen(a_run(tmp_path, 4), ["a", "b", "c", "d"], 4)) == [f"{gpu} 1 1" for gpu in "4567"]
+    assert sorted(seen(a_run(tmp_path, 4), ["a", "b", "c", "d"], 4)) == [
+        f"{gpu} 1 1" for gpu in "4567"
+    ]
 
 
 def test_fewer_trainings_than_gpus_share_them_if_that_helps(tmp_path, monkeypatch):
@@ -91,7 +123,9 @@ def test_fewer_trainings_than_gpus_share_them_if_that_helps(tmp_path, monkeypatc
         ({"parallel": "slurm.yaml"}, {}, "0 1 3"),
     ],
 )
-def test_what_runs_elsewhere_runs_one_by_one(changes, options, expected, tmp_path, monkeypatch):
+def test_what_runs_elsewhere_runs_one_by_one(
+    changes, options, expected, tmp_path, monkeypatch
+):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert seen(a_run(tmp_path, 4, **changes), ["a", "b"], 1, **options)[0] == expected
 
@@ -101,29 +135,57 @@ def fail() -> None:
 
 
 def test_the_other_trainings_go_on_after_one_has_failed(tmp_path, monkeypatch):
-    """In its round, in its lane, and in the next round; all that failed are named, and the others are done."""
+    """In its round, in its lane, and in the next round; all that failed are named, and
+    the others are done.
+    """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    run, done = a_run(tmp_path, 2, settings={"training_gpus": None}), {"output": str(tmp_path / "x.txt"), "others": 0}
+    run, done = (
+        a_run(tmp_path, 2, settings={"training_gpus": None}),
+        {"output": str(tmp_path / "x.txt"), "others": 0},
+    )
 
     def make(name):
-        function, arguments = (fail, {}) if name in ("a", "c") else (note, done | {"ngpu": 1, "nj": 1})
-        step = Step(name=name, log=tmp_path / f"{name}.log", function=function, arguments=arguments)
+        function, arguments = (
+            (fail, {}) if name in ("a", "c") else (note, done | {"ngpu": 1, "nj": 1})
+        )
+        step = Step(
+            name=name,
+            log=tmp_path / f"{name}.log",
+            function=function,
+            arguments=arguments,
+        )
         return lambda run, nj: iter([step])
 
     with pytest.raises(InputError, match="a: failed; c: failed"):
         run_side_by_side(run, {name: make(name) for name in "abcde"})
-    assert [name for name in "abcde" if (tmp_path / f"{name}.done").exists()] == ["b", "d", "e"]
+    assert [name for name in "abcde" if (tmp_path / f"{name}.done").exists()] == [
+        "b",
+        "d",
+        "e",
+    ]
 
 
 def test_plan_of_table_1_has_hours_by_gpu(tmp_path, capsys):
-    """By the recipe's own estimate, and then by those of a rehearsal, of which seeds are alike."""
+    """By the recipe's own estimate, and then by those of a rehearsal, of which seeds
+    are alike.
+    """
     run, names = a_run(tmp_path, 4), [f"system{number}" for number in range(5)]
     hours = run.sections["settings"]["hours"]
     seen(run, names, 1)
-    assert f"about {2 * hours:.1f} h (one after the other {5 * hours:.1f} h)" in capsys.readouterr().out
+    assert (
+        f"about {2 * hours:.1f} h (one after the other {5 * hours:.1f} h)"
+        in capsys.readouterr().out
+    )
     hours_file(run).write_text('{"a": 4.0, "b": 1.0}')
-    run_side_by_side(run, {name: lambda run, nj: [] for name in ("b/seed1", "a/seed1", "a/seed2")})
+    run_side_by_side(
+        run, {name: lambda run, nj: [] for name in ("b/seed1", "a/seed1", "a/seed2")}
+    )
     printed = capsys.readouterr().out
-    run_side_by_side(run, {name: lambda run, nj: [] for name in ("a/seed1", "a/seed2")}, trains=False)
+    run_side_by_side(
+        run, {name: lambda run, nj: [] for name in ("a/seed1", "a/seed2")}, trains=False
+    )
     assert not capsys.readouterr().out
-    assert "about 4.0 h (one after the other 9.0 h)" in printed and "GPU 0: a/seed1 (4.0 h)" in printed
+    assert (
+        "about 4.0 h (one after the other 9.0 h)" in printed
+        and "GPU 0: a/seed1 (4.0 h)" in printed
+    )

@@ -22,19 +22,29 @@ OPTIONS = [
 
 @pytest.fixture
 def prepared(tmp_path, monkeypatch):
-    """Return a function that prepares a run with a config of the user's own, called ``mine``."""
+    """Return a function that prepares a run with a config of the user's own, called
+    ``mine``.
+    """
 
     def prepare_it(recipe: str, option: str, config: dict, **options: str):
         monkeypatch.chdir(tmp_path)
         path = tmp_path / "mine.yaml"
         path.write_text(yaml.safe_dump(config))
-        return prepare(EGS / recipe, {"scale": "smoke", option: str(path), "expdir": "exp", **options}, {})
+        return prepare(
+            EGS / recipe,
+            {"scale": "smoke", option: str(path), "expdir": "exp", **options},
+            {},
+        )
 
     return prepare_it
 
 
-@pytest.mark.parametrize(("recipe", "option", "table", "key"), OPTIONS, ids=[each[0] for each in OPTIONS])
-def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, capsys, recipe, option, table, key):
+@pytest.mark.parametrize(
+    ("recipe", "option", "table", "key"), OPTIONS, ids=[each[0] for each in OPTIONS]
+)
+def test_one_system_is_run_with_its_config_on_the_recipes_data(
+    prepared, capsys, recipe, option, table, key
+):
     plain = prepare(EGS / recipe, {"scale": "smoke", **table}, {})
     like = next(system for system in plain.systems if system.kind == "train")
     changed = {key: {"lr": 0.5}} if key.endswith("_conf") else {key: 7}
@@ -47,10 +57,19 @@ def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, capsys,
     assert run.seeds_of(system) == [1] and run.stats.name == "stats"
     (chosen,) = run.selected
     names = [row.name for row in chosen.rows]
-    rows = [row for row in plain.tables.tables[chosen.id].rows if row.system == like.name]
+    rows = [
+        row for row in plain.tables.tables[chosen.id].rows if row.system == like.name
+    ]
     curves = [f"{row.curve} by mine" for row in rows if table.get("figure")]
-    assert names == (curves or ["mine"]) and {row.system for row in chosen.rows} == {"mine"} and run.decodings["mine"]
-    before, after = ([row.name for row in each.tables.tables[chosen.id].rows] for each in (plain, run))
+    assert (
+        names == (curves or ["mine"])
+        and {row.system for row in chosen.rows} == {"mine"}
+        and run.decodings["mine"]
+    )
+    before, after = (
+        [row.name for row in each.tables.tables[chosen.id].rows]
+        for each in (plain, run)
+    )
     assert after == before + names
     run.expdir.mkdir(exist_ok=True)
     run.recipe.stages["tables"](run)
@@ -60,9 +79,20 @@ def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, capsys,
 
 
 def test_a_whole_config_as_a_training_has_left_it(prepared):
-    left = {"encoder": "conformer", "encoder_conf": {"num_blocks": 2}, "frontend": "default", "token_list": ["a"]}
-    left |= {"output_dir": "elsewhere", "train_shape_file": ["x"], "normalize_conf": {"stats_file": "y", "a": 1}}
-    run = prepared("librispeech_sem", "asr_config", left, name="conformer-2", rows="baseline")
+    left = {
+        "encoder": "conformer",
+        "encoder_conf": {"num_blocks": 2},
+        "frontend": "default",
+        "token_list": ["a"],
+    }
+    left |= {
+        "output_dir": "elsewhere",
+        "train_shape_file": ["x"],
+        "normalize_conf": {"stats_file": "y", "a": 1},
+    }
+    run = prepared(
+        "librispeech_sem", "asr_config", left, name="conformer-2", rows="baseline"
+    )
     assert [system.name for system in run.systems] == ["baseline", "conformer-2"]
     assert run.options["rows"] == "baseline,conformer-2"
     config = system_config(run.sections, run.systems[1])
@@ -74,13 +104,20 @@ def test_a_whole_config_as_a_training_has_left_it(prepared):
 
 def test_a_recogniser_below_all_systems(prepared):
     plain = prepare(EGS / "libricss_stitch", {"scale": "smoke"}, {})
-    run = prepared("libricss_stitch", "asr_config", {"base": "lstm", "optim_conf": {"lr": 0.5}}, table="2")
+    run = prepared(
+        "libricss_stitch",
+        "asr_config",
+        {"base": "lstm", "optim_conf": {"lr": 0.5}},
+        table="2",
+    )
     (system,) = run.systems
     assert (system.name, system.kind, system.method) == ("mine", "merge", "block")
     module = load_script(EGS / "libricss_stitch" / "recipe.py")
     assert module.recogniser_folder(run, "") == run.expdir / "recogniser_mine"
     config = yaml.safe_load(module.recogniser_config(run).read_text())
-    assert config == deep_merge(plain.sections["sa_asr_lstm"], {"optim_conf": {"lr": 0.5}})
+    assert config == deep_merge(
+        plain.sections["sa_asr_lstm"], {"optim_conf": {"lr": 0.5}}
+    )
     assert run.stats.name == "stats_mine"
 
 
@@ -88,13 +125,33 @@ def test_a_recogniser_below_all_systems(prepared):
     ("recipe", "config", "options", "place"),
     [
         ("librispeech_sem", {"base": "none"}, {}, "mine.yaml: base: no system 'none'"),
-        ("librispeech_sem", {"base": "baseline"}, {"name": "baseline"}, "--name baseline: "),
+        (
+            "librispeech_sem",
+            {"base": "baseline"},
+            {"name": "baseline"},
+            "--name baseline: ",
+        ),
         ("librispeech_sem", {"base": "baseline"}, {"name": "a/b"}, "--name 'a/b': "),
         ("librispeech_sem", {}, {"asr_config": "none.yaml"}, "none.yaml: no such file"),
-        ("asru2019_cs", {"base": "baseline_cs", "encoder": "branchformer"}, {"encoder": "shared"}, "--encoder joint"),
-        ("libricss_stitch", {"base": "none"}, {"table": "2"}, "mine.yaml: base: no 'none'"),
+        (
+            "asru2019_cs",
+            {"base": "baseline_cs", "encoder": "branchformer"},
+            {"encoder": "shared"},
+            "--encoder joint",
+        ),
+        (
+            "libricss_stitch",
+            {"base": "none"},
+            {"table": "2"},
+            "mine.yaml: base: no 'none'",
+        ),
         ("libricss_stitch", {}, {"stitcher_config": "mine.yaml"}, "are two systems"),
-        ("libricss_stitch", {}, {"table": "1"}, "table 1 has no system that is trained"),
+        (
+            "libricss_stitch",
+            {},
+            {"table": "1"},
+            "table 1 has no system that is trained",
+        ),
     ],
 )
 def test_what_is_refused(prepared, recipe, config, options, place):

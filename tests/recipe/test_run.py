@@ -1,4 +1,6 @@
-"""run.sh and what its stages begin with, in a recipe that does nothing: options, folders, help, and what is refused."""
+"""run.sh and what its stages begin with, in a recipe that does nothing: options,
+folders, help, and what is refused.
+"""
 
 import os
 import shutil
@@ -59,24 +61,37 @@ def toy(tmp_path, monkeypatch) -> Path:
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
     folder = tmp_path / "egs" / "toy"
     (folder / "conf").mkdir(parents=True)
-    (folder / "conf" / "full.yaml").write_text("settings: {size: 3, average: best:5}\ntrain: {lr: 1}\ndecode: {}\n")
+    (folder / "conf" / "full.yaml").write_text(
+        "settings: {size: 3, average: best:5}\ntrain: {lr: 1}\ndecode: {}\n"
+    )
     (folder / "conf" / "mini.yaml").write_text("settings: {size: 2}\n")
     (folder / "conf" / "tables.yaml").write_text(TABLES)
     (folder / "recipe.py").write_text(RECIPE)
     for name in ("path.sh", "cmd.sh"):
         shutil.copy(ROOT / "egs" / "librispeech_sem" / name, folder)
-    options = "".join(f"{name}={value} # what {name} is\n" for name, value in COMMON.items())
-    own = "librispeech= # the corpus\nlm_text= # a text\nkind= # of recipe\nmusic=\nbert=\nclean_only=false\n"
+    options = "".join(
+        f"{name}={value} # what {name} is\n" for name, value in COMMON.items()
+    )
+    own = (
+        "librispeech= # the corpus\nlm_text= # a text\nkind= # of "
+        "recipe\nmusic=\nbert=\nclean_only=false\n"
+    )
     own += "stage=1\nstop_stage=9 # last\n"
     own += "asr_config= # a config\nname=mine # of its row\n"
-    sources = "".join(f'. "$(dirname "$0")/{name}"\n' for name in ("path.sh", "cmd.sh", "../../utils/parse_options.sh"))
+    sources = "".join(
+        f'. "$(dirname "$0")/{name}"\n'
+        for name in ("path.sh", "cmd.sh", "../../utils/parse_options.sh")
+    )
     stages = "run 1 data # the corpus\nrun 2 training # of nothing\necho reached\n"
     head = "#!/usr/bin/env bash\n# A toy.\nset -euo pipefail\n\n"
     (folder / "run.sh").write_text(head + options + own + sources + stages)
     (folder / "run.sh").chmod(0o755)
     venv = tmp_path / "tools" / "venv" / "bin"
     venv.mkdir(parents=True)
-    for name, line in (("python", sys.executable), ("espnet-ext", f"{sys.executable} -m espnet_ext.cli")):
+    for name, line in (
+        ("python", sys.executable),
+        ("espnet-ext", f"{sys.executable} -m espnet_ext.cli"),
+    ):
         (venv / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
         (venv / name).chmod(0o755)
     return folder
@@ -107,7 +122,9 @@ def prepared(toy, monkeypatch):
         ("spotify_longctx", "schedule", "shares", "counts"),
     ],
 )
-def test_a_value_that_changes_results_names_their_folders(recipe, option, value, usual, monkeypatch, tmp_path):
+def test_a_value_that_changes_results_names_their_folders(
+    recipe, option, value, usual, monkeypatch, tmp_path
+):
     """One that the scale has anyway does not."""
     monkeypatch.chdir(tmp_path)  # prepare() changes the folder, too
     folder = ROOT / "egs" / recipe
@@ -116,12 +133,17 @@ def test_a_value_that_changes_results_names_their_folders(recipe, option, value,
         found = prepare(folder, {"scale": "smoke", option: each}, {})
         names[each] = (found.system_tag, found.decoding_tag)
     decoding = option in load_recipe(folder).decoding
-    assert names[""] == names[usual] == ("", "") and names[value][decoding].startswith(f"-{option}_")
+    assert names[""] == names[usual] == ("", "") and names[value][decoding].startswith(
+        f"-{option}_"
+    )
     assert not names[value][not decoding]
 
 
 def test_a_folder_of_another_variant_is_refused(toy, prepared):
-    assert run(toy, "--expdir", "exp/x", "--kind", "b", "--stop_stage", "1").returncode == 0
+    assert (
+        run(toy, "--expdir", "exp/x", "--kind", "b", "--stop_stage", "1").returncode
+        == 0
+    )
     prepared(expdir="exp/x", kind="b")
     for options in ({"kind": "c"}, {"clean_only": "true"}):
         with pytest.raises(InputError, match="--expdir: .*exp/x is of another"):
@@ -136,9 +158,18 @@ def test_more_gpus_than_there_are_are_refused(prepared, monkeypatch):
         prepared(ngpu="4")
 
 
-def run(toy: Path, *options: str, folder: Path | None = None) -> subprocess.CompletedProcess:
+def run(
+    toy: Path, *options: str, folder: Path | None = None
+) -> subprocess.CompletedProcess:
     command = [str(toy / "run.sh"), *options]
-    return subprocess.run(command, cwd=folder or toy, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command,
+        cwd=folder or toy,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,10 +178,15 @@ def run(toy: Path, *options: str, folder: Path | None = None) -> subprocess.Comp
         ({}, "mini"),
         ({"kind": "b", "librispeech": "digits"}, "mini-b-digits"),
         ({"clean_only": "true", "librispeech": "digits"}, "mini-clean-digits"),
-        ({"scale": "full", "librispeech": "LibriSpeech", "music": "musan"}, "full-LibriSpeech"),
+        (
+            {"scale": "full", "librispeech": "LibriSpeech", "music": "musan"},
+            "full-LibriSpeech",
+        ),
     ],
 )
-def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prepared, tmp_path):
+def test_each_scale_variant_and_corpus_has_folders_of_its_own(
+    options, tag, prepared, tmp_path
+):
     for name in ("librispeech", "music"):
         if name in options:
             options = options | {name: str(tmp_path / options[name])}
@@ -160,21 +196,35 @@ def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prep
     assert (found.stats, found.lm) == (Path(f"exp/{tag}/stats"), Path(f"exp/{tag}/lm"))
     given = options.get("librispeech")
     assert found.corpus == Path(given or f"data/{tag}/corpus")
-    assert found.corpus_name == (Path(given).name if given else "synthetic") and found.synthetic == (not given)
+    assert found.corpus_name == (
+        Path(given).name if given else "synthetic"
+    ) and found.synthetic == (not given)
 
 
-def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(prepared, toy, tmp_path):
+def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(
+    prepared, toy, tmp_path
+):
     caller = tmp_path / "caller"
     (caller / "corpus").mkdir(parents=True)
     for name in ("mine.yaml", "a.txt"):
         (caller / name).touch()
     found = prepared(
-        caller, librispeech="corpus", lm_text="a.txt", expdir="exp", datadir="../data", parallel="mine.yaml"
+        caller,
+        librispeech="corpus",
+        lm_text="a.txt",
+        expdir="exp",
+        datadir="../data",
+        parallel="mine.yaml",
     )
-    assert found.corpus == caller / "corpus" and found.path("lm_text") == caller / "a.txt"
+    assert (
+        found.corpus == caller / "corpus" and found.path("lm_text") == caller / "a.txt"
+    )
     assert found.path("music") is None
     (caller / "bert").mkdir()
-    for given, taken in (("bert", str(caller / "bert")), ("bert-base-cased", "bert-base-cased")):
+    for given, taken in (
+        ("bert", str(caller / "bert")),
+        ("bert-base-cased", "bert-base-cased"),
+    ):
         assert prepared(caller, bert=given).options["bert"] == taken
     assert found.expdir == caller / "exp" and found.datadir == tmp_path / "data"
     assert found.parallel == caller / "mine.yaml" and Path.cwd() == toy
@@ -203,26 +253,50 @@ def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(prepared, to
         (("--kind", "d"), "--kind takes one of b|c, not 'd'"),
         (("--rehearse=",), "--rehearse takes one of true|false, not ''"),
         (("--seed", "$(touch injected)"), "--seed takes whole numbers"),
-        (("--librispeech", "/data/Libri,Speech"), "mini-Libri,Speech has a comma, at which ESPnet would cut the path"),
+        (
+            ("--librispeech", "/data/Libri,Speech"),
+            "mini-Libri,Speech has a comma, at which ESPnet would cut the path",
+        ),
         (("--skip-faulty", "60"), "--skip-faulty takes true, false, or a percentage"),
         (("--nj", "0"), "--nj must be at least 1"),
         (("--ngpu", "-1"), "--ngpu must be at least 0"),
-        (("--parallel", "conf/parallel/none.yaml"), "--parallel: there is no file conf/parallel/none.yaml"),
+        (
+            ("--parallel", "conf/parallel/none.yaml"),
+            "--parallel: there is no file conf/parallel/none.yaml",
+        ),
         (("--table", "2"), "no table '2'"),
         (("--rows", "none"), "no row 'none'"),
     ],
 )
 def test_what_is_refused(options, message, toy):
     done = run(toy, *options)
-    assert done.returncode == (2 if "--help lists the options" in done.stderr else 1) and "reached" not in done.stdout
-    assert "error: " in done.stderr and message in done.stderr and done.stderr.count("\n") == 1
+    assert (
+        done.returncode == (2 if "--help lists the options" in done.stderr else 1)
+        and "reached" not in done.stdout
+    )
+    assert (
+        "error: " in done.stderr
+        and message in done.stderr
+        and done.stderr.count("\n") == 1
+    )
     assert not (toy / "injected").exists() and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("row", [("--rows", "-60dB"), ("--rows=-60dB",)])
 def test_values_are_taken_as_they_are(row, toy):
     (toy / "a b" / "$HOME*").mkdir(parents=True)
-    done = run(toy, *row, "--seed", "1,2", "--librispeech", "a b/$HOME*", "--name", "other", "--stop-stage", "1")
+    done = run(
+        toy,
+        *row,
+        "--seed",
+        "1,2",
+        "--librispeech",
+        "a b/$HOME*",
+        "--name",
+        "other",
+        "--stop-stage",
+        "1",
+    )
     assert done.returncode == 0, done.stderr
     assert f"named other\ncorpus {toy}/a b/$HOME* seeds [1, 2]" in done.stdout
     assert f"command ./run.sh {' '.join(row)} --seed 1,2" in done.stdout
@@ -231,64 +305,141 @@ def test_values_are_taken_as_they_are(row, toy):
 def test_the_command_that_is_kept_names_no_folders(toy, tmp_path):
     corpus = tmp_path / "secret place" / "digits"
     corpus.mkdir(parents=True)
-    done = run(toy, "--skip-faulty", "--librispeech", str(corpus), f"--expdir={tmp_path}/out", "--stop-stage", "1")
+    done = run(
+        toy,
+        "--skip-faulty",
+        "--librispeech",
+        str(corpus),
+        f"--expdir={tmp_path}/out",
+        "--stop-stage",
+        "1",
+    )
     assert done.returncode == 0, done.stderr
-    assert "command ./run.sh --skip-faulty --librispeech 'digits' --expdir=out --stop-stage 1" in done.stdout
+    assert (
+        "command ./run.sh --skip-faulty --librispeech 'digits' --expdir=out "
+        "--stop-stage 1" in done.stdout
+    )
 
 
 def test_an_option_that_is_false_by_default_may_stand_alone(toy):
     recipe = toy / "recipe.py"
-    recipe.write_text(recipe.read_text().replace('"corpus", run.corpus', '"skip", run.options["skip_faulty"]'))
-    for options, value in ((("--skip_faulty", "--nj", "1"), "true"), (("--skip-faulty", "7"), "7")):
+    recipe.write_text(
+        recipe.read_text().replace(
+            '"corpus", run.corpus', '"skip", run.options["skip_faulty"]'
+        )
+    )
+    for options, value in (
+        (("--skip_faulty", "--nj", "1"), "true"),
+        (("--skip-faulty", "7"), "7"),
+    ):
         done = run(toy, *options, "--stop_stage=1")
         assert f"skip {value} seeds" in done.stdout, done.stderr
 
 
 def test_cmd_sh_says_how_work_is_started(toy, monkeypatch):
-    (toy / "cmd.sh").write_text('export train_cmd="srun --comment \'a b\'"\nexport train_cmd_options="--flag true"\n')
+    (toy / "cmd.sh").write_text(
+        "export train_cmd=\"srun --comment 'a b'\"\nexport "
+        'train_cmd_options="--flag true"\n'
+    )
     done = run(toy, "--stop_stage", "1")
     monkeypatch.chdir(toy)
     environment = {"decode_cmd": "conf/parallel/slurm.yaml"}
-    assert prepare(toy, {}, environment).parallel == toy.parents[1] / "conf/parallel/slurm.yaml"
-    assert prepare(toy, {"parallel": "conf/parallel/sge.yaml"}, environment).parallel.name == "sge.yaml"
+    assert (
+        prepare(toy, {}, environment).parallel
+        == toy.parents[1] / "conf/parallel/slurm.yaml"
+    )
+    assert (
+        prepare(toy, {"parallel": "conf/parallel/sge.yaml"}, environment).parallel.name
+        == "sge.yaml"
+    )
     assert "launch ('srun', '--comment', 'a b') ('--flag', 'true')" in done.stdout
 
 
-def test_stages_between_the_first_and_the_last_run_and_an_exception_ends_run_sh(toy, tmp_path):
-    command = [os.path.relpath(toy / "run.sh", tmp_path), "--stop_stage", "1"]  # from any directory
-    lines = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert [line for line in lines if "Stage" in line] == ["== Stage 1: data"] and lines[-1] == "reached"
+def test_stages_between_the_first_and_the_last_run_and_an_exception_ends_run_sh(
+    toy, tmp_path
+):
+    command = [
+        os.path.relpath(toy / "run.sh", tmp_path),
+        "--stop_stage",
+        "1",
+    ]  # from any directory
+    lines = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert [line for line in lines if "Stage" in line] == [
+        "== Stage 1: data"
+    ] and lines[-1] == "reached"
     done = run(toy, "--stage", "2", "--stop_stage", "100")
-    assert [line for line in done.stdout.splitlines() if "Stage" in line] == ["== Stage 2: training"]
-    assert done.returncode != 0 and "reached" not in done.stdout and "a fault of the stage" in done.stderr
+    assert [line for line in done.stdout.splitlines() if "Stage" in line] == [
+        "== Stage 2: training"
+    ]
+    assert (
+        done.returncode != 0
+        and "reached" not in done.stdout
+        and "a fault of the stage" in done.stderr
+    )
 
 
 def test_help_shows_the_head_of_the_script_options_defaults_and_stages(toy, tmp_path):
     done = run(toy, "--help", folder=tmp_path)
     assert done.returncode == 0 and done.stderr == ""
-    for text in ("A toy.", "--scale", "what scale is [mini]", "a text\n", "1 data", "the corpus", "2 train"):
+    for text in (
+        "A toy.",
+        "--scale",
+        "what scale is [mini]",
+        "a text\n",
+        "1 data",
+        "the corpus",
+        "2 train",
+    ):
         assert text in done.stdout
     assert "shellcheck" not in done.stdout and run(toy, "-h").stdout == done.stdout
-    piped = subprocess.run(f"{toy}/run.sh --help | head -1", shell=True, capture_output=True, text=True, check=True)
+    piped = subprocess.run(
+        f"{toy}/run.sh --help | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert piped.stdout.startswith("Usage") and piped.stderr == ""
 
 
 def test_a_missing_environment_is_one_line(toy, tmp_path):
     (tmp_path / "tools" / "venv" / "bin" / "python").unlink()
     done = run(toy)
-    assert done.returncode == 1 and "run 'make -C" in done.stderr and done.stderr.count("\n") == 1
+    assert (
+        done.returncode == 1
+        and "run 'make -C" in done.stderr
+        and done.stderr.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("folder", RECIPES, ids=lambda folder: folder.name)
 def test_each_recipes_run_sh_and_recipe_py_agree(folder):
-    """The same options with the same defaults, the same stages, the common options, and at most some 60 lines."""
+    """The same options with the same defaults, the same stages, the common options, and
+    at most some 60 lines.
+    """
     text = (folder / "run.sh").read_text()
     head = text.partition("parse_options.sh")[0]
-    declared = dict(line.partition("#")[0].strip().split("=", 1) for line in head.splitlines() if _is_option(line))
-    assert all("#" in line for line in head.splitlines() if _is_option(line)), "each option has its help"
+    declared = dict(
+        line.partition("#")[0].strip().split("=", 1)
+        for line in head.splitlines()
+        if _is_option(line)
+    )
+    assert all("#" in line for line in head.splitlines() if _is_option(line)), (
+        "each option has its help"
+    )
     recipe = load_recipe(folder)
     own = [*recipe.trained, "name"]
-    assert set(declared) == {*COMMON, *recipe.options, recipe.corpus, *recipe.instead, *own, "stage", "stop_stage"}
+    assert set(declared) == {
+        *COMMON,
+        *recipe.options,
+        recipe.corpus,
+        *recipe.instead,
+        *own,
+        "stage",
+        "stop_stage",
+    }
     for name in COMMON:
         if name not in ("table", "seed"):
             assert declared[name] == COMMON[name], name

@@ -1,4 +1,6 @@
-"""Steps: what is skipped, what is refused, that a failure ends the run, and that nothing outlives a killed one."""
+"""Steps: what is skipped, what is refused, that a failure ends the run, and that
+nothing outlives a killed one.
+"""
 
 import os
 import shlex
@@ -90,14 +92,27 @@ def step(name, function, *, log="log", **settings):
 def script(folder: Path, body: str) -> list[str]:
     (folder / "functions.py").write_text(FUNCTIONS)
     path = folder / "script.py"
-    head = "from functions import *\nfrom espnet_ext.command import run_main\ndef main():\n"
-    path.write_text(head + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\nrun_main(main)\n")
+    head = (
+        "from functions import *\nfrom espnet_ext.command import run_main\ndef "
+        "main():\n"
+    )
+    path.write_text(
+        head
+        + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
+        + "\nrun_main(main)\n"
+    )
     return [sys.executable, str(path)]
 
 
 def run(folder: Path, body: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        script(folder, body), cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=environment()
+        script(folder, body),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(),
     )
 
 
@@ -110,8 +125,13 @@ def lines(folder: Path) -> list[str]:
 
 
 def test_a_step_runs_again_only_when_what_it_depends_on_changes(tmp_path):
-    """The file ``ran`` gets a line for each call that was not done before, under the same name."""
-    files, made = 'arguments={"files": [{"a": Path("in.txt")}]}', 'arguments={"output": "out"}, outputs=[Path("out")]'
+    """The file ``ran`` gets a line for each call that was not done before, under the
+    same name.
+    """
+    files, made = (
+        'arguments={"files": [{"a": Path("in.txt")}]}',
+        'arguments={"output": "out"}, outputs=[Path("out")]',
+    )
     calls = [
         ("", "append", 1),
         ("", 'append, free={"nj": 2}', 1),
@@ -129,12 +149,30 @@ def test_a_step_runs_again_only_when_what_it_depends_on_changes(tmp_path):
         ('Path("out").unlink()', f"append, {made}", 11),
     ]
     show = "print('after it', len(Path('ran').read_text().split()))"
-    body = [f'{before}\nrun_steps(step("append", {call}))\n{show}' for before, call, _ in calls]
+    body = [
+        f'{before}\nrun_steps(step("append", {call}))\n{show}'
+        for before, call, _ in calls
+    ]
     (tmp_path / "in.txt").write_text("one")
-    result = run(tmp_path, "\n".join([*body, 'run_steps(step("append", append, inputs=[Path("none.txt")]))']))
-    assert result.returncode == 1 and "none.txt is missing: run the earlier stages first" in result.stderr
-    found = [int(line.split()[-1]) for line in result.stdout.splitlines() if line.startswith("after it")]
-    assert found == [runs for _, _, runs in calls] and "append: done before" in result.stdout
+    result = run(
+        tmp_path,
+        "\n".join(
+            [*body, 'run_steps(step("append", append, inputs=[Path("none.txt")]))']
+        ),
+    )
+    assert (
+        result.returncode == 1
+        and "none.txt is missing: run the earlier stages first" in result.stderr
+    )
+    found = [
+        int(line.split()[-1])
+        for line in result.stdout.splitlines()
+        if line.startswith("after it")
+    ]
+    assert (
+        found == [runs for _, _, runs in calls]
+        and "append: done before" in result.stdout
+    )
 
 
 def test_half_done_work_of_another_config_is_refused(tmp_path):
@@ -144,47 +182,84 @@ def test_half_done_work_of_another_config_is_refused(tmp_path):
     assert run(tmp_path, body).returncode == 1 and len(lines(tmp_path)) == 2
     (tmp_path / "conf").write_text("b")
     result = run(tmp_path, body)
-    assert result.returncode == 1 and "rm -r exp" in result.stderr and len(lines(tmp_path)) == 2
+    assert (
+        result.returncode == 1
+        and "rm -r exp" in result.stderr
+        and len(lines(tmp_path)) == 2
+    )
 
 
 def test_what_a_killed_run_has_logged_is_kept(tmp_path):
     for _ in range(3):
         run(tmp_path, 'run_steps(step("train", count, resumes=Path("exp")))')
-    said = [line for line in (tmp_path / "log" / "train.earlier.log").read_text().splitlines() if line[0] != "#"]
+    said = [
+        line
+        for line in (tmp_path / "log" / "train.earlier.log").read_text().splitlines()
+        if line[0] != "#"
+    ]
     assert [line for line in said if line.isdigit()] == ["1", "2"]
-    assert [line for line in (tmp_path / "log" / "train.log").read_text().splitlines() if line.isdigit()] == ["3"]
+    assert [
+        line
+        for line in (tmp_path / "log" / "train.log").read_text().splitlines()
+        if line.isdigit()
+    ] == ["3"]
 
 
 @pytest.mark.parametrize(
     ("call", "how", "reason"),
     [
         ('fail, arguments={"text": "reason"}', "failed with status 1", "reason"),
-        ('fail, arguments={"error": ValueError("reason")}', "failed with status 1", "error: ValueError: reason"),
-        ('fail, arguments={"error": OSError(2, "reason", "file")}', "failed with status 1", "error: reason: file"),
+        (
+            'fail, arguments={"error": ValueError("reason")}',
+            "failed with status 1",
+            "error: ValueError: reason",
+        ),
+        (
+            'fail, arguments={"error": OSError(2, "reason", "file")}',
+            "failed with status 1",
+            "error: reason: file",
+        ),
         ("kill", "killed by signal 9", ""),
     ],
 )
 def test_a_failure_shows_the_end_of_the_log_and_the_way_on(call, how, reason, tmp_path):
-    result = run(tmp_path, f'run_steps(step("bad", {call}), step("next", append, arguments={{"word": "next"}}))')
+    result = run(
+        tmp_path,
+        f'run_steps(step("bad", {call}), step("next", append, arguments={{"word": '
+        f'"next"}}))',
+    )
     assert result.returncode == 1
-    for text in (f"bad: {how}", f"| {reason}" if reason else "", "log/bad.log", "run the same command again"):
+    for text in (
+        f"bad: {how}",
+        f"| {reason}" if reason else "",
+        "log/bad.log",
+        "run the same command again",
+    ):
         assert text in result.stderr
     assert result.stderr.endswith("error: bad: failed\n")
-    assert not (tmp_path / "log" / "bad.done").exists() and not (tmp_path / "log" / "next.log").exists()
+    assert (
+        not (tmp_path / "log" / "bad.done").exists()
+        and not (tmp_path / "log" / "next.log").exists()
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk")
 def test_a_full_disk_is_named_before_any_work(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True
+    ).returncode:
         pytest.skip("mounting a tmpfs is not allowed here")
     try:
         body = f'run_steps(step("append", append, log="{disk}/log"))'
         (disk / "ballast").write_bytes(bytes(1 << 20))
         result = run(tmp_path, body)
         assert result.returncode == 1 and not (tmp_path / "ran").exists(), result.stderr
-        assert f"the disk of {disk}/log is full: make room and run the same command again" in result.stderr
+        assert (
+            f"the disk of {disk}/log is full: make room and run the same command again"
+            in result.stderr
+        )
         (disk / "ballast").unlink()
         assert run(tmp_path, body).returncode == 0
         assert lines(tmp_path) == ["x"]
@@ -200,8 +275,14 @@ def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
     run_jobs([bad, *good], {limit})
     print("reached")"""
     result = run(tmp_path, body)
-    assert result.returncode == 1 and "reached" not in result.stdout and "a: failed" in result.stderr
-    assert len(lines(tmp_path)) == limit, "the job beside the one that failed was waited for, and no other started"
+    assert (
+        result.returncode == 1
+        and "reached" not in result.stdout
+        and "a: failed" in result.stderr
+    )
+    assert len(lines(tmp_path)) == limit, (
+        "the job beside the one that failed was waited for, and no other started"
+    )
 
 
 def test_an_exception_between_the_steps_of_a_job_ends_the_run(tmp_path):
@@ -214,7 +295,9 @@ def test_an_exception_between_the_steps_of_a_job_ends_the_run(tmp_path):
     run_jobs([chain("a"), chain("b"), chain("c")], 1)
     print("reached")"""
     result = run(tmp_path, body)
-    assert result.returncode == 1 and result.stderr.endswith("error: this config is wrong\n")
+    assert result.returncode == 1 and result.stderr.endswith(
+        "error: this config is wrong\n"
+    )
     assert "reached" not in result.stdout and "c" not in lines(tmp_path)
 
 
@@ -233,7 +316,12 @@ def test_all_jobs_are_over_when_run_jobs_returns(limit, tmp_path):
 
 @pytest.mark.parametrize(
     ("how", "limit", "shell"),
-    [(signal.SIGKILL, 1, False), (signal.SIGKILL, 2, True), (signal.SIGTERM, 2, False), (signal.SIGINT, 2, False)],
+    [
+        (signal.SIGKILL, 1, False),
+        (signal.SIGKILL, 2, True),
+        (signal.SIGTERM, 2, False),
+        (signal.SIGINT, 2, False),
+    ],
 )
 def test_nothing_outlives_a_killed_run_or_its_shell(how, limit, shell, tmp_path):
     body = f"run_jobs([[step(name, two_processes)] for name in 'abc'], {limit})"
@@ -249,7 +337,13 @@ def test_nothing_outlives_a_killed_run_or_its_shell(how, limit, shell, tmp_path)
     wait_until(lambda: (tmp_path / "ran").exists() and len(lines(tmp_path)) == limit)
     process.send_signal(how)
     process.wait(60)
-    wait_until(lambda: not any(_works_in(pid, tmp_path) for pid in os.listdir("/proc") if pid.isdigit()))
+    wait_until(
+        lambda: (
+            not any(
+                _works_in(pid, tmp_path) for pid in os.listdir("/proc") if pid.isdigit()
+            )
+        )
+    )
     assert len(lines(tmp_path)) == limit
 
 
@@ -271,7 +365,9 @@ def test_a_second_run_waits_for_the_first_and_repeats_nothing(tmp_path):
     command = script(tmp_path, 'run_steps(step("slow", wait_for_end))')
     first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
     wait_until((tmp_path / "ran").exists)
-    second = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
+    second = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment()
+    )
     assert second.stdout is not None
     assert "another process is running it" in second.stdout.readline()
     (tmp_path / "end").touch()
@@ -300,10 +396,19 @@ def test_a_stage_ends_at_once_with_its_shell(tmp_path):
 
 
 def test_a_stage_whose_shell_was_killed_before_it_could_look_does_nothing(tmp_path):
-    command = [sys.executable, "-m", "espnet_ext.cli", "run", "data", f"--recipe={tmp_path}"]
+    command = [
+        sys.executable,
+        "-m",
+        "espnet_ext.cli",
+        "run",
+        "data",
+        f"--recipe={tmp_path}",
+    ]
     shell = subprocess.Popen(["true"])
     shell.wait()
     gone = environment() | {"ESPNET_EXT_SHELL": str(shell.pid)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=gone)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=gone
+    )
     assert done.returncode == 1
     assert "the command that started this stage was killed" in done.stderr

@@ -1,4 +1,6 @@
-"""Steps that train and decode: how far they are, which epochs are averaged, what a launcher and a decoding get."""
+"""Steps that train and decode: how far they are, which epochs are averaged, what a
+launcher and a decoding get.
+"""
 
 import shlex
 import sys
@@ -10,9 +12,19 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.asr import decode_system
-from espnet_ext.recipe.training import averaged, data_options, run_command, token_options, train_progress
+from espnet_ext.recipe.training import (
+    averaged,
+    data_options,
+    run_command,
+    token_options,
+    train_progress,
+)
 
-DECODINGS = {"default": {}, "prior": {"prior_weight": 0.003}, "lm": {"lm_weight": 0.4, "prior_weight": 0.003}}
+DECODINGS = {
+    "default": {},
+    "prior": {"prior_weight": 0.003},
+    "lm": {"lm_weight": 0.4, "prior_weight": 0.003},
+}
 TIMES = "iter_time=0.205, forward_time=0.153"
 
 
@@ -20,14 +32,21 @@ TIMES = "iter_time=0.205, forward_time=0.153"
     ("losses", "shown"),
     [
         ("loss_ctc=294.826, loss=294.826, backward_time=0.122", "loss=294.826"),
-        ("loss_ctc=9.1, loss_att=8e-05, acc=0.315, loss=1.2e-04, optim0_lr0=1e-05", "acc=0.315, loss=1.2e-04"),
-        ("loss_att=87.342, acc=0.013loss=99.175, backward_time=0.062", "acc=0.013, loss=99.175"),
+        (
+            "loss_ctc=9.1, loss_att=8e-05, acc=0.315, loss=1.2e-04, optim0_lr0=1e-05",
+            "acc=0.315, loss=1.2e-04",
+        ),
+        (
+            "loss_att=87.342, acc=0.013loss=99.175, backward_time=0.062",
+            "acc=0.013, loss=99.175",
+        ),
     ],
 )
 def test_the_last_batch_is_shown(losses, shown, tmp_path):
     log = tmp_path / "train.log"
     lines = [
-        f"[host] 2026-01-01 00:00:00,1 (trainer:816) INFO: {n}epoch:train:1-{5 * n}batch: {TIMES}, {losses}\n"
+        "[host] 2026-01-01 00:00:00,1 (trainer:816) INFO: "
+        f"{n}epoch:train:1-{5 * n}batch: {TIMES}, {losses}\n"
         for n in (2, 13)
     ]
     log.write_text("# a command\n" + "x" * 30000 + "\n" + "".join(lines) + "saved\n")
@@ -37,7 +56,10 @@ def test_the_last_batch_is_shown(losses, shown, tmp_path):
 
 
 def test_epochs_to_average():
-    assert averaged("best:5") == "best5.ave.pth" and averaged("last:10") == "last10.ave.pth"
+    assert (
+        averaged("best:5") == "best5.ave.pth"
+        and averaged("last:10") == "last10.ave.pth"
+    )
     for which in ("best", "best:0", "all:3", "best:5:6", "best:-1", ""):
         with pytest.raises(InputError, match="--average takes best:N or last:N"):
             averaged(which)
@@ -46,22 +68,51 @@ def test_epochs_to_average():
 def test_options_of_espnet():
     folder = Path("tokens")
     for kind in ("bpe", "unigram", "mixed"):
-        assert token_options(folder, kind)[2:] == ["--token_type", "bpe", "--bpemodel", "tokens/bpe.model"]
-    assert token_options(folder, "char") == ["--token_list", "tokens/tokens.txt", "--token_type", "char"]
+        assert token_options(folder, kind)[2:] == [
+            "--token_type",
+            "bpe",
+            "--bpemodel",
+            "tokens/bpe.model",
+        ]
+    assert token_options(folder, "char") == [
+        "--token_list",
+        "tokens/tokens.txt",
+        "--token_type",
+        "char",
+    ]
     assert data_options("valid", [(Path("a/text"), "text", "text")]) == [
         "--valid_data_path_and_name_and_type",
         "a/text,text,text",
     ]
 
 
-def test_a_launcher_starts_the_command_with_all_its_options(tmp_path, monkeypatch, capfd):
-    """As ``train_cmd="srun --nodes 2"`` would; each word reaches it, and the log begins with all of them."""
+def test_a_launcher_starts_the_command_with_all_its_options(
+    tmp_path, monkeypatch, capfd
+):
+    """As ``train_cmd="srun --nodes 2"`` would; each word reaches it, and the log begins
+    with all of them.
+    """
     launcher = tmp_path / "launch.py"
-    launcher.write_text("import sys\nfrom pathlib import Path\nPath('words').write_text('|'.join(sys.argv[1:]))\n")
+    launcher.write_text(
+        "import sys\nfrom pathlib import "
+        "Path\nPath('words').write_text('|'.join(sys.argv[1:]))\n"
+    )
     monkeypatch.chdir(tmp_path)
     program = [sys.executable, str(launcher), "--nodes", "a b"]
-    run_command("asr_train", ["--seed", "1"], launch=program, more=["--dist", "true"], ngpu=2)
-    expected = ["--nodes", "a b", sys.executable, "-m", "espnet_ext.bin.asr_train", "--dist", "true", "--ngpu", "2"]
+    run_command(
+        "asr_train", ["--seed", "1"], launch=program, more=["--dist", "true"], ngpu=2
+    )
+    expected = [
+        "--nodes",
+        "a b",
+        sys.executable,
+        "-m",
+        "espnet_ext.bin.asr_train",
+        "--dist",
+        "true",
+        "--ngpu",
+        "2",
+    ]
     assert (tmp_path / "words").read_text().split("|") == [*expected, "--seed", "1"]
     expected[2] = "python"
     assert shlex.split(capfd.readouterr().out)[3:] == [*expected, "--seed", "1"]
@@ -86,7 +137,9 @@ def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
             ngpu=0,
             parallel=None,
         )
-        made = decode_system(run, SimpleNamespace(name="base"), 1, 1, ["test"], tmp_path / "tokens")
+        made = decode_system(
+            run, SimpleNamespace(name="base"), 1, 1, ["test"], tmp_path / "tokens"
+        )
         return {
             step.name.partition("(")[2].rstrip(")"): (
                 "--prior_file" in step.arguments["jobs"][0].options,
@@ -97,7 +150,10 @@ def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
 
     assert steps("default") == {"default": (False, False)}
     assert steps("prior") == {"prior": (True, False)}
-    assert steps("default", "prior", "lm") == {"default prior": (True, False), "lm": (True, True)}
+    assert steps("default", "prior", "lm") == {
+        "default prior": (True, False),
+        "lm": (True, True),
+    }
 
 
 def test_processes_for_several_gpus_have_the_plugins(monkeypatch):
@@ -107,6 +163,10 @@ def test_processes_for_several_gpus_have_the_plugins(monkeypatch):
     names = []
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     monkeypatch.setattr(sys, "argv", sys.argv)
-    monkeypatch.setattr(asr_train, "main", lambda: names.append(get_preparation_data("child")["init_main_from_name"]))
+    monkeypatch.setattr(
+        asr_train,
+        "main",
+        lambda: names.append(get_preparation_data("child")["init_main_from_name"]),
+    )
     run_command("asr_train", [])
     assert names == ["espnet_ext.bin.asr_train"]

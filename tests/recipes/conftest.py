@@ -19,14 +19,23 @@ def stats_file(tmp_path_factory) -> str:
 
 @pytest.fixture
 def parse(stats_file, tmp_path) -> Callable[[dict], Namespace]:
-    """Return a function that reads a config as ESPnet does, so that an unknown key is found."""
+    """Return a function that reads a config as ESPnet does, so that an unknown key is
+    found.
+    """
 
     def parse(config: dict) -> Namespace:
         from espnet2.tasks.asr import ASRTask
 
         path = Path(tmp_path) / "train.yaml"
         path.write_text(yaml.safe_dump(config))
-        options = ["--config", str(path), "--normalize_conf", f"stats_file={stats_file}", "--output_dir", str(tmp_path)]
+        options = [
+            "--config",
+            str(path),
+            "--normalize_conf",
+            f"stats_file={stats_file}",
+            "--output_dir",
+            str(tmp_path),
+        ]
         return ASRTask.get_parser().parse_args([*options, "--token_type", "bpe"])
 
     return parse

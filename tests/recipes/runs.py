@@ -1,4 +1,6 @@
-"""Runs of the recipes at scale smoke, some of them stopped in the middle, and what they end with."""
+"""Runs of the recipes at scale smoke, some of them stopped in the middle, and what they
+end with.
+"""
 
 import gzip
 import json
@@ -18,12 +20,18 @@ from espnet_ext.tables.result import Cell, TableResult
 from espnet_ext.tables.score_table import SCORES
 
 EGS = Path(__file__).parents[2] / "egs"
-# For each recipe, few rows that go through all its stages. Without an entry here: all rows of the first table.
+# For each recipe, few rows that go through all its stages. Without an entry here: all
+# rows of the first table.
 ROWS = {
     "librispeech_sem": ("--table", "1", "--rows", "baseline"),
     "asru2019_cs": ("--table", "1", "--rows", "reweight"),
     "librispeech_rescore": ("--table", "1", "--rows", "first pass,BERT MWER"),
-    "libricss_stitch": ("--table", "2", "--rows", "Overlapping inference,Stitcher WCOE"),
+    "libricss_stitch": (
+        "--table",
+        "2",
+        "--rows",
+        "Overlapping inference,Stitcher WCOE",
+    ),
     "spotify_longctx": ("--figure", "1", "--rows", "Rev16 at 10 s"),
 }
 RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
@@ -34,13 +42,24 @@ PATIENCE = 1800  # seconds that a whole run may take on a busy machine
 
 
 def smoke_run(
-    recipe: str, *options: str, folder: Path, datadir: Path | None = None, status: int | None = 0
+    recipe: str,
+    *options: str,
+    folder: Path,
+    datadir: Path | None = None,
+    status: int | None = 0,
 ) -> subprocess.CompletedProcess:
-    """Run a recipe's ``run.sh`` with experiments, and data where no other place is given, below ``folder``.
+    """Run a recipe's ``run.sh`` with experiments, and data where no other place is
+    given, below ``folder``.
 
-    It must end with ``status``; ``None``: with any. In one process, since more start slowly.
+    It must end with ``status``; ``None``: with any. In one process, since more start
+    slowly.
     """
-    folders = ["--expdir", str(folder / "exp"), "--datadir", str(datadir or folder / "data")]
+    folders = [
+        "--expdir",
+        str(folder / "exp"),
+        "--datadir",
+        str(datadir or folder / "data"),
+    ]
     done = subprocess.run(
         ["./run.sh", "--scale", "smoke", "--nj", "1", *folders, *options],
         cwd=EGS / recipe,
@@ -56,7 +75,11 @@ def smoke_run(
 
 def table_of(recipe: str, folder: Path, table: str = "1") -> TableResult:
     """Return a table or figure of the run below ``folder``."""
-    return next(each for each in read_results(folder / "exp" / "results", EGS / recipe) if each.table.id == table)
+    return next(
+        each
+        for each in read_results(folder / "exp" / "results", EGS / recipe)
+        if each.table.id == table
+    )
 
 
 def cells_of(recipe: str, folder: Path, table: str = "1") -> dict[str, dict[str, Cell]]:
@@ -70,7 +93,9 @@ def cells_of(recipe: str, folder: Path, table: str = "1") -> dict[str, dict[str,
 def assert_nothing_is_repeated(again: subprocess.CompletedProcess) -> None:
     """Check a run whose command has run before."""
     steps = re.findall(r"^   .*: done (?:before|in).*$", again.stdout, re.M)
-    assert len(steps) >= 10 and all(step.endswith("done before") for step in steps), steps
+    assert len(steps) >= 10 and all(step.endswith("done before") for step in steps), (
+        steps
+    )
 
 
 def stages(recipe: str) -> list[int]:
@@ -79,16 +104,27 @@ def stages(recipe: str) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith("run ")]
 
 
-def fail_in_each_stage(recipe: str, folder: Path, *options: str, datadir: Path | None = None) -> None:
-    """Make a step of each stage of a finished run fail: run.sh must end with an error that names it."""
+def fail_in_each_stage(
+    recipe: str, folder: Path, *options: str, datadir: Path | None = None
+) -> None:
+    """Make a step of each stage of a finished run fail: run.sh must end with an error
+    that names it.
+    """
     notes = {}
     for top in {folder, datadir or folder}:
-        notes |= {json.loads(note.read_text()).get("step"): note for note in top.rglob("*.done")}
+        notes |= {
+            json.loads(note.read_text()).get("step"): note
+            for note in top.rglob("*.done")
+        }
     for number in stages(recipe):
         only = (*options, "--stage", str(number), "--stop_stage", str(number))
         done = smoke_run(recipe, *only, folder=folder, datadir=datadir)
         names = re.findall(r"^   (.*): done before$", done.stdout, re.M)
-        broken = notes[names[-1]].with_suffix(".log") if names else folder / "exp" / "results"
+        broken = (
+            notes[names[-1]].with_suffix(".log")
+            if names
+            else folder / "exp" / "results"
+        )
         if not names and number != stages(recipe)[-1]:
             continue  # these rows ask for nothing of it
         aside = broken.with_name(broken.name + ".aside")
@@ -118,12 +154,28 @@ class Run:
     folder: Path
 
     def command(self, *options: str) -> list[str]:
-        folders = ["--expdir", str(self.folder / "exp"), "--datadir", str(self.folder / "data")]
-        return ["./run.sh", "--scale", "smoke", *ROWS.get(self.recipe, ()), *folders, *options]
+        folders = [
+            "--expdir",
+            str(self.folder / "exp"),
+            "--datadir",
+            str(self.folder / "data"),
+        ]
+        return [
+            "./run.sh",
+            "--scale",
+            "smoke",
+            *ROWS.get(self.recipe, ()),
+            *folders,
+            *options,
+        ]
 
     def start(self, *options: str) -> subprocess.Popen:
         return subprocess.Popen(
-            self.command(*options), cwd=EGS / self.recipe, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self.command(*options),
+            cwd=EGS / self.recipe,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def finish(self, *options: str) -> str:
@@ -148,10 +200,15 @@ class Run:
                 began[int(found[1])] = time.monotonic()
         assert process.wait() == 0, "".join(lines)
         ends = [*list(began.values())[1:], time.monotonic()]
-        return {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
+        return {
+            stage: end - start
+            for (stage, start), end in zip(began.items(), ends, strict=True)
+        }
 
     def kill_in(self, stage: int, delay: float) -> None:
-        """Kill a run ``delay`` seconds after a stage has started; no process that it started may live on."""
+        """Kill a run ``delay`` seconds after a stage has started; no process that it
+        started may live on.
+        """
         process = self.start()
         alarm = threading.Timer(PATIENCE, process.kill)
         alarm.start()
@@ -170,11 +227,18 @@ class Run:
         process.wait()
         deadline = time.monotonic() + 60
         while left := self._processes():
-            assert time.monotonic() < deadline, f"killed in stage {stage}, but its work goes on:\n{left}"
+            assert time.monotonic() < deadline, (
+                f"killed in stage {stage}, but its work goes on:\n{left}"
+            )
             time.sleep(0.2)
 
     def _processes(self) -> str:
-        return subprocess.run(["pgrep", "-af", str(self.folder)], capture_output=True, text=True, check=False).stdout
+        return subprocess.run(
+            ["pgrep", "-af", str(self.folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
 
     def results(self) -> dict[str, object]:
         """Its scores, and its hypotheses with their scores."""

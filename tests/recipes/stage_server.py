@@ -1,7 +1,9 @@
-"""Runs stages in processes that are forked from one that has ESPnet loaded, which takes longer than a run at smoke.
+"""Runs stages in processes that are forked from one that has ESPnet loaded, which takes
+longer than a run at smoke.
 
-``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a client of
-the server. The command's arguments, environment, working directory and open files go to a fork of the server.
+``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a
+client of the server. The command's arguments, environment, working directory and open
+files go to a fork of the server.
 """
 
 import fcntl
@@ -17,18 +19,44 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FILES = (0, 1, 2)
 PRELOADED = (
-    *("espnet_ext.bin.asr_train", "espnet_ext.bin.lm_train", "espnet2.bin.asr_inference", "espnet2.bin.mt_train"),
-    *("espnet_ext.tables.figures", "espnet_ext.recipe.rehearsal", "espnet_ext.scoring.score_files", "pandas", "lhotse"),
-    *("espnet_ext.rescore.training.mwer_training", "transformers.models.bert.modeling_bert", "accelerate"),
-    *("transformers.models.gpt2.modeling_gpt2", "espnet_ext.multitalker.task", "faster_whisper", "resemblyzer"),
+    *(
+        "espnet_ext.bin.asr_train",
+        "espnet_ext.bin.lm_train",
+        "espnet2.bin.asr_inference",
+        "espnet2.bin.mt_train",
+    ),
+    *(
+        "espnet_ext.tables.figures",
+        "espnet_ext.recipe.rehearsal",
+        "espnet_ext.scoring.score_files",
+        "pandas",
+        "lhotse",
+    ),
+    *(
+        "espnet_ext.rescore.training.mwer_training",
+        "transformers.models.bert.modeling_bert",
+        "accelerate",
+    ),
+    *(
+        "transformers.models.gpt2.modeling_gpt2",
+        "espnet_ext.multitalker.task",
+        "faster_whisper",
+        "resemblyzer",
+    ),
 )
 
 
 @cache
 def environment() -> dict[str, str]:
-    """Start the server, one for all workers of a run of pytest, and return the environment in which run.sh uses it."""
+    """Start the server, one for all workers of a run of pytest, and return the
+    environment in which run.sh uses it.
+    """
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    folder = Path(tempfile.gettempdir(), f"stages-{run}") if run else Path(tempfile.mkdtemp(prefix="stages"))
+    folder = (
+        Path(tempfile.gettempdir(), f"stages-{run}")
+        if run
+        else Path(tempfile.mkdtemp(prefix="stages"))
+    )
     folder.mkdir(exist_ok=True)
     address, pid = folder / "socket", os.getppid() if run else os.getpid()
     start = f". {ROOT}/utils/path.sh && exec python {__file__} serve {address} {pid}"
@@ -36,7 +64,10 @@ def environment() -> dict[str, str]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not address.exists():
             server = subprocess.Popen(
-                ["bash", "-c", start], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                ["bash", "-c", start],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
             while (line := server.stdout.readline()) != b"ready\n":
                 assert line, f"the server of stages ended: {start}"
@@ -45,8 +76,14 @@ def environment() -> dict[str, str]:
 
 
 def call(address: str, arguments: list[str]) -> int:
-    """Run ``espnet-ext`` with these arguments in a fork of the server, and return its exit status."""
-    request = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
+    """Run ``espnet-ext`` with these arguments in a fork of the server, and return its
+    exit status.
+    """
+    request = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+    }
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(address)
         socket.send_fds(server, [b"."], FILES)
@@ -64,7 +101,9 @@ def serve(address: str, pid: str) -> None:
     loading.EVERY_TRAINING = ("",)  # all checks are compiled once, not in each fork
     for module in PRELOADED:
         importlib.import_module(module)
-    importlib.import_module("espnet_ext.codeswitch.mixed_units")._compiled_rules()  # kept by its cache: five seconds
+    importlib.import_module(
+        "espnet_ext.codeswitch.mixed_units"
+    )._compiled_rules()  # kept by its cache: five seconds
     loading.prepare_forks()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)

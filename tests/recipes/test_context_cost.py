@@ -8,7 +8,12 @@ import torch
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.errors import InputError
 
-SMALL = {"output_size": 16, "attention_heads": 2, "num_blocks": 2, "subsampling_channels": 4}
+SMALL = {
+    "output_size": 16,
+    "attention_heads": 2,
+    "num_blocks": 2,
+    "subsampling_channels": 4,
+}
 
 
 def make():
@@ -24,7 +29,10 @@ def test_counted_is_what_real_tensors_take(flash):
             live.add(parameter)
         assert live.now == parameters
         context_cost.step(model, 20, False)
-    assert context_cost.count_peak(make, 20, False, flash) == live.peak + context_cost.MADGRAD_STATES * parameters
+    assert (
+        context_cost.count_peak(make, 20, False, flash)
+        == live.peak + context_cost.MADGRAD_STATES * parameters
+    )
 
 
 def test_live_bytes_by_hand():
@@ -40,11 +48,19 @@ def test_live_bytes_by_hand():
 
 
 def test_memory_is_linear_with_flash_and_quadratic_without(monkeypatch):
-    monkeypatch.setattr(context_cost, "TOKENS_PER_SECOND", 1e-3)  # CTC's own memory grows with frames times tokens
-    short, middle, long = (context_cost.count_peak(make, seconds, False, True) for seconds in (500, 1000, 2000))
+    monkeypatch.setattr(
+        context_cost, "TOKENS_PER_SECOND", 1e-3
+    )  # CTC's own memory grows with frames times tokens
+    short, middle, long = (
+        context_cost.count_peak(make, seconds, False, True)
+        for seconds in (500, 1000, 2000)
+    )
     assert long - middle < 2.05 * (middle - short)
     # scores and weights of one layer's two heads at least
-    assert context_cost.count_peak(make, 2000, False, False) - long > 2 * 2 * 4 * (2000 * 100 / 8) ** 2
+    assert (
+        context_cost.count_peak(make, 2000, False, False) - long
+        > 2 * 2 * 4 * (2000 * 100 / 8) ** 2
+    )
 
 
 @pytest.mark.parametrize("limit", [0, 1, 59, 60, 61, 1000, 4321, 100000])

@@ -1,4 +1,6 @@
-"""The demo: its corpus is made of the recordings in the repository, and its last screen has rates and commands."""
+"""The demo: its corpus is made of the recordings in the repository, and its last screen
+has rates and commands.
+"""
 
 import shutil
 
@@ -28,15 +30,28 @@ def few(tmp_path, monkeypatch):
 
 def test_the_corpus_has_quiet_and_noisy_parts_and_is_made_once(few):
     demo.make_corpus(few)
-    names = {part.name: sorted(path.stem for path in part.rglob("*.flac")) for part in few.iterdir() if part.is_dir()}
+    names = {
+        part.name: sorted(path.stem for path in part.rglob("*.flac"))
+        for part in few.iterdir()
+        if part.is_dir()
+    }
     assert {part: len(ids) for part, ids in names.items() if "train" not in part} == {
-        f"{kind}-{condition}": 4 for kind in ("dev", "test") for condition in ("clean", "other")
+        f"{kind}-{condition}": 4
+        for kind in ("dev", "test")
+        for condition in ("clean", "other")
     }
     assert sum(len(ids) for part, ids in names.items() if "train" in part) == 4
-    quiet, noisy = (sorted((few / f"test-{part}").rglob("*.flac")) for part in ("clean", "other"))
-    assert soundfile.info(quiet[0]).samplerate == soundfile.info(noisy[0]).samplerate == 16000
+    quiet, noisy = (
+        sorted((few / f"test-{part}").rglob("*.flac")) for part in ("clean", "other")
+    )
+    assert (
+        soundfile.info(quiet[0]).samplerate
+        == soundfile.info(noisy[0]).samplerate
+        == 16000
+    )
     texts = [
-        next(part.rglob("*.trans.txt")).read_text().split()[1:4] for part in (few / "test-clean", few / "test-other")
+        next(part.rglob("*.trans.txt")).read_text().split()[1:4]
+        for part in (few / "test-clean", few / "test-other")
     ]
     assert texts[0] == texts[1]
     before = noisy[0].stat().st_mtime_ns

@@ -1,4 +1,6 @@
-"""What the figures show: the right data, labelled axes, thresholds, and masked bins that differ from dark ones."""
+"""What the figures show: the right data, labelled axes, thresholds, and masked bins
+that differ from dark ones.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,13 @@ import torch
 from energy_figures import MASKED, draw_distribution, draw_masks, shown_range
 from matplotlib.colors import to_rgba
 
-from espnet_ext.sem.energy_statistics import EDGES_DB, EnergyHistogram, MaskExample, edge_index, histogram_of
+from espnet_ext.sem.energy_statistics import (
+    EDGES_DB,
+    EnergyHistogram,
+    MaskExample,
+    edge_index,
+    histogram_of,
+)
 
 
 def histogram() -> EnergyHistogram:
@@ -30,11 +38,18 @@ def test_distribution_shows_density_and_both_shares():
     figure = draw_distribution(shown, "toy")
     upper, lower = figure.axes
     np.testing.assert_allclose(upper.lines[0].get_ydata(), shown.density())
-    curves = {line.get_label(): line for line in lower.lines if len(line.get_xdata()) == len(EDGES_DB)}
+    curves = {
+        line.get_label(): line
+        for line in lower.lines
+        if len(line.get_xdata()) == len(EDGES_DB)
+    }
     bins, energy = curves.values()
     np.testing.assert_allclose(bins.get_ydata(), shown.share_below())
     np.testing.assert_allclose(energy.get_ydata(), shown.energy_below())
-    assert [text.get_text() for text in lower.get_legend().get_texts()] == [r"$\eta = -20$ dB", *curves]
+    assert [text.get_text() for text in lower.get_legend().get_texts()] == [
+        r"$\eta = -20$ dB",
+        *curves,
+    ]
     assert f"{100 * shown.share_below()[edge_index(-20.0)]:.1f} %" in texts(figure)
     assert "1/dB" in upper.get_ylabel()
     assert "(dB)" in lower.get_xlabel()
@@ -60,8 +75,12 @@ def test_masks_show_the_spectrogram_and_what_is_left_of_it():
     assert len(panels) == 3
     original, first, _ = (axes.images[0] for axes in panels)
     np.testing.assert_array_equal(np.asarray(original.get_array()), shown.features.T)
-    np.testing.assert_array_equal(np.ma.getmaskarray(first.get_array()), ~shown.kept[-20.0].T)
-    assert {image.get_clim() for image in (original, first)} == {(shown.features.min(), shown.features.max())}
+    np.testing.assert_array_equal(
+        np.ma.getmaskarray(first.get_array()), ~shown.kept[-20.0].T
+    )
+    assert {image.get_clim() for image in (original, first)} == {
+        (shown.features.min(), shown.features.max())
+    }
     assert original.get_extent()[:2] == pytest.approx([0.0, 1.2])
     assert tuple(first.cmap.get_bad()) == to_rgba(MASKED)
     assert f"{100 * shown.masked_share(0.0):.1f} %" in panels[2].get_title(loc="left")

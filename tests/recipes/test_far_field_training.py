@@ -1,4 +1,6 @@
-"""Rooms and noise in the training of the speaker-attributed recogniser: what becomes of the recipe's options."""
+"""Rooms and noise in the training of the speaker-attributed recogniser: what becomes of
+the recipe's options.
+"""
 
 from pathlib import Path
 
@@ -13,12 +15,21 @@ def test_tables_of_rooms_and_noises_reach_the_config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("rirs.scp", "noises.scp"):
         (tmp_path / name).write_text("one one.wav\n")
-    folders = {"expdir": str(tmp_path / "exp"), "datadir": str(tmp_path / "data"), "scale": "smoke"}
-    tables = {"rir_scp": str(tmp_path / "rirs.scp"), "noise_scp": str(tmp_path / "noises.scp")}
+    folders = {
+        "expdir": str(tmp_path / "exp"),
+        "datadir": str(tmp_path / "data"),
+        "scale": "smoke",
+    }
+    tables = {
+        "rir_scp": str(tmp_path / "rirs.scp"),
+        "noise_scp": str(tmp_path / "noises.scp"),
+    }
     script = load_script(RECIPE / "recipe.py", "far_field_recipe")
     run = prepare(RECIPE, folders | tables)
     config = yaml.safe_load(script.recogniser_config(run).read_text())
-    assert {name: config[name] for name in tables} == tables and config["noise_db_range"] == "5_20"
+    assert {name: config[name] for name in tables} == tables and config[
+        "noise_db_range"
+    ] == "5_20"
     assert not script.computed_d_vectors(run), "they differ each time"
     monkeypatch.chdir(tmp_path)
     plain = prepare(RECIPE, folders)

@@ -1,4 +1,6 @@
-"""Every full-scale training config builds its model at its real size and takes a step, long before a cluster does."""
+"""Every full-scale training config builds its model at its real size and takes a step,
+long before a cluster does.
+"""
 
 from pathlib import Path
 
@@ -21,11 +23,14 @@ def blstm(inputs: int, cells: int) -> int:
 
 
 def expected_parameters(vocabulary: int) -> int:
-    """P2, section 4, counted by hand: 40 channels, 6 BLSTM layers of 1024, one LSTM of 1024; the rest is [17]'s."""
+    """P2, section 4, counted by hand: 40 channels, 6 BLSTM layers of 1024, one LSTM of
+    1024; the rest is [17]'s.
+    """
     encoder = blstm(40, 1024) + 5 * blstm(2048, 1024)
     embedding = vocabulary * 621
     lstm = 4 * 1024 * (621 + 2048 + 1024 + 2)
-    # projections of the encoder's output, the decoder's state and the weight feedback; the energy; inverse fertility
+    # projections of the encoder's output, the decoder's state and the weight feedback;
+    # the energy; inverse fertility
     attention = (2048 * 1024 + 1024) + 1024 * 1024 + 1024 + 1024 + 2048
     output = (1024 + 621 + 2048) * 1000 + 1000 + 500 * vocabulary + vocabulary
     ctc = 2048 * vocabulary + vocabulary
@@ -39,7 +44,10 @@ def test_every_system_has_a_config_that_espnet_reads(system, parse):
     espnet_ext.register()
     args = parse(system_config(SECTIONS, TABLES.systems[system]))
     normalize_choices.get_class(args.normalize)(**args.normalize_conf)
-    assert args.encoder_conf["num_layers"] == 6 and args.encoder_conf["hidden_size"] == 1024
+    assert (
+        args.encoder_conf["num_layers"] == 6
+        and args.encoder_conf["hidden_size"] == 1024
+    )
 
 
 def test_the_papers_system_has_its_size_and_takes_a_step(parse):

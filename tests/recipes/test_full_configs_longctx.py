@@ -1,4 +1,6 @@
-"""The sizes of P5: their parameters counted against the paper's, and a step of the main one at its real size."""
+"""The sizes of P5: their parameters counted against the paper's, and a step of the main
+one at its real size.
+"""
 
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from espnet_ext.work.yaml_files import deep_merge
 SECTIONS = load_scale(Path(__file__).parents[2] / "egs" / "spotify_longctx", "full")
 TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
 
-# Millions of parameters: P5, sections 3.2 and 4.3; the first three of those below as published with the models.
+# Millions of parameters: P5, sections 3.2 and 4.3; the first three of those below as
+# published with the models.
 SIZES = {
     "shallow": 50, "narrow_deep": 20, "narrow": 12, None: 90, "deep": 130, "wide": 315, "deep_double_heads": 130,
     "deep_quadruple_heads": 130, "double_heads": 90, "quadruple_heads": 90,
@@ -46,7 +49,9 @@ def test_parameters_are_the_papers(name):
     with torch.device("meta"):
         model = ctc_model(LongFastConformerEncoder(80, **conf))
     assert size(model) == by_hand(conf)
-    assert size(model) == pytest.approx(SIZES[name] * 1e6, rel=0.055 if SIZES[name] <= 50 else 0.015)
+    assert size(model) == pytest.approx(
+        SIZES[name] * 1e6, rel=0.055 if SIZES[name] <= 50 else 0.015
+    )
 
 
 def test_every_size_is_tested():
@@ -63,14 +68,24 @@ def test_the_papers_model_takes_a_step(tmp_path):
     espnet_ext.register()
     path = tmp_path / "train.yaml"
     path.write_text(yaml.safe_dump(config(None)))
-    args = RecordingsASRTask.get_parser().parse_args(["--config", str(path), "--output_dir", str(tmp_path)])
+    args = RecordingsASRTask.get_parser().parse_args(
+        ["--config", str(path), "--output_dir", str(tmp_path)]
+    )
     schedule, passes = schedule_of(args.chunk_conf)
-    assert (schedule.batch_seconds, schedule.initial_seconds, schedule.double_every, passes) == (3600, 5, 5000, 1)
+    assert (
+        schedule.batch_seconds,
+        schedule.initial_seconds,
+        schedule.double_every,
+        passes,
+    ) == (3600, 5, 5000, 1)
     assert (args.features_conf["n_mels"], args.input_size) == (80, 80)
     args.token_list = tokens(TOKENS)
     torch.manual_seed(0)
     model = ASRTask.build_model(args)
     optimizer = optim_classes[args.optim](model.parameters(), **args.optim_conf)
     scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf)
-    features = {"speech": torch.randn(2, 100, 80), "speech_lengths": torch.tensor([100, 70])}
+    features = {
+        "speech": torch.randn(2, 100, 80),
+        "speech_lengths": torch.tensor([100, 70]),
+    }
     take_step(model, batch([[5, 4000, 6], [7, 8, -1]], **features), optimizer)

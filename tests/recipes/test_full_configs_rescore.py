@@ -1,4 +1,6 @@
-"""The full-scale configs of librispeech_rescore: each is read, and the full-size models take a step of MWER."""
+"""The full-scale configs of librispeech_rescore: each is read, and the full-size models
+take a step of MWER.
+"""
 
 from pathlib import Path
 
@@ -32,7 +34,9 @@ def test_every_system_has_settings_that_training_reads(system):
     assert settings.batch_size == (16 if on_text else 4)
     assert config["lm"] in ("gpt2", "bert-base-cased")
     if on_text:
-        assert config["casing"] == "lower"  # LibriSpeech is in capitals; MWER takes the casing of the adapted model
+        assert (
+            config["casing"] == "lower"
+        )  # LibriSpeech is in capitals; MWER takes the casing of the adapted model
 
 
 @pytest.mark.parametrize("scale", ["full", "mini", "smoke"])
@@ -41,15 +45,28 @@ def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale
     first_pass = checked(FirstPass, sections["first_pass"], "first_pass")
     assert first_pass.beam > first_pass.nbest
     if scale == "full":
-        assert (first_pass.model, first_pass.nbest) == ("openai/whisper-tiny.en", 10)  # P3, section 4.2.1
+        assert (first_pass.model, first_pass.nbest) == (
+            "openai/whisper-tiny.en",
+            10,
+        )  # P3, section 4.2.1
     assert sections["settings"]["make_lms"] == (scale != "full")
     if sections["settings"]["make_lms"]:
-        assert [checked(SmallModel, sections[kind], kind).kind for kind in ("gpt2", "bert")] == ["gpt2", "bert"]
+        assert [
+            checked(SmallModel, sections[kind], kind).kind for kind in ("gpt2", "bert")
+        ] == ["gpt2", "bert"]
 
 
 def test_the_papers_models_take_a_step():
-    """Two hypotheses of an utterance; every parameter that the score depends on has a gradient."""
-    batch = make_examples([NBest("u1", (Hypothesis("w1 w2 w3", -1.0), Hypothesis("w1 w4", -2.0)), "w1 w4")])
+    """Two hypotheses of an utterance; every parameter that the score depends on has a
+    gradient.
+    """
+    batch = make_examples(
+        [
+            NBest(
+                "u1", (Hypothesis("w1 w2 w3", -1.0), Hypothesis("w1 w4", -2.0)), "w1 w4"
+            )
+        ]
+    )
     sizes = {}
     for kind, scorer in make_scorers():
         if kind.pooling == "attention":
@@ -57,10 +74,19 @@ def test_the_papers_models_take_a_step():
         torch.manual_seed(0)
         sizes[kind] = size(scorer) / 1e6
         optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-5)
-        values = backward(scorer.train(), batch, MwerLoss(ce_weight=0.0 if kind.scorer == "pooled" else 0.01))
-        # P3, eq. 5: a mean of the hypotheses' errors, weighted by posteriors, all of which eq. 6 has above 0
+        values = backward(
+            scorer.train(),
+            batch,
+            MwerLoss(ce_weight=0.0 if kind.scorer == "pooled" else 0.01),
+        )
+        # P3, eq. 5: a mean of the hypotheses' errors, weighted by posteriors, all of
+        # which eq. 6 has above 0
         assert 0 == min(batch[0].errors) < values["mwer"] < max(batch[0].errors) == 2
-        without = [name for name, parameter in scorer.named_parameters() if parameter.grad is None]
+        without = [
+            name
+            for name, parameter in scorer.named_parameters()
+            if parameter.grad is None
+        ]
         assert without == [], kind
         optimizer.step()
     # P3, section 4.2: 117M (as GPT-2 was announced) and 110M

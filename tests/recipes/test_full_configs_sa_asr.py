@@ -1,4 +1,6 @@
-"""The recogniser of libricss_stitch at its real size, with LSTMs and with conformers: read, counted, and a step."""
+"""The recogniser of libricss_stitch at its real size, with LSTMs and with conformers:
+read, counted, and a step.
+"""
 
 from argparse import Namespace
 from pathlib import Path
@@ -33,10 +35,28 @@ def read(kind: str, scale: str, folder: Path, *more: str) -> Namespace:
     path = folder / "train.yaml"
     path.write_text(yaml.safe_dump(config))
     mels = config["frontend_conf"]["n_mels"]
-    np.savez(folder / "stats.npz", count=100, sum=np.full(mels, 50.0), sum_square=np.full(mels, 30.0))
-    options = ["--config", str(path), "--normalize_conf", f"stats_file={folder / 'stats.npz'}"]
-    args = SAASRTask.get_parser().parse_args([*options, "--output_dir", str(folder), "--token_type", "bpe"])
-    args.token_list = ["<blank>", "<unk>", "<sc>", *(f"p{number}" for number in range(VOCABULARY - 4)), "<sos/eos>"]
+    np.savez(
+        folder / "stats.npz",
+        count=100,
+        sum=np.full(mels, 50.0),
+        sum_square=np.full(mels, 30.0),
+    )
+    options = [
+        "--config",
+        str(path),
+        "--normalize_conf",
+        f"stats_file={folder / 'stats.npz'}",
+    ]
+    args = SAASRTask.get_parser().parse_args(
+        [*options, "--output_dir", str(folder), "--token_type", "bpe"]
+    )
+    args.token_list = [
+        "<blank>",
+        "<unk>",
+        "<sc>",
+        *(f"p{number}" for number in range(VOCABULARY - 4)),
+        "<sos/eos>",
+    ]
     return args
 
 
@@ -57,16 +77,27 @@ def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
     if kind == "lstm":
         assert size(model.encoder) == blstm_encoder(5, 1024)
         # the network of the profiles, which is not trained
-        assert size(model.speaker_encoder) == lstm(40, 256) + 2 * lstm(256, 256) + 257 * 256
-        assert not any(parameter.requires_grad for parameter in model.speaker_encoder.parameters())
-        hidden, context = 1024 + 2048, 256  # the output layer sees the state, and beside it the context vector
+        assert (
+            size(model.speaker_encoder)
+            == lstm(40, 256) + 2 * lstm(256, 256) + 257 * 256
+        )
+        assert not any(
+            parameter.requires_grad for parameter in model.speaker_encoder.parameters()
+        )
+        hidden, context = (
+            1024 + 2048,
+            256,
+        )  # the output layer sees the state, and beside it the context vector
         assert model.decoder.asr.hidden_size == hidden
         assert float(model.decoder.cosine_scale.detach()) == 1.0 and model.ctc is None
     else:
         hidden, context = 512, 256
-        # 17.5 M, 12 layers of 512 with feed-forward modules of 2,048, as of ESPnet's conformer; the rest is subsampling
+        # 17.5 M, 12 layers of 512 with feed-forward modules of 2,048, as of ESPnet's
+        # conformer; the rest is subsampling
         layers = size(model.encoder) - size(model.encoder.subsampling)
-        assert layers == pytest.approx(12 * (4 * 512 * 512 + 2 * 2 * 512 * 2048 + 3 * 512 * 512), rel=0.02)
+        assert layers == pytest.approx(
+            12 * (4 * 512 * 512 + 2 * 2 * 512 * 2048 + 3 * 512 * 512), rel=0.02
+        )
     query = VOCABULARY * 512 + lstm(context + 512, 512) + 512 * 256 + 256
     assert size(model.decoder.query) == query
     assert size(model.decoder.output) == VOCABULARY * (hidden + 1)
@@ -78,7 +109,9 @@ def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
         "speakers": torch.tensor([[3, 1], [0, -1]]),
         "speakers_lengths": torch.tensor([2, 1]),
     }
-    assert take_step(model, batch([[5, 2, 7], [8, 9, -1]], **speakers))["loss_speaker"] > 0
+    assert (
+        take_step(model, batch([[5, 2, 7], [8, 9, -1]], **speakers))["loss_speaker"] > 0
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,6 +136,12 @@ def test_mixtures_and_search_of_every_scale(scale):
         set() if scale == "full" else {"train_simulated", "dev_simulated"}
     )
     if scale == "full":  # P4, Table 1
-        sizes = {"train_stitch": 50083, "dev-short": 513, "dev-long": 319, "test-short": 496, "test-long": 310}
+        sizes = {
+            "train_stitch": 50083,
+            "dev-short": 513,
+            "dev-long": 319,
+            "test-short": 496,
+            "test-long": 310,
+        }
         assert {name: mixing[name].count for name in sizes} == sizes
     assert checked(SearchOptions, sections["decode"], "decode").beam_size

@@ -1,4 +1,6 @@
-"""Every recipe on a disk that is full in each stage: a clear message, no corrupt file, and it resumes with room."""
+"""Every recipe on a disk that is full in each stage: a clear message, no corrupt file,
+and it resumes with room.
+"""
 
 import os
 import re
@@ -32,7 +34,9 @@ def fill(ballast: Path, room: int) -> None:
     """Leave ``room`` bytes of the disk."""
     free = os.statvfs(ballast.parent)
     with open(ballast, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - room))
+        os.posix_fallocate(
+            file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - room)
+        )
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -49,7 +53,9 @@ def test_a_full_disk_in_each_stage(recipe, disk, tmp_path):
             if status:
                 failures += 1
                 assert status == 1, output
-                assert FULL.search(output), f"stage {stage} with {room} bytes:\n{output}"
+                assert FULL.search(output), (
+                    f"stage {stage} with {room} bytes:\n{output}"
+                )
         tried.finish(*only)
     assert failures >= 2 * len(ROOMS)
     assert tried.results() == whole.results()

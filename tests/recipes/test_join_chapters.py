@@ -1,4 +1,6 @@
-"""``local/join_chapters.py`` of the long-context recipe, on real recordings of read digits."""
+"""``local/join_chapters.py`` of the long-context recipe, on real recordings of read
+digits.
+"""
 
 import shutil
 from pathlib import Path
@@ -19,7 +21,10 @@ def corpus(tmp_path) -> Path:
     if not DIGITS.is_dir():
         pytest.skip("the real recordings (shared/data/LibriSpeech-digits) are not here")
     for transcripts in sorted((DIGITS / "dev-clean").glob("*/*/*.trans.txt"))[:2]:
-        shutil.copytree(transcripts.parent, tmp_path / "LibriSpeech" / transcripts.parent.relative_to(DIGITS))
+        shutil.copytree(
+            transcripts.parent,
+            tmp_path / "LibriSpeech" / transcripts.parent.relative_to(DIGITS),
+        )
     return tmp_path / "LibriSpeech"
 
 
@@ -32,11 +37,21 @@ def joined(corpus: Path) -> Path:
 def test_chapters_are_their_utterances_in_order(corpus):
     texts = read_table(joined(corpus) / "text")
     for transcripts in corpus.rglob("*.trans.txt"):
-        chapter, utterances = transcripts.name.removesuffix(".trans.txt"), read_table(transcripts)
-        samples = [soundfile.read(transcripts.parent / f"{key}.flac", dtype="int16")[0] for key in sorted(utterances)]
-        heard, rate = soundfile.read(corpus.parent / "chapters" / "audio" / f"{chapter}.flac", dtype="int16")
+        chapter, utterances = (
+            transcripts.name.removesuffix(".trans.txt"),
+            read_table(transcripts),
+        )
+        samples = [
+            soundfile.read(transcripts.parent / f"{key}.flac", dtype="int16")[0]
+            for key in sorted(utterances)
+        ]
+        heard, rate = soundfile.read(
+            corpus.parent / "chapters" / "audio" / f"{chapter}.flac", dtype="int16"
+        )
         assert rate == 16000 and np.array_equal(heard, np.concatenate(samples))
-        assert texts.pop(chapter) == " ".join(utterances[key] for key in sorted(utterances))
+        assert texts.pop(chapter) == " ".join(
+            utterances[key] for key in sorted(utterances)
+        )
     assert not texts
 
 
@@ -53,10 +68,18 @@ def test_what_is_joined_is_left_and_faults_are_refused(corpus):
     with pytest.raises(InputError, match=speech.stem):
         joined(corpus)
     for path in corpus.rglob("*.trans.txt"):
-        path.write_text("".join(line for line in path.open() if not line.startswith(speech.stem)))
+        path.write_text(
+            "".join(line for line in path.open() if not line.startswith(speech.stem))
+        )
     seconds = soundfile.info(files[0]).duration
     joined(corpus)
-    assert soundfile.info(files[0]).duration < seconds and files[1].stat().st_mtime_ns == times[1]
+    assert (
+        soundfile.info(files[0]).duration < seconds
+        and files[1].stat().st_mtime_ns == times[1]
+    )
     (files[0].parent / "1-2.flac").touch()
-    with pytest.raises(InputError, match="holds other chapters, as 1-2: give another --output, or all parts"):
+    with pytest.raises(
+        InputError,
+        match="holds other chapters, as 1-2: give another --output, or all parts",
+    ):
         joined(corpus)

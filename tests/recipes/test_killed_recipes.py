@@ -1,4 +1,6 @@
-"""Every recipe, killed at a random moment of each stage: the resumed run ends like one that was not killed."""
+"""Every recipe, killed at a random moment of each stage: the resumed run ends like one
+that was not killed.
+"""
 
 import os
 import random
@@ -15,7 +17,9 @@ def test_all_rows_are_of_recipes():
 @pytest.mark.kill
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_killed_run_ends_as_a_whole_one(recipe, tmp_path):
-    """The seed of the moments is printed where the test fails; KILL_SEED gives it again."""
+    """The seed of the moments is printed where the test fails; KILL_SEED gives it
+    again.
+    """
     seed = int(os.environ.get("KILL_SEED") or random.randrange(1_000_000))
     print(f"KILL_SEED={seed}")
     moments = random.Random(f"{seed} {recipe}")

@@ -5,7 +5,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from runs import assert_nothing_is_repeated, cells_of, fail_in_each_stage, smoke_run, table_of
+from runs import (
+    assert_nothing_is_repeated,
+    cells_of,
+    fail_in_each_stage,
+    smoke_run,
+    table_of,
+)
 
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.profiles import read_profiles
@@ -16,7 +22,12 @@ from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.words import words_by_speaker
 
 run = partial(smoke_run, "libricss_stitch")
-ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")
+ROWS = (
+    "No segmentation",
+    "Block-wise inference",
+    "Overlapping inference",
+    "Stitcher WCOE",
+)
 TABLES = ("--table", "all", "--rows", ",".join((*ROWS, "50 %", "train")))
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 
@@ -31,9 +42,16 @@ def smoke(tmp_path_factory) -> tuple[Path, str]:
 
 
 def given(folder: Path) -> tuple[str, ...]:
-    """The options for the corpora: of LibriCSS the folder ``for_release``, above which the enrolment list is found."""
+    """The options for the corpora: of LibriCSS the folder ``for_release``, above which
+    the enrolment list is found.
+    """
     corpus = folder / "data" / "corpus"
-    return "--librispeech", str(corpus / "LibriSpeech"), "--libricss", str(corpus / "LibriCSS" / "for_release")
+    return (
+        "--librispeech",
+        str(corpus / "LibriSpeech"),
+        "--libricss",
+        str(corpus / "LibriCSS" / "for_release"),
+    )
 
 
 def test_a_second_run_repeats_nothing(smoke):
@@ -42,13 +60,18 @@ def test_a_second_run_repeats_nothing(smoke):
 
 def table(folder: Path, number: int) -> dict[str, dict]:
     found = cells_of("libricss_stitch", folder, str(number))
-    return {name: {column: cell.here for column, cell in cells.items()} for name, cells in found.items()}
+    return {
+        name: {column: cell.here for column, cell in cells.items()}
+        for name, cells in found.items()
+    }
 
 
 def test_the_tables_have_the_rows_that_were_asked_for(smoke):
     folder, _ = smoke
     for name, cells in table(folder, 2).items():
-        assert all((cells[test_set] is not None) == (name in ROWS) for test_set in MIXTURES)
+        assert all(
+            (cells[test_set] is not None) == (name in ROWS) for test_set in MIXTURES
+        )
     libricss = table(folder, 4)
     for name, cells in libricss.items():
         assert all((cell is not None) == (name in ROWS) for cell in cells.values())
@@ -59,8 +82,14 @@ def test_the_tables_have_the_rows_that_were_asked_for(smoke):
         assert sum(cell.words for cell in conditions) == cells["libricss"].words
         assert sum(cell.errors for cell in conditions) == cells["libricss"].errors
     meta = table_of("libricss_stitch", folder, "4").meta
-    assert (meta.units["libricss"], meta.units["test-short"]) == ("session", "recording")
-    assert table(folder, 3)["50 %"]["test-long"].words == table(folder, 2)["Stitcher WCOE"]["test-long"].words
+    assert (meta.units["libricss"], meta.units["test-short"]) == (
+        "session",
+        "recording",
+    )
+    assert (
+        table(folder, 3)["50 %"]["test-long"].words
+        == table(folder, 2)["Stitcher WCOE"]["test-long"].words
+    )
 
 
 def test_every_word_of_the_reference_is_counted_once(smoke):
@@ -73,8 +102,20 @@ def test_every_word_of_the_reference_is_counted_once(smoke):
 
 def test_block_wise_transcripts_are_the_windows_joined(smoke):
     folder, _ = smoke
-    heard = group_by_speaker(read_hypotheses(folder / "exp" / "heard" / "windows0" / "test-long" / "hypotheses.jsonl"))
-    written = read_segments(folder / "exp" / "block" / "seed1" / "decode_default" / "test-long" / "transcripts.json")
+    heard = group_by_speaker(
+        read_hypotheses(
+            folder / "exp" / "heard" / "windows0" / "test-long" / "hypotheses.jsonl"
+        )
+    )
+    written = read_segments(
+        folder
+        / "exp"
+        / "block"
+        / "seed1"
+        / "decode_default"
+        / "test-long"
+        / "transcripts.json"
+    )
     joined = {
         recording: {
             speaker: tuple(word for item in windows for word in item.words)
@@ -93,10 +134,16 @@ def test_table_1_and_the_inventories(smoke):
     assert [cells["samples"].value for cells in counts.values()] == [4, 2, 2, 2, 2]
     assert "Table 1. Simulated mixtures" in output and "50083.00" in output
     profiles = read_table(folder / "data" / "profiles" / "test" / "profiles.scp")
-    enrolled = {key for row in read_table(folder / "data/profiles/test/enrolment").values() for key in row.split()}
+    enrolled = {
+        key
+        for row in read_table(folder / "data/profiles/test/enrolment").values()
+        for key in row.split()
+    }
     for test_set in MIXTURES:
         spoken = read_table(folder / "data" / test_set / "text_speakers")
-        for mixture, names in read_table(folder / "data" / test_set / "inventory").items():
+        for mixture, names in read_table(
+            folder / "data" / test_set / "inventory"
+        ).items():
             assert set(spoken[mixture].split()) < set(names.split()) <= profiles.keys()
         mixed = read_table(folder / "data" / test_set / "mixed_utterances").values()
         assert not enrolled & {key for row in mixed for key in row.split()}
@@ -116,22 +163,44 @@ def test_table_1_alone_trains_nothing(smoke, tmp_path):
 
 
 def test_profiles_by_a_speaker_model_of_espnet(tmp_path, smoke, espnet_speaker_model):
-    """Stages 1 to 5: the recogniser takes profiles of as many dimensions as the model gives."""
+    """Stages 1 to 5: the recogniser takes profiles of as many dimensions as the model
+    gives.
+    """
     folder, _ = smoke
-    corpus = ("--librispeech", str(folder / "data" / "corpus" / "LibriSpeech"), "--rows", "Block-wise inference")
+    corpus = (
+        "--librispeech",
+        str(folder / "data" / "corpus" / "LibriSpeech"),
+        "--rows",
+        "Block-wise inference",
+    )
     options = (*corpus, "--table", "2", "--speaker_model", str(espnet_speaker_model))
     result = run(*options, folder=tmp_path, status=1)
     assert "add --recogniser conformer" in result.stderr
-    result = run(*options, "--recogniser", "conformer", "--stop_stage", "5", folder=tmp_path)
+    result = run(
+        *options, "--recogniser", "conformer", "--stop_stage", "5", folder=tmp_path
+    )
     (profiles,) = (tmp_path / "data").glob("profiles-*")
-    assert {rows.shape for rows in read_profiles([profiles / "test" / "profiles.scp"]).values()} == {(2, 6)}
+    assert {
+        rows.shape
+        for rows in read_profiles([profiles / "test" / "profiles.scp"]).values()
+    } == {(2, 6)}
     assert not (tmp_path / "data" / "profiles").exists()
-    assert "profile_size: 6\n" in (tmp_path / "exp" / "recogniser" / "windows" / "config.yaml").read_text()
+    assert (
+        "profile_size: 6\n"
+        in (tmp_path / "exp" / "recogniser" / "windows" / "config.yaml").read_text()
+    )
 
 
 def test_table_4_needs_libricss(tmp_path, smoke):
     corpus = smoke[0] / "data" / "corpus"
-    options = ("--librispeech", str(corpus / "LibriSpeech"), "--table", "4", "--stop_stage", "1")
+    options = (
+        "--librispeech",
+        str(corpus / "LibriSpeech"),
+        "--table",
+        "4",
+        "--stop_stage",
+        "1",
+    )
     for more, message in (
         ((), "Table 4 needs --libricss DIR"),
         (
@@ -139,24 +208,49 @@ def test_table_4_needs_libricss(tmp_path, smoke):
             "--pairs_within takes seconds or none",
         ),
         (("--libricss", "/nowhere"), "--libricss /nowhere: no such file or folder"),
-        (("--libricss", str(corpus / "LibriCSS"), "--enrolment_list", "/nowhere"), "/nowhere: no such file"),
+        (
+            ("--libricss", str(corpus / "LibriCSS"), "--enrolment_list", "/nowhere"),
+            "/nowhere: no such file",
+        ),
     ):
         result = run(*options, *more, folder=tmp_path, status=1)
         assert message in result.stderr
 
 
 def test_whisper_on_speakers_in_turns(tmp_path):
-    rows = ("No segmentation", "Time-aware overlapping inference", "Stitcher WCOE guarded")
-    result = run("--recogniser", "whisper", "--table", "2", "--rows", ",".join(rows), folder=tmp_path)
+    rows = (
+        "No segmentation",
+        "Time-aware overlapping inference",
+        "Stitcher WCOE guarded",
+    )
+    result = run(
+        "--recogniser",
+        "whisper",
+        "--table",
+        "2",
+        "--rows",
+        ",".join(rows),
+        folder=tmp_path,
+    )
     assert result.stdout.count("nothing to do: Whisper is not trained") == 3
     cells = table(tmp_path, 2)
-    assert all(cells[name][test_set] is not None for name in rows for test_set in MIXTURES)
+    assert all(
+        cells[name][test_set] is not None for name in rows for test_set in MIXTURES
+    )
     for test_set in MIXTURES:
         turns = read_segments(tmp_path / "data" / test_set / "references.json")
-        spans = sorted(turn.span for turn in turns if turn.recording == turns[0].recording)
-        assert all(one[1] <= other[0] + 1e-3 for one, other in pairwise(spans))  # nobody talks at once
+        spans = sorted(
+            turn.span for turn in turns if turn.recording == turns[0].recording
+        )
+        assert all(
+            one[1] <= other[0] + 1e-3 for one, other in pairwise(spans)
+        )  # nobody talks at once
         heard = group_by_speaker(
-            read_hypotheses(tmp_path / "exp" / "heard" / "windows50" / test_set / "hypotheses.jsonl")
+            read_hypotheses(
+                tmp_path / "exp" / "heard" / "windows50" / test_set / "hypotheses.jsonl"
+            )
         )
         spoken = {(turn.recording, turn.speaker) for turn in turns}
-        assert {(name, who) for name, speakers in heard.items() for who in speakers} <= spoken
+        assert {
+            (name, who) for name, speakers in heard.items() for who in speakers
+        } <= spoken

@@ -1,4 +1,6 @@
-"""``local/bench_latency.py`` of the rescoring recipe: what it measures, and what it writes."""
+"""``local/bench_latency.py`` of the rescoring recipe: what it measures, and what it
+writes.
+"""
 
 import json
 
@@ -7,13 +9,21 @@ import pytest
 
 from espnet_ext.errors import InputError
 
-SMALL = {"num_hidden_layers": 1, "hidden_size": 24, "vocab_size": 100, "bos_token_id": 0, "eos_token_id": 0}
+SMALL = {
+    "num_hidden_layers": 1,
+    "hidden_size": 24,
+    "vocab_size": 100,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
 
 
 @pytest.mark.parametrize("kind", latency.KINDS, ids=str)
 def test_every_scorer_of_the_paper_is_measured(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(latency, "TOKENS", 8)
-    latency.measure_scorer(kind, tmp_path / "out" / "x.json", {"runs": 3, "seconds": 60, "layers": 1})
+    latency.measure_scorer(
+        kind, tmp_path / "out" / "x.json", {"runs": 3, "seconds": 60, "layers": 1}
+    )
     written = json.loads((tmp_path / "out" / "x.json").read_text())
     assert written["quartiles"][0] <= written["value"] <= written["quartiles"][1]
     assert (written["unit"], written["runs"], written["meta"]["layers"]) == ("ms", 3, 1)
@@ -32,6 +42,11 @@ def test_a_list_is_as_long_as_the_papers():
 
 
 def test_another_scorer_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no scorer 'gpt2 pooled cls' is measured: known are gpt2 causal, gpt2"):
-        latency.measure_scorer(latency.ScorerKind("gpt2", "pooled", "cls"), tmp_path / "x.json", {})
+    with pytest.raises(
+        InputError,
+        match="no scorer 'gpt2 pooled cls' is measured: known are gpt2 causal, gpt2",
+    ):
+        latency.measure_scorer(
+            latency.ScorerKind("gpt2", "pooled", "cls"), tmp_path / "x.json", {}
+        )
     assert not list(tmp_path.iterdir())

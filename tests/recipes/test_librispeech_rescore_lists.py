@@ -1,4 +1,6 @@
-"""The N-best lists that egs/librispeech_rescore/lists keeps: what their card says, and the rates of the kept table."""
+"""The N-best lists that egs/librispeech_rescore/lists keeps: what their card says, and
+the rates of the kept table.
+"""
 
 import gzip
 import hashlib
@@ -23,7 +25,9 @@ def test_there_are_some():
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_card_fits_the_lists(folder):
     rows = ROW.findall((folder / "README.md").read_text(encoding="utf-8"))
-    assert {f"{name}.gz" for name, _, _ in rows} == {path.name for path in folder.glob("*.gz")}
+    assert {f"{name}.gz" for name, _, _ in rows} == {
+        path.name for path in folder.glob("*.gz")
+    }
     for name, number, checksum in rows:
         text = gzip.decompress((folder / f"{name}.gz").read_bytes())
         assert hashlib.sha256(text).hexdigest() == checksum
@@ -38,5 +42,7 @@ def test_the_kept_table_was_made_of_these_lists(folder, part):
     first, *_, best = oracle_errors(lists)
     for row, errors in (("first pass", first), ("10-best oracle", best)):
         shown = next(each for each in table.rows if each.name == row)
-        here = next(cell.here for column, cell in shown.cells.items() if column.name == part)
+        here = next(
+            cell.here for column, cell in shown.cells.items() if column.name == part
+        )
         assert errors * len(shown.seeds) == here.errors

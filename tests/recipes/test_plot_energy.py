@@ -16,7 +16,9 @@ OUTPUTS = ["energy.json", "fig1_energy.png", "fig3_masks.png"]
 
 @pytest.fixture
 def data(tmp_path) -> Path:
-    """Three utterances of noise bursts, of 1, 2 and 3 s; the third begins with digital silence."""
+    """Three utterances of noise bursts, of 1, 2 and 3 s; the third begins with digital
+    silence.
+    """
     folder = tmp_path / "data"
     folder.mkdir()
     lines = []
@@ -38,20 +40,29 @@ def test_writes_figures_and_numbers(data, tmp_path, capsys):
     numbers = json.loads((output / "energy.json").read_text())["values"]
     assert numbers["utterances"] == 3
     assert numbers["bins"] == 40 * (98 + 198 + 298)
-    # The first second of u3 is silent: its 98 whole frames, and those that reach into speech by less than a sample.
+    # The first second of u3 is silent: its 98 whole frames, and those that reach into
+    # speech by less than a sample.
     assert 98 * 40 <= numbers["zero_energy_bins"] <= 99 * 40
     assert numbers["example"]["utterance"] == "u3"
     printed = capsys.readouterr().out
-    assert f"masked at -20 dB: {numbers['bins_below']['-20']:.1%} of the bins" in printed
+    assert (
+        f"masked at -20 dB: {numbers['bins_below']['-20']:.1%} of the bins" in printed
+    )
     assert f"energy below -20 dB: {numbers['energy_below']['-20']:.2%}" in printed
-    assert f"zero energy (eta = -inf), counted among the masked: {numbers['zero_energy_bins']:,} bins" in printed
+    assert (
+        "zero energy (eta = -inf), counted among the masked: "
+        f"{numbers['zero_energy_bins']:,} bins" in printed
+    )
 
 
 def test_same_seed_same_numbers(data, tmp_path):
     for name in "ab":
         options = ["--max-utterances", "2", "--seed", "3", "--utterance", "u1"]
         main(["--data", str(data), "--output", str(tmp_path / name), *options])
-    numbers, again = (json.loads((tmp_path / name / "energy.json").read_text())["values"] for name in "ab")
+    numbers, again = (
+        json.loads((tmp_path / name / "energy.json").read_text())["values"]
+        for name in "ab"
+    )
     assert numbers == again
     assert numbers["utterances"] == 2
     assert numbers["example"] == {**numbers["example"], "utterance": "u1", "frames": 98}
@@ -81,4 +92,6 @@ def test_missing_audio_leaves_what_was_there(data, tmp_path):
     (tmp_path / "u2.flac").unlink()
     with pytest.raises(InputError, match="u2.flac: utterance u2: no such audio file"):
         main(["--data", str(data), "--output", str(output)])
-    assert {path.name: path.read_text() for path in output.iterdir()} == dict.fromkeys(OUTPUTS, "former")
+    assert {path.name: path.read_text() for path in output.iterdir()} == dict.fromkeys(
+        OUTPUTS, "former"
+    )

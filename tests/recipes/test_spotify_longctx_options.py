@@ -1,4 +1,6 @@
-"""egs/spotify_longctx: models in the place of trainings must be what their names say; GPUs of a training."""
+"""egs/spotify_longctx: models in the place of trainings must be what their names say;
+GPUs of a training.
+"""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,7 +19,13 @@ from espnet_ext.work.yaml_files import deep_merge, write_yaml
 RECIPE = EGS / "spotify_longctx"
 corpora = load_script(RECIPE / "local" / "corpora.py")
 check_model = load_script(RECIPE / "local" / "published_models.py").check_model
-PAPER = {"num_blocks": 6, "attention_heads": 6, "output_size": 768, "positions": "rotary", "rotary_base": 1500000.0}
+PAPER = {
+    "num_blocks": 6,
+    "attention_heads": 6,
+    "output_size": 768,
+    "positions": "rotary",
+    "rotary_base": 1500000.0,
+}
 IMPORTED = {"encoder_conf": PAPER, "chunk_conf": {"max_seconds": 10.24}}
 
 
@@ -27,16 +35,36 @@ IMPORTED = {"encoder_conf": PAPER, "chunk_conf": {"max_seconds": 10.24}}
         ("base_10", {}, None),
         ("base_41", {"chunk_conf": {"max_seconds": 40.96}}, None),
         ("base_3600", {"chunk_conf": {"max_seconds": 3600}}, None),
-        ("no_positions_10", {"encoder_conf": {"positions": "none", "rotary_base": 10000.0}}, None),
-        ("double_heads_10", {"encoder_conf": {"attention_heads": 12}}, None),  # published with 6 layers
-        ("deep_double_heads_10", {"encoder_conf": {"attention_heads": 12, "num_blocks": 9}}, None),
+        (
+            "no_positions_10",
+            {"encoder_conf": {"positions": "none", "rotary_base": 10000.0}},
+            None,
+        ),
+        (
+            "double_heads_10",
+            {"encoder_conf": {"attention_heads": 12}},
+            None,
+        ),  # published with 6 layers
+        (
+            "deep_double_heads_10",
+            {"encoder_conf": {"attention_heads": 12, "num_blocks": 9}},
+            None,
+        ),
         ("base_20", {}, "base_20 has a context of 20 s, and its model 10.24"),
         ("base_10", {"chunk_conf": {"max_seconds": None}}, "its model None"),
         ("deep_10", {}, "deep_10 has num_blocks 9, and its model 6"),
         ("narrow_10", {}, "narrow_10 has attention_heads 8, and its model 6"),
         ("no_positions_10", {}, "has positions none, and its model rotary"),
-        ("rotary_small_base_10", {}, "has rotary_base 10000.0, and its model 1500000.0"),
-        ("base_10", {"encoder_conf": {"output_size": 256}}, "has output_size 768, and its model 256"),
+        (
+            "rotary_small_base_10",
+            {},
+            "has rotary_base 10000.0, and its model 1500000.0",
+        ),
+        (
+            "base_10",
+            {"encoder_conf": {"output_size": 256}},
+            "has output_size 768, and its model 256",
+        ),
     ],
 )
 def test_models_must_be_what_their_names_say(system, changes, fault, tmp_path):
@@ -63,42 +91,76 @@ def test_a_run_checks_its_models(tmp_path, monkeypatch):
 
 def run_of(monkeypatch: pytest.MonkeyPatch, folder: Path, **options: str) -> Run:
     monkeypatch.chdir(RECIPE)  # prepare() changes the folder, too
-    return prepare(RECIPE, {"expdir": str(folder / "exp"), "datadir": str(folder / "data"), **options})
+    return prepare(
+        RECIPE,
+        {"expdir": str(folder / "exp"), "datadir": str(folder / "data"), **options},
+    )
 
 
 @pytest.mark.parametrize(("ngpu", "used"), [("0", 0), ("1", 1), ("2", 2), ("4", 2)])
-def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(ngpu, used, tmp_path, monkeypatch, capsys):
-    """At smoke a batch has two sequences of 10 s. No run is refused: decoding takes all."""
+def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(
+    ngpu, used, tmp_path, monkeypatch, capsys
+):
+    """At smoke a batch has two sequences of 10 s. No run is refused: decoding takes
+    all.
+    """
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     run = run_of(monkeypatch, tmp_path, scale="smoke", ngpu=ngpu, rows="Rev16 at 10 s")
     assert run.ngpu == int(ngpu)
     (system,) = run.systems
     (step,) = load_script(RECIPE / "recipe.py").train_system(run, system, 1, 1)
     assert step.free["ngpu"] == used
-    assert (step.free["more"] == ("--multiprocessing_distributed", "true")) is (used > 1)
-    assert ("on 2 of 4 GPUs, since a batch has so many sequences of 10 s" in capsys.readouterr().out) is (ngpu == "4")
+    assert (step.free["more"] == ("--multiprocessing_distributed", "true")) is (
+        used > 1
+    )
+    assert (
+        "on 2 of 4 GPUs, since a batch has so many sequences of 10 s"
+        in capsys.readouterr().out
+    ) is (ngpu == "4")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"words": "none.ctm"}, "--words .*none.ctm: no such file"),
-        ({"words": "conf"}, "--words .*conf: is a folder, not a file: name the ctm itself"),
+        (
+            {"words": "conf"},
+            "--words .*conf: is a folder, not a file: name the ctm itself",
+        ),
         ({"text": "none.txt", "aligner": "model"}, "--text .*none.txt: no such file"),
         ({"text": "conf", "aligner": "model"}, "model: no such file or folder"),
         ({"text": "conf", "aligner": "conf"}, "conf: holds no model"),
-        ({"text": "conf"}, "--audio needs --words CTM, or --text FILE and --aligner DIR"),
+        (
+            {"text": "conf"},
+            "--audio needs --words CTM, or --text FILE and --aligner DIR",
+        ),
         ({"audio": "", "words": "run.sh"}, "give it too"),
         ({"audio": "", "held_out": "2"}, "--held_out is for recordings of your own"),
-        ({"words": "run.sh", "held_out": "0"}, "--held_out takes a whole number from 1 on, not '0'"),
-        ({"words": "run.sh", "held_out": "few"}, "--held_out takes a whole number from 1 on, not 'few'"),
-        ({"words": "run.sh", "passes": "0"}, "--passes takes a whole number from 1 on, not '0'"),
-        ({"audio": "", "published": "conf", "passes": "2"}, "--passes is for trainings"),
+        (
+            {"words": "run.sh", "held_out": "0"},
+            "--held_out takes a whole number from 1 on, not '0'",
+        ),
+        (
+            {"words": "run.sh", "held_out": "few"},
+            "--held_out takes a whole number from 1 on, not 'few'",
+        ),
+        (
+            {"words": "run.sh", "passes": "0"},
+            "--passes takes a whole number from 1 on, not '0'",
+        ),
+        (
+            {"audio": "", "published": "conf", "passes": "2"},
+            "--passes is for trainings",
+        ),
     ],
 )
-def test_words_and_models_of_ones_own_audio_are_checked_first(options, message, tmp_path, monkeypatch):
+def test_words_and_models_of_ones_own_audio_are_checked_first(
+    options, message, tmp_path, monkeypatch
+):
     with pytest.raises(InputError, match=message):
-        run_of(monkeypatch, tmp_path, scale="smoke", **{"audio": str(tmp_path), **options})
+        run_of(
+            monkeypatch, tmp_path, scale="smoke", **{"audio": str(tmp_path), **options}
+        )
 
 
 def test_only_lists_of_ones_own_test_corpora_must_be_complete(tmp_path, monkeypatch):
@@ -108,11 +170,18 @@ def test_only_lists_of_ones_own_test_corpora_must_be_complete(tmp_path, monkeypa
     assert corpora.test_options(run, "tedlium") == {"parts": ["test"]}
 
 
-def test_recordings_that_are_too_few_to_hold_some_out_are_refused_before_any_work(tmp_path, monkeypatch):
+def test_recordings_that_are_too_few_to_hold_some_out_are_refused_before_any_work(
+    tmp_path, monkeypatch
+):
     (tmp_path / "audio" / "below").mkdir(parents=True)
     for name in ("one.wav", "below/two.FLAC", "below/two.txt"):
         (tmp_path / "audio" / name).touch()
-    own = {"scale": "mini", "audio": str(tmp_path / "audio"), "words": str(RECIPE / "run.sh"), "rows": "Rev16 at 10 s"}
+    own = {
+        "scale": "mini",
+        "audio": str(tmp_path / "audio"),
+        "words": str(RECIPE / "run.sh"),
+        "rows": "Rev16 at 10 s",
+    }
     with pytest.raises(
         InputError,
         match=r"audio: has 2 recordings, and 3 are held out .*at least 4 are needed: .*--held_out, at most 1$",
@@ -121,16 +190,34 @@ def test_recordings_that_are_too_few_to_hold_some_out_are_refused_before_any_wor
     assert not (tmp_path / "data").exists()
     corpora.check_number(run_of(monkeypatch, tmp_path, **own, held_out="1"))
     (tmp_path / "audio" / "one.wav").unlink()
-    with pytest.raises(InputError, match="has 1 recordings, and 1 are held out .*: add recordings, training needs one"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "has 1 recordings, and 1 are held out .*: add recordings, training needs "
+            "one"
+        ),
+    ):
         corpora.check_number(run_of(monkeypatch, tmp_path, **own, held_out="1"))
 
 
 def test_recordings_that_were_left_out_may_be_too_many_to_hold_some_out(tmp_path):
     """As many recordings on the disk say nothing of those that are sound."""
-    data = DataDir(wav_scp={"a": "a.wav", "b": "b.wav"}, utt2spk={"a": "a", "b": "b"}, text={"a": "x", "b": "x"})
+    data = DataDir(
+        wav_scp={"a": "a.wav", "b": "b.wav"},
+        utt2spk={"a": "a", "b": "b"},
+        text={"a": "x", "b": "x"},
+    )
     write_data_dir(data, tmp_path / "podcasts")
-    with pytest.raises(InputError, match="podcasts: has 2 recordings, and 2 are held out .*at least 3 are needed"):
-        corpora.hold_out(str(tmp_path / "podcasts"), str(tmp_path / "dev"), str(tmp_path / "train"), 2)
+    with pytest.raises(
+        InputError,
+        match="podcasts: has 2 recordings, and 2 are held out .*at least 3 are needed",
+    ):
+        corpora.hold_out(
+            str(tmp_path / "podcasts"),
+            str(tmp_path / "dev"),
+            str(tmp_path / "train"),
+            2,
+        )
     assert not (tmp_path / "dev").exists()
 
 
@@ -140,29 +227,60 @@ TALKS = {f"talk{number}": 692.0 for number in range(2351)}  # TED-LIUM 3: 452 h
 @pytest.mark.parametrize(
     ("rows", "options", "fault"),
     [
-        ("Earnings-22 at 10 s", {}, "base_10: sequences never reach the context of 10 s"),
-        ("Earnings-22 at 328 s", {"passes": "2"}, "base_328: sequences never reach the context"),
-        ("Earnings-22 at 1311 s", {"passes": "20", "schedule": "shares"}, "base_1311: no recording is as long"),
-        ("Earnings-22 at 10 s,Earnings-22 at 655 s", {"passes": "20", "schedule": "shares"}, None),
+        (
+            "Earnings-22 at 10 s",
+            {},
+            "base_10: sequences never reach the context of 10 s",
+        ),
+        (
+            "Earnings-22 at 328 s",
+            {"passes": "2"},
+            "base_328: sequences never reach the context",
+        ),
+        (
+            "Earnings-22 at 1311 s",
+            {"passes": "20", "schedule": "shares"},
+            "base_1311: no recording is as long",
+        ),
+        (
+            "Earnings-22 at 10 s,Earnings-22 at 655 s",
+            {"passes": "20", "schedule": "shares"},
+            None,
+        ),
     ],
 )
 def test_plans_for_a_public_corpus(rows, options, fault, tmp_path, monkeypatch):
     """README.md: TED-LIUM 3 with --passes 20 --schedule shares."""
-    given = {"scale": "full", "rows": rows, **dict.fromkeys(("spotify", "earnings22"), str(tmp_path)), **options}
+    given = {
+        "scale": "full",
+        "rows": rows,
+        **dict.fromkeys(("spotify", "earnings22"), str(tmp_path)),
+        **options,
+    }
     run = run_of(monkeypatch, tmp_path, **given)
     with pytest.raises(InputError, match=fault) if fault else nullcontext():
         corpora.check_plans(run, TALKS)
     if not fault:
-        assert corpora.training_config(run, run.systems[0])["chunk_conf"]["passes"] == 20
+        assert (
+            corpora.training_config(run, run.systems[0])["chunk_conf"]["passes"] == 20
+        )
 
 
 def test_plans_are_checked_before_alignment(tmp_path, monkeypatch):
     for number in range(5):
         soundfile.write(tmp_path / f"r{number}.wav", [0.1] * 16000 * 2, 16000)
     (tmp_path / "text").mkdir()
-    given = {"scale": "smoke", "rows": "Rev16 at 10 s", "audio": str(tmp_path), "text": str(tmp_path / "text")}
+    given = {
+        "scale": "smoke",
+        "rows": "Rev16 at 10 s",
+        "audio": str(tmp_path),
+        "text": str(tmp_path / "text"),
+    }
     monkeypatch.setattr(corpora, "find_model", lambda path: None)
     run = run_of(monkeypatch, tmp_path, **given, aligner=str(tmp_path))
-    with pytest.raises(InputError, match="base_10: no recording is as long as .* 10 s: the longest has 2 s"):
+    with pytest.raises(
+        InputError,
+        match="base_10: no recording is as long as .* 10 s: the longest has 2 s",
+    ):
         run.recipe.stages["data"](run)
     assert not (tmp_path / "data").exists()

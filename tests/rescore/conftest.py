@@ -5,13 +5,38 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    PreTrainedTokenizerFast,
+)
 
-PIECES = ["a", "b", "c", "d", "##a", "##b", "##c", "##d", "mat", "##mat", "the", "cat", "on", "sat"]
+PIECES = [
+    "a",
+    "b",
+    "c",
+    "d",
+    "##a",
+    "##b",
+    "##c",
+    "##d",
+    "mat",
+    "##mat",
+    "the",
+    "cat",
+    "on",
+    "sat",
+]
 SPECIAL = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "<end>"]
 # the padding token comes last, so that no model works by its being number 0
 VOCABULARY = [*SPECIAL, *PIECES, "[PAD]"]
-SIZE = {"vocab_size": len(VOCABULARY), "hidden_size": 16, "num_hidden_layers": 2, "pad_token_id": len(VOCABULARY) - 1}
+SIZE = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "pad_token_id": len(VOCABULARY) - 1,
+}
 HEADS = {"num_attention_heads": 2, "max_position_embeddings": 64}
 UNITS = {"intermediate_size": 32}
 ENDS = {"bos_token_id": 4, "eos_token_id": 4}
@@ -29,7 +54,9 @@ MASKED = {
 
 
 def spread(model: torch.nn.Module) -> torch.nn.Module:
-    """The model with larger weights, so that what a token attends to shows in its score."""
+    """The model with larger weights, so that what a token attends to shows in its
+    score.
+    """
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -39,13 +66,22 @@ def spread(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def make_tokenizer(ends: bool) -> PreTrainedTokenizerFast:
-    """Words in pieces; ``ends``: with a begin and end token, as GPT-2's, else with those of BERT."""
-    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(VOCABULARY)}, unk_token="[UNK]"))
+    """Words in pieces; ``ends``: with a begin and end token, as GPT-2's, else with
+    those of BERT.
+    """
+    tokenizer = Tokenizer(
+        models.WordPiece(
+            {piece: n for n, piece in enumerate(VOCABULARY)}, unk_token="[UNK]"
+        )
+    )
     tokenizer.normalizer = normalizers.Lowercase() if not ends else None
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     if ends:
         return PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer, unk_token="[UNK]", bos_token="<end>", eos_token="<end>"
+            tokenizer_object=tokenizer,
+            unk_token="[UNK]",
+            bos_token="<end>",
+            eos_token="<end>",
         )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
@@ -62,12 +98,16 @@ def make_tokenizer(ends: bool) -> PreTrainedTokenizerFast:
 
 @pytest.fixture
 def make_lm():
-    """Return a function that makes a model of a family in ``CAUSAL`` or ``MASKED``, and its tokenizer."""
+    """Return a function that makes a model of a family in ``CAUSAL`` or ``MASKED``, and
+    its tokenizer.
+    """
 
     def make(family: str):
         causal = family in CAUSAL
         torch.manual_seed(0)
-        kind, sizes = (AutoModelForCausalLM, CAUSAL) if causal else (AutoModelForMaskedLM, MASKED)
+        kind, sizes = (
+            (AutoModelForCausalLM, CAUSAL) if causal else (AutoModelForMaskedLM, MASKED)
+        )
         model = kind.from_config(AutoConfig.for_model(family, **sizes[family]))
         return spread(model), make_tokenizer(ends=causal)
 
@@ -76,7 +116,9 @@ def make_lm():
 
 @pytest.fixture
 def saved(tmp_path, make_lm):
-    """Return a function that writes a model of a family and its tokenizer, or others that are given, to a folder."""
+    """Return a function that writes a model of a family and its tokenizer, or others
+    that are given, to a folder.
+    """
 
     def save(name: str, *given) -> Path:
         for each in given or make_lm(name):

@@ -1,4 +1,6 @@
-"""The second pass from lists on disk to lists on disk, with a scorer whose scores are known."""
+"""The second pass from lists on disk to lists on disk, with a scorer whose scores are
+known.
+"""
 
 import json
 from collections.abc import Callable
@@ -17,19 +19,28 @@ from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 
 def lists(prefix: str, number: int = 4) -> list[NBest]:
     """The first pass prefers "THE CAT IS SAD" by 1.0 to what was said, "THE CAT SAT"."""
-    hyps = (Hypothesis("THE CAT IS SAD", -2.0, {"ctc": -1.0}), Hypothesis("THE CAT SAT", -3.0), Hypothesis("", -9.0))
+    hyps = (
+        Hypothesis("THE CAT IS SAD", -2.0, {"ctc": -1.0}),
+        Hypothesis("THE CAT SAT", -3.0),
+        Hypothesis("", -9.0),
+    )
     return [NBest(f"{prefix}-{index}", hyps, "THE CAT SAT") for index in range(number)]
 
 
 class Scorer:
-    """-2 a word, as many natural units as make a lambda below 2 right; counts what it is asked."""
+    """-2 a word, as many natural units as make a lambda below 2 right; counts what it
+    is asked.
+    """
 
     def __init__(self):
         self.calls = []
 
     def __call__(self, given):
         self.calls.append([nbest.utt_id for nbest in given])
-        return [[-2.0 * len(hyp.text.split()) if hyp.text else -20.0 for hyp in nbest.hyps] for nbest in given]
+        return [
+            [-2.0 * len(hyp.text.split()) if hyp.text else -20.0 for hyp in nbest.hyps]
+            for nbest in given
+        ]
 
 
 class Model(NamedTuple):
@@ -62,7 +73,10 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
     outcome = run(SecondPass(**job, tune_on=dev), lambda: scorer, log=said.append)
     assert said[-2] == "4 lists; the best hypothesis has changed in 4 of them"
     assert said[-1] == "WER 66.67 % -> 0.00 % (oracle 0.00 %) of 12 words"
-    assert scorer.calls == [["dev-0", "dev-1", "dev-2", "dev-3", "other-0"], ["test-0", "test-1", "test-2", "test-3"]]
+    assert scorer.calls == [
+        ["dev-0", "dev-1", "dev-2", "dev-3", "other-0"],
+        ["test-0", "test-1", "test-2", "test-3"],
+    ]
     assert (outcome.tuned.errors, outcome.tuned.words) == (0, 15)
     output = job["output"]
     ranked = read_nbest(output / "nbest.jsonl")
@@ -72,32 +86,55 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
         Hypothesis("THE CAT IS SAD", -2.0, {"ctc": -1.0, "toy": -8.0}),
         Hypothesis("", -9.0, {"toy": -20.0}),
     )
-    assert (output / "text").read_text() == "".join(f"test-{index} THE CAT SAT\n" for index in range(4))
+    assert (output / "text").read_text() == "".join(
+        f"test-{index} THE CAT SAT\n" for index in range(4)
+    )
     assert (output / "ref").read_text() == (output / "text").read_text()
     stored = json.loads((output / "interpolation.json").read_text())
-    assert (stored["weights"], stored["tuned_on"]) == (outcome.weights, [str(path) for path in dev])
+    assert (stored["weights"], stored["tuned_on"]) == (
+        outcome.weights,
+        [str(path) for path in dev],
+    )
 
-    again = SecondPass(**{**job, "output": tmp_path / "again"}, weights=stored["weights"])
+    again = SecondPass(
+        **{**job, "output": tmp_path / "again"}, weights=stored["weights"]
+    )
     assert run(again).after == outcome.after
-    assert {path.name for path in (tmp_path / "again").glob("[!.]*")} == {"nbest.jsonl", "ref", "text"}
+    assert {path.name for path in (tmp_path / "again").glob("[!.]*")} == {
+        "nbest.jsonl",
+        "ref",
+        "text",
+    }
 
 
-@pytest.mark.parametrize("weight, best", [(0.0, "THE CAT SAT"), (1.9, "THE CAT SAT"), (2.1, "THE CAT IS SAD")])
+@pytest.mark.parametrize(
+    "weight, best",
+    [(0.0, "THE CAT SAT"), (1.9, "THE CAT SAT"), (2.1, "THE CAT IS SAD")],
+)
 def test_a_given_weight(job, weight, best):
     outcome = run(SecondPass(**job, weights={FIRST_PASS: weight}))
     assert {nbest.hyps[0].text for nbest in outcome.after} == {best}
 
 
 def test_lists_without_references_are_rescored_but_not_tuned_on(job, tmp_path):
-    write_nbest(job["nbest"], [NBest(nbest.utt_id, nbest.hyps) for nbest in lists("test")])
+    write_nbest(
+        job["nbest"], [NBest(nbest.utt_id, nbest.hyps) for nbest in lists("test")]
+    )
     said = []
     run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), log=said.append)
     assert said[-1] == "4 lists; the best hypothesis has changed in 4 of them"
     assert not (job["output"] / "ref").exists()
-    with pytest.raises(InputError, match="test.jsonl: test-0: no reference, so errors cannot be counted"):
+    with pytest.raises(
+        InputError,
+        match="test.jsonl: test-0: no reference, so errors cannot be counted",
+    ):
         run(SecondPass(**job, tune_on=(job["nbest"],)))
-    (tmp_path / "text").write_text("".join(f"test-{index} THE CAT IS SAD\n" for index in range(4)))
-    itself = SecondPass(**job, tune_on=(job["nbest"],), tune_references=(tmp_path / "text",))
+    (tmp_path / "text").write_text(
+        "".join(f"test-{index} THE CAT IS SAD\n" for index in range(4))
+    )
+    itself = SecondPass(
+        **job, tune_on=(job["nbest"],), tune_references=(tmp_path / "text",)
+    )
     assert run(itself).after[0].hyps[0].text == "THE CAT IS SAD"
 
 
@@ -109,16 +146,33 @@ def refuse() -> None:
     "changes, message",
     [
         ({}, "give --tune-on LISTS or --weight X"),
-        ({"weights": {FIRST_PASS: 1.0}, "tune_on": (Path("dev.jsonl"),)}, "give --tune-on LISTS or --weight X"),
+        (
+            {"weights": {FIRST_PASS: 1.0}, "tune_on": (Path("dev.jsonl"),)},
+            "give --tune-on LISTS or --weight X",
+        ),
         ({"weights": {FIRST_PASS: -1.0}}, "a weight of -1.0 for first pass"),
-        ({"weights": {"frist pass": 1.0}}, "a weight for 'frist pass': the scores are first pass, toy"),
+        (
+            {"weights": {"frist pass": 1.0}},
+            "a weight for 'frist pass': the scores are first pass, toy",
+        ),
         ({"tune_on": (Path("none.jsonl"),)}, "none.jsonl: no such file"),
         ({"weights": {FIRST_PASS: 1.0}, "nbest": Path("none")}, "none: no such file"),
-        ({"weights": {FIRST_PASS: 1.0}, "reference": Path("none.txt")}, "none.txt: no such file"),
-        ({"tune_on": (Path("dev.jsonl"),), "tune_references": (Path("a"), Path("b"))}, "2 references for 1"),
+        (
+            {"weights": {FIRST_PASS: 1.0}, "reference": Path("none.txt")},
+            "none.txt: no such file",
+        ),
+        (
+            {
+                "tune_on": (Path("dev.jsonl"),),
+                "tune_references": (Path("a"), Path("b")),
+            },
+            "2 references for 1",
+        ),
     ],
 )
-def test_what_is_refused_before_the_model_is_loaded(job, tmp_path, monkeypatch, changes, message):
+def test_what_is_refused_before_the_model_is_loaded(
+    job, tmp_path, monkeypatch, changes, message
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
         run(SecondPass(**{**job, **changes}), refuse)
@@ -132,23 +186,41 @@ def test_what_is_read_or_was_written_by_others_is_not_replaced(job, tmp_path):
 
     data = tmp_path / "data"
     data.mkdir()
-    (data / "text").write_text("".join(f"test-{index} THE CAT SAT\n" for index in range(4)))
-    refused("data/text: is named twice, and would be replaced", output=data, reference=data / "text")
-    refused("data/text: was not written by rescore, and would be replaced: name another folder", output=data)
+    (data / "text").write_text(
+        "".join(f"test-{index} THE CAT SAT\n" for index in range(4))
+    )
+    refused(
+        "data/text: is named twice, and would be replaced",
+        output=data,
+        reference=data / "text",
+    )
+    refused(
+        "data/text: was not written by rescore, and would be replaced: name "
+        "another folder",
+        output=data,
+    )
     refused("test.jsonl: is no folder: name one for the results", output=job["nbest"])
     (data / "text").unlink()
     write_nbest(data / "nbest.jsonl", lists("test"))
     refused("data/nbest.jsonl: is named twice", output=data, nbest=data / "nbest.jsonl")
-    refused("data/nbest.jsonl: was not written by rescore", output=data)  # but by a first pass
+    refused(
+        "data/nbest.jsonl: was not written by rescore", output=data
+    )  # but by a first pass
     assert len(read_nbest(data / "nbest.jsonl")) == 4
 
 
 def test_results_of_an_earlier_run_do_not_stay_beside_new_ones(job, tmp_path):
     run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)))
-    assert (job["output"] / "interpolation.json").exists() and (job["output"] / "ref").exists()
+    assert (job["output"] / "interpolation.json").exists() and (
+        job["output"] / "ref"
+    ).exists()
     write_nbest(job["nbest"], [replace(nbest, ref=None) for nbest in lists("test")])
     run(SecondPass(**job, weights={FIRST_PASS: 3.0}))
-    assert {path.name for path in job["output"].iterdir()} == {"nbest.jsonl", "text", ".rescored"}
+    assert {path.name for path in job["output"].iterdir()} == {
+        "nbest.jsonl",
+        "text",
+        ".rescored",
+    }
 
 
 def test_lists_that_are_tuned_on_themselves_are_scored_once_and_a_warning_says_so(job):
@@ -162,7 +234,9 @@ def test_lists_that_are_tuned_on_themselves_are_scored_once_and_a_warning_says_s
     assert any("tuned on the lists that are rescored" in line for line in said)
 
 
-def test_the_last_of_several_models_is_looked_for_before_the_first_scores(job, tmp_path):
+def test_the_last_of_several_models_is_looked_for_before_the_first_scores(
+    job, tmp_path
+):
     models = [LanguageModel("gpt2", "a"), LanguageModel("./none", "b")]
     with pytest.raises(InputError, match="./none: no such folder of a language model"):
         second_pass.rescore(SecondPass(**job, weights={FIRST_PASS: 1.0}), models)
@@ -177,15 +251,21 @@ def test_a_gpu_that_is_not_there(monkeypatch):
 
 
 def test_scores_of_a_name_that_lists_have_already(job):
-    with pytest.raises(InputError, match="test.jsonl: test-0 has scores named ctc already"):
+    with pytest.raises(
+        InputError, match="test.jsonl: test-0 has scores named ctc already"
+    ):
         run(SecondPass(**job, weights={FIRST_PASS: 1.0}), refuse, name="ctc")
 
 
 def test_unlike_case_is_warned_of(job, tmp_path):
     dev, said = tmp_path / "dev.jsonl", []
-    write_nbest(dev, [NBest(nbest.utt_id, nbest.hyps, "the cat sat") for nbest in lists("dev")])
+    write_nbest(
+        dev, [NBest(nbest.utt_id, nbest.hyps, "the cat sat") for nbest in lists("dev")]
+    )
     run(SecondPass(**job, tune_on=(dev, tmp_path / "other.jsonl")), log=said.append)
-    assert [line.split(" the ")[0] for line in said if "lower case" in line] == [f"warning: {dev}:"]
+    assert [line.split(" the ")[0] for line in said if "lower case" in line] == [
+        f"warning: {dev}:"
+    ]
     said.clear()
     run(SecondPass(**{**job, "nbest": dev}, tune_on=(dev,)), log=said.append)
     assert sum("lower case" in line for line in said) == 1  # the same lists
@@ -196,15 +276,27 @@ def test_several_models_are_tuned_together(tmp_path):
     texts = ("A", "B", "C")
     scores = {"one": (-1.0, -3.0, -0.5), "two": (-1.0, -0.5, -3.0)}
     for name in ("dev", "test"):
-        hyps = tuple(Hypothesis(text, score) for text, score in zip(texts, (-1.0, -0.9, -0.9), strict=True))
+        hyps = tuple(
+            Hypothesis(text, score)
+            for text, score in zip(texts, (-1.0, -0.9, -0.9), strict=True)
+        )
         write_nbest(tmp_path / f"{name}.jsonl", [NBest("u", hyps, "A")])
-    models = [Model(name, lambda own=own: lambda given: [list(own) for _ in given]) for name, own in scores.items()]
-    job = SecondPass(tmp_path / "test.jsonl", tmp_path / "out", tune_on=(tmp_path / "dev.jsonl",))
+    models = [
+        Model(name, lambda own=own: lambda given: [list(own) for _ in given])
+        for name, own in scores.items()
+    ]
+    job = SecondPass(
+        tmp_path / "test.jsonl", tmp_path / "out", tune_on=(tmp_path / "dev.jsonl",)
+    )
     outcome = second_pass.rescore(job, models)
     assert outcome.tuned.errors == 0
     assert outcome.after[0].hyps[0] == Hypothesis("A", -1.0, {"one": -1.0, "two": -1.0})
     given = replace(job, tune_on=(), weights={"two": 0.0}, output=tmp_path / "given")
-    assert second_pass.rescore(given, models).weights == {"one": 1.0, FIRST_PASS: 1.0, "two": 0.0}
+    assert second_pass.rescore(given, models).weights == {
+        "one": 1.0,
+        FIRST_PASS: 1.0,
+        "two": 0.0,
+    }
 
 
 @pytest.mark.parametrize(("process", "lines"), [("0", 3), ("1", 0)])
@@ -212,5 +304,9 @@ def test_only_the_first_of_several_processes_prints(job, monkeypatch, process, l
     monkeypatch.setenv("RANK", process)
     monkeypatch.setattr(LanguageModel, "load", lambda self, ngpu, log: Scorer())
     said = []
-    second_pass.rescore(SecondPass(**job, weights={FIRST_PASS: 1.0}), [LanguageModel("x", "toy")], log=said.append)
+    second_pass.rescore(
+        SecondPass(**job, weights={FIRST_PASS: 1.0}),
+        [LanguageModel("x", "toy")],
+        log=said.append,
+    )
     assert len(said) == lines

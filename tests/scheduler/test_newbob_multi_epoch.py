@@ -31,15 +31,22 @@ def expected(scores: np.ndarray, lr: float = 8e-4) -> list[float]:
             continue
         done = len(lrs)
         first = max(1, done - 20)
-        errors = [(scores[i] - scores[i - 1]) / abs(scores[i]) / (lrs[i] / lr) for i in range(first, done)]
+        errors = [
+            (scores[i] - scores[i - 1]) / abs(scores[i]) / (lrs[i] / lr)
+            for i in range(first, done)
+        ]
         lrs.append(lrs[-1] * 0.9 if np.mean(errors) > -0.01 else lrs[-1])
     return lrs
 
 
 def curve(epochs: int = 250, seed: int = 0) -> np.ndarray:
-    """A dev score that falls ever more slowly, with noise and a jump where a step begins."""
+    """A dev score that falls ever more slowly, with noise and a jump where a step
+    begins.
+    """
     random = np.random.default_rng(seed)
-    scores = 7 / np.arange(1, epochs + 1) ** 0.6 + 0.2 + 0.02 * random.normal(size=epochs)
+    scores = (
+        7 / np.arange(1, epochs + 1) ** 0.6 + 0.2 + 0.02 * random.normal(size=epochs)
+    )
     scores[35:] -= 0.1
     return scores
 
@@ -49,7 +56,11 @@ def test_the_rates_of_the_paper(seed):
     scores = curve(seed=seed)
     found = rates(NewbobMultiEpoch(optimizer()), scores)
     np.testing.assert_allclose(found, expected(scores), rtol=1e-12)
-    assert found[0] == pytest.approx(3e-4) and found[9] == pytest.approx(8e-4) and found[-1] < 0.5 * found[9]
+    assert (
+        found[0] == pytest.approx(3e-4)
+        and found[9] == pytest.approx(8e-4)
+        and found[-1] < 0.5 * found[9]
+    )
     changes = np.flatnonzero(np.diff(found[10:]))
     assert len(changes) > 3 and np.diff(changes).min() >= 3
     # ESPnet's trainer steps it after each epoch
@@ -70,7 +81,10 @@ def test_continues_from_its_state_in_a_checkpoint(cut):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"start_lr": 1e-3}, "start_lr is 0.001, it must be above 0, at most lr, 0.0008"),
+        (
+            {"start_lr": 1e-3},
+            "start_lr is 0.001, it must be above 0, at most lr, 0.0008",
+        ),
         ({"start_lr": 0.0}, "start_lr is 0.0"),
         ({"warmup_epochs": 0}, r"warmup_epochs \(0\)"),
         ({"min_epochs": 0}, r"min_epochs \(0\)"),

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from espnet2.schedulers.abs_scheduler import AbsBatchStepScheduler, AbsEpochStepScheduler
+from espnet2.schedulers.abs_scheduler import (
+    AbsBatchStepScheduler,
+    AbsEpochStepScheduler,
+)
 from madgrad import MADGRAD
 
 from espnet_ext.errors import InputError
@@ -11,8 +14,14 @@ from espnet_ext.scheduler.warmup_cosine import WarmupCosine
 
 
 def scheduler(total_steps: int = 30, warmup_steps: int = 10) -> WarmupCosine:
-    groups = [{"params": [torch.nn.Parameter(torch.ones(1))], "lr": lr} for lr in (3e-3, 1e-3)]
-    return WarmupCosine(MADGRAD(groups, momentum=0.9), total_steps=total_steps, warmup_steps=warmup_steps)
+    groups = [
+        {"params": [torch.nn.Parameter(torch.ones(1))], "lr": lr} for lr in (3e-3, 1e-3)
+    ]
+    return WarmupCosine(
+        MADGRAD(groups, momentum=0.9),
+        total_steps=total_steps,
+        warmup_steps=warmup_steps,
+    )
 
 
 def rates(scheduler: WarmupCosine, updates: int) -> np.ndarray:
@@ -34,7 +43,9 @@ def test_line_then_cosine_then_zero():
 
 
 def test_espnet_steps_it_after_updates_only():
-    assert isinstance(scheduler(), AbsBatchStepScheduler) and not isinstance(scheduler(), AbsEpochStepScheduler)
+    assert isinstance(scheduler(), AbsBatchStepScheduler) and not isinstance(
+        scheduler(), AbsEpochStepScheduler
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 10, 25])
@@ -49,5 +60,7 @@ def test_resumes_from_its_state(cut):
 
 @pytest.mark.parametrize(("total", "warmup"), [(10, 10), (10, 0), (5, 9)])
 def test_bad_numbers_are_refused(total, warmup):
-    with pytest.raises(InputError, match=rf"warmup_steps is {warmup}, .* 1 to total_steps \({total}\)"):
+    with pytest.raises(
+        InputError, match=rf"warmup_steps is {warmup}, .* 1 to total_steps \({total}\)"
+    ):
         scheduler(total, warmup)

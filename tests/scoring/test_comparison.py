@@ -1,4 +1,6 @@
-"""Comparisons against counts of jiwer and MeetEval, and a sign-flip test by brute force."""
+"""Comparisons against counts of jiwer and MeetEval, and a sign-flip test by brute
+force.
+"""
 
 import itertools
 import json
@@ -24,7 +26,9 @@ def errors_by_unit(made_up, path: Path) -> dict[str, int]:
     heard, found = read_table(path), dict.fromkeys(made_up.speaker_of.values(), 0)
     for key, text in made_up.reference.items():
         counts = jiwer.process_words(text, heard[key])
-        found[made_up.speaker_of[key]] += counts.substitutions + counts.deletions + counts.insertions
+        found[made_up.speaker_of[key]] += (
+            counts.substitutions + counts.deletions + counts.insertions
+        )
     return found
 
 
@@ -42,11 +46,19 @@ def test_rates_and_exact_test(made_up):
         rate = jiwer.wer(texts, [read_table(path)[key] for key in data.reference])
         assert system["value"] == pytest.approx(100 * rate, abs=1e-4)
         assert system["errors"] == [list(errors_by_unit(data, path).values())]
-        counts = jiwer.process_words(texts, [read_table(path)[key] for key in data.reference])
-        assert sum(system["counts"][0][kind] for kind in ("correct", "substitutions", "deletions")) == sum(
-            (counts.hits, counts.substitutions, counts.deletions)
+        counts = jiwer.process_words(
+            texts, [read_table(path)[key] for key in data.reference]
         )
-    gains = [a - b for a, b in zip(*(errors_by_unit(data, path).values() for path in files), strict=True)]
+        assert sum(
+            system["counts"][0][kind]
+            for kind in ("correct", "substitutions", "deletions")
+        ) == sum((counts.hits, counts.substitutions, counts.deletions))
+    gains = [
+        a - b
+        for a, b in zip(
+            *(errors_by_unit(data, path).values() for path in files), strict=True
+        )
+    ]
     flipped = [abs(sum(sign * gain for sign, gain in zip(signs, gains, strict=True)))
                for signs in itertools.product((1, -1), repeat=8)]  # fmt: skip
     exact = sum(value >= abs(sum(gains)) for value in flipped) / len(flipped)
@@ -66,22 +78,48 @@ def test_rates_and_exact_test(made_up):
 def test_three_seeds_cover_trainings(made_up):
     data = made_up(speakers=14)
     shares = {"base": 0.3, "new": 0.1, "one": 0.1}
-    files = {name: [data.hypothesis(name, share, seed) for seed in range(3)] for name, share in shares.items()}
+    files = {
+        name: [data.hypothesis(name, share, seed) for seed in range(3)]
+        for name, share in shares.items()
+    }
     files["one"] = files["one"][:1]
     systems = [System(name, tuple(paths)) for name, paths in files.items()]
-    found = compare_systems(data.folder / "ref.txt", systems, Measure(), utt2spk=data.folder / "utt2spk").result
-    errors = {name: [list(errors_by_unit(data, path).values()) for path in paths] for name, paths in files.items()}
+    found = compare_systems(
+        data.folder / "ref.txt", systems, Measure(), utt2spk=data.folder / "utt2spk"
+    ).result
+    errors = {
+        name: [list(errors_by_unit(data, path).values()) for path in paths]
+        for name, paths in files.items()
+    }
     errors["one"] *= 3
-    tests = [crossed_test(errors[b], errors[a], found["words"]) for a, b in itertools.combinations(errors, 2)]
-    assert [pair["p_value"] for pair in found["pairs"]] == [round(test.p_value, 6) for test in tests]
+    tests = [
+        crossed_test(errors[b], errors[a], found["words"])
+        for a, b in itertools.combinations(errors, 2)
+    ]
+    assert [pair["p_value"] for pair in found["pairs"]] == [
+        round(test.p_value, 6) for test in tests
+    ]
     corrected = holm([pair["p_value"] for pair in found["pairs"]])
-    assert [pair["p_corrected"] for pair in found["pairs"]] == [round(p, 6) for p in corrected]
-    assert [pair["trainings"] for pair in found["pairs"]] == [["base", "new"], ["base"], ["new"]]
+    assert [pair["p_corrected"] for pair in found["pairs"]] == [
+        round(p, 6) for p in corrected
+    ]
+    assert [pair["trainings"] for pair in found["pairs"]] == [
+        ["base", "new"],
+        ["base"],
+        ["new"],
+    ]
     assert [pair["better"] for pair in found["pairs"]][0] == "new"
     assert found["systems"][0]["spread"] > 0 and found["systems"][2]["spread"] is None
-    equal = [System("base", (files["base"][0],) * 3), System("new", (files["new"][0],) * 3)]
-    [pair] = compare_systems(data.folder / "ref.txt", equal, Measure(), utt2spk=data.folder / "utt2spk").result["pairs"]
-    assert pair["trainings"] == [] and pair["different_seeds"] == 1, "the same file three times is one training"
+    equal = [
+        System("base", (files["base"][0],) * 3),
+        System("new", (files["new"][0],) * 3),
+    ]
+    [pair] = compare_systems(
+        data.folder / "ref.txt", equal, Measure(), utt2spk=data.folder / "utt2spk"
+    ).result["pairs"]
+    assert pair["trainings"] == [] and pair["different_seeds"] == 1, (
+        "the same file three times is one training"
+    )
 
 
 STM = """\
@@ -99,30 +137,60 @@ m2 1 x 0.0 3.0 eight nine nine ten
 """
 
 
-@pytest.mark.parametrize(("rate", "theirs"), [("cpwer", cpwer), ("tcpwer", lambda *files: tcpwer(*files, collar=5))])
+@pytest.mark.parametrize(
+    ("rate", "theirs"),
+    [("cpwer", cpwer), ("tcpwer", lambda *files: tcpwer(*files, collar=5))],
+)
 def test_speakers(tmp_path, rate, theirs):
     (tmp_path / "ref.stm").write_text(STM)
     (tmp_path / "hyp.stm").write_text(HEARD)
     (tmp_path / "same.stm").write_text(STM)
-    systems = [System("x", (tmp_path / "hyp.stm",)), System("same", (tmp_path / "same.stm",))]
+    systems = [
+        System("x", (tmp_path / "hyp.stm",)),
+        System("same", (tmp_path / "same.stm",)),
+    ]
     compared = compare_systems(tmp_path / "ref.stm", systems, Measure(rate))
-    expected = theirs(*(meeteval.io.load(tmp_path / name, parse_float=float) for name in ("ref.stm", "hyp.stm")))
+    expected = theirs(
+        *(
+            meeteval.io.load(tmp_path / name, parse_float=float)
+            for name in ("ref.stm", "hyp.stm")
+        )
+    )
     errors = [expected[name].errors for name in ("m1", "m2")]
-    assert compared.result["systems"][0]["errors"] == [errors] and compared.result["systems"][1]["value"] == 0
-    assert compared.result["words"] == [7, 3] and compared.result["unit"]["kind"] == "recording"
+    assert (
+        compared.result["systems"][0]["errors"] == [errors]
+        and compared.result["systems"][1]["value"] == 0
+    )
+    assert (
+        compared.result["words"] == [7, 3]
+        and compared.result["unit"]["kind"] == "recording"
+    )
     [found] = compared.aligned["x"]
     assert found["m1 nobody"] == ((None, "noise"),)
-    assert found["m1 0.00-2.00 ann"] == (("one", "one"), ("two", "too"), ("three", "three"))
-    assert found["m1 2.50-4.00 bob"] == (("four", "four"), ("five", "five"), (None, "six"))
+    assert found["m1 0.00-2.00 ann"] == (
+        ("one", "one"),
+        ("two", "too"),
+        ("three", "three"),
+    )
+    assert found["m1 2.50-4.00 bob"] == (
+        ("four", "four"),
+        ("five", "five"),
+        (None, "six"),
+    )
     assert found["m1 4.50-6.00 ann"] == (("six", None), ("seven", "seven"))
 
 
 def test_names_of_speakers(tmp_path):
     (tmp_path / "ref.stm").write_text(STM)
     (tmp_path / "hyp.stm").write_text(STM.replace(" bob ", " ann2 "))
-    systems = [System("x", (tmp_path / "hyp.stm",)), System("same", (tmp_path / "ref.stm",))]
+    systems = [
+        System("x", (tmp_path / "hyp.stm",)),
+        System("same", (tmp_path / "ref.stm",)),
+    ]
     compared = compare_systems(tmp_path / "ref.stm", systems, Measure("sawer"))
-    assert compared.result["systems"][0]["errors"] == [[4, 0]], "the right words under the wrong name"
+    assert compared.result["systems"][0]["errors"] == [[4, 0]], (
+        "the right words under the wrong name"
+    )
     [found] = compared.aligned["x"]
     assert found["m1 nobody"] == ((None, "four"), (None, "five"))
     assert found["m1 2.50-4.00 bob"] == (("four", None), ("five", None))
@@ -130,39 +198,65 @@ def test_names_of_speakers(tmp_path):
 
 def test_plain_words_of_recordings_in_any_format(tmp_path):
     (tmp_path / "ref.stm").write_text(STM)
-    (tmp_path / "hyp.ctm").write_text("m1 1 0.5 0.2 one\nm1 1 0.2 0.2 oh\nm1 1 2.6 0.2 four\n")
+    (tmp_path / "hyp.ctm").write_text(
+        "m1 1 0.5 0.2 one\nm1 1 0.2 0.2 oh\nm1 1 2.6 0.2 four\n"
+    )
     (tmp_path / "hyp.txt").write_text("m1 oh one four\nm2\n")
     segments = [
         {"session_id": "m1", "speaker": "z", "words": "oh one four"},
         {"session_id": "m2", "speaker": "", "words": ""},
     ]
     (tmp_path / "hyp.json").write_text(json.dumps(segments))
-    systems = [System(name, (tmp_path / f"hyp.{name}",)) for name in ("ctm", "txt", "json")]
+    systems = [
+        System(name, (tmp_path / f"hyp.{name}",)) for name in ("ctm", "txt", "json")
+    ]
     compared = compare_systems(tmp_path / "ref.stm", systems, Measure())
     expected = [jiwer.process_words(said, heard) for said, heard in (
         ("one two three four five six seven", "oh one four"), ("eight nine ten", " "))]  # fmt: skip
     for system in compared.result["systems"]:
         assert system["errors"] == [
-            [counts.substitutions + counts.deletions + counts.insertions for counts in expected]
+            [
+                counts.substitutions + counts.deletions + counts.insertions
+                for counts in expected
+            ]
         ]
-    assert compared.result["warnings"] == [f"{tmp_path}/hyp.ctm: has no word of 1 recordings (m2): counted as silence"]
+    assert compared.result["warnings"] == [
+        f"{tmp_path}/hyp.ctm: has no word of 1 recordings (m2): counted as silence"
+    ]
     [found] = compared.aligned["ctm"]
-    assert found["m1 0.00-2.00 ann"] == ((None, "oh"), ("one", "one"), ("two", None), ("three", None))
+    assert found["m1 0.00-2.00 ann"] == (
+        (None, "oh"),
+        ("one", "one"),
+        ("two", None),
+        ("three", None),
+    )
 
 
 def test_channels_are_told_apart_where_the_reference_has_several(tmp_path):
     (tmp_path / "ref.stm").write_text("c A ann 0 2 one two\nc B bob 1 3 three four\n")
-    (tmp_path / "hyp.ctm").write_text("c A 0.1 0.2 one\nc B 0.2 0.2 three\nc A 1.1 0.2 two\nc B 2.1 0.2 for\n")
-    systems = [System("x", (tmp_path / "hyp.ctm",)), System("same", (tmp_path / "ref.stm",))]
+    (tmp_path / "hyp.ctm").write_text(
+        "c A 0.1 0.2 one\nc B 0.2 0.2 three\nc A 1.1 0.2 two\nc B 2.1 0.2 for\n"
+    )
+    systems = [
+        System("x", (tmp_path / "hyp.ctm",)),
+        System("same", (tmp_path / "ref.stm",)),
+    ]
     found = compare_systems(tmp_path / "ref.stm", systems, Measure()).result
-    assert found["systems"][0]["errors"] == [[0, 1]] and found["unit"]["names"] == ["c/A", "c/B"]
+    assert found["systems"][0]["errors"] == [[0, 1]] and found["unit"]["names"] == [
+        "c/A",
+        "c/B",
+    ]
 
 
 def test_one_speaker_of_several_recordings_is_a_unit(tmp_path):
-    (tmp_path / "ref.stm").write_text("t1 1 ann 0 1 one\nt2 1 ann 0 1 two\nt3 1 bob 0 1 three\n")
+    (tmp_path / "ref.stm").write_text(
+        "t1 1 ann 0 1 one\nt2 1 ann 0 1 two\nt3 1 bob 0 1 three\n"
+    )
     systems = [System(name, (tmp_path / "ref.stm",)) for name in "ab"]
     found = compare_systems(tmp_path / "ref.stm", systems, Measure()).result
-    assert found["unit"] == {"kind": "speaker", "names": ["ann", "bob"]} and found["words"] == [2, 1]
+    assert found["unit"] == {"kind": "speaker", "names": ["ann", "bob"]} and found[
+        "words"
+    ] == [2, 1]
 
 
 def test_what_people_are_warned_of(tmp_path):
@@ -176,11 +270,15 @@ def test_what_people_are_warned_of(tmp_path):
         "nothing is said in 1 utterances (u2): what is heard there is inserted",
         "3 substitutions differ only in case: try --normaliser lower",
     ]
-    found = compare_systems(tmp_path / "ref", systems, Measure(normaliser="lower")).result
+    found = compare_systems(
+        tmp_path / "ref", systems, Measure(normaliser="lower")
+    ).result
     assert found["systems"][0]["errors"] == [[0, 1, 0]] and len(found["warnings"]) == 1
     (tmp_path / "ref.stm").write_text("r 1 a 0 4 one two\nr 1 b 1 4 three\n")
     systems = [System(name, (tmp_path / "ref.stm",)) for name in "ab"]
-    [warning] = compare_systems(tmp_path / "ref.stm", systems, Measure()).result["warnings"]
+    [warning] = compare_systems(tmp_path / "ref.stm", systems, Measure()).result[
+        "warnings"
+    ]
     assert "75 % of its speech is overlapped" in warning
 
 
@@ -188,7 +286,11 @@ def test_what_people_are_warned_of(tmp_path):
     ("files", "rate", "message"),
     [
         ({"hyp": "u1 a\nu2 b\nu3 c\n"}, "cpwer", "kaldi does not say who spoke when"),
-        ({"hyp": "u1 a\nu2 b\nu3 c\n", "utt2spk": "u1 s\n"}, "wer", "utterance u2 of .*ref has no speaker"),
+        (
+            {"hyp": "u1 a\nu2 b\nu3 c\n", "utt2spk": "u1 s\n"},
+            "wer",
+            "utterance u2 of .*ref has no speaker",
+        ),
     ],
 )
 def test_refused(tmp_path, files, rate, message):
@@ -205,8 +307,13 @@ def test_times_are_needed_for_tcpwer(tmp_path):
     (tmp_path / "ref.stm").write_text(STM)
     (tmp_path / "hyp.json").write_text('[{"session_id": "m1", "speaker": "x", "words": "one"}, '
                                        '{"session_id": "m2", "speaker": "x", "words": ""}]')  # fmt: skip
-    systems = [System("same", (tmp_path / "ref.stm",)), System("x", (tmp_path / "hyp.json",))]
-    with pytest.raises(InputError, match=r"hyp.json: words of m1 have no times, which tcpWER needs"):
+    systems = [
+        System("same", (tmp_path / "ref.stm",)),
+        System("x", (tmp_path / "hyp.json",)),
+    ]
+    with pytest.raises(
+        InputError, match=r"hyp.json: words of m1 have no times, which tcpWER needs"
+    ):
         compare_systems(tmp_path / "ref.stm", systems, Measure("tcpwer"))
 
 
@@ -222,21 +329,34 @@ def test_systems_are_checked(tmp_path):
     (tmp_path / "one").write_text("u1 我 go\n", encoding="utf-8")
     same = [System(name, (tmp_path / "one",)) for name in "ab"]
     [pair] = compare_systems(tmp_path / "one", same, Measure("cer")).result["pairs"]
-    assert (pair["p_value"], pair["ci95"], pair["better"]) == (None, None, None), "a single unit"
+    assert (pair["p_value"], pair["ci95"], pair["better"]) == (None, None, None), (
+        "a single unit"
+    )
     with pytest.raises(InputError, match="whisper_english is for English text only"):
         compare_systems(tmp_path / "one", same, Measure("mer", "whisper_english"))
-    assert parse_system("a=x=1.txt,y.txt") == System("a", (Path("x=1.txt"), Path("y.txt")))
+    assert parse_system("a=x=1.txt,y.txt") == System(
+        "a", (Path("x=1.txt"), Path("y.txt"))
+    )
     for text in ("a.txt", "a=", "=a.txt"):
         with pytest.raises(InputError, match="write NAME=FILE"):
             parse_system(text)
 
 
 def test_the_examples_of_the_documentation(tmp_path):
-    text = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(
+        encoding="utf-8"
+    )
     blocks = text.split("```\n")[3::2]
-    for form, block in zip(("kaldi", "trn", "stm", "ctm", "seglst"), blocks, strict=True):
+    for form, block in zip(
+        ("kaldi", "trn", "stm", "ctm", "seglst"), blocks, strict=True
+    ):
         (tmp_path / "file").write_text(block)
         assert detect_format(tmp_path / "file") == form
         systems = [System(name, (tmp_path / "file",)) for name in "ab"]
         measure = Measure("wer" if form in OF_UTTERANCES else "cpwer")
-        assert compare_systems(tmp_path / "file", systems, measure).result["systems"][0]["value"] == 0
+        assert (
+            compare_systems(tmp_path / "file", systems, measure).result["systems"][0][
+                "value"
+            ]
+            == 0
+        )

@@ -1,4 +1,6 @@
-"""The mixed error rate against jiwer, and its split into languages against a table of edit distances in numpy."""
+"""The mixed error rate against jiwer, and its split into languages against a table of
+edit distances in numpy.
+"""
 
 import json
 from dataclasses import astuple
@@ -8,8 +10,19 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval, count_errors, count_pairs
-from espnet_ext.scoring.mixed import count_filtered_errors, count_switches, score_mixed_texts, split_at_switches
+from espnet_ext.scoring.error_rate import (
+    ErrorRate,
+    align,
+    bootstrap_interval,
+    count_errors,
+    count_pairs,
+)
+from espnet_ext.scoring.mixed import (
+    count_filtered_errors,
+    count_switches,
+    score_mixed_texts,
+    split_at_switches,
+)
 from espnet_ext.scoring.score_files import evaluate
 from espnet_ext.text.mixed_text import has_han
 
@@ -37,12 +50,16 @@ def distances(reference: list[str], hypothesis: list[str]) -> np.ndarray:
     table = np.add.outer(np.arange(len(reference) + 1), np.arange(len(hypothesis) + 1))
     for i, left in enumerate(reference):
         for j, right in enumerate(hypothesis):
-            table[i + 1, j + 1] = min(table[i, j] + (left != right), table[i, j + 1] + 1, table[i + 1, j] + 1)
+            table[i + 1, j + 1] = min(
+                table[i, j] + (left != right), table[i, j + 1] + 1, table[i + 1, j] + 1
+            )
     return table
 
 
 def split_by_hand(reference: list[str], hypothesis: list[str]) -> dict[bool, list[int]]:
-    """By language (is it Han?): correct, substituted, deleted, inserted; ties broken as Kaldi's compute-wer does."""
+    """By language (is it Han?): correct, substituted, deleted, inserted; ties broken as
+    Kaldi's compute-wer does.
+    """
     table = distances(reference, hypothesis)
     counts = {True: [0, 0, 0, 0], False: [0, 0, 0, 0]}
     i, j = len(reference), len(hypothesis)
@@ -63,7 +80,9 @@ def count_mixed_errors(reference, hypothesis) -> tuple[ErrorRate, ErrorRate, Err
     """The counts of one utterance, and those of its Mandarin and its English."""
     score = score_mixed_texts({"u": " ".join(reference)}, {"u": " ".join(hypothesis)})
     assert score.parts["CH"].total + score.parts["EN"].total == score.total
-    assert score.parts["near-switch"].total + score.parts["elsewhere"].total == score.total
+    assert (
+        score.parts["near-switch"].total + score.parts["elsewhere"].total == score.total
+    )
     return score.total, score.parts["CH"].total, score.parts["EN"].total
 
 
@@ -80,13 +99,22 @@ def test_counts_equal_jiwer_and_the_split_a_table_by_hand(reference, hypothesis)
     assert [*astuple(han)] == expected[True]
     assert [*astuple(english)] == expected[False]
     for name, wanted in (("CH-filtered", True), ("EN-filtered", False)):
-        alone = [[token for token in side if has_han(token) == wanted] for side in (reference, hypothesis)]
-        assert count_filtered_errors(reference, hypothesis)[name] == count_errors(*alone)
+        alone = [
+            [token for token in side if has_han(token) == wanted]
+            for side in (reference, hypothesis)
+        ]
+        assert count_filtered_errors(reference, hypothesis)[name] == count_errors(
+            *alone
+        )
 
 
 def test_the_two_habits_differ_where_a_word_is_heard_as_a_character():
     counts = count_mixed_errors(["我", "go"], ["我", "够"])
-    assert counts == (ErrorRate(1, 1, 0, 0), ErrorRate(1, 0, 0, 0), ErrorRate(0, 1, 0, 0))
+    assert counts == (
+        ErrorRate(1, 1, 0, 0),
+        ErrorRate(1, 0, 0, 0),
+        ErrorRate(0, 1, 0, 0),
+    )
     assert [*count_filtered_errors(["我", "go"], ["我", "够"]).values()] == [
         ErrorRate(1, 0, 0, 1),
         ErrorRate(0, 0, 1, 0),
@@ -105,16 +133,23 @@ def test_texts_are_scored_by_utterance_speaker_and_part():
     assert list(han.utterances.values()) == [
         ErrorRate(3, 0, 2, 1), ErrorRate(5, 1, 0, 0), ErrorRate(1, 0, 0, 0), ErrorRate(4, 0, 0, 0)
     ]  # fmt: skip
-    assert english.utterances["a2"] == ErrorRate(0, 0, 0, 1)  # no English in the reference: only the insertion
+    assert english.utterances["a2"] == ErrorRate(
+        0, 0, 0, 1
+    )  # no English in the reference: only the insertion
     assert english.speakers == {"a": ErrorRate(1, 0, 0, 1), "b": ErrorRate(3, 2, 1, 0)}
     assert han.total + english.total == score.total
     assert score.parts["CH-filtered"].utterances["b1"] == ErrorRate(1, 0, 0, 1)
     assert score.parts["EN-filtered"].utterances["b1"] == ErrorRate(2, 0, 2, 0)
     near, elsewhere = score.parts["near-switch"], score.parts["elsewhere"]
-    assert near.utterances["a1"] == ErrorRate(2, 0, 1, 1) and elsewhere.utterances["a1"] == ErrorRate(2, 0, 1, 0)
+    assert near.utterances["a1"] == ErrorRate(2, 0, 1, 1) and elsewhere.utterances[
+        "a1"
+    ] == ErrorRate(2, 0, 1, 0)
     for part in (near, elsewhere):
         name = "near-switch" if part is near else "elsewhere"
-        assert score.parts[f"{name}-CH"].total + score.parts[f"{name}-EN"].total == part.total
+        assert (
+            score.parts[f"{name}-CH"].total + score.parts[f"{name}-EN"].total
+            == part.total
+        )
     assert near.total + elsewhere.total == score.total
     low, high = bootstrap_interval([*english.utterances.values()])
     assert 0 < low <= english.total.rate <= high
@@ -126,7 +161,11 @@ TOKENS = st.sampled_from("我你去abc")
 def near_by_definition(pairs: list) -> list:
     """Tokens on either side of a switch point, and insertions at one."""
     tokens = [left for left, _ in pairs if left is not None]
-    switches = [i for i in range(1, len(tokens)) if tokens[i].isascii() != tokens[i - 1].isascii()]
+    switches = [
+        i
+        for i in range(1, len(tokens))
+        if tokens[i].isascii() != tokens[i - 1].isascii()
+    ]
     found, place = [], 0
     for pair in pairs:
         is_token = pair[0] is not None
@@ -150,13 +189,22 @@ def test_one_language_has_no_switch_point():
     pairs = [("a", "b"), (None, "我"), ("c", None)]
     assert split_at_switches(pairs, str.isascii) == ([], pairs)
     assert split_at_switches([], str.isascii) == ([], [])
-    assert count_switches([["a", "b"], ["我"], []], str.isascii) == {"switch_points": 0, "utterances_with_switch": 0}
+    assert count_switches([["a", "b"], ["我"], []], str.isascii) == {
+        "switch_points": 0,
+        "utterances_with_switch": 0,
+    }
 
 
 def test_rules_apply_to_both_texts_and_are_recorded(tmp_path):
-    """Case, punctuation, full width and noise marks are not errors with rules, and are without."""
-    (tmp_path / "ref").write_text("u1 <v-noise> 我想要 app。\nu2 ｄoctor 说\n", encoding="utf-8")
-    (tmp_path / "hyp").write_text("u1 我想要APP\nu2 Doctor说 [laugh]\n", encoding="utf-8")
+    """Case, punctuation, full width and noise marks are not errors with rules, and are
+    without.
+    """
+    (tmp_path / "ref").write_text(
+        "u1 <v-noise> 我想要 app。\nu2 ｄoctor 说\n", encoding="utf-8"
+    )
+    (tmp_path / "hyp").write_text(
+        "u1 我想要APP\nu2 Doctor说 [laugh]\n", encoding="utf-8"
+    )
     for rules, errors, words in (("none", 4, 7), ("mandarin_english", 0, 6)):
         files = tmp_path / "ref", tmp_path / "hyp", tmp_path / rules
         score, summary = evaluate(*files, unit="mixed", normaliser=rules)

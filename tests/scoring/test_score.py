@@ -1,4 +1,6 @@
-"""Scoring of Kaldi text tables: by utterance, speaker, kind of word and in total; what is refused."""
+"""Scoring of Kaldi text tables: by utterance, speaker, kind of word and in total; what
+is refused.
+"""
 
 import json
 from importlib.metadata import version
@@ -15,10 +17,24 @@ from espnet_ext.scoring.normalise import normaliser_called
 from espnet_ext.scoring.score import score_texts, split_units
 from espnet_ext.scoring.score_files import evaluate
 
-REFERENCE = {"al-1": "one two three", "al-2": "four", "bo-1": "five six", "bo-2": "seven eight"}
-HYPOTHESIS = {"al-1": "one too three", "al-2": "four", "bo-1": "", "bo-2": "seven eight nine ten"}
+REFERENCE = {
+    "al-1": "one two three",
+    "al-2": "four",
+    "bo-1": "five six",
+    "bo-2": "seven eight",
+}
+HYPOTHESIS = {
+    "al-1": "one too three",
+    "al-2": "four",
+    "bo-1": "",
+    "bo-2": "seven eight nine ten",
+}
 SPEAKERS = {"al-1": "al", "al-2": "al", "bo-1": "bo", "bo-2": "bo", "cy-1": "cy"}
-TEXTS = st.lists(st.text(alphabet="ab \t\u4f60\u597d\u0301e\u3000", max_size=15), min_size=1, max_size=6)
+TEXTS = st.lists(
+    st.text(alphabet="ab \t\u4f60\u597d\u0301e\u3000", max_size=15),
+    min_size=1,
+    max_size=6,
+)
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -27,10 +43,17 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 def test_files_are_scored_by_utterance_speaker_and_in_total(tmp_path):
-    reference = write(tmp_path / "ref", [f"{key} {text}" for key, text in REFERENCE.items()])
+    reference = write(
+        tmp_path / "ref", [f"{key} {text}" for key, text in REFERENCE.items()]
+    )
     # Another order, and an id with nothing behind it: an empty hypothesis.
-    hypothesis = write(tmp_path / "hyp", [f"{key} {text}".strip() for key, text in reversed(HYPOTHESIS.items())])
-    utt2spk = write(tmp_path / "utt2spk", [f"{key} {speaker}" for key, speaker in SPEAKERS.items()])
+    hypothesis = write(
+        tmp_path / "hyp",
+        [f"{key} {text}".strip() for key, text in reversed(HYPOTHESIS.items())],
+    )
+    utt2spk = write(
+        tmp_path / "utt2spk", [f"{key} {speaker}" for key, speaker in SPEAKERS.items()]
+    )
     score, _ = evaluate(reference, hypothesis, utt2spk=utt2spk)
     assert score.utterances == {
         "al-1": ErrorRate(2, 1, 0, 0),
@@ -49,7 +72,8 @@ def test_files_are_scored_by_utterance_speaker_and_in_total(tmp_path):
 def test_words_and_characters_equal_jiwer(texts, generator):
     references = {f"u{index}": f"x {text}" for index, text in enumerate(texts)}
     hypotheses = {
-        key: " ".join(generator.sample(text.split(), k=len(text.split()))) for key, text in references.items()
+        key: " ".join(generator.sample(text.split(), k=len(text.split())))
+        for key, text in references.items()
     }
     spaced = [" ".join(text.split()) for text in references.values()]
     guesses = [" ".join(text.split()) for text in hypotheses.values()]
@@ -63,18 +87,30 @@ def test_words_and_characters_equal_jiwer(texts, generator):
 def test_characters_and_mixed_tokens():
     assert split_units("今天 天气", "char") == ["今", "天", " ", "天", "气"]
     assert split_units("今天\u3000天气", "word") == ["今天", "天气"]
-    mixed = score_texts({"u": "我想 去library吧"}, {"u": "我 想library 吧 吧"}, unit="mixed")
+    mixed = score_texts(
+        {"u": "我想 去library吧"}, {"u": "我 想library 吧 吧"}, unit="mixed"
+    )
     assert mixed.total == ErrorRate(4, 0, 1, 1) and not mixed.parts
     score = score_texts({"u": "今天天气好"}, {"u": "今天天汽"}, unit="char")
     assert score.total == ErrorRate(3, 1, 1, 0)
-    assert score_texts({"u": "e\u0301"}, {"u": "e"}, unit="char").total == ErrorRate(1, 0, 1, 0)
+    assert score_texts({"u": "e\u0301"}, {"u": "e"}, unit="char").total == ErrorRate(
+        1, 0, 1, 0
+    )
 
 
 @pytest.mark.parametrize(
     ("reference", "options", "message"),
     [
-        (REFERENCE, {"utt2spk": {"al-1": "al"}}, "utt2spk: utterance al-2 of reference has no speaker"),
-        (REFERENCE, {"utt2spk": SPEAKERS | {"al-2": ""}}, "utt2spk: utterance al-2 of reference has no speaker"),
+        (
+            REFERENCE,
+            {"utt2spk": {"al-1": "al"}},
+            "utt2spk: utterance al-2 of reference has no speaker",
+        ),
+        (
+            REFERENCE,
+            {"utt2spk": SPEAKERS | {"al-2": ""}},
+            "utt2spk: utterance al-2 of reference has no speaker",
+        ),
         ({}, {}, "no utterance"),
         (REFERENCE, {"unit": "phone"}, "unknown unit 'phone'"),
     ],
@@ -91,27 +127,51 @@ def test_each_kind_of_word_has_its_rate(tmp_path):
         write(tmp_path / "ref", ["u1 Ann met Bob today", "u2 Bob left"]),
         write(tmp_path / "hyp", ["u1 ann saw him bob", "u2 rob"]),
     )
-    kinds = write(tmp_path / "kinds", ["u1 drowned other clear other", "u2 drowned other"])
+    kinds = write(
+        tmp_path / "kinds", ["u1 drowned other clear other", "u2 drowned other"]
+    )
     score, _ = evaluate(*files, tmp_path, normaliser="whisper_english", kinds=kinds)
     assert score.total.errors == 5
-    rates = {kind: (part.total.errors, part.total.reference_length) for kind, part in score.parts.items()}
+    rates = {
+        kind: (part.total.errors, part.total.reference_length)
+        for kind, part in score.parts.items()
+    }
     assert rates == {"clear": (0, 1), "drowned": (1, 2), "other": (3, 3)}
-    assert json.loads((tmp_path / "score.json").read_text())["measures"]["drowned"]["value"] == 50.0
+    assert (
+        json.loads((tmp_path / "score.json").read_text())["measures"]["drowned"][
+            "value"
+        ]
+        == 50.0
+    )
     write(kinds, ["u1 drowned other clear other", "u2 drowned"])
-    with pytest.raises(InputError, match="kinds: utterance u2 has 1 kinds, but its reference 2 words"):
+    with pytest.raises(
+        InputError, match="kinds: utterance u2 has 1 kinds, but its reference 2 words"
+    ):
         evaluate(*files, kinds=kinds)
 
 
 def test_normalisers_apply_to_both_texts_and_are_named(tmp_path):
     pytest.importorskip("whisper_normalizer")
     files = (
-        write(tmp_path / "ref", ["r1 Mr. Marlow's got 21 colours.", "r2 It isn't, is it?"]),
-        write(tmp_path / "hyp", ["r1 mister marlow's got twenty one colors", "r2 it is not is it"]),
+        write(
+            tmp_path / "ref", ["r1 Mr. Marlow's got 21 colours.", "r2 It isn't, is it?"]
+        ),
+        write(
+            tmp_path / "hyp",
+            ["r1 mister marlow's got twenty one colors", "r2 it is not is it"],
+        ),
     )
-    summaries = [evaluate(*files, normaliser=name)[1] for name in ("whisper_english", "none")]
+    summaries = [
+        evaluate(*files, normaliser=name)[1] for name in ("whisper_english", "none")
+    ]
     name = f"whisper_english (whisper-normalizer {version('whisper-normalizer')})"
     assert [summary["normaliser"] for summary in summaries] == [name, "none"]
     assert summaries[0]["value"] == 0.0 and summaries[1]["value"] > 50
-    assert normaliser_called("whisper_english")[0]("Um, twenty-one colours -- HERE [laughs].") == "21 colors here"
+    assert (
+        normaliser_called("whisper_english")[0](
+            "Um, twenty-one colours -- HERE [laughs]."
+        )
+        == "21 colors here"
+    )
     with pytest.raises(InputError, match="no normaliser 'nist'"):
         normaliser_called("nist")

@@ -30,7 +30,10 @@ SPEAKERS = {"al-1": "al", "bo-1": "bo"}
 
 def columns(text: str) -> int:
     """Width in a terminal, for the characters of the tests below."""
-    return sum(0 if unicodedata.category(c) == "Mn" else 2 if "\u4e00" <= c <= "\u9fff" else 1 for c in text)
+    return sum(
+        0 if unicodedata.category(c) == "Mn" else 2 if "\u4e00" <= c <= "\u9fff" else 1
+        for c in text
+    )
 
 
 def test_a_block_an_utterance():
@@ -50,7 +53,9 @@ def test_a_block_an_utterance():
     )
 
 
-WORDS = st.lists(st.sampled_from(["a", "bbb", "你好", "e\u0301", "*", "cc"]), max_size=8)
+WORDS = st.lists(
+    st.sampled_from(["a", "bbb", "你好", "e\u0301", "*", "cc"]), max_size=8
+)
 
 
 @given(WORDS, WORDS)
@@ -60,9 +65,19 @@ def test_marks_stand_at_the_beginning_of_their_words(reference, hypothesis):
     rows = [line[6:] for line in format_alignment(pairs).splitlines()]
     start = 0
     for left, right in pairs:
-        mark = "I" if left is None else "D" if right is None else " " if left == right else "S"
+        mark = (
+            "I"
+            if left is None
+            else "D"
+            if right is None
+            else " "
+            if left == right
+            else "S"
+        )
         for row, word in zip(rows, (left, right, mark), strict=True):
-            at = next((n for n in range(len(row) + 1) if columns(row[:n]) == start), len(row))
+            at = next(
+                (n for n in range(len(row) + 1) if columns(row[:n]) == start), len(row)
+            )
             assert row[at:].startswith((word or "*").rstrip())
         start += 1 + max(columns(left or ""), columns(right or ""))
 
@@ -70,7 +85,10 @@ def test_marks_stand_at_the_beginning_of_their_words(reference, hypothesis):
 def test_summary_holds_what_tables_read():
     score = score_texts(REFERENCE, HYPOTHESIS)
     summary = summarise(score, normaliser="lower")
-    assert summary.pop("ci95") == [round(100 * limit, 4) for limit in bootstrap_interval([*score.utterances.values()])]
+    assert summary.pop("ci95") == [
+        round(100 * limit, 4)
+        for limit in bootstrap_interval([*score.utterances.values()])
+    ]
     assert summary == {
         "unit": "word",
         "value": 60.0,
@@ -102,13 +120,20 @@ def test_reports_are_written_and_stale_ones_deleted(tmp_path):
     assert (folder / "alignment.txt").read_text().count("id: (") == 2
 
     write_reports(folder, score_texts(REFERENCE, HYPOTHESIS), summary)
-    assert sorted(path.name for path in folder.iterdir()) == ["alignment.txt", "per_utterance.tsv", "score.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "alignment.txt",
+        "per_utterance.tsv",
+        "score.json",
+    ]
     table = (folder / "per_utterance.tsv").read_text()
     assert table.startswith("id\twords\tcorrect\tsub\tdel\tins\nal-1\t3\t2\t1\t0\t1\n")
 
 
 def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
-    reference, hypothesis = {"u1": "我想 go home", "u2": "好的"}, {"u1": "我想 home", "u2": "好 ok"}
+    reference, hypothesis = (
+        {"u1": "我想 go home", "u2": "好的"},
+        {"u1": "我想 home", "u2": "好 ok"},
+    )
     score = score_mixed_texts(reference, hypothesis, utt2spk={"u1": "a", "u2": "b"})
     summary = summarise(score)
     write_reports(tmp_path, score, summary)
@@ -116,55 +141,116 @@ def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
     assert (summary["unit"], summary["errors"], summary["words"]) == ("mixed", 2, 6)
     han, english = summary["measures"]["CH"], summary["measures"]["EN"]
     # What replaced the second character counts for the reference's language.
-    assert (han["errors"], han["words"], han["value"], han["sentence_error_rate"]) == (1, 4, 25.0, 50.0)
+    assert (han["errors"], han["words"], han["value"], han["sentence_error_rate"]) == (
+        1,
+        4,
+        25.0,
+        50.0,
+    )
     assert (english["errors"], english["words"], english["value"]) == (1, 2, 50.0)
     assert english["ci95"] == [50.0, 50.0]
-    assert {path.name for path in (tmp_path / "parts").iterdir()} == set(summary["measures"])
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == set(
+        summary["measures"]
+    )
     assert (tmp_path / "parts" / "EN" / "per_utterance.tsv").read_text() == (
         "id\twords\tcorrect\tsub\tdel\tins\tspeaker\nu1\t2\t1\t0\t1\t0\ta\nu2\t0\t0\t0\t0\t0\tb\n"
     )
-    assert (tmp_path / "parts" / "CH" / "per_speaker.tsv").read_text().splitlines()[2] == "b\t2\t1\t1\t0\t0"
+    assert (tmp_path / "parts" / "CH" / "per_speaker.tsv").read_text().splitlines()[
+        2
+    ] == "b\t2\t1\t1\t0\t0"
     none = summarise(score_mixed_texts({"u": "好的"}, {"u": "好 ok"}))["measures"]["EN"]
-    assert (none["value"], none["ci95"], none["words"], none["errors"]) == (None, None, 0, 0)
+    assert (none["value"], none["ci95"], none["words"], none["errors"]) == (
+        None,
+        None,
+        0,
+        0,
+    )
     lines = (tmp_path / "measures.txt").read_text().splitlines()
-    assert lines[2].split() == ["All", "33.33", "25.00", "to", "50.00", "6", "2", "1", "1", "0"]
+    assert lines[2].split() == [
+        "All",
+        "33.33",
+        "25.00",
+        "to",
+        "50.00",
+        "6",
+        "2",
+        "1",
+        "1",
+        "0",
+    ]
     assert (
-        (tmp_path / "alignment.txt").read_text().startswith("id: (u1)\nScores: (#C #S #D #I) 3 0 1 0\nREF:  我 想 go")
+        (tmp_path / "alignment.txt")
+        .read_text()
+        .startswith("id: (u1)\nScores: (#C #S #D #I) 3 0 1 0\nREF:  我 想 go")
     )
 
     write_reports(tmp_path, score_texts(REFERENCE, HYPOTHESIS), summary)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alignment.txt", "per_utterance.tsv", "score.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "alignment.txt",
+        "per_utterance.tsv",
+        "score.json",
+    ]
 
 
-# Asterisks are words here too, though a gap looks like them; so are wide, combining and zero-width characters.
+# Asterisks are words here too, though a gap looks like them; so are wide, combining and
+# zero-width characters.
 TEXT = st.lists(
-    st.sampled_from(["a", "b", "*", "**", "a-word", "我", "é", "e\u0301", "\u200d", "S", "REF:"]), max_size=8
+    st.sampled_from(
+        ["a", "b", "*", "**", "a-word", "我", "é", "e\u0301", "\u200d", "S", "REF:"]
+    ),
+    max_size=8,
 )
 
 
 @given(TEXT.filter(bool), TEXT)
 def test_words_come_back(reference, hypothesis):
-    text = "".join(alignment_blocks(score_texts({"u": " ".join(reference)}, {"u": " ".join(hypothesis)})))
+    text = "".join(
+        alignment_blocks(
+            score_texts({"u": " ".join(reference)}, {"u": " ".join(hypothesis)})
+        )
+    )
     (block,) = parse_alignment(StringIO(text))
     assert list(block.pairs) == align(reference, hypothesis)
 
 
 def test_characters_and_mixed_text():
-    text = "".join(alignment_blocks(score_texts({"u": "a bc"}, {"u": "ab"}, unit="char")))
+    text = "".join(
+        alignment_blocks(score_texts({"u": "a bc"}, {"u": "ab"}, unit="char"))
+    )
     (block,) = parse_alignment(StringIO(text))
     assert [left for left, _ in block.pairs if left] == ["a", "\u2423", "b", "c"]
-    text = "".join(alignment_blocks(score_mixed_texts({"u": "我想 go home"}, {"u": "我 go hum 吧"})))
+    text = "".join(
+        alignment_blocks(
+            score_mixed_texts({"u": "我想 go home"}, {"u": "我 go hum 吧"})
+        )
+    )
     (block,) = parse_alignment(StringIO(text))
-    assert block.pairs == (("我", "我"), ("想", None), ("go", "go"), ("home", "hum"), (None, "吧"))
+    assert block.pairs == (
+        ("我", "我"),
+        ("想", None),
+        ("go", "go"),
+        ("home", "hum"),
+        (None, "吧"),
+    )
 
 
 def test_speakers_of_a_recording():
     def turn(speaker, words):
         return Segment("r1", speaker, tuple(words.split()), 0.0, 1.0)
 
-    result = score_speakers([turn("ann", "one two"), turn("bob", "three")], [turn("ann", "one"), turn("eve", "x")])
-    blocks = {block.speaker: block for block in parse_alignment("".join(speaker_blocks(result.pairs)).splitlines(True))}
-    assert list(blocks) == ["ann", "bob", "eve"] and {block.key for block in blocks.values()} == {"r1"}
+    result = score_speakers(
+        [turn("ann", "one two"), turn("bob", "three")],
+        [turn("ann", "one"), turn("eve", "x")],
+    )
+    blocks = {
+        block.speaker: block
+        for block in parse_alignment(
+            "".join(speaker_blocks(result.pairs)).splitlines(True)
+        )
+    }
+    assert list(blocks) == ["ann", "bob", "eve"] and {
+        block.key for block in blocks.values()
+    } == {"r1"}
     assert blocks["ann"].pairs == (("one", "one"), ("two", None))
     assert blocks["eve"].counts == ErrorRate(0, 0, 0, 1)
 

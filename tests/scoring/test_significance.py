@@ -9,20 +9,32 @@ import pytest
 from bench_claims import Design, share_called
 from scipy import stats
 
-from espnet_ext.scoring.significance import LEAST_P, crossed_test, holm, mean_interval, sign_flip
+from espnet_ext.scoring.significance import (
+    LEAST_P,
+    crossed_test,
+    holm,
+    mean_interval,
+    sign_flip,
+)
 
 
 def experiment(seeds: int, units: int, effect: int = 0, seed: int = 0):
     generator = np.random.default_rng(seed)
-    better, worse = (generator.poisson(30 + extra, (seeds, units)) for extra in (0, effect))
+    better, worse = (
+        generator.poisson(30 + extra, (seeds, units)) for extra in (0, effect)
+    )
     return better, worse, generator.integers(80, 120, units)
 
 
 def test_the_variance_is_that_of_two_way_clustering():
-    """Over seeds, plus over units, minus that of single cells, each computed here as a sum over clusters."""
+    """Over seeds, plus over units, minus that of single cells, each computed here as a
+    sum over clusters.
+    """
     better, worse, words = experiment(5, 20, 2)
     difference = (worse - better).sum() / (5 * words.sum())
-    scores = (worse - better - difference * words) / (5 * words.sum())  # of each seed and unit
+    scores = (worse - better - difference * words) / (
+        5 * words.sum()
+    )  # of each seed and unit
     over_seeds = 5 / 4 * sum(row.sum() ** 2 for row in scores)
     over_units = 20 / 19 * sum(column.sum() ** 2 for column in scores.T)
     by_seed = (worse - better).sum(axis=1) / words.sum()
@@ -30,11 +42,17 @@ def test_the_variance_is_that_of_two_way_clustering():
     cells = 20 / 19 * 5 / 4 * ((own - own.mean(axis=0)) ** 2).sum()
     error = math.sqrt(max(over_seeds + over_units - cells, over_seeds, over_units))
     found = crossed_test(better, worse, words, fewest=True)
-    assert found.difference == pytest.approx(difference) and (found.seeds, found.units) == (5, 20)
+    assert found.difference == pytest.approx(difference) and (
+        found.seeds,
+        found.units,
+    ) == (5, 20)
     low, high = found.ci95
     assert (high - low) / 2 == pytest.approx(stats.t.ppf(0.975, 4) * error, rel=1e-6)
-    assert found.p_value == pytest.approx(2 * stats.t.sf(difference / error, 4), rel=1e-6)
-    # Satterthwaite: of the sum of both variances, each with the degrees of freedom of its direction
+    assert found.p_value == pytest.approx(
+        2 * stats.t.sf(difference / error, 4), rel=1e-6
+    )
+    # Satterthwaite: of the sum of both variances, each with the degrees of freedom of
+    # its direction
     lengths = words**2
     units = lengths.sum() ** 2 / (lengths**2).sum() - 1
     freedom = error**4 / (over_seeds**2 / 4 + over_units**2 / units)
@@ -61,12 +79,19 @@ def test_few_seeds_with_equal_trainings_are_no_evidence():
     better = np.full((3, 40), 30)
     worse = better + np.array([[12], [-6], [3]])
     assert crossed_test(better, worse, words).p_value > 0.5
-    assert stats.ttest_rel(worse.sum(axis=0), better.sum(axis=0) + np.arange(40) % 2).pvalue < 1e-6
+    assert (
+        stats.ttest_rel(
+            worse.sum(axis=0), better.sum(axis=0) + np.arange(40) % 2
+        ).pvalue
+        < 1e-6
+    )
 
 
 def test_copies_of_one_training_count_as_one():
     better, worse, words = experiment(1, 20, 5)
-    found = crossed_test(np.repeat(better, 4, axis=0), np.repeat(worse, 4, axis=0), words)
+    found = crossed_test(
+        np.repeat(better, 4, axis=0), np.repeat(worse, 4, axis=0), words
+    )
     assert (found.seeds, found.p_value, found.ci95) == (1, None, None)
 
 
@@ -75,21 +100,28 @@ def test_p_values_are_never_below_what_the_units_can_give(units: int):
     words = np.full(units, 100)
     generator = np.random.default_rng(0)
     better = generator.integers(10, 13, (6, units))
-    found = crossed_test(better, better + 30 + generator.integers(0, 2, (6, units)), words)
+    found = crossed_test(
+        better, better + 30 + generator.integers(0, 2, (6, units)), words
+    )
     assert found.p_value == pytest.approx(max(2 / 2**units, LEAST_P)) == found.least_p
 
 
 def test_p_values_are_never_below_what_few_trainings_can_tell():
     better, _, _ = experiment(3, 30)
-    assert crossed_test(better, better + 20, np.full(30, 100)).p_value == LEAST_P  # no variance at all
+    assert (
+        crossed_test(better, better + 20, np.full(30, 100)).p_value == LEAST_P
+    )  # no variance at all
 
 
 def test_sign_flips_are_all_counted():
     gains = [4, -1, 3, 2, 0, 5]
     sums = [
-        abs(sum(sign * gain for sign, gain in zip(signs, gains, strict=True))) for signs in product((1, -1), repeat=6)
+        abs(sum(sign * gain for sign, gain in zip(signs, gains, strict=True)))
+        for signs in product((1, -1), repeat=6)
     ]
-    assert sign_flip(gains) == pytest.approx(sum(total >= abs(sum(gains)) for total in sums) / 2**6)
+    assert sign_flip(gains) == pytest.approx(
+        sum(total >= abs(sum(gains)) for total in sums) / 2**6
+    )
 
 
 def test_units_without_words_count_with_their_errors():
@@ -117,9 +149,14 @@ def test_what_cannot_be_tested_is_refused(better, worse, words, message):
 def test_holm_is_that_of_its_definition():
     p_values = [0.04, 0.001, 0.2, 0.01, 0.01]
     ordered = sorted(p_values)
-    expected = [max(min(1, (5 - i) * ordered[i]) for i in range(ordered.index(p) + 1)) for p in p_values]
+    expected = [
+        max(min(1, (5 - i) * ordered[i]) for i in range(ordered.index(p) + 1))
+        for p in p_values
+    ]
     found = holm(p_values)
-    assert [found[0], found[1], found[2]] == pytest.approx([expected[0], expected[1], expected[2]])
+    assert [found[0], found[1], found[2]] == pytest.approx(
+        [expected[0], expected[1], expected[2]]
+    )
     assert found[3] == found[4] == pytest.approx(0.04) and holm([]) == []
     assert [p <= 0.05 for p in holm([0.03, 0.03, 0.03])] == [False] * 3
 
@@ -133,20 +170,29 @@ def test_the_interval_of_a_rate_covers_it_as_often_as_it_says():
         low, high = mean_interval(generator.binomial(words, rates)[None], words)
         hits += low <= 0.2 <= high
     assert 0.92 <= hits / 400 <= 0.98
-    assert mean_interval([[0, 0, 1]], [10, 10, 10])[0] == 0.0 and mean_interval([[3]], [10]) is None
+    assert (
+        mean_interval([[0, 0, 1]], [10, 10, 10])[0] == 0.0
+        and mean_interval([[3]], [10]) is None
+    )
 
 
-@pytest.mark.parametrize("design", [Design(3, 40, 0.045), Design(3, 8, 0.02), Design(10, 40, 0.06)])
+@pytest.mark.parametrize(
+    "design", [Design(3, 40, 0.045), Design(3, 8, 0.02), Design(10, 40, 0.06)]
+)
 def test_a_null_effect_is_called_at_most_five_times_in_a_hundred(design: Design):
     """Within two standard errors of 500 experiments."""
     assert share_called(design, 0.0, 500) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 500)
 
 
 def test_a_rule_of_failure_keeps_the_level():
-    """Trainings that fail make the test call equal systems; known and left out, they do not."""
+    """Trainings that fail make the test call equal systems; known and left out, they do
+    not.
+    """
     design = Design(10, 40, 0.01, failing=0.1, speaker_of_system=0.0)
     assert share_called(replace(design, equal=True), 0.0, 300) > 0.10
-    assert share_called(replace(design, rule=True), 0.0, 300) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
+    assert share_called(replace(design, rule=True), 0.0, 300) <= 0.05 + 2 * math.sqrt(
+        0.05 * 0.95 / 300
+    )
 
 
 def test_an_effect_that_seeds_agree_on_is_found():

@@ -1,4 +1,6 @@
-"""The statistics of P2, eq. 2 to 4, against the equations written out in numpy on all bins at once."""
+"""The statistics of P2, eq. 2 to 4, against the equations written out in numpy on all
+bins at once.
+"""
 
 import json
 
@@ -18,7 +20,10 @@ RATE = 16000
 def random_energies(seed: int, frames: int = 200) -> np.ndarray:
     """Energies over 100 dB, at a loudness of their own."""
     generator = np.random.default_rng(seed)
-    return (10.0 ** (generator.normal(-30.0, 20.0, (frames, 40)) / 10.0 + generator.normal())).astype(np.float32)
+    return (
+        10.0
+        ** (generator.normal(-30.0, 20.0, (frames, 40)) / 10.0 + generator.normal())
+    ).astype(np.float32)
 
 
 def eta_of(energies: np.ndarray) -> np.ndarray:
@@ -35,7 +40,9 @@ def accumulated(arrays: list[np.ndarray]) -> energy_statistics.EnergyHistogram:
 
 
 def test_shares_over_several_utterances_are_those_of_all_bins_together():
-    arrays = [random_energies(seed, frames) for seed, frames in enumerate((50, 200, 333))]
+    arrays = [
+        random_energies(seed, frames) for seed, frames in enumerate((50, 200, 333))
+    ]
     arrays[1][:20] = 0.0
     histogram = accumulated(arrays)
     eta = np.concatenate([eta_of(array).ravel() for array in arrays])
@@ -45,7 +52,9 @@ def test_shares_over_several_utterances_are_those_of_all_bins_together():
     assert histogram.total == eta.size
     for threshold in (-120.0, -90.0, -40.0, -20.0, -0.5, 0.0, 0.5, 10.0, 40.0):
         index = energy_statistics.edge_index(threshold)
-        assert histogram.share_below()[index] == pytest.approx((eta < threshold).mean(), abs=1e-12)
+        assert histogram.share_below()[index] == pytest.approx(
+            (eta < threshold).mean(), abs=1e-12
+        )
         assert histogram.energy_below()[index] == pytest.approx(
             energy[eta < threshold].sum() / energy.sum(), rel=1e-9, abs=1e-15
         )
@@ -54,17 +63,26 @@ def test_shares_over_several_utterances_are_those_of_all_bins_together():
 def test_density_is_numpys_histogram():
     energies = random_energies(5)
     eta = eta_of(energies).ravel()
-    inside = (eta >= energy_statistics.EDGES_DB[0]) & (eta < energy_statistics.EDGES_DB[-1])
-    expected, _ = np.histogram(eta[inside], bins=energy_statistics.EDGES_DB, density=True)
+    inside = (eta >= energy_statistics.EDGES_DB[0]) & (
+        eta < energy_statistics.EDGES_DB[-1]
+    )
+    expected, _ = np.histogram(
+        eta[inside], bins=energy_statistics.EDGES_DB, density=True
+    )
     density = accumulated([energies]).density()
     np.testing.assert_allclose(density, expected * inside.mean(), atol=1e-12)
 
 
 def test_a_bin_on_the_threshold_is_not_below_it():
-    # 100 bins: the 95th is the peak. Eq. 8 keeps e >= e_th, and eta of the peak itself is exactly 0.
-    energies = torch.cat([torch.full((94,), 1e-6), torch.full((6,), 3.0)]).reshape(10, 10)
+    # 100 bins: the 95th is the peak. Eq. 8 keeps e >= e_th, and eta of the peak itself
+    # is exactly 0.
+    energies = torch.cat([torch.full((94,), 1e-6), torch.full((6,), 3.0)]).reshape(
+        10, 10
+    )
     histogram = energy_statistics.histogram_of(energies)
-    assert histogram.share_below()[energy_statistics.edge_index(0.0)] == pytest.approx(0.94)
+    assert histogram.share_below()[energy_statistics.edge_index(0.0)] == pytest.approx(
+        0.94
+    )
     assert histogram.share_below()[energy_statistics.edge_index(0.5)] == 1.0
 
 
@@ -79,7 +97,13 @@ def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
         assert example.masked_share(eta) == pytest.approx(
             histogram.share_below()[energy_statistics.edge_index(eta)], abs=2e-4
         )
-    assert 0.0 < example.masked_share(-40.0) < example.masked_share(-20.0) < example.masked_share(0.0) < 1.0
+    assert (
+        0.0
+        < example.masked_share(-40.0)
+        < example.masked_share(-20.0)
+        < example.masked_share(0.0)
+        < 1.0
+    )
 
 
 def test_silent_utterance_is_left_out_and_counted():
@@ -131,9 +155,15 @@ def test_values_are_plain(tmp_path):
     histogram = energy_statistics.survey({"a": span}, frontend)[0]
     values = json.loads(
         json.dumps(
-            energy_statistics.as_values(histogram, energy_statistics.mask_example("a", span, frontend)), allow_nan=False
+            energy_statistics.as_values(
+                histogram, energy_statistics.mask_example("a", span, frontend)
+            ),
+            allow_nan=False,
         )
     )
     assert list(values["example"]["masked"]) == ["-40", "-20", "0"]
-    assert values["bins_below"]["-20"] == histogram.share_below()[energy_statistics.edge_index(-20.0)]
+    assert (
+        values["bins_below"]["-20"]
+        == histogram.share_below()[energy_statistics.edge_index(-20.0)]
+    )
     assert values["bins"] == 198 * 40

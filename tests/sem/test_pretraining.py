@@ -11,22 +11,45 @@ from espnet_ext.work.settings import checked
 
 CONFIG = {
     "encoder": "blstm_maxpool",
-    "encoder_conf": {"num_layers": 6, "hidden_size": 1024, "pooling": [2, 2, 2], "dropout_rate": 0.3},
+    "encoder_conf": {
+        "num_layers": 6,
+        "hidden_size": 1024,
+        "pooling": [2, 2, 2],
+        "dropout_rate": 0.3,
+    },
     "num_iters_per_epoch": 100,
     "max_epoch": 250,
 }
-PAPER = {"first_max_tokens": 60, "short_epochs": 5, "short_mean_chars": 75, "short_parts": ["clean-100", "clean-360"]}
+PAPER = {
+    "first_max_tokens": 60,
+    "short_epochs": 5,
+    "short_mean_chars": 75,
+    "short_parts": ["clean-100", "clean-360"],
+}
 
 
 def planned(settings: dict, max_tokens: int | None = None, **changes):
-    return plan(CONFIG | changes, checked(PretrainSettings, settings, "pre-training"), max_tokens)
+    return plan(
+        CONFIG | changes,
+        checked(PretrainSettings, settings, "pre-training"),
+        max_tokens,
+    )
 
 
 def test_the_plan_of_the_paper():
     stages, selections = zip(*planned(PAPER, max_tokens=75), strict=True)
     assert [stage.num_layers for stage in stages] == [2, 2, 2, 3, 4, 5, 6, 6]
     pooling = [stage.pooling for stage in stages]
-    assert pooling == [(32,), (32,), (32,), (2, 16), (2, 2, 8), (2, 2, 2, 4), (2, 2, 2, 2, 2), (2, 2, 2)]
+    assert pooling == [
+        (32,),
+        (32,),
+        (32,),
+        (2, 16),
+        (2, 2, 8),
+        (2, 2, 2, 4),
+        (2, 2, 2, 2, 2),
+        (2, 2, 2),
+    ]
     assert [math.prod(factors) for factors in pooling] == [32] * 7 + [8]
     assert [stage.dropout_rate for stage in stages] == [0.0] * 2 + [0.3] * 6
     assert [stage.epochs for stage in stages] == [5, 5] + [5] * 6
@@ -38,16 +61,24 @@ def test_the_plan_of_the_paper():
 def test_without_a_curriculum_nothing_is_selected():
     stages = planned({})
     assert [stage.epochs for stage, _ in stages] == [10] + [5] * 6
-    assert {selection for _, selection in stages} == {Selection()} and Selection().name == ""
+    assert {selection for _, selection in stages} == {
+        Selection()
+    } and Selection().name == ""
 
 
 def test_updates_follow_the_audio():
     """Half of the audio has half of the updates."""
     found = staged_config(
-        CONFIG, planned(PAPER, 75), lambda seen: (f"shape{seen.max_tokens}", {75: 0.9, 60: 0.5}[seen.max_tokens])
+        CONFIG,
+        planned(PAPER, 75),
+        lambda seen: (f"shape{seen.max_tokens}", {75: 0.9, 60: 0.5}[seen.max_tokens]),
     )
-    assert [stage["num_iters_per_epoch"] for stage in found["stages"]] == [50, 50] + [90] * 6
-    assert [stage["shape_file"] for stage in found["stages"]] == ["shape60"] * 2 + ["shape75"] * 6
+    assert [stage["num_iters_per_epoch"] for stage in found["stages"]] == [50, 50] + [
+        90
+    ] * 6
+    assert [stage["shape_file"] for stage in found["stages"]] == ["shape60"] * 2 + [
+        "shape75"
+    ] * 6
     assert found | {"stages": 0} == CONFIG | {"num_iters_per_epoch": 90, "stages": 0}
 
 
@@ -56,11 +87,19 @@ def test_updates_follow_the_audio():
     [
         ({"encoder": "rnn"}, {}, "needs encoder: blstm_maxpool"),
         ({}, {"start_layers": 7}, "7 layers, but the encoder has only 6"),
-        ({}, {"time_reduction": 24}, "a time reduction of 24 is impossible with 6 layers"),
+        (
+            {},
+            {"time_reduction": 24},
+            "a time reduction of 24 is impossible with 6 layers",
+        ),
         ({}, {"start_layers": 1}, "is impossible with 1 layers"),
         ({}, {"epochs": 0}, "pre-training: epochs"),
         ({}, {"layers": 2}, "pre-training: unknown key 'layers'"),
-        ({}, {"short_epochs": 10}, r"short_epochs \(10\) must be less than first_epochs \(10\)"),
+        (
+            {},
+            {"short_epochs": 10},
+            r"short_epochs \(10\) must be less than first_epochs \(10\)",
+        ),
         ({}, {"first_max_tokens": 2.5}, "pre-training: first_max_tokens"),
         ({"max_epoch": 40}, {}, r"takes all of the 40 epochs \(max_epoch\)"),
     ],

@@ -20,7 +20,14 @@ MODEL = {
     "model_conf": {"ctc_weight": 0.3},
     "specaug": None,
 }
-SEARCH = {"beam_size": 3, "ctc_weight": 0.4, "lm_weight": 0.3, "prior_weight": 0.1, "nbest": 2, "maxlenratio": 0.3}
+SEARCH = {
+    "beam_size": 3,
+    "ctc_weight": 0.4,
+    "lm_weight": 0.3,
+    "prior_weight": 0.1,
+    "nbest": 2,
+    "maxlenratio": 0.3,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +44,9 @@ def elsewhere(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def training(tmp_path, monkeypatch, language_model) -> Path:
-    """The working directory of a training: ``exp/seed1``, ``stats``, ``tokens`` and ``lm``; all paths are relative."""
+    """The working directory of a training: ``exp/seed1``, ``stats``, ``tokens`` and
+    ``lm``; all paths are relative.
+    """
     import torch
     from espnet2.tasks.asr import ASRTask
 
@@ -48,17 +57,35 @@ def training(tmp_path, monkeypatch, language_model) -> Path:
     for name in ("exp/seed1", "stats", "tokens"):
         (home / name).mkdir(parents=True)
     monkeypatch.chdir(home)
-    np.savez("stats/feats_stats.npz", count=100, sum=np.full(40, 60.0), sum_square=np.full(40, 38.0))
-    Path("tokens/prior.txt").write_text("".join(f"{token} {-1 - number}\n" for number, token in enumerate(TOKENS)))
+    np.savez(
+        "stats/feats_stats.npz",
+        count=100,
+        sum=np.full(40, 60.0),
+        sum_square=np.full(40, 38.0),
+    )
+    Path("tokens/prior.txt").write_text(
+        "".join(f"{token} {-1 - number}\n" for number, token in enumerate(TOKENS))
+    )
     (home / "lm").symlink_to(language_model)
     config = ASRTask.get_default_config() | MODEL
-    config |= {"normalize_conf": {"stats_file": "stats/feats_stats.npz"}, "token_list": TOKENS, "token_type": "char"}
-    config |= {"train_data_path_and_name_and_type": [["data/secret/wav.scp", "speech", "sound"]], "output_dir": "exp"}
+    config |= {
+        "normalize_conf": {"stats_file": "stats/feats_stats.npz"},
+        "token_list": TOKENS,
+        "token_type": "char",
+    }
+    config |= {
+        "train_data_path_and_name_and_type": [
+            ["data/secret/wav.scp", "speech", "sound"]
+        ],
+        "output_dir": "exp",
+    }
     Path("exp/seed1/config.yaml").write_text(yaml.safe_dump(config))
     from argparse import Namespace
 
     torch.manual_seed(5)
-    torch.save(ASRTask.build_model(Namespace(**config)).state_dict(), "exp/seed1/best1.ave.pth")
+    torch.save(
+        ASRTask.build_model(Namespace(**config)).state_dict(), "exp/seed1/best1.ave.pth"
+    )
     return home
 
 

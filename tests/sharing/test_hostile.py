@@ -1,4 +1,6 @@
-"""Models and archives of strangers: each is refused in one line, and neither runs nor writes anything elsewhere."""
+"""Models and archives of strangers: each is refused in one line, and neither runs nor
+writes anything elsewhere.
+"""
 
 import io
 import re
@@ -35,17 +37,23 @@ class Runs:
 def laughs(levels: int, start: str = "&a0 [x, x]") -> str:
     """YAML of some hundred bytes that stands for 10 ** levels values."""
     lines = [f"k0: {start}"]
-    lines += [f"k{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, levels)]
+    lines += [
+        f"k{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, levels)
+    ]
     return "\n".join(lines) + "\n"
 
 
 def merges(levels: int) -> str:
     lines = ["k0: &a0 {x: 1, y: 2}"]
-    lines += [f"k{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, levels)]
+    lines += [
+        f"k{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}"
+        for n in range(1, levels)
+    ]
     return "\n".join(lines) + "\n"
 
 
-# A file of a packed model, what is added to it (or its whole content), and what the line says.
+# A file of a packed model, what is added to it (or its whole content), and what the
+# line says.
 MODELS = {
     "meta: a list": ("meta.yaml", "- a\n", "must hold a mapping"),
     "meta: files is text": ("meta.yaml", {"files": "model/model.pth"}, "files is no mapping"),
@@ -60,7 +68,10 @@ MODELS = {
     "meta: a billion laughs": ("meta.yaml", laughs(12), "meta.yaml.*anchors"),
     "meta: merged a billion times": ("meta.yaml", merges(12), "names no model|anchors"),
     "meta: nested deeply": ("meta.yaml", "a: " + "[" * 3000 + "]" * 3000, "meta.yaml"),
-    "meta: runs Python": ("meta.yaml", "a: !!python/object/apply:os.system ['touch ran']\n", "meta.yaml.*constructor"),
+    "meta: runs Python": ("meta.yaml", (
+        "a: !!python/object/apply:os.system ['touch "
+        "ran']\n"
+    ), "meta.yaml.*constructor"),
     "meta: twice the same key": ("meta.yaml", "files: {}\nfiles: {}\n", "stands twice"),
     "ours: search is a list": ("espnet_ext.yaml", {"search": ["beam_size"]}, "mapping of search options"),
     "ours: another task": ("espnet_ext.yaml", {"task": "enh_s2t"}, "needs a task"),
@@ -71,19 +82,40 @@ MODELS = {
     "ours: beam_size is text": ("espnet_ext.yaml", {"search": {"beam_size": "ten"}}, "beam_size"),
     "ours: beam_size 0": ("espnet_ext.yaml", {"search": {"beam_size": 0}}, "beam_size is 0"),
     "ours: ctc_weight is a list": ("espnet_ext.yaml", {"search": {"ctc_weight": [1]}}, "ctc_weight"),
-    "config: token_list is a number": ("model/config.yaml", {"token_list": 5}, "cannot be built"),
+    (
+        "config: token_list is a "
+        "number"
+    ): ("model/config.yaml", {"token_list": 5}, "cannot be built"),
     "config: token_list is null": ("model/config.yaml", {"token_list": None}, "cannot be built"),
-    "config: token_list of another size": ("model/config.yaml", {"token_list": ["a", "b"]}, "does not fit its config"),
-    "config: the encoder is a number": ("model/config.yaml", {"encoder": 3}, "cannot be built"),
-    "config: frontend_conf is a list": ("model/config.yaml", {"frontend_conf": [1]}, "cannot be built"),
+    (
+        "config: token_list of another "
+        "size"
+    ): ("model/config.yaml", {"token_list": ["a", "b"]}, "does not fit its config"),
+    (
+        "config: the encoder is a "
+        "number"
+    ): ("model/config.yaml", {"encoder": 3}, "cannot be built"),
+    (
+        "config: frontend_conf is a "
+        "list"
+    ): ("model/config.yaml", {"frontend_conf": [1]}, "cannot be built"),
     "config: encoder_conf is null": ("model/config.yaml", {"encoder_conf": None}, "cannot be built"),
     "config: model_conf is text": ("model/config.yaml", {"model_conf": "x"}, "cannot be built"),
     "config: a size is text": ("model/config.yaml", {"encoder_conf": {"hidden_size": "eight"}}, "cannot be built"),
-    "config: an option that is none": ("model/config.yaml", {"decoder_conf": {"colour": 1}}, "cannot be built"),
+    (
+        "config: an option that is "
+        "none"
+    ): ("model/config.yaml", {"decoder_conf": {"colour": 1}}, "cannot be built"),
     "config: a size of gigabytes": ("model/config.yaml", {"decoder_conf": {"hidden_size": 10**12}}, "cannot be built"),
-    "config: a plugin that is missing": ("model/config.yaml", {"encoder": "evil:best"}, "evil:best .* not installed"),
+    (
+        "config: a plugin that is "
+        "missing"
+    ): ("model/config.yaml", {"encoder": "evil:best"}, "evil:best .* not installed"),
     "config: a file above": ("model/config.yaml", {"normalize_conf": {"stats_file": "../secret"}}, "outside of the"),
-    "config: a file of this machine": ("model/config.yaml", {"bpemodel": "/etc/passwd"}, "/etc/passwd"),
+    (
+        "config: a file of this "
+        "machine"
+    ): ("model/config.yaml", {"bpemodel": "/etc/passwd"}, "/etc/passwd"),
     "config: a path is a number": ("model/config.yaml", {"normalize_conf": {"stats_file": 3}}, "cannot be built"),
     "config: a date that is none": ("model/config.yaml", "day: 2020-13-45\n", "config.yaml"),
     "config: a billion laughs": ("model/config.yaml", laughs(12), "config.yaml.*anchors"),
@@ -119,7 +151,11 @@ def damage(packed: Path, case: str) -> str:
     else:
         content = yaml.safe_load(file.read_text())
         for key, value in change.items():  # options are added to those there are
-            both = isinstance(value, dict) and isinstance(content.get(key), dict) and key.endswith("_conf")
+            both = (
+                isinstance(value, dict)
+                and isinstance(content.get(key), dict)
+                and key.endswith("_conf")
+            )
             content[key] = {**content[key], **value} if both else value
         file.write_text(yaml.safe_dump(content))
     return message
@@ -189,9 +225,15 @@ def tarred(path: Path, *members: tarfile.TarInfo) -> Path:
     return path
 
 
-def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 1) -> tarfile.TarInfo:
+def member(
+    name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 1
+) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.size = kind, link, size if kind == tarfile.REGTYPE else 0
+    info.type, info.linkname, info.size = (
+        kind,
+        link,
+        size if kind == tarfile.REGTYPE else 0,
+    )
     return info
 
 
@@ -237,4 +279,7 @@ def test_hostile_archives(tmp_path, name):
     with pytest.raises(InputError, match=f"sent/{name}: ") as raised:
         find_model(path)
     assert "\n" not in str(raised.value) and time.process_time() - began < SECONDS
-    assert not list(tmp_path.parent.rglob("*escaped*")) and not Path("/tmp/escaped").exists()
+    assert (
+        not list(tmp_path.parent.rglob("*escaped*"))
+        and not Path("/tmp/escaped").exists()
+    )

@@ -1,4 +1,6 @@
-"""Models by their name on the hub: where its client puts them, and what each of its errors says."""
+"""Models by their name on the hub: where its client puts them, and what each of its
+errors says.
+"""
 
 import json
 from pathlib import Path
@@ -21,9 +23,16 @@ NAME = "someone/small-model"
 def shared(training, monkeypatch) -> Path:
     """The folder of a packed model, which the hub's client finds by its name."""
     folder = training / "shared"
-    pack(Packing(training / "exp/seed1", search={"beam_size": 1, "maxlenratio": 0.2}), folder)
+    pack(
+        Packing(training / "exp/seed1", search={"beam_size": 1, "maxlenratio": 0.2}),
+        folder,
+    )
     copies = {(NAME, None): folder}
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, revision, **_: str(copies[name, revision]))
+    monkeypatch.setattr(
+        huggingface_hub,
+        "snapshot_download",
+        lambda name, revision, **_: str(copies[name, revision]),
+    )
     return folder
 
 
@@ -32,7 +41,12 @@ def test_transcribe_takes_the_name(shared, noise, tmp_path):
     found = []
     for model in (shared, NAME):
         options = ["--output", str(tmp_path / "out"), "--formats", "json"]
-        assert call(["transcribe", str(tmp_path / "a.wav"), "--model", str(model), *options]) == 0
+        assert (
+            call(
+                ["transcribe", str(tmp_path / "a.wav"), "--model", str(model), *options]
+            )
+            == 0
+        )
         found.append(json.loads((tmp_path / "out/a.json").read_text())["segments"])
     assert found[0] == found[1]
     assert espnet_ext.load(NAME)(noise)[0][2] == espnet_ext.load(shared)(noise)[0][2]
@@ -48,11 +62,17 @@ class Response:
 @pytest.mark.parametrize(
     "error, words",
     [
-        (errors.RepositoryNotFoundError("404", response=Response(404)), "hf auth login"),
+        (
+            errors.RepositoryNotFoundError("404", response=Response(404)),
+            "hf auth login",
+        ),
         (errors.GatedRepoError("403", response=Response(403)), "ask for access"),
         (errors.HfHubHTTPError("401", response=Response(401)), "hf auth login"),
         (errors.OfflineModeIsEnabled("offline"), "(offline): check the network"),
-        (ConnectionError("Name or service not known\nmore"), "(Name or service not known): check the network"),
+        (
+            ConnectionError("Name or service not known\nmore"),
+            "(Name or service not known): check the network",
+        ),
     ],
 )
 def test_each_problem_of_the_hub_says_what_to_do(error, words, monkeypatch):
@@ -62,4 +82,8 @@ def test_each_problem_of_the_hub_says_what_to_do(error, words, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(InputError) as found:
         find_model(f"{NAME}@v9")
-    assert str(found.value).startswith(f"{NAME}@v9: ") and words in str(found.value) and "\n" not in str(found.value)
+    assert (
+        str(found.value).startswith(f"{NAME}@v9: ")
+        and words in str(found.value)
+        and "\n" not in str(found.value)
+    )

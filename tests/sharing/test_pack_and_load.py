@@ -1,4 +1,6 @@
-"""A packed model decodes elsewhere as it did at home; what is missing is said in one line."""
+"""A packed model decodes elsewhere as it did at home; what is missing is said in one
+line.
+"""
 
 import re
 import shutil
@@ -22,7 +24,12 @@ from .conftest import SEARCH
 
 def packing(home: Path, **options) -> Packing:
     lm = (Path("lm/config.yaml"), Path("lm/model.pth"))
-    given = {"folder": Path("exp/seed1"), "search": SEARCH, "lm": lm, "prior": Path("tokens/prior.txt")}
+    given = {
+        "folder": Path("exp/seed1"),
+        "search": SEARCH,
+        "lm": lm,
+        "prior": Path("tokens/prior.txt"),
+    }
     return Packing(**(given | options))
 
 
@@ -30,7 +37,8 @@ def output_of(recogniser, speech) -> list[tuple]:
     """All hypotheses, with their token ids and their total and single scores."""
     hypotheses = recogniser(speech)
     return [
-        (text, ids, float(hyp.score), {k: float(v) for k, v in hyp.scores.items()}) for text, _, ids, hyp in hypotheses
+        (text, ids, float(hyp.score), {k: float(v) for k, v in hyp.scores.items()})
+        for text, _, ids, hyp in hypotheses
     ]
 
 
@@ -38,14 +46,23 @@ def at_home(speech) -> list[tuple]:
     """What the files of the training give, without being packed."""
     from espnet_ext.upstream.inference import build_speech2text
 
-    files = {"asr_train_config": "exp/seed1/config.yaml", "asr_model_file": "exp/seed1/best1.ave.pth"}
-    files |= {"lm_train_config": "lm/config.yaml", "lm_file": "lm/model.pth", "prior_file": "tokens/prior.txt"}
+    files = {
+        "asr_train_config": "exp/seed1/config.yaml",
+        "asr_model_file": "exp/seed1/best1.ave.pth",
+    }
+    files |= {
+        "lm_train_config": "lm/config.yaml",
+        "lm_file": "lm/model.pth",
+        "prior_file": "tokens/prior.txt",
+    }
     espnet_ext.register()
     return output_of(build_speech2text(**files, **SEARCH), speech)
 
 
 @pytest.mark.parametrize("name", ["shared.zip", "shared.v2.zip"])
-def test_packed_moved_and_loaded_it_decodes_alike_to_the_last_digit(training, noise, tmp_path, monkeypatch, name):
+def test_packed_moved_and_loaded_it_decodes_alike_to_the_last_digit(
+    training, noise, tmp_path, monkeypatch, name
+):
     expected = at_home(noise)
     assert len(expected) == 2
     pack(packing(training), training / "made" / name)
@@ -68,17 +85,30 @@ def test_packed_moved_and_loaded_it_decodes_alike_to_the_last_digit(training, no
         espnet_ext.load(name, beamsize=1)
 
 
-def test_the_command_searches_as_the_model_brings_unless_options_are_given(training, noise):
+def test_the_command_searches_as_the_model_brings_unless_options_are_given(
+    training, noise
+):
     from espnet_ext.bin import asr_inference
 
     pack(packing(training), training / "shared.zip")
     soundfile.write("a.wav", noise, 16000, subtype="FLOAT")
     Path("wav.scp").write_text("a a.wav\n")
-    expected = [hypothesis[2] for hypothesis in output_of(espnet_ext.load("shared.zip"), noise)]
-    tagged = ["--model_tag", "shared.zip", "--data_path_and_name_and_type", "wav.scp,speech,sound"]
+    expected = [
+        hypothesis[2] for hypothesis in output_of(espnet_ext.load("shared.zip"), noise)
+    ]
+    tagged = [
+        "--model_tag",
+        "shared.zip",
+        "--data_path_and_name_and_type",
+        "wav.scp,speech,sound",
+    ]
     asr_inference.main([*tagged, "--output_dir", "own"])
-    scores = [Path(f"own/{rank}best_recog/score").read_text().split()[-1] for rank in (1, 2)]
-    assert [float(re.search(r"-\d+[.]\d+", score)[0]) for score in scores] == pytest.approx(expected, abs=1e-3)
+    scores = [
+        Path(f"own/{rank}best_recog/score").read_text().split()[-1] for rank in (1, 2)
+    ]
+    assert [
+        float(re.search(r"-\d+[.]\d+", score)[0]) for score in scores
+    ] == pytest.approx(expected, abs=1e-3)
     asr_inference.main([*tagged, "--nbest", "1", "--output_dir", "given"])
     assert not Path("given/2best_recog").exists()
 
@@ -87,36 +117,72 @@ def test_the_archive_holds_relative_paths_and_nothing_of_the_training(training):
     pack(packing(training), training / "shared.zip")
     with zipfile.ZipFile("shared.zip") as archive:
         names = set(archive.namelist())
-        texts = {name: archive.read(name).decode() for name in names if name.endswith((".yaml", ".md"))}
+        texts = {
+            name: archive.read(name).decode()
+            for name in names
+            if name.endswith((".yaml", ".md"))
+        }
     assert names == {
-        *("meta.yaml", "espnet_ext.yaml", "README.md", "search/prior.txt", "lm/config.yaml", "lm/model.pth"),
+        *(
+            "meta.yaml",
+            "espnet_ext.yaml",
+            "README.md",
+            "search/prior.txt",
+            "lm/config.yaml",
+            "lm/model.pth",
+        ),
         *("model/config.yaml", "model/model.pth", "model/feats_stats.npz"),
     }
     config = yaml.safe_load(texts["model/config.yaml"])
     assert config["normalize_conf"]["stats_file"] == "model/feats_stats.npz"
-    assert config["encoder"] == "espnet_ext:blstm_maxpool" and config["decoder"] == "espnet_ext:batch_rnn"
+    assert (
+        config["encoder"] == "espnet_ext:blstm_maxpool"
+        and config["decoder"] == "espnet_ext:batch_rnn"
+    )
     for name, text in texts.items():
         assert str(training) not in text and "secret" not in text, name
     meta = yaml.safe_load(texts["meta.yaml"])
-    assert meta["yaml_files"] == {"asr_train_config": "model/config.yaml", "lm_train_config": "lm/config.yaml"}
-    assert meta["files"] == {"asr_model_file": "model/model.pth", "lm_file": "lm/model.pth"}
+    assert meta["yaml_files"] == {
+        "asr_train_config": "model/config.yaml",
+        "lm_train_config": "lm/config.yaml",
+    }
+    assert meta["files"] == {
+        "asr_model_file": "model/model.pth",
+        "lm_file": "lm/model.pth",
+    }
     header = yaml.safe_load(texts["README.md"].split("---")[1])
-    assert header["library_name"] == "espnet" and "automatic-speech-recognition" in header["tags"]
-    assert 'espnet_ext.load("shared")' in texts["README.md"] and "- beam_size: `3`" in texts["README.md"]
+    assert (
+        header["library_name"] == "espnet"
+        and "automatic-speech-recognition" in header["tags"]
+    )
+    assert (
+        'espnet_ext.load("shared")' in texts["README.md"]
+        and "- beam_size: `3`" in texts["README.md"]
+    )
 
 
 def test_a_hub_reads_the_error_rates_from_the_card():
     from huggingface_hub import ModelCard
 
     score = {"unit": "word", "value": 3.21, "ci95": [2.0, 4.5]}
-    card = ModelCard(write_card(Card(corpus="digits", results={"test-other": score}), "model", "asr", {}, {}))
+    card = ModelCard(
+        write_card(
+            Card(corpus="digits", results={"test-other": score}), "model", "asr", {}, {}
+        )
+    )
     (result,) = card.data.eval_results
-    assert (result.metric_type, result.metric_value, result.dataset_name) == ("wer", 3.21, "digits, test-other")
+    assert (result.metric_type, result.metric_value, result.dataset_name) == (
+        "wer",
+        3.21,
+        "digits, test-other",
+    )
     assert "| test-other | 3.21 | 2.00 to 4.50 |" in card.text
 
 
 def test_espnet_without_this_package_names_it(training):
-    """With the files that ESPnet's own unpacking gives, where its dicts have none of this package's names."""
+    """With the files that ESPnet's own unpacking gives, where its dicts have none of
+    this package's names.
+    """
     from espnet2.bin.asr_inference import Speech2Text
     from espnet2.main_funcs.pack_funcs import unpack
 
@@ -135,36 +201,58 @@ def test_an_espnet_model_needs_only_espnet(model, tmp_path, noise, monkeypatch, 
 
     monkeypatch.chdir(tmp_path)
     options = {"beam_size": 2, "maxlenratio": 0.2}
-    expected = output_of(Speech2Text(model / "config.yaml", model / "model.pth", **options), noise)
-    pack(Packing(model, search=options | {"transducer_conf": {}}), tmp_path / "plain.zip")
+    expected = output_of(
+        Speech2Text(model / "config.yaml", model / "model.pth", **options), noise
+    )
+    pack(
+        Packing(model, search=options | {"transducer_conf": {}}), tmp_path / "plain.zip"
+    )
     assert "transducer_conf" in capsys.readouterr().err
     assert output_of(espnet_ext.load(tmp_path / "plain.zip"), noise) == expected
-    assert output_of(espnet_ext.load(model, **options), noise) == expected  # the folder of the training
+    assert (
+        output_of(espnet_ext.load(model, **options), noise) == expected
+    )  # the folder of the training
     unpack("plain.zip", "by_espnet")
-    assert output_of(Speech2Text(**unpack("plain.zip", "by_espnet"), **options), noise) == expected
+    assert (
+        output_of(Speech2Text(**unpack("plain.zip", "by_espnet"), **options), noise)
+        == expected
+    )
 
 
 def test_what_is_missing_is_said_before_anything_is_written(training):
     Path("stats/feats_stats.npz").rename("stats/away.npz")
-    with pytest.raises(InputError, match=r"config.yaml: stats_file: stats/feats_stats.npz is not there"):
+    with pytest.raises(
+        InputError, match=r"config.yaml: stats_file: stats/feats_stats.npz is not there"
+    ):
         pack(packing(training), training / "shared.zip")
     Path("stats/away.npz").rename("stats/feats_stats.npz")
-    with pytest.raises(InputError, match="exp/sed1: no such folder: name that of a training"):
+    with pytest.raises(
+        InputError, match="exp/sed1: no such folder: name that of a training"
+    ):
         find_checkpoint(Path("exp/sed1"))
     with pytest.raises(InputError, match="no.pth: no such file"):
         pack(packing(training, model=Path("no.pth")), training / "shared.zip")
     with pytest.raises(InputError, match="exp: is there, or no zip: name a new folder"):
         pack(packing(training), training / "exp")
     shutil.copy("exp/seed1/best1.ave.pth", "exp/seed1/last2.ave.pth")
-    with pytest.raises(InputError, match=r"several averages \(best1.ave.pth, last2.ave.pth\)"):
+    with pytest.raises(
+        InputError, match=r"several averages \(best1.ave.pth, last2.ave.pth\)"
+    ):
         pack(packing(training), training / "shared.zip")
-    assert not [path for path in training.iterdir() if path.name.startswith((".shared", "shared"))]
+    assert not [
+        path
+        for path in training.iterdir()
+        if path.name.startswith((".shared", "shared"))
+    ]
 
 
 def test_a_checkpoint_of_another_model_is_not_packed(training):
     shutil.copy("lm/model.pth", "exp/seed1/other.pth")
     with pytest.raises(InputError, match=r"other.pth: does not fit its config"):
-        pack(packing(training, model=Path("exp/seed1/other.pth")), training / "shared.zip")
+        pack(
+            packing(training, model=Path("exp/seed1/other.pth")),
+            training / "shared.zip",
+        )
     assert not Path("shared.zip").exists()
 
 
@@ -177,10 +265,14 @@ def test_a_damaged_copy_is_refused(training, tmp_path):
         find_model(broken)
     shutil.unpack_archive(archive, tmp_path / "part")
     (tmp_path / "part/model/feats_stats.npz").unlink()
-    with pytest.raises(InputError, match="stats_file: model/feats_stats.npz is not there"):
+    with pytest.raises(
+        InputError, match="stats_file: model/feats_stats.npz is not there"
+    ):
         find_model(tmp_path / "part")
     (tmp_path / "part/model/model.pth").unlink()
-    with pytest.raises(InputError, match=r"part: lacks model/model.pth, which its meta.yaml names"):
+    with pytest.raises(
+        InputError, match=r"part: lacks model/model.pth, which its meta.yaml names"
+    ):
         find_model(tmp_path / "part")
 
 
@@ -192,10 +284,16 @@ def test_files_outside_of_a_model_are_not_packed(training, tmp_path, monkeypatch
     config = yaml.safe_load(settings.read_text())
     settings.write_text(yaml.safe_dump(config | {"noise_scp": str(key)}))
     assert key.resolve() not in pack(packing(training), training / "plain.zip")
-    settings.write_text(yaml.safe_dump(config | {"specaug_conf": {"mask_file": str(key)}}))
-    with pytest.raises(InputError, match=r"config.yaml: names .*id_rsa, outside of its folders"):
+    settings.write_text(
+        yaml.safe_dump(config | {"specaug_conf": {"mask_file": str(key)}})
+    )
+    with pytest.raises(
+        InputError, match=r"config.yaml: names .*id_rsa, outside of its folders"
+    ):
         pack(packing(training), training / "shared.zip")
-    assert key.resolve() in pack(packing(training, include=[key]), training / "shared.zip")
+    assert key.resolve() in pack(
+        packing(training, include=[key]), training / "shared.zip"
+    )
     settings.write_text(yaml.safe_dump(config))
 
 
@@ -208,10 +306,17 @@ def test_another_espnet_is_named(training, tmp_path, monkeypatch, noise, caplog)
     (folder / "meta.yaml").write_text(yaml.safe_dump(meta | {"espnet": "202409"}))
     with caplog.at_level("WARNING"):
         espnet_ext.load(folder)
-    assert any("packed with ESPnet 202409, this is" in message for message in caplog.messages)
+    assert any(
+        "packed with ESPnet 202409, this is" in message for message in caplog.messages
+    )
     config = yaml.safe_load((folder / "model/config.yaml").read_text())
-    (folder / "model/config.yaml").write_text(yaml.safe_dump(config | {"encoder": "of_the_past"}))
-    with pytest.raises(InputError, match="--encoder of_the_past: it was packed with ESPnet 202409, this is"):
+    (folder / "model/config.yaml").write_text(
+        yaml.safe_dump(config | {"encoder": "of_the_past"})
+    )
+    with pytest.raises(
+        InputError,
+        match="--encoder of_the_past: it was packed with ESPnet 202409, this is",
+    ):
         espnet_ext.load(folder)
 
 
@@ -224,13 +329,20 @@ def test_names_that_are_no_model(tmp_path, model):
         find_model(model / "config.yaml")
     assert find_model(model / "model.pth").model == model / "model.pth"
     assert find_checkpoint(model).name == "model.pth"
-    for name in ("train.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.acc.ave.pth"):  # as ESPnet's
+    for name in (
+        "train.acc.ave.pth",
+        "valid.loss.ave.pth",
+        "valid.acc.best.pth",
+        "valid.acc.ave.pth",
+    ):  # as ESPnet's
         (tmp_path / name).touch()
     assert find_checkpoint(tmp_path).name == "valid.acc.ave.pth"
     (tmp_path / "valid.loss.best.pth").touch()
     (tmp_path / "latest.pth").touch()
     assert find_checkpoint(tmp_path).name == "valid.acc.ave.pth"
-    assert find_checkpoint(tmp_path, "long").name == "latest.pth"  # what P5 and its recipe decode
+    assert (
+        find_checkpoint(tmp_path, "long").name == "latest.pth"
+    )  # what P5 and its recipe decode
     (tmp_path / "best5.ave.pth").touch()  # a recipe's
     assert find_checkpoint(tmp_path).name == "best5.ave.pth"
     assert read_folder(model).task == "asr"
@@ -239,6 +351,13 @@ def test_names_that_are_no_model(tmp_path, model):
 def test_a_folder_where_a_file_must_be(tmp_path):
     (tmp_path / "bpe").mkdir()
     for name in ("bpe", str(tmp_path / "bpe")):
-        with pytest.raises(InputError, match="config.yaml: bpemodel names the folder .*bpe: only files can be packed"):
+        with pytest.raises(
+            InputError,
+            match=(
+                "config.yaml: bpemodel names the folder .*bpe: only files can be packed"
+            ),
+        ):
             named_files({"bpemodel": name}, [tmp_path], Path("config.yaml"))
-    assert not named_files({"stage": "bpe"}, [tmp_path], Path("config.yaml")), "a bare word is no path elsewhere"
+    assert not named_files({"stage": "bpe"}, [tmp_path], Path("config.yaml")), (
+        "a bare word is no path elsewhere"
+    )

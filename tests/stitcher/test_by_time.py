@@ -1,4 +1,6 @@
-"""Merging by time: perfect windows of any overlap come out whole; the alignment equals a dynamic programme over all."""
+"""Merging by time: perfect windows of any overlap come out whole; the alignment equals
+a dynamic programme over all.
+"""
 
 import itertools
 import random
@@ -15,16 +17,34 @@ from espnet_ext.text.words import Segment, Word
 RATE = 3.0  # words a second
 
 
-def windows(text: list[str], length: float, shift: float, jitter: float = 0.0) -> list[Segment]:
-    """What windows hear of a text that is said without a break; times differ by up to the jitter, in seconds."""
+def windows(
+    text: list[str], length: float, shift: float, jitter: float = 0.0
+) -> list[Segment]:
+    """What windows hear of a text that is said without a break; times differ by up to
+    the jitter, in seconds.
+    """
     rng = np.random.default_rng(0)
     found = []
     for index in range(max(1, int(np.ceil((len(text) / RATE - length) / shift)) + 1)):
         start, end = index * shift, index * shift + length
-        inside = [place for place in range(len(text)) if start <= (place + 0.5) / RATE < end]
-        begins = [place / RATE + rng.uniform(-jitter / 2, jitter / 2) for place in inside]
+        inside = [
+            place for place in range(len(text)) if start <= (place + 0.5) / RATE < end
+        ]
+        begins = [
+            place / RATE + rng.uniform(-jitter / 2, jitter / 2) for place in inside
+        ]
         times = tuple((begin, begin + 1 / RATE) for begin in begins)
-        found.append(Segment("r", "a", tuple(text[place] for place in inside), start, end, times, window=index))
+        found.append(
+            Segment(
+                "r",
+                "a",
+                tuple(text[place] for place in inside),
+                start,
+                end,
+                times,
+                window=index,
+            )
+        )
     return found
 
 
@@ -32,12 +52,25 @@ def words(merged) -> list[str]:
     return [word.text for word in merged]
 
 
-GRAMMAR = [word for number in range(40) for word in english_grammar().sentence(random.Random(number % 15)).split()]
+GRAMMAR = [
+    word
+    for number in range(40)
+    for word in english_grammar().sentence(random.Random(number % 15)).split()
+]
 
 
 @pytest.mark.parametrize(
     ("length", "shift", "seconds"),
-    [(16, 8, 20), (16, 8, 60), (16, 12, 24), (30, 27.5, 60), (16, 16, 20), (16, 4, 24), (16, 4, 60), (10, 9, 60)],
+    [
+        (16, 8, 20),
+        (16, 8, 60),
+        (16, 12, 24),
+        (30, 27.5, 60),
+        (16, 16, 20),
+        (16, 4, 24),
+        (16, 4, 60),
+        (10, 9, 60),
+    ],
 )
 def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
     """Also two windows, and windows that overlap with the next but one."""
@@ -48,21 +81,45 @@ def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
 @settings(max_examples=60)
 @example(["A"] * 40, 4.0)
 @example(["A", "B"] * 20, 6.0)
-@given(st.lists(st.sampled_from("AB"), min_size=1, max_size=80), st.sampled_from([2.0, 4.0, 6.0, 8.0]))
+@given(
+    st.lists(st.sampled_from("AB"), min_size=1, max_size=80),
+    st.sampled_from([2.0, 4.0, 6.0, 8.0]),
+)
 def test_two_words_that_come_back_all_the_time(text, shift):
     assert words(merge_by_time(windows(text, 8.0, shift))) == text
 
 
 def test_without_times_the_words_that_both_windows_have_decide():
     text = [f"W{place % 50}" for place in range(100)]
-    bare = [Segment("r", "a", w.words, w.start, w.end, window=w.window) for w in windows(text, 16, 12)]
+    bare = [
+        Segment("r", "a", w.words, w.start, w.end, window=w.window)
+        for w in windows(text, 16, 12)
+    ]
     assert words(merge_by_time(bare)) == text
 
 
 def test_a_speaker_who_is_silent_in_what_windows_share():
-    """A-B-A (P4, 2.3): nothing of the one is merged with the other, though the words are equal."""
-    left = Segment("r", "a", ("YES", "I", "DO"), 0.0, 16.0, ((1, 1.5), (1.5, 2), (2, 2.5)), window=0)
-    right = Segment("r", "a", ("YES", "I", "DO"), 8.0, 24.0, ((20, 20.5), (20.5, 21), (21, 21.5)), window=1)
+    """A-B-A (P4, 2.3): nothing of the one is merged with the other, though the words
+    are equal.
+    """
+    left = Segment(
+        "r",
+        "a",
+        ("YES", "I", "DO"),
+        0.0,
+        16.0,
+        ((1, 1.5), (1.5, 2), (2, 2.5)),
+        window=0,
+    )
+    right = Segment(
+        "r",
+        "a",
+        ("YES", "I", "DO"),
+        8.0,
+        24.0,
+        ((20, 20.5), (20.5, 21), (21, 21.5)),
+        window=1,
+    )
     assert words(merge_by_time([left, right])) == ["YES", "I", "DO"] * 2
 
 
@@ -71,7 +128,9 @@ def timed(*items: tuple[str, float]) -> list[Word]:
 
 
 def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
-    left = timed(("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15))  # neither case nor punctuation counts
+    left = timed(
+        ("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15)
+    )  # neither case nor punctuation counts
     right = timed(("Y", 9), ("B", 10.2), ("C", 11.1), ("D", 13.1), ("E", 15))
     assert words(join(left, right, (8.0, 16.0))) == ["A", "b,", "C", "D", "E"]
 
@@ -92,10 +151,13 @@ def best_sum(left: list[Word], right: list[Word], within: float) -> float:
 
 def total(left, right, pairs, within) -> float:
     near = sum(
-        1 - abs(left[i].middle - right[j].middle) / within if left[i].text == right[j].text else -1 for i, j in pairs
+        1 - abs(left[i].middle - right[j].middle) / within
+        if left[i].text == right[j].text
+        else -1
+        for i, j in pairs
     )
-    # left words before the first right one, and right words after the last left one, cost nothing; where nothing is
-    # paired, all words of both sides are such
+    # left words before the first right one, and right words after the last left one,
+    # cost nothing; where nothing is paired, all words of both sides are such
     lone_left = len(left) - pairs[0][0] - len(pairs) if pairs else 0
     lone_right = pairs[-1][1] + 1 - len(pairs) if pairs else 0
     return near - lone_left - lone_right
@@ -107,12 +169,17 @@ LISTS = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 4)), max_size=4
 @settings(max_examples=200)
 @given(LISTS, LISTS, st.sampled_from([0.5, 1.0, 9.0]))
 def test_the_alignment_is_the_best_of_all(left, right, within):
-    left, right = timed(*sorted(left, key=lambda item: item[1])), timed(*sorted(right, key=lambda item: item[1]))
+    left, right = (
+        timed(*sorted(left, key=lambda item: item[1])),
+        timed(*sorted(right, key=lambda item: item[1])),
+    )
     steps = align_by_time(left, right, within)
     assert [i for i, _ in steps if i is not None] == list(range(len(left)))
     assert [j for _, j in steps if j is not None] == list(range(len(right)))
     pairs = [step for step in steps if None not in step]
-    assert total(left, right, pairs, within) == pytest.approx(best_sum(left, right, within), abs=0.01)
+    assert total(left, right, pairs, within) == pytest.approx(
+        best_sum(left, right, within), abs=0.01
+    )
 
 
 def test_no_word_starts_before_the_one_before_it():

@@ -1,4 +1,6 @@
-"""Overlapping inference: the alignment against the full dynamic programme, the choice against P4's eq. 18."""
+"""Overlapping inference: the alignment against the full dynamic programme, the choice
+against P4's eq. 18.
+"""
 
 import math
 
@@ -18,7 +20,9 @@ def overlapping_inference(hypotheses: list[Segment]) -> tuple[str, ...]:
 
 
 def full_alignment(hypotheses: list[Segment]) -> tuple[int, list]:
-    """The whole table: edits and substitutions of each cell; words of windows that do not overlap are far apart."""
+    """The whole table: edits and substitutions of each cell; words of windows that do
+    not overlap are far apart.
+    """
     odd, even = (
         [(item.window, place, word, item.start, item.end) for item in hypotheses[side::2]
          for place, word in enumerate(item.words)]
@@ -31,7 +35,11 @@ def full_alignment(hypotheses: list[Segment]) -> tuple[int, list]:
     def pair(i, j):
         left, right = odd[i - 1], even[j - 1]
         far = left[4] <= right[3] or right[4] <= left[3]
-        return add(cost[i - 1][j - 1], math.inf if far else left[2] != right[2], left[2] != right[2])
+        return add(
+            cost[i - 1][j - 1],
+            math.inf if far else left[2] != right[2],
+            left[2] != right[2],
+        )
 
     cost = [[(0, 0)] * (len(even) + 1) for _ in range(len(odd) + 1)]
     for i in range(len(odd) + 1):
@@ -56,7 +64,9 @@ def full_alignment(hypotheses: list[Segment]) -> tuple[int, list]:
     return cost[-1][-1][0], pairs[::-1]
 
 
-TEXTS = st.lists(st.lists(st.sampled_from("ABCD"), max_size=6).map(" ".join), min_size=1, max_size=8)
+TEXTS = st.lists(
+    st.lists(st.sampled_from("ABCD"), max_size=6).map(" ".join), min_size=1, max_size=8
+)
 
 
 @given(TEXTS, st.sampled_from([0.0, 0.25, 0.5]))
@@ -65,8 +75,17 @@ def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
     hypotheses = windows(*texts, overlap=overlap)
     edits, expected = full_alignment(hypotheses)
     pairs = align_windows(hypotheses)
-    assert [tuple(item and (item.window, item.place, item.word.text) for item in pair) for pair in pairs] == expected
-    assert sum(left is None or right is None or left.word.text != right.word.text for left, right in pairs) == edits
+    assert [
+        tuple(item and (item.window, item.place, item.word.text) for item in pair)
+        for pair in pairs
+    ] == expected
+    assert (
+        sum(
+            left is None or right is None or left.word.text != right.word.text
+            for left, right in pairs
+        )
+        == edits
+    )
 
 
 def test_choice_by_the_position_in_the_window():
@@ -76,16 +95,26 @@ def test_choice_by_the_position_in_the_window():
 
 
 def test_a_word_that_one_window_did_not_hear():
-    # "X" is the sixth of six words of window 0 and lies between the third and the fourth of six of window 1, which is
-    # nearer to a middle: there is no "X". The other way round it stays.
-    assert overlapping_inference(windows("A B C D E X", "C D E F G H")) == tuple("ABCDEFGH")
-    assert overlapping_inference(windows("A B C D X E F G", "D E F G H I J K")) == tuple("ABCDXEFGHIJK")
+    # "X" is the sixth of six words of window 0 and lies between the third and the
+    # fourth of six of window 1, which is nearer to a middle: there is no "X". The other
+    # way round it stays.
+    assert overlapping_inference(windows("A B C D E X", "C D E F G H")) == tuple(
+        "ABCDEFGH"
+    )
+    assert overlapping_inference(
+        windows("A B C D X E F G", "D E F G H I J K")
+    ) == tuple("ABCDXEFGHIJK")
 
 
 def test_times_decide_where_a_word_lies():
-    # By its number the second of two words lies at 3/4 of either window; by its time "X" lies at the edge of window 0.
-    left = Segment("r", "a", ("A", "X"), 0.0, 16.0, times=((8.5, 9.0), (14.5, 15.5)), window=0)
-    right = Segment("r", "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)), window=1)
+    # By its number the second of two words lies at 3/4 of either window; by its time
+    # "X" lies at the edge of window 0.
+    left = Segment(
+        "r", "a", ("A", "X"), 0.0, 16.0, times=((8.5, 9.0), (14.5, 15.5)), window=0
+    )
+    right = Segment(
+        "r", "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)), window=1
+    )
     assert overlapping_inference([left, right]) == ("A", "D")
     assert overlapping_inference(windows("A X", "A D")) == ("A", "X"), (
         "of two words that lie alike, the earlier window's"
@@ -97,8 +126,15 @@ def test_silence_and_words_that_only_one_window_can_hear():
     assert overlapping_inference(windows("", "", "")) == overlapping_inference([]) == ()
 
 
-@pytest.mark.parametrize(("shift", "message"), [(16.0, "0 and 1"), (12.0, "0 and 1"), (4.0, "0 and 2")])
+@pytest.mark.parametrize(
+    ("shift", "message"), [(16.0, "0 and 1"), (12.0, "0 and 1"), (4.0, "0 and 2")]
+)
 def test_windows_that_overlap_too_little_or_too_much(shift, message):
-    some = [Segment("r", "a", ("A",), shift * index, shift * index + 16, window=index) for index in range(3)]
-    with pytest.raises(InputError, match=f"r: windows {message} overlap.* merge them by time"):
+    some = [
+        Segment("r", "a", ("A",), shift * index, shift * index + 16, window=index)
+        for index in range(3)
+    ]
+    with pytest.raises(
+        InputError, match=f"r: windows {message} overlap.* merge them by time"
+    ):
         overlapping_inference(some)

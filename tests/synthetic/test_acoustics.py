@@ -13,37 +13,63 @@ def decibel(ratio: float) -> float:
 
 
 def speech(seconds: float = 2.0) -> np.ndarray:
-    """White noise at 22050 Hz, in the place of speech: its power is the same throughout."""
-    return np.random.default_rng(5).standard_normal(int(22050 * seconds)).astype(np.float32) * 0.1
+    """White noise at 22050 Hz, in the place of speech: its power is the same
+    throughout.
+    """
+    return (
+        np.random.default_rng(5)
+        .standard_normal(int(22050 * seconds))
+        .astype(np.float32)
+        * 0.1
+    )
 
 
 @pytest.mark.parametrize("snr", [5.0, 15.0, 30.0])
 @pytest.mark.parametrize("babble", [False, True])
 def test_ratio_of_speech_to_noise(snr: float, babble: bool) -> None:
-    condition = acoustics.Condition(snr=(snr, snr), direct=(99, 99), t60=(0.1, 0.1), babble=0)
+    condition = acoustics.Condition(
+        snr=(snr, snr), direct=(99, 99), t60=(0.1, 0.1), babble=0
+    )
     talk = np.random.default_rng(6).standard_normal(16000) if babble else None
     scene = acoustics.Scene(DRY, colour=1.0, level=-30, snr=snr, babble=talk)
     noise, both = [], []
     for seed in range(20):
-        samples = acoustics.record(speech(), scene, condition, np.random.default_rng(seed)).astype(float)
-        noise.append(np.mean(samples[: int(0.1 * acoustics.SAMPLE_RATE)] ** 2))  # silence lasts 0.1 s at least
-        both.append(np.mean(samples[int(0.5 * acoustics.SAMPLE_RATE) : int(1.5 * acoustics.SAMPLE_RATE)] ** 2))
+        samples = acoustics.record(
+            speech(), scene, condition, np.random.default_rng(seed)
+        ).astype(float)
+        noise.append(
+            np.mean(samples[: int(0.1 * acoustics.SAMPLE_RATE)] ** 2)
+        )  # silence lasts 0.1 s at least
+        both.append(
+            np.mean(
+                samples[
+                    int(0.5 * acoustics.SAMPLE_RATE) : int(1.5 * acoustics.SAMPLE_RATE)
+                ]
+                ** 2
+            )
+        )
     ratio = (np.mean(both) - np.mean(noise)) / np.mean(noise)
     assert decibel(ratio) == pytest.approx(snr, abs=1.0)
 
 
 def test_never_clipped() -> None:
     scene = acoustics.Scene(DRY, colour=1.0, level=6, snr=20, babble=None)
-    samples = acoustics.record(speech(), scene, acoustics.CLEAN, np.random.default_rng(0))
+    samples = acoustics.record(
+        speech(), scene, acoustics.CLEAN, np.random.default_rng(0)
+    )
     assert samples.dtype == np.int16
     assert np.abs(samples.astype(int)).max() == round(0.89 * 32767)
 
 
 def test_silence_at_both_ends() -> None:
     scene = acoustics.Scene(DRY, colour=1.0, level=-26, snr=40, babble=None)
-    padded = np.concatenate([np.zeros(22050), speech(), np.zeros(22050)])  # the synthesiser's own silence goes
+    padded = np.concatenate(
+        [np.zeros(22050), speech(), np.zeros(22050)]
+    )  # the synthesiser's own silence goes
     for seed in range(10):
-        samples = acoustics.record(padded, scene, acoustics.CLEAN, np.random.default_rng(seed)).astype(float)
+        samples = acoustics.record(
+            padded, scene, acoustics.CLEAN, np.random.default_rng(seed)
+        ).astype(float)
         loud = np.flatnonzero(np.abs(samples) > 0.3 * np.abs(samples).max())
         assert 0.1 <= loud[0] / acoustics.SAMPLE_RATE <= 0.41
         assert 0.1 <= (len(samples) - loud[-1]) / acoustics.SAMPLE_RATE <= 0.41
@@ -51,11 +77,16 @@ def test_silence_at_both_ends() -> None:
 
 @pytest.mark.parametrize("colour", [0.0, 1.0, 1.6])
 def test_colour_of_the_noise(colour: float) -> None:
-    noise = acoustics._coloured_noise(10 * acoustics.SAMPLE_RATE, colour, np.random.default_rng(0))
+    noise = acoustics._coloured_noise(
+        10 * acoustics.SAMPLE_RATE, colour, np.random.default_rng(0)
+    )
     assert np.mean(noise**2) == pytest.approx(1.0)
     power = np.abs(np.fft.rfft(noise)) ** 2
     frequency = np.fft.rfftfreq(len(noise), 1 / acoustics.SAMPLE_RATE)
-    bands = [power[(frequency >= low) & (frequency < 2 * low)].mean() for low in (250, 500, 1000, 2000, 4000)]
+    bands = [
+        power[(frequency >= low) & (frequency < 2 * low)].mean()
+        for low in (250, 500, 1000, 2000, 4000)
+    ]
     # Power density falls by 3 dB an octave for pink noise, by none for white.
     assert np.diff(decibel(np.array(bands))) == pytest.approx(-3.01 * colour, abs=0.3)
     assert abs(noise.mean()) < 1e-6

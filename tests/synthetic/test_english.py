@@ -18,18 +18,30 @@ def sentences() -> list[str]:
 def test_every_word_comes_up(sentences: list[str]) -> None:
     words = {word for sentence in sentences for word in sentence.split()}
     lines = (text for rule in english_grammar().rules.values() for _, text in rule)
-    assert words == {word.upper() for text in lines for word in text.split() if not word.startswith("<")}
+    assert words == {
+        word.upper()
+        for text in lines
+        for word in text.split()
+        if not word.startswith("<")
+    }
     assert 120 <= len(words) <= 250
-    assert all(re.fullmatch(r"[A-Z']+( [A-Z']+){3,9}", sentence) for sentence in sentences)
+    assert all(
+        re.fullmatch(r"[A-Z']+( [A-Z']+){3,9}", sentence) for sentence in sentences
+    )
 
 
 def test_subject_and_verb_agree(sentences: list[str]) -> None:
     """After a pronoun: a verb in -s with he and she, one without with we and they."""
     verbs = Counter()
     for sentence in sentences:
-        for pronoun, verb in re.findall(r"\b(HE|SHE|WE|THEY) (?:ALWAYS |OFTEN |NEVER |SOMETIMES )?([A-Z']+)", sentence):
+        for pronoun, verb in re.findall(
+            r"\b(HE|SHE|WE|THEY) (?:ALWAYS |OFTEN |NEVER |SOMETIMES )?([A-Z']+)",
+            sentence,
+        ):
             if verb != "WILL":
-                verbs[pronoun in ("HE", "SHE"), verb.endswith("S") or verb == "DOESN'T"] += 1
+                verbs[
+                    pronoun in ("HE", "SHE"), verb.endswith("S") or verb == "DOESN'T"
+                ] += 1
     assert verbs[True, True] > 100 and verbs[False, False] > 100
     assert verbs[True, False] == verbs[False, True] == 0
 

@@ -1,4 +1,6 @@
-"""The mini LibriCSS, and LibriCSS's preparation on it: who speaks is told by the session's meeting info."""
+"""The mini LibriCSS, and LibriCSS's preparation on it: who speaks is told by the
+session's meeting info.
+"""
 
 import json
 import shutil
@@ -30,7 +32,11 @@ from espnet_ext.text.words import overlap_ratio
 @pytest.fixture(scope="module")
 def corpus(make_tiny) -> Path:
     """The smallest size with eight speakers. Tests leave it as it is."""
-    parts = {"train-clean-100": (1, 1, 1), "dev-clean": (1, 1, 1), "test-clean": (8, 1, 4)}
+    parts = {
+        "train-clean-100": (1, 1, 1),
+        "dev-clean": (1, 1, 1),
+        "test-clean": (8, 1, 4),
+    }
     size = parameters.librispeech_size(parts, lm_sentences=400)
     tiny = parameters.LibriCssSize(size, sessions=1, utterances=2, group=4)
     return make_tiny(make_libricss, parameters.LIBRICSS_SIZES, tiny)
@@ -48,7 +54,9 @@ def sessions(corpus: Path) -> list[Path]:
 
 def test_layout(corpus):
     assert [session.parent.name for session in sessions(corpus)] == sorted(CONDITIONS)
-    segments = json.loads((corpus / "LibriCSS" / "for_release" / "all_res.json").read_text())
+    segments = json.loads(
+        (corpus / "LibriCSS" / "for_release" / "all_res.json").read_text()
+    )
     assert segments.keys() == {session.name for session in sessions(corpus)}
     for session in sessions(corpus):
         info = soundfile.info(session / "record" / "raw_recording.wav")
@@ -63,9 +71,12 @@ def test_layout(corpus):
 
 
 def test_speakers_are_persons_and_not_tracks(corpus, spoken):
-    # The column in the third place of an STM names tracks: fewer than there are people, and no LibriSpeech ids.
+    # The column in the third place of an STM names tracks: fewer than there are people,
+    # and no LibriSpeech ids.
     references = (corpus / "LibriCSS" / "scoring" / "references").glob("*/*.stm")
-    tracks = {line.split()[2] for path in references for line in path.read_text().splitlines()}
+    tracks = {
+        line.split()[2] for path in references for line in path.read_text().splitlines()
+    }
     people = {path.name for path in (corpus / "LibriSpeech" / "test-clean").iterdir()}
     assert tracks <= {"A", "B", "C", "D"} and len(tracks) > 1
     assert {turn.speaker for turns in spoken.values() for turn in turns} == people
@@ -73,26 +84,39 @@ def test_speakers_are_persons_and_not_tracks(corpus, spoken):
 
 
 def test_segments_between_silences(corpus, spoken, tmp_path):
-    enrolment_list = corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
+    enrolment_list = (
+        corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
+    )
     prepare_libricss(corpus / "LibriCSS", tmp_path, enrolment_list=enrolment_list)
     assert [path.name for path in tmp_path.iterdir()] == ["segments"]
     data = read_data_dir(tmp_path / "segments" / "data")
     assert validate(data, require_text=False) == []
-    inventory, enrolment = (read_table(tmp_path / "segments" / name) for name in ("inventory", "enrolment"))
+    inventory, enrolment = (
+        read_table(tmp_path / "segments" / name) for name in ("inventory", "enrolment")
+    )
     assert inventory.keys() == data.wav_scp.keys()
     for entries in map(str.split, inventory.values()):
-        assert len(entries) == 8 and all(len(enrolment[entry.partition("=")[2]].split()) == 2 for entry in entries)
+        assert len(entries) == 8 and all(
+            len(enrolment[entry.partition("=")[2]].split()) == 2 for entry in entries
+        )
     groups = read_table(tmp_path / "segments" / "groups")
     recordings = read_table(tmp_path / "segments" / "segment_recording")
     assert set(groups.values()) == {"0S", "0L", "10", "20", "30", "40"}
     turns = read_segments(tmp_path / "segments" / "references.json")
     assert {turn.recording for turn in turns} == data.wav_scp.keys()
-    assert sum(len(turn.words) for turn in turns) == sum(len(turn.words) for own in spoken.values() for turn in own)
-    sources = {recording_of(path.name): path / "record" / "raw_recording.wav" for path in sessions(corpus)}
+    assert sum(len(turn.words) for turn in turns) == sum(
+        len(turn.words) for own in spoken.values() for turn in own
+    )
+    sources = {
+        recording_of(path.name): path / "record" / "raw_recording.wav"
+        for path in sessions(corpus)
+    }
     for name in data.wav_scp:
         own = [turn for turn in turns if turn.recording == name]
         assert min(turn.start for turn in own) == 0
-        assert max(turn.end for turn in own) == pytest.approx(float(data.utt2dur[name]), abs=1e-3)
+        assert max(turn.end for turn in own) == pytest.approx(
+            float(data.utt2dur[name]), abs=1e-3
+        )
         assert groups[name] == CONDITIONS[recordings[name].split("_")[0]]
         if groups[name].startswith("0"):
             assert len(own) == 1
@@ -115,9 +139,13 @@ def test_enrolment(corpus, spoken, monkeypatch):
         for speaker, utterances in speakers.items():
             assert len(utterances) == 2
             assert all(key.startswith(f"{speaker}-") for key in utterances)
-            assert not played[recording] & set(utterances), "what is played in a session enrols nobody"
+            assert not played[recording] & set(utterances), (
+                "what is played in a session enrols nobody"
+            )
     monkeypatch.setattr(libricss, "ENROLMENT_UTTERANCES", 3)
-    with pytest.raises(InputError, match="2 unused utterances of speaker .*, but 3 are needed"):
+    with pytest.raises(
+        InputError, match="2 unused utterances of speaker .*, but 3 are needed"
+    ):
         read_enrolment(path, spoken)
     with pytest.raises(InputError, match="session OV10_session9 is not in it"):
         read_enrolment(path, ["OV10_session9"])
@@ -133,10 +161,14 @@ def test_faults(corpus, tmp_path):
     info = session / "transcription" / MEETING_INFO
     lines = info.read_text().splitlines()
     info.write_text("\n".join([*lines[:3], "oops", *lines[3:]]) + "\n")
-    with pytest.raises(InputError, match="line 4 of .*meeting_info.txt is not start_time end_time"):
+    with pytest.raises(
+        InputError, match="line 4 of .*meeting_info.txt is not start_time end_time"
+    ):
         prepare_libricss(tmp_path, tmp_path / "out")
     speaker = lines[1].split("\t")[2]
-    info.write_text("\n".join(line for line in lines if f"\t{speaker}\t" not in line) + "\n")
+    info.write_text(
+        "\n".join(line for line in lines if f"\t{speaker}\t" not in line) + "\n"
+    )
     with pytest.raises(InputError, match="7 speakers instead of 8"):
         prepare_libricss(tmp_path, tmp_path / "out")
     info.write_text("\n".join(lines) + "\n")
@@ -148,9 +180,12 @@ def test_faults(corpus, tmp_path):
 def test_utterances_are_those_of_lhotse_s_recipe(corpus, spoken):
     from lhotse.recipes.libricss import prepare_libricss as lhotse_recipe
 
-    theirs = lhotse_recipe(corpus / "LibriCSS" / "for_release", type="sdm")["supervisions"]
+    theirs = lhotse_recipe(corpus / "LibriCSS" / "for_release", type="sdm")[
+        "supervisions"
+    ]
     assert sorted(
-        (item.recording_id, item.start, item.end, item.speaker, item.text.strip()) for item in theirs
+        (item.recording_id, item.start, item.end, item.speaker, item.text.strip())
+        for item in theirs
     ) == sorted(
         (turn.recording, turn.start, turn.end, turn.speaker, " ".join(turn.words))
         for turns in spoken.values()
@@ -161,10 +196,17 @@ def test_utterances_are_those_of_lhotse_s_recipe(corpus, spoken):
 def test_faulty_sessions_can_be_left_out(corpus, spoken, tmp_path):
     shutil.copytree(corpus / "LibriCSS" / "for_release", tmp_path / "for_release")
     session = sorted((tmp_path / "for_release").glob("OV20/*"))[0]
-    shutil.copytree(session, session.with_name(session.name.replace("session0", "session7")))
+    shutil.copytree(
+        session, session.with_name(session.name.replace("session0", "session7"))
+    )
     (session / "transcription" / MEETING_INFO).unlink()
-    with pytest.raises(InputError, match="50.0% of OV20 is faulty, and --skip-faulty allows 49%"):
+    with pytest.raises(
+        InputError, match="50.0% of OV20 is faulty, and --skip-faulty allows 49%"
+    ):
         prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.49)
     left = prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.5)
     assert left.keys() == {*spoken, "OV20_session7"} - {"OV20_session0"}
-    assert "# left out: 1 of 2 in OV20" in (tmp_path / "out" / "libricss_faults.txt").read_text()
+    assert (
+        "# left out: 1 of 2 in OV20"
+        in (tmp_path / "out" / "libricss_faults.txt").read_text()
+    )

@@ -106,17 +106,25 @@ def mixed(toy: Path) -> Path:
 
 @pytest.fixture
 def scored_mixed(tmp_path: Path) -> Callable[..., Path]:
-    """Score a decoding of utterances of 8 characters and 2 words, of which so many are wrong in each."""
+    """Score a decoding of utterances of 8 characters and 2 words, of which so many are
+    wrong in each.
+    """
 
-    def score(system: str, test_set: str, wrong: list[tuple[int, int]], seed: int = 1) -> Path:
+    def score(
+        system: str, test_set: str, wrong: list[tuple[int, int]], seed: int = 1
+    ) -> Path:
         folder = tmp_path / "exp" / system / f"seed{seed}" / "decode_default" / test_set
-        reference = {f"{test_set}-{i:03d}": "一二三四五六七八 go home" for i in range(len(wrong))}
+        reference = {
+            f"{test_set}-{i:03d}": "一二三四五六七八 go home" for i in range(len(wrong))
+        }
         hypothesis = {
             key: "零" * characters
             + "一二三四五六七八"[characters:]
             + " "
             + " ".join(["x"] * words + ["go", "home"][words:])
-            for (key, _), (characters, words) in zip(reference.items(), wrong, strict=True)
+            for (key, _), (characters, words) in zip(
+                reference.items(), wrong, strict=True
+            )
         }
         result = score_mixed_texts(reference, hypothesis)
         write_reports(folder, result, summarise(result))
@@ -127,20 +135,36 @@ def scored_mixed(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def scored(tmp_path: Path) -> Callable[..., Path]:
-    """Score a decoding of utterances of 10 words: ``wrong`` words substituted in each utterance.
+    """Score a decoding of utterances of 10 words: ``wrong`` words substituted in each
+    utterance.
 
     With ``speakers``, utterances 0, n, 2n ... are of the first of n speakers.
     """
 
     def score(
-        system: str, seed: int, test_set: str, wrong: list[int], decoding: str = "default", speakers: int = 0, **options
+        system: str,
+        seed: int,
+        test_set: str,
+        wrong: list[int],
+        decoding: str = "default",
+        speakers: int = 0,
+        **options,
     ) -> Path:
-        folder = tmp_path / "exp" / system / f"seed{seed}" / f"decode_{decoding}" / test_set
-        reference = {f"{test_set}-{i:03d}": " ".join("abcdefghij") for i in range(len(wrong))}
-        hypothesis = {
-            key: " ".join("x" * n + "abcdefghij"[n:]) for (key, _), n in zip(reference.items(), wrong, strict=True)
+        folder = (
+            tmp_path / "exp" / system / f"seed{seed}" / f"decode_{decoding}" / test_set
+        )
+        reference = {
+            f"{test_set}-{i:03d}": " ".join("abcdefghij") for i in range(len(wrong))
         }
-        utt2spk = {key: f"speaker{int(key[-3:]) % speakers}" for key in reference} if speakers else None
+        hypothesis = {
+            key: " ".join("x" * n + "abcdefghij"[n:])
+            for (key, _), n in zip(reference.items(), wrong, strict=True)
+        }
+        utt2spk = (
+            {key: f"speaker{int(key[-3:]) % speakers}" for key in reference}
+            if speakers
+            else None
+        )
         result = score_texts(reference, hypothesis, utt2spk=utt2spk)
         write_reports(folder, result, summarise(result, **options))
         return folder
@@ -150,7 +174,9 @@ def scored(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def exp(tmp_path: Path, scored: Callable[..., Path]) -> Path:
-    """Base has one error in each utterance of clean, new one in every other; 'other' has run only with new's seed 1."""
+    """Base has one error in each utterance of clean, new one in every other; 'other'
+    has run only with new's seed 1.
+    """
     scored("base", 1, "clean", [1] * 60)
     scored("base", 2, "clean", [1] * 60)
     scored("new", 1, "clean", [0, 1] * 30)

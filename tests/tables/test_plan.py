@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
+from espnet_ext.tables.plan import (
+    decode_config,
+    load_scale,
+    select,
+    sets_needed,
+    system_config,
+    systems_needed,
+)
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.schema import System
 
@@ -38,8 +45,14 @@ def test_selection(toy: Path):
     tables = load_tables(toy)
     both = select(tables, None)
     assert [system.name for system in systems_needed(tables, both)] == ["new", "base"]
-    assert list(sets_needed(tables, both)) == [("new", "default"), ("base", "default"), ("new", "lm")]
-    assert all(sets == ["clean", "other"] for sets in sets_needed(tables, both).values())
+    assert list(sets_needed(tables, both)) == [
+        ("new", "default"),
+        ("base", "default"),
+        ("new", "lm"),
+    ]
+    assert all(
+        sets == ["clean", "other"] for sets in sets_needed(tables, both).values()
+    )
     (only,) = select(tables, ["1"], ["base row"])
     assert [row.name for row in only.rows] == ["base row"]
     assert [table.id for table in select(tables, None, ["lm", "-1dB"])] == ["1", "2"]
@@ -50,28 +63,54 @@ def test_unknown_names_are_refused_with_those_there_are(toy: Path, recipe: Path)
     tables = load_tables(toy)
     with pytest.raises(InputError, match=r"no table '7'; known are 1, 2$"):
         select(tables, ["1", "7"])
-    with pytest.raises(InputError, match=r"no row 'lm' in table 1; known are -1dB, base row$"):
+    with pytest.raises(
+        InputError, match=r"no row 'lm' in table 1; known are -1dB, base row$"
+    ):
         select(tables, ["1"], ["lm"])
-    with pytest.raises(InputError, match=r"conf: no scale 'huge'; known are full, mini$"):
+    with pytest.raises(
+        InputError, match=r"conf: no scale 'huge'; known are full, mini$"
+    ):
         load_scale(recipe, "huge")
     sections = load_scale(recipe, "full")
     with pytest.raises(InputError, match=r"no decoding 'x'; known are default, lm$"):
         decode_config(sections, tables, "x")
-    with pytest.raises(InputError, match=r"system 'new': unknown section 'tune'; known are settings, train"):
-        system_config(sections, System(name="new", kind="train", config="tune", data=["a"]))
-    with pytest.raises(InputError, match=r"system 'new': unknown size 'wide'; known are deep$"):
-        system_config(sections, System(name="new", kind="train", config="train", size="wide", data=["a"]))
-    with pytest.raises(InputError, match=r"system 'new' has no config: it is of kind merge"):
+    with pytest.raises(
+        InputError,
+        match=r"system 'new': unknown section 'tune'; known are settings, train",
+    ):
+        system_config(
+            sections, System(name="new", kind="train", config="tune", data=["a"])
+        )
+    with pytest.raises(
+        InputError, match=r"system 'new': unknown size 'wide'; known are deep$"
+    ):
+        system_config(
+            sections,
+            System(name="new", kind="train", config="train", size="wide", data=["a"]),
+        )
+    with pytest.raises(
+        InputError, match=r"system 'new' has no config: it is of kind merge"
+    ):
         system_config(sections, System(name="new", kind="merge", method="join"))
 
 
 def test_a_scale_is_laid_over_the_papers(recipe: Path):
-    assert load_scale(recipe, "full")["settings"] == {"vocab_size": 1000, "mixing": {"seed": 1, "count": 7}}
-    assert load_scale(recipe, "mini")["settings"] == {"vocab_size": 10, "mixing": {"seed": 1, "count": None}}
-    assert load_scale(recipe, "mini")["sizes"] == {"deep": {"encoder_conf": {"depth": 3}}}
+    assert load_scale(recipe, "full")["settings"] == {
+        "vocab_size": 1000,
+        "mixing": {"seed": 1, "count": 7},
+    }
+    assert load_scale(recipe, "mini")["settings"] == {
+        "vocab_size": 10,
+        "mixing": {"seed": 1, "count": None},
+    }
+    assert load_scale(recipe, "mini")["sizes"] == {
+        "deep": {"encoder_conf": {"depth": 3}}
+    }
 
 
-def test_system_config_is_the_section_then_the_size_then_the_overrides(toy: Path, recipe: Path):
+def test_system_config_is_the_section_then_the_size_then_the_overrides(
+    toy: Path, recipe: Path
+):
     tables = load_tables(toy)
     mini, full = load_scale(recipe, "mini"), load_scale(recipe, "full")
     assert system_config(mini, tables.systems["base"]) == {
@@ -80,32 +119,58 @@ def test_system_config_is_the_section_then_the_size_then_the_overrides(toy: Path
         "optim_conf": {"lr": 3, "eps": 2},
         "specaug": None,
     }
-    # The system names another encoder, so the options of the old one go; its own win over the scale's.
+    # The system names another encoder, so the options of the old one go; its own win
+    # over the scale's.
     assert system_config(mini, tables.systems["new"])["encoder_conf"] == {"size": 8}
-    assert system_config(full, tables.systems["base"])["optim_conf"] == {"lr": 1, "eps": 2}
-    deep = tables.systems["base"].model_copy(update={"overrides": {"encoder_conf": {"size": 5}}, "size": "deep"})
+    assert system_config(full, tables.systems["base"])["optim_conf"] == {
+        "lr": 1,
+        "eps": 2,
+    }
+    deep = tables.systems["base"].model_copy(
+        update={"overrides": {"encoder_conf": {"size": 5}}, "size": "deep"}
+    )
     assert system_config(mini, deep)["encoder_conf"] == {"size": 5, "depth": 3}
     assert system_config(full, deep)["encoder_conf"] == {"size": 5, "depth": 9}
 
 
 def test_decode_config(toy: Path, recipe: Path):
     tables = load_tables(toy)
-    assert decode_config(load_scale(recipe, "mini"), tables, "default") == {"lm_weight": 0.0, "beam_size": 2}
-    assert decode_config(load_scale(recipe, "mini"), tables, "lm") == {"lm_weight": 0.5, "beam_size": 2}
-    assert decode_config(load_scale(recipe, "full"), tables, "lm") == {"lm_weight": 0.5, "beam_size": 10}
+    assert decode_config(load_scale(recipe, "mini"), tables, "default") == {
+        "lm_weight": 0.0,
+        "beam_size": 2,
+    }
+    assert decode_config(load_scale(recipe, "mini"), tables, "lm") == {
+        "lm_weight": 0.5,
+        "beam_size": 2,
+    }
+    assert decode_config(load_scale(recipe, "full"), tables, "lm") == {
+        "lm_weight": 0.5,
+        "beam_size": 10,
+    }
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("tain: {}", r"mini\.yaml: unknown section 'tain': full.*; known are settings, train"),
-        ("settings: {vocab: 1}", r"mini\.yaml: settings: unknown setting 'vocab': full.*; known are vocab_size"),
-        ("sizes: {wide: {}}", r"mini\.yaml: sizes: unknown size 'wide': full.*; known are deep$"),
+        (
+            "tain: {}",
+            r"mini\.yaml: unknown section 'tain': full.*; known are settings, train",
+        ),
+        (
+            "settings: {vocab: 1}",
+            r"mini\.yaml: settings: unknown setting 'vocab': full.*; known are vocab_size",
+        ),
+        (
+            "sizes: {wide: {}}",
+            r"mini\.yaml: sizes: unknown size 'wide': full.*; known are deep$",
+        ),
         ("train: 3", r"mini\.yaml: train: a section must be a mapping"),
         ("train: [", r"mini\.yaml: line 2"),
     ],
 )
-def test_what_the_papers_scale_lacks_is_refused(recipe: Path, content: str, message: str):
+def test_what_the_papers_scale_lacks_is_refused(
+    recipe: Path, content: str, message: str
+):
     (recipe / "conf" / "mini.yaml").write_text(content + "\n")
     with pytest.raises(InputError, match=message):
         load_scale(recipe, "mini")

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.publish import LINES, keep_results, read_results, verify_pages, write_pages, write_tables
+from espnet_ext.tables.publish import (
+    LINES,
+    keep_results,
+    read_results,
+    verify_pages,
+    write_pages,
+    write_tables,
+)
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.score_table import SCORES, read_meta
 
@@ -25,7 +32,13 @@ def write(toy: Path, exp: Path) -> Callable[..., Path]:
     """Write tables of the toy's run."""
     tables = load_tables(toy)
     return lambda *names: write_tables(
-        tables, [tables.tables[name] for name in names], None, exp, scale="mini", corpus="c", command="./run.sh"
+        tables,
+        [tables.tables[name] for name in names],
+        None,
+        exp,
+        scale="mini",
+        corpus="c",
+        command="./run.sh",
     )
 
 
@@ -36,12 +49,22 @@ def cells(line: str) -> list[str]:
 def test_the_toys_tables(toy: Path, write: Callable, capsys: pytest.CaptureFixture):
     folder = write("1")
     printed = capsys.readouterr().out
-    assert "Table 1. New against base: WER (%), c, scale mini" in printed and "4.17 ± 1.18 [" in printed
+    assert (
+        "Table 1. New against base: WER (%), c, scale mini" in printed
+        and "4.17 ± 1.18 [" in printed
+    )
     assert "new is better: not run" in printed
-    lines = (folder / "tables.md").read_text().replace("average against", "against").splitlines()
+    lines = (
+        (folder / "tables.md")
+        .read_text()
+        .replace("average against", "against")
+        .splitlines()
+    )
     start = lines.index("## Table 1. New against base: WER (%)") + 2
     shown = [lines[start], *lines[start + 2 : start + 4]]
-    assert [cells(line) for line in shown] == [cells(line) for line in PAGE.splitlines()]
+    assert [cells(line) for line in shown] == [
+        cells(line) for line in PAGE.splitlines()
+    ]
     assert "./run.sh" in lines[-1]
 
 
@@ -49,8 +72,13 @@ def test_earlier_tables_stay_and_runs_are_listed(toy: Path, write: Callable):
     write("2")
     folder = write("1")
     meta = read_meta(folder)
-    assert meta.tables == ("1", "2") and len(meta.runs) == 1  # the same command and commit
-    assert [result.table.id for result in read_results(folder, toy.parents[1])] == ["1", "2"]
+    assert (
+        meta.tables == ("1", "2") and len(meta.runs) == 1
+    )  # the same command and commit
+    assert [result.table.id for result in read_results(folder, toy.parents[1])] == [
+        "1",
+        "2",
+    ]
 
 
 def test_kept_results_give_the_pages(toy: Path, write: Callable):
@@ -58,23 +86,33 @@ def test_kept_results_give_the_pages(toy: Path, write: Callable):
     (toy.parent / "notes.md").write_text("## Notes\n\nSmall.\n")
     kept = keep_results(write("1", "2"), recipe)
     assert kept == recipe / "results" / "mini-c"
-    assert write_pages(recipe) == [recipe / "RESULTS.md", kept / "tables.md"] and write_pages(recipe) == []
+    assert (
+        write_pages(recipe) == [recipe / "RESULTS.md", kept / "tables.md"]
+        and write_pages(recipe) == []
+    )
     assert verify_pages(recipe) == [recipe / "RESULTS.md", kept / "tables.md"]
     text = (recipe / "RESULTS.md").read_text()
-    assert text.endswith("## Notes\n\nSmall.\n") and "### Table 1. New against base" in text
+    assert (
+        text.endswith("## Notes\n\nSmall.\n")
+        and "### Table 1. New against base" in text
+    )
 
 
 def test_results_of_other_tables_are_refused(toy: Path, write: Callable):
     folder = write("1", "2")
     text = toy.read_text()
     toy.write_text(text[: text.index('  "2":')])
-    with pytest.raises(InputError, match=r"meta\.json: table 2 is not in .*tables\.yaml"):
+    with pytest.raises(
+        InputError, match=r"meta\.json: table 2 is not in .*tables\.yaml"
+    ):
         read_results(folder, toy.parents[1])
     toy.write_text(text.replace("recipe: toy", "recipe: other"))
     with pytest.raises(InputError, match=r"meta\.json: of the recipe toy"):
         read_results(folder, toy.parents[1])
     with pytest.raises(InputError, match="no such folder, so nothing has run"):
-        write_tables(load_tables(toy), [], None, toy.parent / "none", scale="mini", corpus="c")
+        write_tables(
+            load_tables(toy), [], None, toy.parent / "none", scale="mini", corpus="c"
+        )
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
@@ -83,4 +121,6 @@ def test_the_pages_of_a_recipe_are_what_its_scores_give(recipe: Path):
     report, *folders = verify_pages(recipe)
     assert len(report.read_text(encoding="utf-8").splitlines()) <= LINES
     notes = (recipe / "conf" / "notes.md").read_text(encoding="utf-8")
-    assert len(notes.splitlines()) <= 30 and all((path.parent / SCORES).is_file() for path in folders)
+    assert len(notes.splitlines()) <= 30 and all(
+        (path.parent / SCORES).is_file() for path in folders
+    )

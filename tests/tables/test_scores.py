@@ -1,4 +1,6 @@
-"""Scores of a run: what is gathered, cells with means and spreads, and the files that hold them."""
+"""Scores of a run: what is gathered, cells with means and spreads, and the files that
+hold them.
+"""
 
 import gzip
 import json
@@ -15,7 +17,13 @@ from espnet_ext.tables.run_scores import gather
 from espnet_ext.tables.score_table import META, SCORES, Meta, read_scores, write_scores
 
 META_OF_TOY = Meta(
-    recipe="toy", corpus="c", scale="mini", tables=("1",), units={"clean": "speaker"}, normaliser="none", runs=()
+    recipe="toy",
+    corpus="c",
+    scale="mini",
+    tables=("1",),
+    units={"clean": "speaker"},
+    normaliser="none",
+    runs=(),
 )
 
 
@@ -29,11 +37,16 @@ def test_cells(toy: Path, exp: Path, computed: Callable):
     base, new = here(first, "base row", "clean"), here(first, "-1dB", "clean")
     assert (base.value, base.spread, base.by_seed) == (10.0, 0.0, {1: 10.0, 2: 10.0})
     assert (base.errors, base.words) == (120, 1200)
-    assert (new.value, new.by_seed) == (pytest.approx(4.1667, abs=1e-4), {1: 5.0, 2: 3.3333})
+    assert (new.value, new.by_seed) == (
+        pytest.approx(4.1667, abs=1e-4),
+        {1: 5.0, 2: 3.3333},
+    )
     low, high = mean_interval([[0, 1] * 30, [0, 0, 1] * 20], [10] * 60)
     assert new.interval == pytest.approx((100 * low, 100 * high), abs=1e-4)
     other = here(first, "-1dB", "other")
-    assert (other.value, other.spread) == (20.0, None) and here(first, "base row", "other") is None
+    assert (other.value, other.spread) == (20.0, None) and here(
+        first, "base row", "other"
+    ) is None
     average = here(first, "-1dB", "average")  # of the seed that has run on both
     assert (average.value, average.interval, average.errors) == (12.5, None, None)
     assert first.rows[0].seeds == (1, 2) and first.reference.name == "base row"
@@ -47,14 +60,22 @@ def test_a_measure_that_a_score_lacks_has_not_run(
     scored_mixed("base", "dev", [(1, 0), (0, 1)])
     scored("base_more", 1, "dev", [1, 2])  # of words, without measures
     (result,) = computed(mixed, "1")
-    assert (here(result, "base", "dev CH").errors, here(result, "base", "dev EN").errors) == (1, 1)
+    assert (
+        here(result, "base", "dev CH").errors,
+        here(result, "base", "dev EN").errors,
+    ) == (1, 1)
     assert here(result, "more", "dev All") is None is here(result, "more", "dev CH")
 
 
-def test_scores_of_another_unit_are_refused(toy: Path, exp: Path, scored: Callable, computed: Callable):
+def test_scores_of_another_unit_are_refused(
+    toy: Path, exp: Path, scored: Callable, computed: Callable
+):
     path = scored("new", 2, "clean", [0] * 60) / "score.json"
     path.write_text(path.read_text().replace('"unit": "word"', '"unit": "char"'))
-    with pytest.raises(InputError, match="another unit or text normalisation than in .*score both again"):
+    with pytest.raises(
+        InputError,
+        match="another unit or text normalisation than in .*score both again",
+    ):
         computed(toy, "1")
 
 
@@ -68,11 +89,18 @@ def test_only_the_selected_tables_are_gathered(toy: Path, exp: Path):
 
 
 def test_quantities(toy: Path, exp: Path, computed: Callable):
-    text = toy.read_text().replace("test_sets:", "quantities: {latency: ms}\ntest_sets:")
-    toy.write_text(text.replace("[clean, other, average]", "[latency, clean, other]", 1))
+    text = toy.read_text().replace(
+        "test_sets:", "quantities: {latency: ms}\ntest_sets:"
+    )
+    toy.write_text(
+        text.replace("[clean, other, average]", "[latency, clean, other]", 1)
+    )
     (exp / "new" / "latency.json").write_text('{"value": 12.5, "unit": "ms"}')
     (result,) = computed(toy, "1")
-    assert here(result, "-1dB", "latency").value == 12.5 and here(result, "base row", "latency") is None
+    assert (
+        here(result, "-1dB", "latency").value == 12.5
+        and here(result, "base row", "latency") is None
+    )
     assert result.table.columns[0].heading == "latency (ms)"
     for content in ("{}", "12.5", '{"value": 1, "unit": "s"}'):
         (exp / "new" / "latency.json").write_text(content)
@@ -86,11 +114,19 @@ def test_what_is_written_is_read(toy: Path, exp: Path, tmp_path: Path):
     write_scores(tmp_path / "results", scores, meta)
     before = (tmp_path / "results" / SCORES).read_bytes()
     found, found_meta = read_scores(tmp_path / "results")
-    assert found_meta == meta and found.units == scores.units and found.quantities == scores.quantities
+    assert (
+        found_meta == meta
+        and found.units == scores.units
+        and found.quantities == scores.quantities
+    )
     for key, by_seed in scores.rates.items():
         for seed, score in by_seed.items():
             other = found.rates[key][seed]
-            assert (other.errors, other.words, other.units) == (score.errors, score.words, score.units)
+            assert (other.errors, other.words, other.units) == (
+                score.errors,
+                score.words,
+                score.units,
+            )
     write_scores(tmp_path / "results", found, meta)
     assert (tmp_path / "results" / SCORES).read_bytes() == before
 
@@ -107,13 +143,20 @@ LINE = "new,default,clean,,1,s1,2,10"
         ([LINE.replace(",2,10", ",2")], "line 2: "),
         ([LINE.replace("clean", "dirty")], "line 2: .*test set"),
         ([LINE.replace(",2,10", ",0,0")], "seed 1: a reference without words"),
-        ([LINE, LINE.replace("new", "base").replace(",10", ",11")], "base, default, clean, seed 1: other words of s1"),
+        (
+            [LINE, LINE.replace("new", "base").replace(",10", ",11")],
+            "base, default, clean, seed 1: other words of s1",
+        ),
     ],
 )
-def test_damaged_scores_are_refused_with_their_place(tmp_path: Path, lines: list[str], message: str):
+def test_damaged_scores_are_refused_with_their_place(
+    tmp_path: Path, lines: list[str], message: str
+):
     header = "system,decoding,set,measure,seed,unit,errors,words"
     (tmp_path / META).write_text(json.dumps(META_OF_TOY.model_dump(mode="json")))
-    (tmp_path / SCORES).write_bytes(gzip.compress("\n".join([header, *lines, ""]).encode()))
+    (tmp_path / SCORES).write_bytes(
+        gzip.compress("\n".join([header, *lines, ""]).encode())
+    )
     with pytest.raises(InputError, match=f"{SCORES}.*{message}"):
         read_scores(tmp_path)
 
@@ -125,8 +168,14 @@ def test_damaged_files_are_refused(tmp_path: Path):
         (tmp_path / META).write_text(content)
         with pytest.raises(InputError, match="meta.json: (not JSON|recipe|the key)"):
             read_scores(tmp_path)
-    for change in ({"corpus": "../../x"}, {"scale": "/tmp/x"}, {"corpus": "a\\b"}):  # names of a folder
-        (tmp_path / META).write_text(json.dumps(META_OF_TOY.model_dump(mode="json") | change))
+    for change in (
+        {"corpus": "../../x"},
+        {"scale": "/tmp/x"},
+        {"corpus": "a\\b"},
+    ):  # names of a folder
+        (tmp_path / META).write_text(
+            json.dumps(META_OF_TOY.model_dump(mode="json") | change)
+        )
         with pytest.raises(InputError, match="meta.json: (corpus|scale)"):
             read_scores(tmp_path)
     (tmp_path / META).write_text(json.dumps(META_OF_TOY.model_dump(mode="json")))

@@ -1,4 +1,6 @@
-"""Verdicts on claims: what they need, the four readings, failed trainings, and corrections for what is compared."""
+"""Verdicts on claims: what they need, the four readings, failed trainings, and
+corrections for what is compared.
+"""
 
 import random
 import re
@@ -18,14 +20,21 @@ UTTERANCES = 96
 
 
 def wrong(rate: float, seed: int, speakers: int = 16) -> list[int]:
-    """Wrong words of 10 in each utterance; utterance i is of speaker i modulo ``speakers``, some of whom are hard."""
+    """Wrong words of 10 in each utterance; utterance i is of speaker i modulo
+    ``speakers``, some of whom are hard.
+    """
     draw = random.Random(f"{rate} {seed}")
-    return [sum(draw.random() < rate + 0.01 * (i % speakers % 4) for _ in range(10)) for i in range(UTTERANCES)]
+    return [
+        sum(draw.random() < rate + 0.01 * (i % speakers % 4) for _ in range(10))
+        for i in range(UTTERANCES)
+    ]
 
 
 @pytest.fixture
 def judged(toy: Path, computed: Callable) -> Callable[..., tuple[ClaimResult, ...]]:
-    """Return a function that judges the claims of table 1, new is better and worse; ``changes`` are of the design."""
+    """Return a function that judges the claims of table 1, new is better and worse;
+    ``changes`` are of the design.
+    """
 
     def judge(**changes: object) -> tuple[ClaimResult, ...]:
         path = toy.with_name("design.yaml")
@@ -46,11 +55,15 @@ def judged(toy: Path, computed: Callable) -> Callable[..., tuple[ClaimResult, ..
 def run(scored: Callable) -> Callable[..., None]:
     """Score new and base with seeds 1 to n on both test sets."""
 
-    def score(seeds: int, new: float = 0.1, base: float = 0.3, speakers: int = 16) -> None:
+    def score(
+        seeds: int, new: float = 0.1, base: float = 0.3, speakers: int = 16
+    ) -> None:
         for seed in range(1, seeds + 1):
             for test_set in ("clean", "other"):
                 scored("new", seed, test_set, wrong(new, seed), speakers=speakers)
-                scored("base", seed, test_set, wrong(base, seed + 100), speakers=speakers)
+                scored(
+                    "base", seed, test_set, wrong(base, seed + 100), speakers=speakers
+                )
 
     return score
 
@@ -58,23 +71,45 @@ def run(scored: Callable) -> Callable[..., None]:
 def test_a_difference_on_which_all_seeds_agree_holds(run: Callable, judged: Callable):
     run(3)
     better, worse = judged()
-    assert (better.verdict, better.reason, worse.verdict) == ("holds", None, "contradicted")
+    assert (better.verdict, better.reason, worse.verdict) == (
+        "holds",
+        None,
+        "contradicted",
+    )
     for test in better.tests:
         here = test.here
-        assert (here.seeds, here.different_seeds, here.units, here.unit) == ((1, 2, 3), 3, 16, "speaker")
-        assert here.interval[0] < here.points < here.interval[1] and 18 < here.points < 22
-    assert [test.paper for test in better.tests] == [1.0, 10.0]  # of the paper's numbers in the toy
-    # A claim that must hold on both test sets has the larger p-value, one that fails twice the smaller.
+        assert (here.seeds, here.different_seeds, here.units, here.unit) == (
+            (1, 2, 3),
+            3,
+            16,
+            "speaker",
+        )
+        assert (
+            here.interval[0] < here.points < here.interval[1] and 18 < here.points < 22
+        )
+    assert [test.paper for test in better.tests] == [
+        1.0,
+        10.0,
+    ]  # of the paper's numbers in the toy
+    # A claim that must hold on both test sets has the larger p-value, one that fails
+    # twice the smaller.
     p_values = [test.here.p_value for test in better.tests]
     assert better.p_value == max(p_values) and worse.p_value == 2 * min(p_values)
     smaller, larger = sorted((better.p_value, worse.p_value))
-    assert sorted((better.p_corrected, worse.p_corrected)) == [2 * smaller, max(2 * smaller, larger)]
+    assert sorted((better.p_corrected, worse.p_corrected)) == [
+        2 * smaller,
+        max(2 * smaller, larger),
+    ]
 
 
 def test_two_seeds_decide_nothing(run: Callable, judged: Callable):
     run(2)
     better, _ = judged()
-    assert (better.verdict, better.reason, better.p_value) == ("open", "2 of 3 seeds", None)
+    assert (better.verdict, better.reason, better.p_value) == (
+        "open",
+        "2 of 3 seeds",
+        None,
+    )
     clean = better.tests[0].here
     assert clean.points > 15 and clean.p_value is None and clean.interval is None
 
@@ -92,11 +127,20 @@ def test_five_speakers_decide_nothing_and_six_can(run: Callable, judged: Callabl
     assert judged()[0].reason == "5 speakers"
     run(3, speakers=6)
     claim = judged()[0]
-    assert claim.reason is None and claim.p_value >= 2 / 2**6 and claim.p_corrected == 2 * claim.p_value
+    assert (
+        claim.reason is None
+        and claim.p_value >= 2 / 2**6
+        and claim.p_corrected == 2 * claim.p_value
+    )
     assert claim.verdict == "open"  # corrected for two claims
     better, worse = judged(order=True, seeds=[1, 2, 3])
-    assert (better.verdict, better.p_corrected) == ("holds", better.p_value) and worse.p_corrected == worse.p_value
-    assert judged(order=True, claims=["worse", "better"])[0].p_corrected >= better.p_value
+    assert (better.verdict, better.p_corrected) == (
+        "holds",
+        better.p_value,
+    ) and worse.p_corrected == worse.p_value
+    assert (
+        judged(order=True, claims=["worse", "better"])[0].p_corrected >= better.p_value
+    )
 
 
 def test_what_has_not_run_on_all_test_sets(scored: Callable, judged: Callable):
@@ -104,8 +148,14 @@ def test_what_has_not_run_on_all_test_sets(scored: Callable, judged: Callable):
         scored("new", seed, "clean", wrong(0.1, seed))
         scored("base", seed, "clean", wrong(0.3, seed))
     claim = judged()[0]
-    assert (claim.verdict, claim.p_value, claim.tests[1].here) == ("not run", None, None)
-    assert claim.tests[0].here.unit == "recording" and "not run" in claims_grid([claim]).text("pipe")
+    assert (claim.verdict, claim.p_value, claim.tests[1].here) == (
+        "not run",
+        None,
+        None,
+    )
+    assert claim.tests[0].here.unit == "recording" and "not run" in claims_grid(
+        [claim]
+    ).text("pipe")
 
 
 def test_equal_systems_stay_open_and_the_seeds_are_those_of_the_design(
@@ -114,7 +164,11 @@ def test_equal_systems_stay_open_and_the_seeds_are_those_of_the_design(
     run(5, new=0.2, base=0.2)
     scored("new", 9, "clean", wrong(0.9, 9), speakers=16)  # base has no such seed
     for claim in judged():
-        assert claim.verdict == "open" and claim.reason is None and claim.p_corrected > 0.05
+        assert (
+            claim.verdict == "open"
+            and claim.reason is None
+            and claim.p_corrected > 0.05
+        )
         assert claim.tests[0].here.seeds == (1, 2, 3)
 
 
@@ -134,47 +188,77 @@ def test_claims_on_changes(mixed: Path, computed: Callable, scored_mixed: Callab
             for name in ("base", "new"):
                 first = [(draw.randint(2, 4), 1) for _ in range(40)]
                 more = gain if name == "new" else 1
-                second = [(max(0, characters - more - draw.randint(0, 1)), 1) for characters, _ in first]
+                second = [
+                    (max(0, characters - more - draw.randint(0, 1)), 1)
+                    for characters, _ in first
+                ]
                 scored_mixed(name, "dev", first, seed)
                 scored_mixed(f"{name}_more", "dev", second, seed)
         return computed(mixed, "2")[0].claims[0]
 
     assert computed(mixed, "2")[0].claims[0].verdict == "not run"
     claim = score(2)
-    assert claim.verdict == "holds" and 7 < claim.tests[0].here.points < 11  # one more of ten tokens
+    assert (
+        claim.verdict == "holds" and 7 < claim.tests[0].here.points < 11
+    )  # one more of ten tokens
     assert claim.tests[0].paper == 1.0  # 11 to 9 against 11 to 10
     assert [score(gain).verdict for gain in (1, 0)] == ["open", "contradicted"]
 
 
-def test_corrections_count_claims_that_are_gone_and_looks(run: Callable, judged: Callable):
+def test_corrections_count_claims_that_are_gone_and_looks(
+    run: Callable, judged: Callable
+):
     run(3)
     p_values = [claim.p_value for claim in judged()]
     for changes, factor in (({"family": 2}, 2), ({"family": 7}, 7), ({"looks": 3}, 6)):
         corrected = [claim.p_corrected for claim in judged(freedom="fewest", **changes)]
         assert min(corrected) == pytest.approx(factor * min(p_values))
-    text = design_text(judged(looks=3, margin=2, failed=4, detectable="one point", hours=2)[0].design)
-    assert all(part in text for part in ("abc", "3 looks", "2 points", "above 4", "one point", "core: 2"))
+    text = design_text(
+        judged(looks=3, margin=2, failed=4, detectable="one point", hours=2)[0].design
+    )
+    assert all(
+        part in text
+        for part in ("abc", "3 looks", "2 points", "above 4", "one point", "core: 2")
+    )
 
 
-def test_what_an_interval_says_when_the_sign_is_not_shown(toy: Path, run: Callable, judged: Callable):
-    """No difference above a margin; the paper's effect is excluded, in points and in percent; or neither."""
+def test_what_an_interval_says_when_the_sign_is_not_shown(
+    toy: Path, run: Callable, judged: Callable
+):
+    """No difference above a margin; the paper's effect is excluded, in points and in
+    percent; or neither.
+    """
     run(5, new=0.2, base=0.2)
     seeds = [1, 2, 3, 4, 5]
     better, worse = judged(margin=8, seeds=seeds)
     assert better.verdict_text == worse.verdict_text == "no difference above 8 points"
     for test in better.tests:
         assert -8 < test.here.interval[0] < test.here.points < test.here.interval[1] < 8
-    assert judged(margin=0.5, seeds=seeds)[0].verdict == "open"  # the paper's effect is 1 and 10 points
+    assert (
+        judged(margin=0.5, seeds=seeds)[0].verdict == "open"
+    )  # the paper's effect is 1 and 10 points
     old = toy.read_text()
-    toy.write_text(old.replace("[5.0, 20.0, 12.5]", "[25.0, 30.0, 12.5]"))  # 21 and 20 points
-    assert judged(margin=0.5, seeds=seeds)[0].verdict == "the paper's effect is excluded"
-    assert judged(margin=0.5, seeds=seeds)[1].verdict == "open"  # the paper has no such effect
+    toy.write_text(
+        old.replace("[5.0, 20.0, 12.5]", "[25.0, 30.0, 12.5]")
+    )  # 21 and 20 points
+    assert (
+        judged(margin=0.5, seeds=seeds)[0].verdict == "the paper's effect is excluded"
+    )
+    assert (
+        judged(margin=0.5, seeds=seeds)[1].verdict == "open"
+    )  # the paper has no such effect
     assert judged()[0].verdict == "open"  # the designs of before do not read this
-    toy.write_text(old.replace("[4.0, 10.0, 7.0]", "[84.0, 84.0, 7.0]").replace("[5.0, 20.0", "[99.0, 99.0"))
+    toy.write_text(
+        old.replace("[4.0, 10.0, 7.0]", "[84.0, 84.0, 7.0]").replace(
+            "[5.0, 20.0", "[99.0, 99.0"
+        )
+    )
     assert judged(seeds=seeds)[0].verdict == "open"  # 15 of 99 % are 3 of 20 %
 
 
-def test_failed_trainings_are_a_share_of_their_own(tmp_path: Path, run: Callable, judged: Callable):
+def test_failed_trainings_are_a_share_of_their_own(
+    tmp_path: Path, run: Callable, judged: Callable
+):
     """They are no part of the means, and Fisher's test compares how many there are."""
     run(6)
     for system, failed in (("new", ()), ("base", (2, 5))):
@@ -183,18 +267,32 @@ def test_failed_trainings_are_a_share_of_their_own(tmp_path: Path, run: Callable
             log.parent.mkdir()
             losses = ("nan", "9.5") if seed in failed else ("nan", "1.5", "2.5")
             log.write_text(
-                "".join(f"1epoch results: [train] loss=0.1, [valid] loss_ctc=7, loss={x}, time=1\n" for x in losses)
+                "".join(
+                    "1epoch results: [train] loss=0.1, [valid] loss_ctc=7, "
+                    f"loss={x}, time=1\n"
+                    for x in losses
+                )
             )
     better, _ = judged(seeds=[1, 2, 3, 4, 5, 6], failed=4)
     assert better.verdict == "holds" and better.seeds == (1, 3, 4, 6)
-    assert "0 of 6 and 2 of 6 (Fisher p = 0.45)" in claims_grid([better]).text("pipe")  # 2 * C(6, 2) / C(12, 2)
+    assert "0 of 6 and 2 of 6 (Fisher p = 0.45)" in claims_grid([better]).text(
+        "pipe"
+    )  # 2 * C(6, 2) / C(12, 2)
     assert judged(seeds=[1, 2, 3, 4, 5, 6])[0].failed == ""
     # a seed that has not run has not failed
     assert judged(seeds=[1, 2, 3, 4, 5, 6, 7], failed=4)[0].reason == "6 of 7 seeds"
 
 
-def test_systems_without_a_training_are_tested_over_units(toy: Path, run: Callable, judged: Callable):
-    toy.write_text(re.sub(r"(base|new): {kind: train, .*}", r"\1: {kind: merge, method: \1}", toy.read_text()))
+def test_systems_without_a_training_are_tested_over_units(
+    toy: Path, run: Callable, judged: Callable
+):
+    toy.write_text(
+        re.sub(
+            r"(base|new): {kind: train, .*}",
+            r"\1: {kind: merge, method: \1}",
+            toy.read_text(),
+        )
+    )
     run(1)
     better, worse = judged(seeds=[1])
     assert (better.verdict_text, worse.verdict_text) == (

@@ -17,31 +17,67 @@ from espnet_ext.text.rules import LIBRISPEECH, MANDARIN_ENGLISH, TextRules
     ("rule", "text", "expected"),
     [
         (rules.full_width_to_half, "ＡＢｚ０９！～", "ABz09!~"),
-        (rules.full_width_to_half, "我　的、。「好」", "我 的、。「好」"),  # signs that have no half width stay
+        (
+            rules.full_width_to_half,
+            "我　的、。「好」",
+            "我 的、。「好」",
+        ),  # signs that have no half width stay
         (rules.straight_apostrophes, "it’s ‘ok’ don´t", "it's 'ok' don't"),
         (rules.drop_noise_marks, "[NOISE]好<noise>{laugh}吗【笑声】", " 好  吗 "),
         (rules.drop_noise_marks, "<laugh>ok</laugh>", " ok "),
-        (rules.drop_noise_marks, "a < b, [c (d)", "a < b, [c (d)"),  # no marks: brackets that do not close
+        (
+            rules.drop_noise_marks,
+            "a < b, [c (d)",
+            "a < b, [c (d)",
+        ),  # no marks: brackets that do not close
         (rules.drop_noise_marks, f"[{'x' * 30}][{'x' * 31}]", f" [{'x' * 31}]"),
         (rules.drop_noise_marks, "[] <>", "[] <>"),
         (rules.drop_invisible, "\ufeff我\u200b们\u00ad a\x00b", "我们 a b"),
         (rules.drop_invisible, "葛\U000e0100城\ufe0f", "葛城"),
         (rules.upper_case_english, "那个 Doctor's café", "那个 DOCTOR'S CAFÉ"),
-        (rules.drop_noise_marks, "好(ppl)OK (PPB)吗(ppt) (app)", "好 OK  吗(ppt) (app)"),
+        (
+            rules.drop_noise_marks,
+            "好(ppl)OK (PPB)吗(ppt) (app)",
+            "好 OK  吗(ppt) (app)",
+        ),
         (rules.drop_accents, "CAFÉ NAÏVE Ω 한 が Ё й", "CAFE NAIVE Ω 한 が Ё й"),
         (rules.drop_punctuation, "你好，世界！(OK)", "你好 世界  OK "),
-        (rules.drop_punctuation, "DON'T 'QUOTED' DOGS' 'TIS 我'A O'CLOCK", "DON'T  QUOTED  DOGS   TIS 我 A O'CLOCK"),
+        (
+            rules.drop_punctuation,
+            "DON'T 'QUOTED' DOGS' 'TIS 我'A O'CLOCK",
+            "DON'T  QUOTED  DOGS   TIS 我 A O'CLOCK",
+        ),
         (rules.drop_punctuation, "A''B '", "A  B  "),
         (rules.drop_punctuation, "A+B=C€▁⁇", "A B C   "),
         (rules.no_blank_beside_han, "  我 的  NEW   CAR 很 贵 ", "我的NEW CAR很贵"),
         (rules.no_blank_beside_han, "A  B", "A B"),
-        (rules.spell_titles, "mr. Bell, Mrs ADAMS, Dr Who, MR BELL", "mister Bell, missus ADAMS, doctor Who, MR BELL"),
-        (rules.spell_titles, "the St. was long, the first; HMRS DRS", "the St. was long, the first; HMRS DRS"),
-        (rules.spell_numbers, "12-14, 21st 2nd 1,000th", "twelve-fourteen, twenty-first second one thousandth"),
+        (
+            rules.spell_titles,
+            "mr. Bell, Mrs ADAMS, Dr Who, MR BELL",
+            "mister Bell, missus ADAMS, doctor Who, MR BELL",
+        ),
+        (
+            rules.spell_titles,
+            "the St. was long, the first; HMRS DRS",
+            "the St. was long, the first; HMRS DRS",
+        ),
+        (
+            rules.spell_numbers,
+            "12-14, 21st 2nd 1,000th",
+            "twelve-fourteen, twenty-first second one thousandth",
+        ),
         (rules.spell_numbers, "1100 1900", "eleven hundred nineteen hundred"),
         (rules.spell_numbers, "1099 2001", "one thousand ninety-nine two thousand one"),
-        (rules.spell_numbers, "1,2,3 and 1,815", "one,two,three and one thousand eight hundred fifteen"),
-        (rules.spell_numbers, "0 00.5 1.25", "zero zero zero point five one point two five"),
+        (
+            rules.spell_numbers,
+            "1,2,3 and 1,815",
+            "one,two,three and one thousand eight hundred fifteen",
+        ),
+        (
+            rules.spell_numbers,
+            "0 00.5 1.25",
+            "zero zero zero point five one point two five",
+        ),
         (rules.spell_numbers, "9" * 13, " ".join(["nine"] * 13)),
         (rules.spell_numbers, "the 20's b2b ٣", "the twenties b two b ٣"),
     ],
@@ -59,7 +95,10 @@ def test_one_rule(rule, text: str, expected: str) -> None:
         ("e-mail, e－mail", "E MAIL E MAIL"),
         ("don’t ＤＯＮ＇Ｔ", "DON'T DON'T"),
         ("三点15分", "三点15分"),
-        ("\u8c48\uf900", "\u8c48\u8c48"),  # a compatibility ideograph becomes its unified one
+        (
+            "\u8c48\uf900",
+            "\u8c48\u8c48",
+        ),  # a compatibility ideograph becomes its unified one
         ("[noise] 。", ""),
         ("IT IS LIBRISPEECH'S TEXT", "IT IS LIBRISPEECH'S TEXT"),
     ],
@@ -70,7 +109,8 @@ def test_all_rules(text: str, expected: str) -> None:
 
 MESSY = st.text(
     st.one_of(
-        st.characters(exclude_categories=["Cs"]), st.sampled_from("我的好 aZ9'’，。[]<>{}【】ａ［］　é▁⁇\ufeff豈")
+        st.characters(exclude_categories=["Cs"]),
+        st.sampled_from("我的好 aZ9'’，。[]<>{}【】ａ［］　é▁⁇\ufeff豈"),
     ),
     max_size=40,
 )
@@ -88,19 +128,27 @@ def test_rules_leave_one_form(text: str) -> None:
                 char == "'"
                 and re.fullmatch("[A-Z0-9]'[A-Z0-9]", once[index - 1 : index + 2])
                 or (
-                    unicodedata.category(char) in ("Co", "Cn")  # not assigned: nothing can be said of these
+                    unicodedata.category(char)
+                    in ("Co", "Cn")  # not assigned: nothing can be said of these
                 )
             )
 
 
-@given(st.lists(st.sampled_from(["我", "𠀀", "APP", "DON'T", "7"]), max_size=12), st.data())
+@given(
+    st.lists(st.sampled_from(["我", "𠀀", "APP", "DON'T", "7"]), max_size=12), st.data()
+)
 @settings(max_examples=200)
 def test_blanks_beside_han_say_nothing(tokens: list[str], data: st.DataObject) -> None:
-    """Any spacing that keeps words apart has the same tokens, before and after the rules."""
+    """Any spacing that keeps words apart has the same tokens, before and after the
+    rules.
+    """
     text = ""
     for left, right in zip([""] + tokens, tokens, strict=False):
         needed = left.isascii() and right.isascii()
-        text += data.draw(st.sampled_from([" ", "  "] if needed else ["", " ", "\u3000 "])) + right
+        text += (
+            data.draw(st.sampled_from([" ", "  "] if needed else ["", " ", "\u3000 "]))
+            + right
+        )
     assert mixed_tokens(text) == tokens
     assert mixed_tokens(MANDARIN_ENGLISH(text)) == tokens
 
@@ -108,16 +156,27 @@ def test_blanks_beside_han_say_nothing(tokens: list[str], data: st.DataObject) -
 def test_composition_is_recorded_by_name() -> None:
     both = TextRules("both", (rules.upper_case_english, rules.drop_punctuation))
     assert both("a, b") == "A  B"
-    assert both.record == {"name": "both", "rules": ["upper_case_english", "drop_punctuation"]}
-    assert len(set(MANDARIN_ENGLISH.record["rules"])) == len(MANDARIN_ENGLISH.rules) == 8
+    assert both.record == {
+        "name": "both",
+        "rules": ["upper_case_english", "drop_punctuation"],
+    }
+    assert (
+        len(set(MANDARIN_ENGLISH.record["rules"])) == len(MANDARIN_ENGLISH.rules) == 8
+    )
 
 
 @pytest.mark.parametrize(
     ("written", "transcript"),
     [
-        (" Mr. Quilter’s 1st café — it’s open at 10 o'clock.", "MISTER QUILTER'S FIRST CAFE IT'S OPEN AT TEN O'CLOCK"),
+        (
+            " Mr. Quilter’s 1st café — it’s open at 10 o'clock.",
+            "MISTER QUILTER'S FIRST CAFE IT'S OPEN AT TEN O'CLOCK",
+        ),
         ("[BLANK_AUDIO]", ""),
-        ("It was 1,234 miles; 20% said “no”.", "IT WAS ONE THOUSAND TWO HUNDRED THIRTY FOUR MILES TWENTY SAID NO"),
+        (
+            "It was 1,234 miles; 20% said “no”.",
+            "IT WAS ONE THOUSAND TWO HUNDRED THIRTY FOUR MILES TWENTY SAID NO",
+        ),
         ("SHE DOESN'T SELL TWO-EGG CAKES", "SHE DOESN'T SELL TWO EGG CAKES"),
         ("ST0", "ST ZERO"),
         ("ST ZERO", "ST ZERO"),  # applied again

@@ -3,7 +3,12 @@
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.token_languages import language_codes, read_languages, token_languages, write_languages
+from espnet_ext.text.token_languages import (
+    language_codes,
+    read_languages,
+    token_languages,
+    write_languages,
+)
 from espnet_ext.text.tokens import write_tokens
 
 
@@ -28,13 +33,22 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
     write_languages(tmp_path / "languages.txt", tokens)
     languages = read_languages(tmp_path / "languages.txt")
     assert list(languages) == tokens
-    expected = {"<blank>": "-", "<space>": "-", "7": "-", "A": "en", "你": "zh", "<sos/eos>": "-"}
+    expected = {
+        "<blank>": "-",
+        "<space>": "-",
+        "7": "-",
+        "A": "en",
+        "你": "zh",
+        "<sos/eos>": "-",
+    }
     assert languages.items() >= expected.items()
 
 
 def test_codes():
     assert language_codes(["-", "zh", "en", "-"], ["en", "zh"]) == [0, 2, 1, 0]
-    with pytest.raises(InputError, match="the language 'fr' of a token is not one of en, zh"):
+    with pytest.raises(
+        InputError, match="the language 'fr' of a token is not one of en, zh"
+    ):
         language_codes(["zh", "fr"], ["en", "zh"])
 
 

@@ -34,7 +34,9 @@ def test_vocabulary_has_the_size_asked_for(model_type):
 
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
-@pytest.mark.parametrize("texts", [TEXTS, ["A"], ["AB AB"], ["你好 世界"], ["ZERO ONE", "TWO"] * 9])
+@pytest.mark.parametrize(
+    "texts", [TEXTS, ["A"], ["AB AB"], ["你好 世界"], ["ZERO ONE", "TWO"] * 9]
+)
 def test_too_large_a_vocabulary_falls_to_the_largest(model_type, texts):
     model = train_pieces(texts, 5000, model_type)
     size = len(model.pieces) + 1
@@ -46,7 +48,10 @@ def test_too_large_a_vocabulary_falls_to_the_largest(model_type, texts):
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_same_text_gives_the_same_bytes(model_type):
-    assert train_pieces(TEXTS, 40, model_type).data == train_pieces(iter(TEXTS), 40, model_type).data
+    assert (
+        train_pieces(TEXTS, 40, model_type).data
+        == train_pieces(iter(TEXTS), 40, model_type).data
+    )
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
@@ -54,10 +59,18 @@ def pieces(request):
     return train_pieces(TEXTS, 60, request.param)
 
 
-@given(st.lists(st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1, max_size=9), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1, max_size=9),
+        min_size=1,
+        max_size=8,
+    )
+)
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_encoding_and_decoding_gives_the_text_back(pieces, words):
-    assert {letter for text in TEXTS for letter in text} == set("ABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    assert {letter for text in TEXTS for letter in text} == set(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ "
+    )
     text, model = " ".join(words), processor(pieces.data)
     encoded = model.encode(text, out_type=str)
     assert set(encoded) <= set(pieces.pieces)
@@ -75,26 +88,37 @@ def test_any_text_gives_a_vocabulary_or_one_clear_line(texts, model_type, size):
     try:
         model = train_pieces(texts, size, model_type)
     except InputError as error:
-        assert f"no vocabulary of {size} word pieces can be learnt" in str(error) and "\n" not in str(error)
+        assert f"no vocabulary of {size} word pieces can be learnt" in str(
+            error
+        ) and "\n" not in str(error)
         assert size < len(letters) + 2
     else:
         assert letters <= set(model.pieces) and len(model.pieces) < max(size, 2)
         for text in texts:
-            assert processor(model.data).decode(processor(model.data).encode(text)) == text
+            assert (
+                processor(model.data).decode(processor(model.data).encode(text)) == text
+            )
 
 
 def test_pieces_are_those_of_the_whole_texts():
     """Counts of words give what sentencepiece learns from the texts themselves."""
     rng = random.Random(0)
-    words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 9))) for _ in range(300)]
-    texts = [" ".join(rng.choices(words, weights=range(300, 0, -1), k=rng.randint(1, 90))) for _ in range(100)]
+    words = [
+        "".join(rng.choices("abcdefghij", k=rng.randint(2, 9))) for _ in range(300)
+    ]
+    texts = [
+        " ".join(rng.choices(words, weights=range(300, 0, -1), k=rng.randint(1, 90)))
+        for _ in range(100)
+    ]
     data = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=data, model_type="bpe", vocab_size=150, bos_id=-1, eos_id=-1,
         unk_id=0, character_coverage=1.0, minloglevel=2,
     )  # fmt: skip
     model = processor(data.getvalue())
-    assert train_pieces(iter(texts), 150).pieces == tuple(model.id_to_piece(index) for index in range(1, 150))
+    assert train_pieces(iter(texts), 150).pieces == tuple(
+        model.id_to_piece(index) for index in range(1, 150)
+    )
 
 
 def test_texts_larger_than_memory_are_read_line_by_line(tmp_path):
@@ -125,10 +149,13 @@ def test_empty_text_is_refused_and_nothing_written(tmp_path, token_type, texts):
 
 
 @pytest.mark.parametrize(
-    ("text", "symbols"), [("\u200b", []), ("▁", []), ("\x7f \ufeff", []), ("<sc> <sc>", ["▁<sc>"])]
+    ("text", "symbols"),
+    [("\u200b", []), ("▁", []), ("\x7f \ufeff", []), ("<sc> <sc>", ["▁<sc>"])],
 )
 def test_text_of_which_sentencepiece_leaves_nothing_is_refused(text, symbols):
-    with pytest.raises(InputError, match="there is no text"):  # its trainer would end the process
+    with pytest.raises(
+        InputError, match="there is no text"
+    ):  # its trainer would end the process
         train_pieces([text], 5, "unigram", symbols)
     assert "a" in "".join(train_pieces([text, "a"], 9, "unigram", symbols).pieces)
 
@@ -143,13 +170,16 @@ def test_espnets_own_symbols_are_refused(tmp_path, symbol):
 
 
 @pytest.mark.parametrize(
-    ("token_type", "expected"), [("char", ["<space>", "A", "B", "é", "好"]), ("word", ["A", "AB", "é好"])]
+    ("token_type", "expected"),
+    [("char", ["<space>", "A", "B", "é", "好"]), ("word", ["A", "AB", "é好"])],
 )
 def test_characters_and_words(tmp_path, token_type, expected):
     tokens = write_tokens(["AB A", "é好\u3000A\xa0A"], tmp_path, token_type)
     assert tokens == ["<blank>", "<unk>", *expected, "<sos/eos>"]
     # as ESPnet reads it
-    assert [line.rstrip() for line in (tmp_path / "tokens.txt").open(encoding="utf-8")] == tokens
+    assert [
+        line.rstrip() for line in (tmp_path / "tokens.txt").open(encoding="utf-8")
+    ] == tokens
     assert not (tmp_path / "bpe.model").exists()
 
 
@@ -162,7 +192,10 @@ def test_tokens_of_a_kaldi_text(tmp_path, capsys):
         make_tokens(text, output, "bpe", 40)
     assert not output.exists()
     text.write_text("".join(f"u{number} {line}\n" for number, line in enumerate(TEXTS)))
-    assert make_tokens(text, output, "bpe", 40) == (output / "tokens.txt").read_text().splitlines()
+    assert (
+        make_tokens(text, output, "bpe", 40)
+        == (output / "tokens.txt").read_text().splitlines()
+    )
     assert capsys.readouterr().out == f"42 tokens -> {output}/tokens.txt\n"
     tokens = make_tokens(text, output, "bpe", 9000)
     assert capsys.readouterr().out.splitlines()[1] == (
@@ -179,20 +212,30 @@ def test_symbols_are_one_token_in_espnets_tokenizer(token_type, tmp_path):
     symbol = "▁<sc>" if token_type in ("bpe", "unigram") else "<sc>"
     assert tokens.count(symbol) == 1 and not set("<>") & set(tokens)
     (tmp_path / "symbols").write_text("<sc>\n")
-    kind, model = ("bpe", str(tmp_path / "bpe.model")) if symbol != "<sc>" else (token_type, None)
-    tokenizer = build_tokenizer(kind, bpemodel=model, non_linguistic_symbols=tmp_path / "symbols")
+    kind, model = (
+        ("bpe", str(tmp_path / "bpe.model")) if symbol != "<sc>" else (token_type, None)
+    )
+    tokenizer = build_tokenizer(
+        kind, bpemodel=model, non_linguistic_symbols=tmp_path / "symbols"
+    )
     found = tokenizer.text2tokens(texts[0])
     assert found.count(symbol) == 2 and set(found) <= set(tokens)
     assert tokenizer.tokens2text(found).split() == texts[0].split()
     # its prior is counted as that of any other token
-    prior = dict(line.split() for line in (tmp_path / "prior.txt").read_text().splitlines())
+    prior = dict(
+        line.split() for line in (tmp_path / "prior.txt").read_text().splitlines()
+    )
     assert float(prior[symbol]) > float(prior["<unk>"])
 
 
 def test_normalisation_is_kept_in_the_model(tmp_path):
-    """With case folding, tokens have no capitals, and text with capitals gets the same tokens."""
+    """With case folding, tokens have no capitals, and text with capitals gets the same
+    tokens.
+    """
     texts = ["The Cat sat", "the CAT Sat down", "THE DOG sat"] * 5
     tokens = write_tokens(texts, tmp_path, "bpe", 20, normalisation="nmt_nfkc_cf")
     assert all(token == token.lower() for token in tokens)
     model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "bpe.model"))
-    assert model.encode("The CAT", out_type=str) == model.encode("the cat", out_type=str)
+    assert model.encode("The CAT", out_type=str) == model.encode(
+        "the cat", out_type=str
+    )

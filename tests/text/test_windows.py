@@ -14,7 +14,9 @@ from espnet_ext.text.windows import Windowing, window_data_dir, window_id, windo
 def test_shift_of_the_papers_overlaps(overlap, shift):
     assert Windowing(16.0, overlap).shift == shift
     windows = Windowing(16.0, overlap).cut("r", 60.0)
-    assert [window.start for window in windows] == [shift * index for index in range(len(windows))]
+    assert [window.start for window in windows] == [
+        shift * index for index in range(len(windows))
+    ]
     assert windows[-1].end == 60.0
 
 
@@ -29,8 +31,12 @@ def test_windows_cover_the_recording(seconds, length, overlap):
         assert before.end - before.start == pytest.approx(length)
         assert before.start < after.start <= before.end + 1e-6
     for before, after in zip(windows, windows[2:], strict=False):
-        assert before.end <= after.start + 1e-6, "odd windows stand side by side, and so do even ones"
-    assert len(windows) == 1 or windows[-2].end < seconds, "the last window hears something new"
+        assert before.end <= after.start + 1e-6, (
+            "odd windows stand side by side, and so do even ones"
+        )
+    assert len(windows) == 1 or windows[-2].end < seconds, (
+        "the last window hears something new"
+    )
 
 
 @pytest.mark.parametrize("overlap", [-0.1, 0.51, 1.0, math.nan])
@@ -48,11 +54,21 @@ def test_no_length(length):
 
 
 def test_data_dir_of_windows():
-    data = DataDir(wav_scp={"b": "b.wav", "a-w00001": "a.wav"}, utt2spk={}, reco2dur={"b": "17", "a-w00001": "5.5"})
+    data = DataDir(
+        wav_scp={"b": "b.wav", "a-w00001": "a.wav"},
+        utt2spk={},
+        reco2dur={"b": "17", "a-w00001": "5.5"},
+    )
     cut = window_data_dir(data, Windowing(16.0, 0.5))
     assert validate(cut, require_text=False) == []
-    assert [window_of(key) for key in cut.utterances] == [("a-w00001", 0), ("b", 0), ("b", 1)]
+    assert [window_of(key) for key in cut.utterances] == [
+        ("a-w00001", 0),
+        ("b", 0),
+        ("b", 1),
+    ]
     assert parse_segment(cut.segments[window_id("b", 1)]) == ("b", 8.0, 17.0)
     assert cut.utt2dur[window_id("b", 1)] == "9"
     with pytest.raises(InputError, match="recording b has no duration"):
-        window_data_dir(DataDir(wav_scp={"b": "b.wav"}, utt2spk={"b": "b"}), Windowing())
+        window_data_dir(
+            DataDir(wav_scp={"b": "b.wav"}, utt2spk={"b": "b"}), Windowing()
+        )

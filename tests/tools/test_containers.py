@@ -1,4 +1,6 @@
-"""The container definitions: what they copy is there, and both install the same. Building them is CI's work."""
+"""The container definitions: what they copy is there, and both install the same.
+Building them is CI's work.
+"""
 
 import re
 import subprocess
@@ -12,7 +14,9 @@ APPTAINER = (ROOT / "containers" / "espnet_ext.def").read_text()
 
 def section(name: str) -> str:
     """A section of the Apptainer definition."""
-    return re.search(rf"^%{name}\n(.*?)(?=^%|\Z)", APPTAINER, re.MULTILINE | re.DOTALL)[1]
+    return re.search(rf"^%{name}\n(.*?)(?=^%|\Z)", APPTAINER, re.MULTILINE | re.DOTALL)[
+        1
+    ]
 
 
 def test_apptainers_files_are_there_and_go_where_the_script_looks():
@@ -22,7 +26,13 @@ def test_apptainers_files_are_there_and_go_where_the_script_looks():
         assert (ROOT / source).exists() and target == f"{folder}/{source}"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     copied = {source for source, _ in pairs}
-    assert {"pyproject.toml", "setup.py", project["readme"], *project["license-files"], "espnet_ext"} <= copied
+    assert {
+        "pyproject.toml",
+        "setup.py",
+        project["readme"],
+        *project["license-files"],
+        "espnet_ext",
+    } <= copied
     lock = re.search(r"--constraint (\S+)", section("post"))[1]
     assert lock in copied and lock in DOCKER
 
@@ -32,11 +42,19 @@ def installed(text: str) -> set[str]:
 
 
 def test_both_install_the_same_on_the_same_system():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert installed(DOCKER) == installed(APPTAINER) <= extras.keys()
-    for each in (r"^From: (\S+)|^FROM (\S+)", r"install --yes --no-install-recommends (.*?)(?: \\)?$", r'("uv[^"]*")'):
+    for each in (
+        r"^From: (\S+)|^FROM (\S+)",
+        r"install --yes --no-install-recommends (.*?)(?: \\)?$",
+        r'("uv[^"]*")',
+    ):
         found = [re.search(each, text, re.MULTILINE) for text in (DOCKER, APPTAINER)]
-        first, second = (next(group for group in match.groups() if group) for match in found)
+        first, second = (
+            next(group for group in match.groups() if group) for match in found
+        )
         assert first == second
     assert DOCKER.count("python:3.12") == 1
 

@@ -12,8 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 BARE_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess:
-    """Run a command with nothing of this process's environment: neither make's variables nor an active venv."""
+def run(
+    *command: str | Path, cwd: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess:
+    """Run a command with nothing of this process's environment: neither make's
+    variables nor an active venv.
+    """
     return subprocess.run(
         list(map(str, command)),
         cwd=cwd,
@@ -47,14 +51,19 @@ def bare_path(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("bare_path")
     for source in BARE_PATH.split(":"):
         for program in Path(source).iterdir():
-            if not program.name.startswith(("python", "uv")) and not (folder / program.name).is_symlink():
+            if (
+                not program.name.startswith(("python", "uv"))
+                and not (folder / program.name).is_symlink()
+            ):
                 (folder / program.name).symlink_to(program)
     return str(folder)
 
 
 @pytest.fixture
 def fake_tools(tmp_path, bare_path):
-    """A copy of tools/ with a stand-in for uv that notes each call and makes an environment in no time."""
+    """A copy of tools/ with a stand-in for uv that notes each call and makes an
+    environment in no time.
+    """
     tools = copy_tools(tmp_path / "repo")
     real = f'exec {sys._base_executable} "$@"'
     write_script(tmp_path / "base" / "python3.12", real)
@@ -68,8 +77,13 @@ case "$*" in
 esac"""
     write_script(tmp_path / "bin" / "uv", uv)
 
-    def install(*arguments: str, **environment: str) -> tuple[subprocess.CompletedProcess, list[str]]:
-        settings = {"PATH": f"{tmp_path}/bin:{tmp_path}/base:{bare_path}", "HOME": str(tmp_path)} | environment
+    def install(
+        *arguments: str, **environment: str
+    ) -> tuple[subprocess.CompletedProcess, list[str]]:
+        settings = {
+            "PATH": f"{tmp_path}/bin:{tmp_path}/base:{bare_path}",
+            "HOME": str(tmp_path),
+        } | environment
         (tmp_path / "calls").write_text("")
         done = run("make", "-C", tools, "install", *arguments, cwd=tmp_path, **settings)
         return done, (tmp_path / "calls").read_text().splitlines()
@@ -86,7 +100,10 @@ def commands(calls: list[str]) -> list[str]:
 @pytest.mark.parametrize("target", ["install", "test"])
 def test_path_with_a_space_is_refused_at_once(tmp_path, target):
     tools = copy_tools(tmp_path / "my work" / "repo")
-    for done in (run("make", "-C", tools, target), run("make", "-f", tools / "Makefile", target, cwd=tmp_path)):
+    for done in (
+        run("make", "-C", tools, target),
+        run("make", "-f", tools / "Makefile", target, cwd=tmp_path),
+    ):
         assert done.returncode == 2
         assert "path of this repository has a space in it" in done.stderr
     assert run(tools / "install.sh").returncode == 1
@@ -96,33 +113,51 @@ def test_path_with_a_space_is_refused_at_once(tmp_path, target):
 def test_targets_use_this_repository_from_any_folder(tmp_path):
     (tmp_path / "a b").mkdir()
     by_folder = run("make", "-n", "-C", ROOT / "tools", "test", cwd=tmp_path)
-    by_file = run("make", "-n", "-f", ROOT / "tools" / "Makefile", "test", cwd=tmp_path / "a b")
+    by_file = run(
+        "make", "-n", "-f", ROOT / "tools" / "Makefile", "test", cwd=tmp_path / "a b"
+    )
     for done in (by_folder, by_file):
         assert done.returncode == 0, done.stderr
         assert f"'{ROOT}/tools/install.sh'" in done.stdout
         assert f"cd '{ROOT}' && '{ROOT}/tools/venv/bin/python' -m pytest" in done.stdout
-    assert "PYTEST-ARGUMENT" in run("make", "-n", "-C", ROOT / "tools", "test", "ARGS=PYTEST-ARGUMENT").stdout
+    assert (
+        "PYTEST-ARGUMENT"
+        in run(
+            "make", "-n", "-C", ROOT / "tools", "test", "ARGS=PYTEST-ARGUMENT"
+        ).stdout
+    )
 
 
 def test_help_lists_every_target():
     listed = run("make", "-C", ROOT / "tools", "help").stdout
     makefile = (ROOT / "tools" / "Makefile").read_text().replace("\\\n", "")
     targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
-    assert "install" in targets and all(re.search(rf"\b{target}\b", listed) for target in targets)
+    assert "install" in targets and all(
+        re.search(rf"\b{target}\b", listed) for target in targets
+    )
 
 
 def test_install_is_done_once_with_the_tested_versions(fake_tools):
-    active = {"VIRTUAL_ENV": "/some/venv", "PYTHONPATH": "/some/path", "CONDA_PREFIX": "/conda"}
+    active = {
+        "VIRTUAL_ENV": "/some/venv",
+        "PYTHONPATH": "/some/path",
+        "CONDA_PREFIX": "/conda",
+    }
     done, calls = fake_tools(**active)
     assert done.returncode == 0, done.stderr
     assert commands(calls) == ["venv", "pip"]
     assert all(line.split("|")[:2] == ["none", "none"] for line in calls)
-    assert "--compile-bytecode" in calls[1] and f"--constraint {fake_tools.tools}/requirements.lock" in calls[1]
+    assert (
+        "--compile-bytecode" in calls[1]
+        and f"--constraint {fake_tools.tools}/requirements.lock" in calls[1]
+    )
     assert fake_tools()[1] == []
 
 
 def test_what_the_environment_was_made_from_decides(fake_tools):
-    """A changed file updates it; LATEST and CPU stay what they were until they are given again."""
+    """A changed file updates it; LATEST and CPU stay what they were until they are
+    given again.
+    """
     fake_tools()
     with (fake_tools.tools / "requirements.lock").open("a") as file:
         file.write("some-package==1.0\n")
@@ -136,7 +171,9 @@ def test_what_the_environment_was_made_from_decides(fake_tools):
     assert "CPU takes 0 or 1, not 'yes'" in fake_tools("CPU=yes")[0].stderr
 
 
-def test_failed_download_is_tried_again_and_a_failed_install_is_not_complete(fake_tools):
+def test_failed_download_is_tried_again_and_a_failed_install_is_not_complete(
+    fake_tools,
+):
     fake_tools()
     (fake_tools.tools.parent / "pyproject.toml").write_text("# changed\n")
     (fake_tools.folder / "broken").touch()
@@ -154,15 +191,22 @@ def test_cpu_build_where_its_index_answers(fake_tools, reached):
         (fake_tools.folder / "index").touch()
     done, calls = fake_tools("CPU=1")
     assert done.returncode == 0, done.stderr
-    assert ("--torch-backend cpu" in calls[-1]) == reached and "--dry-run" not in calls[-1]
+    assert ("--torch-backend cpu" in calls[-1]) == reached and "--dry-run" not in calls[
+        -1
+    ]
     assert ("cannot be reached" in done.stdout) == (not reached)
     assert fake_tools()[1] == []
 
 
 def test_python_is_found_behind_broken_shims_and_in_pyenv(fake_tools):
-    base, versions = fake_tools.folder / "base", fake_tools.folder / ".pyenv" / "versions"
+    base, versions = (
+        fake_tools.folder / "base",
+        fake_tools.folder / ".pyenv" / "versions",
+    )
     (base / "python3.12").rename(base / "real")
-    write_script(base / "python3.12", 'echo "pyenv: python3.12: command not found" >&2; exit 127')
+    write_script(
+        base / "python3.12", 'echo "pyenv: python3.12: command not found" >&2; exit 127'
+    )
     _, calls = fake_tools()
     assert "--python 3.12 " in calls[0]  # uv downloads it
     shutil.rmtree(fake_tools.tools / "venv")
@@ -172,7 +216,10 @@ def test_python_is_found_behind_broken_shims_and_in_pyenv(fake_tools):
     assert f"--python {versions}/3.12.9/bin/python " in calls[0]
     shutil.rmtree(fake_tools.tools / "venv")
     done, calls = fake_tools(f"PYTHON={base}/python3.12")
-    assert (done.returncode, calls) == (2, []) and f"PYTHON={base}/python3.12 is not" in done.stderr
+    assert (done.returncode, calls) == (
+        2,
+        [],
+    ) and f"PYTHON={base}/python3.12 is not" in done.stderr
 
 
 def test_old_uv_on_the_path_is_passed_over(fake_tools):
@@ -196,11 +243,20 @@ def test_downloads_go_where_they_can_be_written(fake_tools):
 
 def test_package_is_found_from_the_folder_that_holds_the_clone(tmp_path):
     """There, Python finds a folder `espnet_ext` without `__init__.py` first: the clone."""
-    shutil.copytree(ROOT / "espnet_ext", tmp_path / "espnet_ext/espnet_ext", ignore=shutil.ignore_patterns("*.pyc"))
+    shutil.copytree(
+        ROOT / "espnet_ext",
+        tmp_path / "espnet_ext/espnet_ext",
+        ignore=shutil.ignore_patterns("*.pyc"),
+    )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path / "espnet_ext")
     build = "from setuptools.build_meta import build_editable as build; build('..')"
     assert run(sys.executable, "-c", build, cwd=tmp_path / "espnet_ext").returncode == 0
     shutil.unpack_archive(next(tmp_path.glob("*.whl")), tmp_path / "site", "zip")
-    find = f"import site; site.addsitedir({str(tmp_path / 'site')!r}); import espnet_ext; print(espnet_ext.__file__)"
-    assert run(sys.executable, "-S", "-c", find, cwd=tmp_path).stdout.endswith("espnet_ext/espnet_ext/__init__.py\n")
+    find = (
+        f"import site; site.addsitedir({str(tmp_path / 'site')!r}); import "
+        "espnet_ext; print(espnet_ext.__file__)"
+    )
+    assert run(sys.executable, "-S", "-c", find, cwd=tmp_path).stdout.endswith(
+        "espnet_ext/espnet_ext/__init__.py\n"
+    )

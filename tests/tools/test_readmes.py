@@ -1,4 +1,6 @@
-"""The pages: the recipes' have the same sections in the same order, and what a page points to is there."""
+"""The pages: the recipes' have the same sections in the same order, and what a page
+points to is there.
+"""
 
 import re
 from pathlib import Path
@@ -17,8 +19,8 @@ PAGES = [
     *sorted(ROOT.glob("tests/**/*.md")),
     ROOT / "espnet_ext" / "upstream" / "README.md",
 ]
-# In this order; only some recipes have stages of their own. Between "Data" and "From the paper to the code" a recipe
-# may have sections that no other has.
+# In this order; only some recipes have stages of their own. Between "Data" and "From
+# the paper to the code" a recipe may have sections that no other has.
 SECTIONS = [
     "Commands for each table",
     "Stages",
@@ -37,13 +39,22 @@ def test_recipes_have_the_same_sections(recipe):
         section for section in SECTIONS if section != "Stages" or section in found
     ]
     own = [place for place, section in enumerate(found) if section not in SECTIONS]
-    assert all(found.index("Data") < place < found.index("From the paper to the code") for place in own)
+    assert all(
+        found.index("Data") < place < found.index("From the paper to the code")
+        for place in own
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    links = [link.partition("#") for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if "://" not in link]
-    missing = [path for path, _, _ in links if path and not (page.parent / path).exists()]
+    links = [
+        link.partition("#")
+        for link in re.findall(r"\]\(([^)]+)\)", page.read_text())
+        if "://" not in link
+    ]
+    missing = [
+        path for path, _, _ in links if path and not (page.parent / path).exists()
+    ]
     assert not missing
     for path, _, heading in links:
         if heading:
@@ -57,13 +68,22 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
 def test_files_that_a_paper_is_traced_to_are_there(recipe):
-    """A file of espnet_ext stands with its path; one that follows it may leave out what both have in common."""
+    """A file of espnet_ext stands with its path; one that follows it may leave out what
+    both have in common.
+    """
     text = (recipe / "README.md").read_text()
     section = text.split("## From the paper to the code\n")[1].split("\n## ")[0]
     for row in section.splitlines():
         folders = [ROOT, ROOT / "espnet_ext", recipe, recipe / "conf"]
         for name in re.findall(r"`([\w/]+\.(?:py|yaml|sh))`", row):
-            place = next((folder / name for folder in reversed(folders) if (folder / name).exists()), None)
+            place = next(
+                (
+                    folder / name
+                    for folder in reversed(folders)
+                    if (folder / name).exists()
+                ),
+                None,
+            )
             assert place, f"{recipe.name}: README.md names {name}, which is not there"
             folders.append(place.parent)
 
@@ -72,18 +92,32 @@ def test_files_that_a_paper_is_traced_to_are_there(recipe):
 def test_each_table_has_its_command(recipe):
     text = (recipe / "README.md").read_text()
     section = text.split("## Commands for each table\n")[1].split("\n## ")[0]
-    numbers = re.findall(r'^  "?(\w+)"?:$', (recipe / "conf" / "tables.yaml").read_text().split("\ntables:")[1], re.M)
+    numbers = re.findall(
+        r'^  "?(\w+)"?:$',
+        (recipe / "conf" / "tables.yaml").read_text().split("\ntables:")[1],
+        re.M,
+    )
     assert numbers
     for number in numbers:
-        assert re.search(rf"`\./run\.sh --(?:table|figure) {number}\b", section), f"no command for {number}"
+        assert re.search(rf"`\./run\.sh --(?:table|figure) {number}\b", section), (
+            f"no command for {number}"
+        )
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
 def test_values_in_the_table_of_deviations_are_those_of_the_config(recipe):
     """The last column has them as ``section.key: value``."""
-    section = (recipe / "README.md").read_text().split("## What the paper leaves open, and deviations\n")[1]
-    table = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("|")]
-    stated = re.findall(r"`([\w.]+): ([^`]+)`", " ".join(line.rsplit("|", 2)[1] for line in table))
+    section = (
+        (recipe / "README.md")
+        .read_text()
+        .split("## What the paper leaves open, and deviations\n")[1]
+    )
+    table = [
+        line for line in section.split("\n## ")[0].splitlines() if line.startswith("|")
+    ]
+    stated = re.findall(
+        r"`([\w.]+): ([^`]+)`", " ".join(line.rsplit("|", 2)[1] for line in table)
+    )
     assert table[0].endswith("| config at `full` |") and stated
     for path, value in stated:
         found = load_scale(recipe, "full")

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("bin/test_a", "recipes/test_full_configs", "recipes/test_full_configs_cs", "recipes/test_run", "task/test_b")
+FILES = (
+    "bin/test_a",
+    "recipes/test_full_configs",
+    "recipes/test_full_configs_cs",
+    "recipes/test_run",
+    "task/test_b",
+)
 TESTS = """
 import os
 from pathlib import Path
@@ -42,11 +48,28 @@ def tree(tmp_path) -> Path:
 
 def run(tree: Path, *options: str) -> tuple[str, list[list[str]]]:
     """What pytest prints, and who ran what, in this order."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dist", "loadfile", *options]
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTEST_")
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--dist",
+        "loadfile",
+        *options,
+    ]
+    done = subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, [line.split() for line in (tree / "ran").read_text().splitlines()]
+    return done.stdout, [
+        line.split() for line in (tree / "ran").read_text().splitlines()
+    ]
 
 
 def test_files_stay_whole_and_recipes_come_first(tree):
@@ -59,12 +82,17 @@ def test_files_stay_whole_and_recipes_come_first(tree):
     assert workers["test_full_configs"] == workers["test_full_configs_cs"]  # 4 GB each
     for worker in {"gw0", "gw1"}:
         recipes = [
-            file in ("test_full_configs", "test_full_configs_cs", "test_run") for who, file, _ in ran if who == worker
+            file in ("test_full_configs", "test_full_configs_cs", "test_run")
+            for who, file, _ in ran
+            if who == worker
         ]
         assert recipes == sorted(recipes, reverse=True)
 
 
-@pytest.mark.parametrize("options", [("tests/bin/test_a.py",), ("tests/bin/test_a.py::test_one",), ("-k", "test_a")])
+@pytest.mark.parametrize(
+    "options",
+    [("tests/bin/test_a.py",), ("tests/bin/test_a.py::test_one",), ("-k", "test_a")],
+)
 def test_few_tests_need_no_process_of_their_own(tree, options):
     _, ran = run(tree, "-n", "auto", *options)
     assert ran and {worker for worker, _, _ in ran} == {"none"}
@@ -75,5 +103,8 @@ def test_memory_bounds_the_number_of_processes():
     conftest, argv = module_from_spec(spec), sys.argv[:]
     spec.loader.exec_module(conftest)
     sys.argv[:] = argv
-    gigabytes = {memory: conftest.number_of_processes(4, memory << 30) for memory in (1, 4, 7, 12, 64)}
+    gigabytes = {
+        memory: conftest.number_of_processes(4, memory << 30)
+        for memory in (1, 4, 7, 12, 64)
+    }
     assert gigabytes == {1: 1, 4: 1, 7: 2, 12: 4, 64: 4}

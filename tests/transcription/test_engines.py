@@ -1,4 +1,6 @@
-"""Which engine hears a file, its windows and search, times of words, and models that cannot be used."""
+"""Which engine hears a file, its windows and search, times of words, and models that
+cannot be used.
+"""
 
 import json
 import re
@@ -19,25 +21,41 @@ from espnet_ext.transcription.request import Request
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 
-def test_models_of_long_recordings_have_the_windows_of_their_paper(audio, model, monkeypatch):
+def test_models_of_long_recordings_have_the_windows_of_their_paper(
+    audio, model, monkeypatch
+):
     heard = []
     monkeypatch.setattr(
         "espnet_ext.longform.decoding.transcribe.load_transcriber",
         lambda config, model, settings, **options: heard.append(settings.stride),
     )
-    monkeypatch.setattr("espnet_ext.longform.decoding.transcribe.transcribe", lambda loaded, path: iter([]))
+    monkeypatch.setattr(
+        "espnet_ext.longform.decoding.transcribe.transcribe",
+        lambda loaded, path: iter([]),
+    )
     files = read_folder(model)
     for task, overlap in (("asr", None), ("long", None), ("long", 0.25)):
-        list(engines.windows(Request(window=1.0, window_overlap=overlap), replace(files, task=task))(audio))
+        list(
+            engines.windows(
+                Request(window=1.0, window_overlap=overlap), replace(files, task=task)
+            )(audio)
+        )
     assert heard == [0.5, 0.125, 0.75]
-    monkeypatch.setattr("espnet_ext.sharing.model_files.find_model", lambda name: replace(files, task="long"))
+    monkeypatch.setattr(
+        "espnet_ext.sharing.model_files.find_model",
+        lambda name: replace(files, task="long"),
+    )
     with pytest.raises(InputError, match="--config is for beam search by a decoder"):
         engine_for(model, Request(config=Path("search.yaml")))
 
 
 def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatch):
-    monkeypatch.setattr(engines, "beam_search", lambda request, model: lambda path: iter(["search"]))
-    monkeypatch.setattr(engines, "windows", lambda request, model: lambda path: iter(["windows"]))
+    monkeypatch.setattr(
+        engines, "beam_search", lambda request, model: lambda path: iter(["search"])
+    )
+    monkeypatch.setattr(
+        engines, "windows", lambda request, model: lambda path: iter(["windows"])
+    )
     assert list(engine_for(model, Request())(audio)) == ["search"]  # of 3 s
     assert list(engine_for(model, Request(window=2.0))(audio)) == ["windows"]
     with pytest.raises(InputError, match="does not tell speakers"):
@@ -50,40 +68,90 @@ def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_
         list(engine_for(model, Request(config=tmp_path / "search.yaml"))(audio))
     shutil.copytree(model, tmp_path / "several")
     config = read_yaml(model / "config.yaml")
-    write_yaml(tmp_path / "several" / "config.yaml", config | {"model": "pit_espnet"}, "several")
+    write_yaml(
+        tmp_path / "several" / "config.yaml",
+        config | {"model": "pit_espnet"},
+        "several",
+    )
     with pytest.raises(InputError, match="several: .* pit_espnet"):
         engine_for(tmp_path / "several", Request())
 
 
 @pytest.mark.parametrize("window", ["1", "30"])
-def test_a_model_that_computes_nan_hears_no_silence(window, audio, model, tmp_path, capsys):
-    """In windows and by search: a layer that overflows fails each file; NaN among the parameters ends the run."""
-    folder, state = tmp_path / "model", torch.load(model / "model.pth", weights_only=True)
+def test_a_model_that_computes_nan_hears_no_silence(
+    window, audio, model, tmp_path, capsys
+):
+    """In windows and by search: a layer that overflows fails each file; NaN among the
+    parameters ends the run.
+    """
+    folder, state = (
+        tmp_path / "model",
+        torch.load(model / "model.pth", weights_only=True),
+    )
     shutil.copytree(model, folder)
     shutil.copy(audio, tmp_path / "again.flac")
-    words = ["transcribe", str(audio), str(tmp_path / "again.flac"), "--model", str(folder), "--formats", "txt"]
+    words = [
+        "transcribe",
+        str(audio),
+        str(tmp_path / "again.flac"),
+        "--model",
+        str(folder),
+        "--formats",
+        "txt",
+    ]
     words += ["--window", window, "--output", str(tmp_path / "out")]
     (first,) = (name for name in state if name.endswith("embed.conv.0.weight"))
-    torch.save(state | {first: torch.full_like(state[first], 3e38)}, folder / "model.pth")
+    torch.save(
+        state | {first: torch.full_like(state[first], 3e38)}, folder / "model.pth"
+    )
     with pytest.raises(InputError, match="2 of 2 files could not be transcribed"):
         call(words)
     told = capsys.readouterr().err
-    assert "again" in told and "my" in told and "NaN" in told and "no speech" not in told
-    torch.save(state | {first: state[first] * torch.nan}, folder.rename(tmp_path / "nan") / "model.pth")
-    with pytest.raises(InputError, match="model.pth: values of .*embed.conv.0.weight are NaN or infinite"):
+    assert (
+        "again" in told and "my" in told and "NaN" in told and "no speech" not in told
+    )
+    torch.save(
+        state | {first: state[first] * torch.nan},
+        folder.rename(tmp_path / "nan") / "model.pth",
+    )
+    with pytest.raises(
+        InputError,
+        match="model.pth: values of .*embed.conv.0.weight are NaN or infinite",
+    ):
         call([str(tmp_path / "nan") if word == str(folder) else word for word in words])
-    assert "error:" not in capsys.readouterr().err and not list((tmp_path / "out").glob("[!.]*"))
+    assert "error:" not in capsys.readouterr().err and not list(
+        (tmp_path / "out").glob("[!.]*")
+    )
 
 
 @pytest.mark.parametrize(
-    "changes", [{"token_type": None}, {"token_list": None}, {"encoder": "nosuch"}, {"frontend_conf": {"fs": "many"}}]
+    "changes",
+    [
+        {"token_type": None},
+        {"token_list": None},
+        {"encoder": "nosuch"},
+        {"frontend_conf": {"fs": "many"}},
+    ],
 )
-def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(changes, audio, model, tmp_path):
+def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(
+    changes, audio, model, tmp_path
+):
     shutil.copytree(model, tmp_path / "bad")
-    config = {name: value for name, value in (read_yaml(model / "config.yaml") | changes).items() if value is not None}
+    config = {
+        name: value
+        for name, value in (read_yaml(model / "config.yaml") | changes).items()
+        if value is not None
+    }
     write_yaml(tmp_path / "bad" / "config.yaml", config, "bad")
     shutil.copy(audio, tmp_path / "again.flac")
-    words = [str(audio), str(tmp_path / "again.flac"), "--model", str(tmp_path / "bad"), "--window", "1"]
+    words = [
+        str(audio),
+        str(tmp_path / "again.flac"),
+        "--model",
+        str(tmp_path / "bad"),
+        "--window",
+        "1",
+    ]
     with pytest.raises(InputError, match="bad") as refused:
         call(["transcribe", *words, "--output", str(tmp_path / "out")])
     assert "talk" not in str(refused.value)
@@ -108,7 +176,9 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
     samples, _ = soundfile.read(audio, dtype="float32")
     samples = samples[:3200]
     with torch.no_grad():
-        encoded, _ = recogniser.asr_model.encode(torch.from_numpy(samples).unsqueeze(0), torch.tensor([len(samples)]))
+        encoded, _ = recogniser.asr_model.encode(
+            torch.from_numpy(samples).unsqueeze(0), torch.tensor([len(samples)])
+        )
         logp = recogniser.asr_model.ctc.log_softmax(encoded)[0].numpy()
     frames, tokens = len(logp), [3, 4]
     best = None
@@ -116,7 +186,13 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
         for b in range(a + 1, frames + 1):
             for c in range(b, frames):
                 for d in range(c + 1, frames + 1):
-                    path = [0] * a + [3] * (b - a) + [0] * (c - b) + [4] * (d - c) + [0] * (frames - d)
+                    path = (
+                        [0] * a
+                        + [3] * (b - a)
+                        + [0] * (c - b)
+                        + [4] * (d - c)
+                        + [0] * (frames - d)
+                    )
                     score = sum(logp[t, token] for t, token in enumerate(path))
                     if best is None or score > best[0]:
                         best = (score, a, d)
@@ -126,7 +202,9 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
     assert (word.start, word.end) == pytest.approx((best[1] * unit, best[2] * unit))
     assert 0 < word.confidence <= 1
     crowded = times_of_words(recogniser, samples, [3, 2, 4] * frames, 0.2)
-    assert all((word.start, word.end) == (0.0, 0.2) for word in crowded)  # more tokens than frames
+    assert all(
+        (word.start, word.end) == (0.0, 0.2) for word in crowded
+    )  # more tokens than frames
 
 
 @pytest.fixture
@@ -142,19 +220,28 @@ def test_words_of_a_search_are_its_text(recogniser, model, audio, narrow):
     again = [word.text for word in times_of_words(recogniser, samples, ids, 3.0)]
     assert " ".join(again).split() == text.split()
     beam = engines.beam_search(Request(config=narrow), files)(audio)
-    assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.timed_words)
+    assert all(
+        0 <= word.start < word.end <= 3.0 for line in beam for word in line.timed_words
+    )
 
 
 def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narrow):
-    """ESPnet's results then are a pair: the hypotheses, and what the CTCs between its layers hear."""
+    """ESPnet's results then are a pair: the hypotheses, and what the CTCs between its
+    layers hear.
+    """
     shutil.copytree(model, tmp_path / "model")
     config = read_yaml(model / "config.yaml")
     config["encoder_conf"] |= {"num_blocks": 2, "interctc_layer_idx": [1]}
     write_yaml(tmp_path / "model" / "config.yaml", config, "model")
     state = torch.load(model / "model.pth", weights_only=True)
-    again = {name.replace("encoders.0.", "encoders.1."): value for name, value in state.items()}
+    again = {
+        name.replace("encoders.0.", "encoders.1."): value
+        for name, value in state.items()
+    }
     torch.save(again | state, tmp_path / "model" / "model.pth")
-    beam = engines.beam_search(Request(config=narrow), read_folder(tmp_path / "model"))(audio)
+    beam = engines.beam_search(Request(config=narrow), read_folder(tmp_path / "model"))(
+        audio
+    )
     assert all(line.words for line in beam)
 
 
@@ -163,24 +250,64 @@ def test_with_no_model_whisper_hears_a_sentence(tmp_path, capsys):
     pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
     from espnet_ext.synthetic.voices import speak
 
-    spoken = speak("the ship left the harbour before the storm", "en-us+f2", rate=150, pitch=50, pitch_range=50, seed=0)
+    spoken = speak(
+        "the ship left the harbour before the storm",
+        "en-us+f2",
+        rate=150,
+        pitch=50,
+        pitch_range=50,
+        seed=0,
+    )
     soundfile.write(tmp_path / "ship.wav", spoken.samples, 22050)
-    call(["transcribe", str(tmp_path / "ship.wav"), "--output", str(tmp_path), "--formats", "json,html"])
+    call(
+        [
+            "transcribe",
+            str(tmp_path / "ship.wav"),
+            "--output",
+            str(tmp_path),
+            "--formats",
+            "json,html",
+        ]
+    )
     found = json.loads((tmp_path / "ship.json").read_text())
     words = re.findall("[a-z]+", found["text"].lower())
-    assert len({"ship", "left", "the", "harbor", "harbour", "before", "storm"} & set(words)) >= 5
-    times = [word["start"] for segment in found["segments"] for word in segment["words"]]
+    assert (
+        len(
+            {"ship", "left", "the", "harbor", "harbour", "before", "storm"} & set(words)
+        )
+        >= 5
+    )
+    times = [
+        word["start"] for segment in found["segments"] for word in segment["words"]
+    ]
     assert times == sorted(times) and times[-1] < len(spoken.samples) / 22050
     assert "ship.wav" in capsys.readouterr().out
 
 
 def test_long_files_go_through_windows_of_a_folder_of_a_model(audio, model, tmp_path):
-    """The same words as the function for long recordings gives, with the model named by its folder."""
+    """The same words as the function for long recordings gives, with the model named by
+    its folder.
+    """
     from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
 
-    words = ["--model", str(model), "--window", "1", "--formats", "json", "--output", str(tmp_path)]
+    words = [
+        "--model",
+        str(model),
+        "--window",
+        "1",
+        "--formats",
+        "json",
+        "--output",
+        str(tmp_path),
+    ]
     call(["transcribe", str(audio), *words])
     found = json.loads((tmp_path / "my talk.json").read_text())
-    transcriber = load_transcriber(model / "config.yaml", model / "model.pth", WindowSettings(window=1.0, stride=0.5))
-    assert found["text"] == " ".join(line.text for line in transcribe(transcriber, audio))
+    transcriber = load_transcriber(
+        model / "config.yaml",
+        model / "model.pth",
+        WindowSettings(window=1.0, stride=0.5),
+    )
+    assert found["text"] == " ".join(
+        line.text for line in transcribe(transcriber, audio)
+    )

@@ -1,4 +1,6 @@
-"""Audio files to text on disk: all formats, the page, which files, what is there already, and what is refused."""
+"""Audio files to text on disk: all formats, the page, which files, what is there
+already, and what is refused.
+"""
 
 import base64
 import io
@@ -19,7 +21,12 @@ from espnet_ext.errors import InputError
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.notes import NOTES, key_of, unfinished
-from espnet_ext.transcription.recordings import ENDINGS, KINDS, Recording, find_recordings
+from espnet_ext.transcription.recordings import (
+    ENDINGS,
+    KINDS,
+    Recording,
+    find_recordings,
+)
 from espnet_ext.transcription.request import Request, find_enrolment
 from espnet_ext.transcription.run import transcribe_files
 from espnet_ext.work.files import printable
@@ -42,23 +49,41 @@ def faults_of(engine, *files: Path, into: Path, **options) -> list[str]:
     """Transcribe files to text; why some of them fail."""
     found = []
     options["failed"] = lambda path, reason: found.append(reason)
-    assert transcribe_files(engine, named(*files), into, ["txt"], **options) == len(found)
+    assert transcribe_files(engine, named(*files), into, ["txt"], **options) == len(
+        found
+    )
     return found
 
 
 def test_all_formats_and_the_page(audio, tmp_path):
-    assert transcribe_files(lambda path: iter(LINES), named(audio), tmp_path / "out", KINDS) == 0
-    text = {kind: (tmp_path / "out" / f"my talk.{ENDINGS.get(kind, kind)}").read_text() for kind in KINDS}
+    assert (
+        transcribe_files(
+            lambda path: iter(LINES), named(audio), tmp_path / "out", KINDS
+        )
+        == 0
+    )
+    text = {
+        kind: (tmp_path / "out" / f"my talk.{ENDINGS.get(kind, kind)}").read_text()
+        for kind in KINDS
+    }
     assert text["txt"] == "<so> hello\nAda & Bo: there\n"
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
-    assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
-    assert re.findall('class="(spoken.*?)".*? data-start="(.*?)" data-end="(.*?)".*?>(.*?)<', text["html"]) == [
+    assert (
+        len(text["ctm"].splitlines()) == 3
+        and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
+    )
+    assert re.findall(
+        'class="(spoken.*?)".*? data-start="(.*?)" data-end="(.*?)".*?>(.*?)<',
+        text["html"],
+    ) == [
         ("spoken", "0.100", "0.400", "&lt;so&gt;"),
         ("spoken unsure", "0.500", "0.900", "hello"),
         ("spoken", "2.000", "2.400", "there"),
     ]
     addresses = re.findall('(?:src|href)="(.*?)"', text["html"])
-    assert all(address.startswith(("data:", "#")) for address in addresses), "nothing from a network or a file"
+    assert all(address.startswith(("data:", "#")) for address in addresses), (
+        "nothing from a network or a file"
+    )
     kind, _, data = addresses[-1].partition(",")
     assert kind == "data:audio/mpeg;base64" and "Ada &amp; Bo" in text["html"]
     heard, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
@@ -71,12 +96,21 @@ def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
     broken.write_bytes(b"RIFF")
     shown = []
     show = lambda path, line, share: shown.append((path, round(share, 2)))  # noqa: E731
-    (line,) = faults_of(lambda path: iter(LINES), broken, audio, into=tmp_path / "out", show=show)
+    (line,) = faults_of(
+        lambda path: iter(LINES), broken, audio, into=tmp_path / "out", show=show
+    )
     assert line.startswith(f"{broken}: ") and (tmp_path / "out/my talk.txt").is_file()
     assert shown == [(audio, 0.3), (audio, 0.8)]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("out of memory\nat 0x1"), MemoryError(), OSError(28, "No space left")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("out of memory\nat 0x1"),
+        MemoryError(),
+        OSError(28, "No space left"),
+    ],
+)
 def test_what_a_library_raises_for_a_file_ends_that_file_alone(error, audio, tmp_path):
     other = shutil.copy(audio, tmp_path / "other.flac")
 
@@ -86,7 +120,11 @@ def test_what_a_library_raises_for_a_file_ends_that_file_alone(error, audio, tmp
         yield from LINES
 
     (line,) = faults_of(engine, audio, other, into=tmp_path / "out")
-    assert line.startswith(f"{audio}: ") and "\n" not in line and len(line) > len(f"{audio}: ")
+    assert (
+        line.startswith(f"{audio}: ")
+        and "\n" not in line
+        and len(line) > len(f"{audio}: ")
+    )
     assert files_in(tmp_path / "out") == {"other.txt"}
 
 
@@ -96,12 +134,17 @@ def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
 
     def engine(path):
         yield LINES[0]
-        assert (out / "my talk.txt.part").read_text() == "[00:00:00.100 --> 00:00:00.900] <so> hello\n"
+        assert (
+            out / "my talk.txt.part"
+        ).read_text() == "[00:00:00.100 --> 00:00:00.900] <so> hello\n"
         if breaks:
             raise RuntimeError("out of memory")
         yield LINES[1]
 
-    for faults in ([f"{audio}: out of memory (the lines until then: {out / 'my talk.txt.part'})"], []):
+    for faults in (
+        [f"{audio}: out of memory (the lines until then: {out / 'my talk.txt.part'})"],
+        [],
+    ):
         assert faults_of(engine, audio, into=out) == faults
         assert files_in(out) == {"my talk.txt.part" if breaks else "my talk.txt"}
         breaks.clear()
@@ -120,7 +163,9 @@ def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
     def engine(path):
         with opened(path, 16000) as recording:
             heard.append((recording.name, recording.length))
-        assert path.stat().st_mtime_ns == talk.stat().st_mtime_ns  # what is kept of an earlier run goes by it
+        assert (
+            path.stat().st_mtime_ns == talk.stat().st_mtime_ns
+        )  # what is kept of an earlier run goes by it
         yield from LINES
 
     assert transcribe_files(engine, named(talk), tmp_path / "out", KINDS) == 0
@@ -130,7 +175,9 @@ def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
 
 @pytest.fixture
 def again(audio, tmp_path):
-    """Transcribes as the command does: what is heard, what fails and why, and how those are that are done."""
+    """Transcribes as the command does: what is heard, what fails and why, and how those
+    are that are done.
+    """
     heard, faults, done = [], [], []
 
     def engine(path):
@@ -141,7 +188,14 @@ def again(audio, tmp_path):
         left, before = named(of), len(faults)
         failed = lambda path, reason: faults.append(reason)  # noqa: E731
         if not overwrite:
-            left, _ = unfinished(left, tmp_path, kinds, key, lambda path, state: done.append(state), failed)
+            left, _ = unfinished(
+                left,
+                tmp_path,
+                kinds,
+                key,
+                lambda path, state: done.append(state),
+                failed,
+            )
         transcribe_files(engine, left, tmp_path, kinds, key=key, failed=failed)
         return len(faults) - before
 
@@ -155,14 +209,22 @@ def test_what_is_there_stays_as_it_is(again, audio, tmp_path):
     text.write_text("by hand")
     assert again() == 1 and text.read_text() == "by hand" and not again.heard
     assert again.faults[0].startswith(f"{audio}: {text} ")
-    assert again(("srt",)) == 0 and again(overwrite=True) == 0 and text.read_text().startswith("<so> hello")
+    assert (
+        again(("srt",)) == 0
+        and again(overwrite=True) == 0
+        and text.read_text().startswith("<so> hello")
+    )
     assert again(("srt", "txt")) == 0 and len(again.heard) == 2
     assert len(again.done) == 1
     assert again(key="other options") == 0 and len(again.heard) == 3
     text.touch()
-    assert again(key="other options") == 0 and len(again.done) == 2  # its content is the same
+    assert (
+        again(key="other options") == 0 and len(again.done) == 2
+    )  # its content is the same
     text.write_text("corrected")
-    assert again(key="other options") == 0 and again.done[2].startswith(f"{text} was changed")
+    assert again(key="other options") == 0 and again.done[2].startswith(
+        f"{text} was changed"
+    )
     assert again() == 1 and text.read_text() == "corrected" and len(again.heard) == 3
     (tmp_path / "my talk.json").mkdir()
     assert again(("json",)) == 1 and "my talk.json is a folder" in again.faults[-1]
@@ -173,12 +235,18 @@ def test_lines_of_a_killed_run_stay_until_another_hears_more(again, audio, tmp_p
     killed.write_text("heard")
     other.parent.mkdir()
     other.touch()
-    assert again(of=other) == 1 and killed.read_text() == "heard" and "until then" not in again.faults[0]
+    assert (
+        again(of=other) == 1
+        and killed.read_text() == "heard"
+        and "until then" not in again.faults[0]
+    )
     assert again() == 0 and not killed.exists()
 
 
 @pytest.mark.parametrize("where", ["run.write_transcript_page", "notes.Note.add"])
-def test_a_run_that_was_killed_before_its_last_note_is_finished(again, where, tmp_path, monkeypatch):
+def test_a_run_that_was_killed_before_its_last_note_is_finished(
+    again, where, tmp_path, monkeypatch
+):
     def killed(*_):
         raise KeyboardInterrupt
 
@@ -196,18 +264,30 @@ def test_the_transcript_of_another_recording_is_not_replaced(again, audio, tmp_p
     other.parent.mkdir()
     shutil.copy(audio, other)
     text = tmp_path / "my talk.txt"
-    assert again() == 0 and again(of=other) == 1 and f"{text} is that of {audio}" in again.faults[0]
+    assert (
+        again() == 0
+        and again(of=other) == 1
+        and f"{text} is that of {audio}" in again.faults[0]
+    )
     assert again(of=other, overwrite=True) == 0
 
 
-def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(again, audio, model, tmp_path):
+def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(
+    again, audio, model, tmp_path
+):
     shutil.copytree(model, tmp_path / "own")
     own, link = tmp_path / "own", tmp_path / "own" / "5epoch.pth"
     key = key_of(own, Request())
-    assert key == key_of(own, Request(work=tmp_path)) == key_of(Path(os.path.relpath(own)), Request())
+    assert (
+        key
+        == key_of(own, Request(work=tmp_path))
+        == key_of(Path(os.path.relpath(own)), Request())
+    )
     link.symlink_to("nothing")
     (own / "train.log").touch()
-    assert key == key_of(own, Request()), "other files in the folder of a training do not matter"
+    assert key == key_of(own, Request()), (
+        "other files in the folder of a training do not matter"
+    )
     others = [key_of(None, Request()), key_of(own, Request(window=2.0))]
     with (own / "config.yaml").open("a") as file:
         file.write("# changed\n")
@@ -220,46 +300,77 @@ def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(a
 
 
 def test_names_of_files(audio, tmp_path):
-    """One file that is named twice; a name as long as a file system takes; files with one transcript for two."""
+    """One file that is named twice; a name as long as a file system takes; files with
+    one transcript for two.
+    """
     failed = []
-    found, _ = find_recordings([audio, tmp_path, audio], lambda path, reason: failed.append(reason))
+    found, _ = find_recordings(
+        [audio, tmp_path, audio], lambda path, reason: failed.append(reason)
+    )
     assert found == named(audio) and not failed
     long = tmp_path / f"{82 * '講'}.wav"
     twins = [tmp_path / "x.wav", tmp_path / "x.seglst.wav"]
     for path in (long, *twins, tmp_path / "._my talk.flac"):
         path.write_bytes(b"RIFF")
-    kept, faults = find_recordings([tmp_path], lambda path, reason: failed.append(reason), ["json", "seglst"])
+    kept, faults = find_recordings(
+        [tmp_path], lambda path, reason: failed.append(reason), ["json", "seglst"]
+    )
     assert kept == named(audio) and faults == 3 and len(failed) == 3
     link = tmp_path / "talk.flac"
     link.symlink_to(audio)
-    assert find_recordings([audio, link], lambda path, reason: None)[0] == named(audio, link)
+    assert find_recordings([audio, link], lambda path, reason: None)[0] == named(
+        audio, link
+    )
     (tmp_path / "loop.wav").symlink_to("loop.wav")
     bad = [tmp_path / "loop.wav", tmp_path / f"{'x' * 300}.wav"]
-    assert find_recordings([audio, *bad], lambda path, reason: None) == (named(audio), 2)
+    assert find_recordings([audio, *bad], lambda path, reason: None) == (
+        named(audio),
+        2,
+    )
     assert sum(reason.startswith(f"{long}: ") for reason in failed) == 1
-    assert find_recordings(twins, lambda path, reason: None, ["txt"])[0] == named(*twins)
+    assert find_recordings(twins, lambda path, reason: None, ["txt"])[0] == named(
+        *twins
+    )
 
 
 def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(engines, "engine_for", lambda model, request: lambda path: iter(LINES))
+    monkeypatch.setattr(
+        engines, "engine_for", lambda model, request: lambda path: iter(LINES)
+    )
     for day in ("monday", "tuesday/late"):
         (tmp_path / "talks" / day).mkdir(parents=True)
         shutil.copy(audio, tmp_path / "talks" / day / "01.flac")
     (tmp_path / "talks" / "notes.txt").touch()
     out = tmp_path / "out"
-    call(["transcribe", str(tmp_path / "talks"), str(audio), "--output", str(out), "--formats", "txt,ctm"])
+    call(
+        [
+            "transcribe",
+            str(tmp_path / "talks"),
+            str(audio),
+            "--output",
+            str(out),
+            "--formats",
+            "txt,ctm",
+        ]
+    )
     assert "3 of 3 files ->" in capsys.readouterr().err
     found = {path.relative_to(out).as_posix() for path in out.rglob("*.txt")}
     assert found == {"monday/01.txt", "tuesday/late/01.txt", "my talk.txt"}
     assert (out / "tuesday/late/01.ctm").read_text().startswith("tuesday_late_01 ")
     (tmp_path / "none").mkdir()
-    (tmp_path / "talks" / "link").symlink_to(tmp_path / "none", target_is_directory=True)
-    with pytest.raises(InputError, match="none: no audio file in this folder .*: name another$"):
+    (tmp_path / "talks" / "link").symlink_to(
+        tmp_path / "none", target_is_directory=True
+    )
+    with pytest.raises(
+        InputError, match="none: no audio file in this folder .*: name another$"
+    ):
         find_recordings([tmp_path / "none"], lambda path, reason: None)
 
 
 def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
-    """Lines in the order of their starts; channels that are the same, or one alone, are refused."""
+    """Lines in the order of their starts; channels that are the same, or one alone, are
+    refused.
+    """
     samples, rate = soundfile.read(audio)
     call_, mono, same = tmp_path / "call.wav", audio, tmp_path / "same.wav"
     soundfile.write(call_, np.stack((samples, samples[::-1]), axis=1), rate)
@@ -276,7 +387,9 @@ def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
     assert [line.split(": ")[0] for line in faults] == [str(mono), str(same)]
 
 
-def test_a_folder_that_cannot_be_read_and_a_pipe_are_named(audio, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_read_and_a_pipe_are_named(
+    audio, tmp_path, monkeypatch
+):
     closed, talks = tmp_path / "talks" / "closed", tmp_path / "talks"
     closed.mkdir(parents=True)
     shutil.copy(audio, talks / "a.flac")
@@ -292,29 +405,52 @@ def test_a_folder_that_cannot_be_read_and_a_pipe_are_named(audio, tmp_path, monk
     failed = []
     found, _ = find_recordings([talks], lambda path, reason: failed.append(reason))
     assert found == [Recording(talks / "a.flac", "a")]
-    assert sorted(reason.split(": ")[0] for reason in failed) == [str(closed), str(talks / "pipe.wav")]
+    assert sorted(reason.split(": ")[0] for reason in failed) == [
+        str(closed),
+        str(talks / "pipe.wav"),
+    ]
 
 
 def test_enrolment_without_what_macos_leaves(tmp_path):
     for name in ("ann/1.m4a", "ann/._1.m4a", ".hidden/1.wav", "bob/1.wav"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert find_enrolment(tmp_path) == {"ann": [tmp_path / "ann/1.m4a"], "bob": [tmp_path / "bob/1.wav"]}
+    assert find_enrolment(tmp_path) == {
+        "ann": [tmp_path / "ann/1.m4a"],
+        "bob": [tmp_path / "bob/1.wav"],
+    }
 
 
 def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
     (tmp_path / "empty.m4a").touch()
     silent = []
-    faults = faults_of(lambda path: iter(()), audio, tmp_path / "empty.m4a", into=tmp_path, silent=silent.append)
+    faults = faults_of(
+        lambda path: iter(()),
+        audio,
+        tmp_path / "empty.m4a",
+        into=tmp_path,
+        silent=silent.append,
+    )
     assert silent == [audio] and (tmp_path / "my talk.txt").read_text() == ""
     assert faults == [f"{tmp_path / 'empty.m4a'}: is empty (0 bytes)"]
 
 
-@pytest.mark.parametrize("bad", [["nothere.wav"], [b"sp\xe9ech.flac"], ["a/twin.flac", "b/twin.flac"]])
-def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(bad, audio, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "bad", [["nothere.wav"], [b"sp\xe9ech.flac"], ["a/twin.flac", "b/twin.flac"]]
+)
+def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(
+    bad, audio, tmp_path, monkeypatch, capsys
+):
     loaded = []
-    monkeypatch.setattr(engines, "engine_for", lambda model, request: loaded.append(1) or (lambda path: iter(LINES)))
-    files = [os.fsdecode(os.path.join(os.fsencode(tmp_path), os.fsencode(name))) for name in bad]
+    monkeypatch.setattr(
+        engines,
+        "engine_for",
+        lambda model, request: loaded.append(1) or (lambda path: iter(LINES)),
+    )
+    files = [
+        os.fsdecode(os.path.join(os.fsencode(tmp_path), os.fsencode(name)))
+        for name in bad
+    ]
     for path in files:
         if "nothere" not in path:
             Path(path).parent.mkdir(exist_ok=True)
@@ -326,7 +462,10 @@ def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(bad
     with pytest.raises(InputError, match=f"{len(bad)} of {len(bad) + 1} files"):
         call(["transcribe", *files, str(audio), *options])
     told = capsys.readouterr().err
-    assert loaded and all(told.index(f"error: {printable(path)}: ") < told.index("loading Whisper") for path in files)
+    assert loaded and all(
+        told.index(f"error: {printable(path)}: ") < told.index("loading Whisper")
+        for path in files
+    )
     assert files_in(tmp_path / "out") == {"my talk.txt"}
 
 
@@ -347,14 +486,19 @@ def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(bad
         ("AUDIO --channels separate --speakers", "--channels"),
         ("AUDIO --output AUDIO", "--output .*my talk.flac"),
         ("AUDIO --output /proc/out", "--output /proc/out"),
-        ("AUDIO --model MODEL --window 1 --work there", "--work .* this is a recogniser"),
+        ("AUDIO --model MODEL --window 1 --work there", (
+            "--work .* this is a "
+            "recogniser"
+        )),
         pytest.param(
             "AUDIO --model MODEL --ngpu 1", "--ngpu 1",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
         ),
     ],
 )  # fmt: skip
-def test_what_is_refused_before_any_work(words, place, audio, model, tmp_path, monkeypatch):
+def test_what_is_refused_before_any_work(
+    words, place, audio, model, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people").mkdir()
     names = {"AUDIO": str(audio), "MODEL": str(model), "FOLDER": "people"}

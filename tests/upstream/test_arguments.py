@@ -1,4 +1,6 @@
-"""Trainings of ESPnet that would go on with random parameters, or lose their config: one line instead."""
+"""Trainings of ESPnet that would go on with random parameters, or lose their config:
+one line instead.
+"""
 
 from argparse import Namespace
 
@@ -7,12 +9,18 @@ import torch
 from espnet2.utils.config_argparse import ArgumentParser
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.arguments import check_arguments, check_init_param, checked_arguments
+from espnet_ext.upstream.arguments import (
+    check_arguments,
+    check_init_param,
+    checked_arguments,
+)
 from espnet_ext.upstream.whole_checkpoints import resume
 
 
 def network(size: int = 2) -> torch.nn.ModuleDict:
-    return torch.nn.ModuleDict({"encoder": torch.nn.Linear(2, size), "decoder": torch.nn.Linear(size, 2)})
+    return torch.nn.ModuleDict(
+        {"encoder": torch.nn.Linear(2, size), "decoder": torch.nn.Linear(size, 2)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -20,9 +28,17 @@ def network(size: int = 2) -> torch.nn.ModuleDict:
     [
         ("", False, None),
         (":encoder:encoder", False, None),
-        (":encodr:encoder", False, "no parameters of 'encodr': it has encoder, decoder"),
+        (
+            ":encodr:encoder",
+            False,
+            "no parameters of 'encodr': it has encoder, decoder",
+        ),
         (":enc:encoder", False, "no parameters of 'enc'"),
-        (":encoder:encodr", False, "the model has no module 'encodr': it has encoder, decoder"),
+        (
+            ":encoder:encodr",
+            False,
+            "the model has no module 'encodr': it has encoder, decoder",
+        ),
         (":encoder:decoder", False, None),
         ("::decoder", False, "does not fit the model"),
         ("::decoder", True, "does not fit the model"),
@@ -50,7 +66,11 @@ def test_init_param_of_another_size(tmp_path):
 
 
 def test_statistics_need_no_normalisation():
-    args = Namespace(collect_stats=True, normalize="sem_global_mvn", normalize_conf={"eta_min": -10.0})
+    args = Namespace(
+        collect_stats=True,
+        normalize="sem_global_mvn",
+        normalize_conf={"eta_min": -10.0},
+    )
     check_arguments(args)
     assert args.normalize is None and args.normalize_conf == {}
 
@@ -58,12 +78,22 @@ def test_statistics_need_no_normalisation():
 def test_a_training_that_cannot_resume_leaves_its_config(tmp_path):
     config, checkpoint = tmp_path / "config.yaml", tmp_path / "checkpoint.pth"
     config.write_text("as: it was\n")
-    state = {"model": network(3).state_dict(), "reporter": {"epoch": 1}, "optimizers": [], "schedulers": []}
+    state = {
+        "model": network(3).state_dict(),
+        "reporter": {"epoch": 1},
+        "optimizers": [],
+        "schedulers": [],
+    }
     torch.save(state, checkpoint)
     parser = ArgumentParser()
     parser.add_argument("--resume", type=bool)
     parser.add_argument("--output_dir")
-    with pytest.raises(InputError, match="checkpoint.pth: cannot be resumed .*encoder.weight"), checked_arguments():
+    with (
+        pytest.raises(
+            InputError, match="checkpoint.pth: cannot be resumed .*encoder.weight"
+        ),
+        checked_arguments(),
+    ):
         parser.parse_args(["--resume", "true", "--output_dir", str(tmp_path)])
         config.write_text("as: it would be\n")  # by ESPnet
         resume(checkpoint, network(), None, [], [], None)

@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.averaging import average, best_epochs, last_epochs, write_average
+from espnet_ext.upstream.averaging import (
+    average,
+    best_epochs,
+    last_epochs,
+    write_average,
+)
 
 
 @pytest.fixture
@@ -20,7 +25,10 @@ def training(tmp_path):
         }
         torch.save(state, tmp_path / f"{epoch}epoch.pth")
     accuracy = {1: 0.1, 2: 0.9, 3: 0.5, 4: 0.8, 5: 0.7}
-    stats = {epoch: {"train": {"loss": 1.0 - value}, "valid": {"acc": value}} for epoch, value in accuracy.items()}
+    stats = {
+        epoch: {"train": {"loss": 1.0 - value}, "valid": {"acc": value}}
+        for epoch, value in accuracy.items()
+    }
     torch.save({"reporter": {"epoch": 5, "stats": stats}}, tmp_path / "checkpoint.pth")
     return tmp_path
 
@@ -29,7 +37,11 @@ def test_mean_against_numpy(training):
     files = [training / f"{epoch}epoch.pth" for epoch in (1, 3, 4)]
     states = [torch.load(file, weights_only=True) for file in files]
     mean = average(files)
-    np.testing.assert_allclose(mean["weight"], np.mean([s["weight"].numpy() for s in states], axis=0), rtol=1e-6)
+    np.testing.assert_allclose(
+        mean["weight"],
+        np.mean([s["weight"].numpy() for s in states], axis=0),
+        rtol=1e-6,
+    )
     assert mean["weight"].dtype == torch.float32 and mean["half"].dtype == torch.float16
     assert mean["steps"] == 4
 
@@ -38,7 +50,9 @@ def test_an_average_is_written(training):
     output = training / "last.ave_2.pth"
     write_average(training, output, "last", 2)
     expected = average([training / "5epoch.pth", training / "4epoch.pth"])
-    assert torch.equal(torch.load(output, weights_only=True)["weight"], expected["weight"])
+    assert torch.equal(
+        torch.load(output, weights_only=True)["weight"], expected["weight"]
+    )
     write_average(training, output, "best", 1)
     assert torch.load(output, weights_only=True)["steps"] == 2
 

@@ -10,7 +10,12 @@ import yaml
 from espnet2.tasks.asr import ASRTask
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.checkpoint import check_checkpoint, check_model, check_values, load_strictly
+from espnet_ext.upstream.checkpoint import (
+    check_checkpoint,
+    check_model,
+    check_values,
+    load_strictly,
+)
 
 
 def make(width: int = 3, layers: int = 1) -> torch.nn.Module:
@@ -24,7 +29,9 @@ def path(tmp_path):
     return tmp_path / "model.pth"
 
 
-@pytest.mark.parametrize("wrap", [lambda state: state, lambda s: {"module": s}, lambda s: {"state_dict": s}])
+@pytest.mark.parametrize(
+    "wrap", [lambda state: state, lambda s: {"module": s}, lambda s: {"state_dict": s}]
+)
 def test_a_checkpoint_that_fits_and_names_of_what_does_not(path, wrap):
     torch.save(wrap(make(layers=6).state_dict()), path)
     check_checkpoint(path, make(layers=6))
@@ -48,10 +55,19 @@ def test_files_that_are_no_safe_checkpoint(path, capsys):
         return path.read_bytes()
 
     whole = {"model": make().state_dict(), "optimizer": {}, "epoch": 3}
-    unsafe = (saved(make().state_dict())[:-200], b"", pickle.dumps(Evil()), saved({"model": Evil()}), saved(whole))
+    unsafe = (
+        saved(make().state_dict())[:-200],
+        b"",
+        pickle.dumps(Evil()),
+        saved({"model": Evil()}),
+        saved(whole),
+    )
     for content in unsafe:
         path.write_bytes(content)
-        with pytest.raises(InputError, match="model.pth: (not a checkpoint that loads safely|does not hold)"):
+        with pytest.raises(
+            InputError,
+            match="model.pth: (not a checkpoint that loads safely|does not hold)",
+        ):
             check_checkpoint(path, make())
     assert "run by unpickling" not in capsys.readouterr().out
     path.unlink()
@@ -74,19 +90,27 @@ def test_a_model_from_its_config(tmp_path, path):
     for text in ("width: 5\ninit: xavier_uniform\n", "width: 6\nuse_adapter: true\n"):
         config.write_text(text)
         check_model(Task, config, path)
-    for text, place in (("width: 6\n", "model.pth"), ("- 1\n", "config.yaml"), ("a: [\n", "config.yaml:.* line 2")):
+    for text, place in (
+        ("width: 6\n", "model.pth"),
+        ("- 1\n", "config.yaml"),
+        ("a: [\n", "config.yaml:.* line 2"),
+    ):
         config.write_text(text)
         with pytest.raises(InputError, match=place):
             check_model(Task, config, path)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_parameters_that_are_not_finite_are_refused_before_anything_is_decoded(model, tmp_path, value):
+def test_parameters_that_are_not_finite_are_refused_before_anything_is_decoded(
+    model, tmp_path, value
+):
     load_strictly()
     state = torch.load(model / "model.pth", weights_only=True)
     state["ctc.ctc_lo.bias"][1] = value
     torch.save(state, tmp_path / "bad.pth")
-    with pytest.raises(InputError, match="bad.pth: values of ctc.ctc_lo.bias are NaN or infinite"):
+    with pytest.raises(
+        InputError, match="bad.pth: values of ctc.ctc_lo.bias are NaN or infinite"
+    ):
         ASRTask.build_model_from_file(model / "config.yaml", tmp_path / "bad.pth")
 
 
@@ -101,9 +125,14 @@ def test_buffers_may_be_infinite_but_not_nan(path):
 
 def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
     load_strictly()
-    settings = {"token_list": ["<blank>", "<unk>", "<sos/eos>"], "normalize": "global_mvn"}
+    settings = {
+        "token_list": ["<blank>", "<unk>", "<sos/eos>"],
+        "normalize": "global_mvn",
+    }
     settings["normalize_conf"] = {"stats_file": "exp/stats.npz"}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(ASRTask.get_default_config() | settings))
+    (tmp_path / "config.yaml").write_text(
+        yaml.safe_dump(ASRTask.get_default_config() | settings)
+    )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml"):
         ASRTask.build_model_from_file(tmp_path / "config.yaml")

@@ -18,39 +18,62 @@ class Given(torch.nn.Module):
     log_softmax = staticmethod(torch.clone)
 
 
-def log_probabilities(frames: int, batch: int = 1, seed: int = 0, sharp: float = 3.0) -> torch.Tensor:
+def log_probabilities(
+    frames: int, batch: int = 1, seed: int = 0, sharp: float = 3.0
+) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return (sharp * torch.randn(batch, frames, LABELS, generator=generator)).log_softmax(-1)
+    return (
+        sharp * torch.randn(batch, frames, LABELS, generator=generator)
+    ).log_softmax(-1)
 
 
-def scorer_of(x: torch.Tensor, lengths: torch.Tensor | None = None) -> LazyCTCPrefixScorer:
+def scorer_of(
+    x: torch.Tensor, lengths: torch.Tensor | None = None
+) -> LazyCTCPrefixScorer:
     scorer = LazyCTCPrefixScorer(Given(), EOS)
     scorer.batch_init_state(x, lengths)
     return scorer
 
 
-@pytest.mark.parametrize("wanted, frames, steps", [(None, 1, 1), (3, 2, 2), (3, 40, 6), (None, 40, 6), (3, 600, 6)])
+@pytest.mark.parametrize(
+    "wanted, frames, steps",
+    [(None, 1, 1), (3, 2, 2), (3, 40, 6), (None, 40, 6), (3, 600, 6)],
+)
 def test_scores_and_states_are_espnets(wanted, frames, steps):
-    x, lengths, hypotheses = log_probabilities(frames, batch=2), torch.tensor([frames, max(steps, frames - 9)]), 3
+    x, lengths, hypotheses = (
+        log_probabilities(frames, batch=2),
+        torch.tensor([frames, max(steps, frames - 9)]),
+        3,
+    )
     random, rows = np.random.default_rng(1), torch.arange(2 * hypotheses)
     espnet, ours = CTCPrefixScoreTH(x.clone(), lengths, 0, EOS), scorer_of(x, lengths)
-    last, state, prefixes = torch.full_like(rows, EOS).unsqueeze(1), None, ours.roots(len(rows))
+    last, state, prefixes = (
+        torch.full_like(rows, EOS).unsqueeze(1),
+        None,
+        ours.roots(len(rows)),
+    )
     for _ in range(steps):
         ids = torch.arange(LABELS).repeat(len(rows), 1)
         if wanted:
-            ids = torch.stack([torch.from_numpy(random.permutation(LABELS)[:wanted]) for _ in rows])
+            ids = torch.stack(
+                [torch.from_numpy(random.permutation(LABELS)[:wanted]) for _ in rows]
+            )
         every, new = espnet(last, state, ids if wanted else None)
         expected = every.gather(1, ids)
         found, extensions = ours.extend(prefixes, ids)
         possible = expected > -1e8
-        torch.testing.assert_close(found[possible], expected[possible], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            found[possible], expected[possible], rtol=1e-4, atol=1e-4
+        )
         assert (found[~possible] < -1e8).all()
         # the search goes on with labels that were scored, a repeated one among them
         columns = expected.masked_fill(ids == EOS, -1e11).argmax(1)
         if not wanted and last[0, -1] != EOS:
             columns[0] = last[0, -1]
         chosen = ids[rows, columns]
-        state = espnet.index_select_state(new, ((rows % hypotheses) * LABELS + chosen).view(2, -1))
+        state = espnet.index_select_state(
+            new, ((rows % hypotheses) * LABELS + chosen).view(2, -1)
+        )
         prefixes = ours.advance(extensions, rows, columns)
         last = torch.cat((last, chosen.unsqueeze(1)), 1)
 

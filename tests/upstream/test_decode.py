@@ -1,4 +1,6 @@
-"""Decoding over shards against ESPnet's own asr_inference; what is skipped, what is refused."""
+"""Decoding over shards against ESPnet's own asr_inference; what is skipped, what is
+refused.
+"""
 
 import os
 import shutil
@@ -45,10 +47,22 @@ def espnet(job: Decoding, output: Path) -> Path:
     """Decode by ESPnet's own command."""
     from espnet2.bin import asr_inference
 
-    options = ["--config", job.config, "--asr_train_config", job.model_config, "--asr_model_file", job.model_file]
+    options = [
+        "--config",
+        job.config,
+        "--asr_train_config",
+        job.model_config,
+        "--asr_model_file",
+        job.model_file,
+    ]
     if job.lm_file:
         options += ["--lm_train_config", job.lm_config, "--lm_file", job.lm_file]
-    options += ["--data_path_and_name_and_type", f"{job.data / 'wav.scp'},speech,sound", "--output_dir", output]
+    options += [
+        "--data_path_and_name_and_type",
+        f"{job.data / 'wav.scp'},speech,sound",
+        "--output_dir",
+        output,
+    ]
     asr_inference.main([str(option) for option in [*options, *job.options]])
     return output
 
@@ -63,12 +77,16 @@ def kill_a_worker(log: Path, killed: list) -> None:
     while len(list(log.glob("decode.*.log"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     own = psutil.Process(os.getpid())
-    worker = next(child for child in own.children() if child.cmdline() == own.cmdline())  # a fork of this process
+    worker = next(
+        child for child in own.children() if child.cmdline() == own.cmdline()
+    )  # a fork of this process
     killed.append(worker.pid)
     worker.kill()
 
 
-def test_two_workers_of_which_one_is_killed_write_what_espnet_writes(job, tmp_path, capsys):
+def test_two_workers_of_which_one_is_killed_write_what_espnet_writes(
+    job, tmp_path, capsys
+):
     expected = espnet(job, tmp_path / "espnet")
     killed = []
     killer = Thread(target=kill_a_worker, args=(job.output / "log", killed))
@@ -80,7 +98,9 @@ def test_two_workers_of_which_one_is_killed_write_what_espnet_writes(job, tmp_pa
         text = (expected / "1best_recog" / name).read_text()
         assert (job.output / name).read_text() == text
         assert (job.output / "1best_recog" / name).read_text() == text
-        assert (job.output / "2best_recog" / name).read_text() == (expected / "2best_recog" / name).read_text()
+        assert (job.output / "2best_recog" / name).read_text() == (
+            expected / "2best_recog" / name
+        ).read_text()
     lines = (job.output / "text").read_text().split("\n")
     assert [line.split(" ")[0] for line in lines[:-1]] == list(DURATIONS)
     assert lines[2] == "s2-0  "  # too short for the encoder: ESPnet writes a blank
@@ -96,7 +116,9 @@ def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
     (job.output / "text").unlink()
     done = []
     run = module.decode_shard
-    monkeypatch.setattr(module, "decode_shard", lambda shard: done.append(shard.name) or run(shard))
+    monkeypatch.setattr(
+        module, "decode_shard", lambda shard: done.append(shard.name) or run(shard)
+    )
     decode(job)
     assert done == ["2"]
     assert (job.output / "text").read_text() == text
@@ -106,28 +128,42 @@ def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
 
 def test_whole_sets_are_what_espnet_writes_and_resume(job, tmp_path, monkeypatch):
     expected = espnet(job, tmp_path / "espnet") / "1best_recog"
-    job = replace(job, options=(*OPTIONS, "--fast_decoder", "true", "--batch_size=auto"))
-    (job.data / "utt2dur").write_text("".join(f"{name} {seconds}\n" for name, seconds in DURATIONS.items()))
+    job = replace(
+        job, options=(*OPTIONS, "--fast_decoder", "true", "--batch_size=auto")
+    )
+    (job.data / "utt2dur").write_text(
+        "".join(f"{name} {seconds}\n" for name, seconds in DURATIONS.items())
+    )
     try:
         assert list(plan(job, 1)[0].tables["wav.scp"]) == ["s2-1"]  # the longest first
         decode(job)
         texts = [(job.output / name).read_text() for name in ("text", "token_int")]
-        assert texts == [(expected / name).read_text() for name in ("text", "token_int")]
+        assert texts == [
+            (expected / name).read_text() for name in ("text", "token_int")
+        ]
         shutil.rmtree(job.output / "log" / "output.2")
         done = []
         run = module.decode_shard
-        monkeypatch.setattr(module, "decode_shard", lambda shard: done.append(shard.name) or run(shard))
+        monkeypatch.setattr(
+            module, "decode_shard", lambda shard: done.append(shard.name) or run(shard)
+        )
         decode(job)
     finally:
         (job.data / "utt2dur").unlink()
     assert done == ["2"]
 
 
-def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, monkeypatch):
+def test_a_grid_of_weights_loads_each_model_once(
+    job, language_model, tmp_path, monkeypatch
+):
     from espnet2.tasks.asr import ASRTask
     from espnet2.tasks.lm import LMTask
 
-    job = replace(job, lm_config=language_model / "config.yaml", lm_file=language_model / "model.pth")
+    job = replace(
+        job,
+        lm_config=language_model / "config.yaml",
+        lm_file=language_model / "model.pth",
+    )
     grid = []
     for weight in (0.0, 0.4, 0.8):
         config = tmp_path / f"{weight}.yaml"
@@ -136,7 +172,11 @@ def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, 
     loads = []
     for task in (ASRTask, LMTask):
         build = task.build_model.__func__
-        counted = classmethod(lambda cls, args, build=build: loads.append(cls.__name__) or build(cls, args))
+        counted = classmethod(
+            lambda cls, args, build=build: (
+                loads.append(cls.__name__) or build(cls, args)
+            )
+        )
         monkeypatch.setattr(task, "build_model", counted)
     monkeypatch.setattr(model_cache, "_last", {})
     assert module.decode_all(grid, nj=1) == [len(DURATIONS)] * 3
@@ -145,7 +185,9 @@ def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, 
     for each in grid:
         expected = espnet(each, each.output.with_suffix(".espnet"))
         for name in ("text", "score"):
-            assert (each.output / name).read_text() == (expected / "1best_recog" / name).read_text()
+            assert (each.output / name).read_text() == (
+                expected / "1best_recog" / name
+            ).read_text()
         scores.add((each.output / "score").read_text())
     assert len(scores) == 3
 
@@ -161,7 +203,10 @@ def test_the_key_of_a_shard_changes_with_its_inputs(job, data, model, tmp_path):
     job = replace(job, model_file=tmp_path / "model.pth")
     before = keys(job)
     state = torch.load(model / "model.pth", weights_only=True)
-    torch.save(state | {"ctc.ctc_lo.bias": state["ctc.ctc_lo.bias"] + 1}, tmp_path / "model.pth")
+    torch.save(
+        state | {"ctc.ctc_lo.bias": state["ctc.ctc_lo.bias"] + 1},
+        tmp_path / "model.pth",
+    )
     assert not set(keys(job)) & set(before)
     before = keys(job)
     job.config.write_text("beam_size: 4\n")
@@ -174,7 +219,11 @@ def test_the_key_of_a_shard_changes_with_its_inputs(job, data, model, tmp_path):
 @pytest.mark.parametrize(
     "field, value, place",
     [
-        ("model_config", Path("none.yaml"), r"none.yaml: no such file \(--model-config\)"),
+        (
+            "model_config",
+            Path("none.yaml"),
+            r"none.yaml: no such file \(--model-config\)",
+        ),
         ("model_file", Path(__file__), "test_decode.py: not a checkpoint"),
         ("lm_file", Path(__file__), "--lm-config and --lm-file"),
         ("ngpu", 2, "--ngpu"),
@@ -195,7 +244,11 @@ def test_bad_audio_is_refused_by_utterance(job, make_data_dir, tmp_path):
     data = make_data_dir(tmp_path / "bad", {"a": 0.3, "b": 0.4})
     slow = make_data_dir(tmp_path / "slow", {"b": 0.3}, rate=8000)
     sound = (data / "b.flac").read_bytes()
-    for folder, content in ((data, sound[: len(sound) // 2]), (data, b"no audio at all"), (slow, None)):
+    for folder, content in (
+        (data, sound[: len(sound) // 2]),
+        (data, b"no audio at all"),
+        (slow, None),
+    ):
         if content:
             (data / "b.flac").write_bytes(content)
         with pytest.raises(InputError, match="b: .*b.flac"):
@@ -220,7 +273,10 @@ def test_scores_that_are_nan_are_refused_before_anything_is_written(tmp_path):
     folder.mkdir(parents=True)
     (folder / "score").write_text("a tensor(-1.5)\nb tensor(nan)\n")
     (folder / "text").write_text("a X\nb \n")
-    with pytest.raises(InputError, match="score: the model scores 1 of 2 utterances with NaN, the first is b"):
+    with pytest.raises(
+        InputError,
+        match="score: the model scores 1 of 2 utterances with NaN, the first is b",
+    ):
         merge([tmp_path / "output.0"], tmp_path / "decode", ["a", "b"])
     assert not (tmp_path / "decode").exists()
 
@@ -244,8 +300,12 @@ def test_lists_on_disk_are_those_of_the_search(long_lists):
         if nbest.utt_id == "s2-0":  # too short for the encoder
             assert [(hyp.text, hyp.score) for hyp in nbest.hyps] == [("", 0.0)] * 6
             continue
-        expected = search(soundfile.read(long_lists.data / f"{nbest.utt_id}.flac", dtype="float32")[0])
-        assert [hyp.text.split() for hyp in nbest.hyps] == [text.split() for text, *_ in expected]
+        expected = search(
+            soundfile.read(long_lists.data / f"{nbest.utt_id}.flac", dtype="float32")[0]
+        )
+        assert [hyp.text.split() for hyp in nbest.hyps] == [
+            text.split() for text, *_ in expected
+        ]
         scores = [float(hypothesis.score) for *_, hypothesis in expected]
         assert [hyp.score for hyp in nbest.hyps] == pytest.approx(scores, abs=2e-4)
         assert scores == sorted(scores, reverse=True)
@@ -253,10 +313,20 @@ def test_lists_on_disk_are_those_of_the_search(long_lists):
 
 def test_jobs_below_logdir_as_asr_sh_leaves_them(long_lists, tmp_path):
     decode(long_lists)
-    logdir, lines = tmp_path / "logdir", (long_lists.data / "wav.scp").read_text().splitlines(keepends=True)
+    logdir, lines = (
+        tmp_path / "logdir",
+        (long_lists.data / "wav.scp").read_text().splitlines(keepends=True),
+    )
     logdir.mkdir()
     for number, part in enumerate((lines[:2], lines[2:]), start=1):
         keys = logdir / f"keys.{number}.scp"
         keys.write_text("".join(part))
-        espnet(replace(long_lists, options=("--key_file", str(keys))), logdir / f"output.{number}")
-    assert read_espnet_output(tmp_path) == read_espnet_output(logdir) == read_espnet_output(long_lists.output)
+        espnet(
+            replace(long_lists, options=("--key_file", str(keys))),
+            logdir / f"output.{number}",
+        )
+    assert (
+        read_espnet_output(tmp_path)
+        == read_espnet_output(logdir)
+        == read_espnet_output(long_lists.output)
+    )

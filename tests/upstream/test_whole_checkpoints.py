@@ -1,4 +1,6 @@
-"""Checkpoints of ESPnet's trainings: whole after a failure in the middle of writing, and complete before going on."""
+"""Checkpoints of ESPnet's trainings: whole after a failure in the middle of writing,
+and complete before going on.
+"""
 
 import io
 import os
@@ -10,7 +12,10 @@ from espnet2.train.trainer import Trainer
 
 from espnet_ext.upstream import whole_checkpoints
 from espnet_ext.upstream.checkpoint import load_checkpoint
-from espnet_ext.upstream.whole_checkpoints import complete_last_epoch, keep_checkpoints_whole
+from espnet_ext.upstream.whole_checkpoints import (
+    complete_last_epoch,
+    keep_checkpoints_whole,
+)
 
 
 class Unwritable:
@@ -32,7 +37,10 @@ def patched(monkeypatch):
 def folder_after(epoch: int, folder: Path) -> dict[str, torch.Tensor]:
     """What a training has left: its checkpoint, and the models of the epochs before."""
     model = {"weight": torch.full((3,), float(epoch))}
-    torch.save({"model": model, "reporter": {"stats": {}, "epoch": epoch}}, folder / "checkpoint.pth")
+    torch.save(
+        {"model": model, "reporter": {"stats": {}, "epoch": epoch}},
+        folder / "checkpoint.pth",
+    )
     torch.save({"weight": torch.zeros(3)}, folder / "1epoch.pth")
     (folder / "latest.pth").symlink_to("1epoch.pth")
     return model
@@ -62,7 +70,9 @@ def test_the_model_of_the_last_epoch_is_made_up_for(tmp_path):
     model = folder_after(2, tmp_path)
     (tmp_path / ".3epoch.pth.x7f_k2").write_bytes(b"half")
     complete_last_epoch(tmp_path / "checkpoint.pth")
-    assert torch.equal(load_checkpoint(tmp_path / "2epoch.pth")["weight"], model["weight"])
+    assert torch.equal(
+        load_checkpoint(tmp_path / "2epoch.pth")["weight"], model["weight"]
+    )
     assert os.readlink(tmp_path / "latest.pth") == "2epoch.pth"
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"1epoch.pth", "2epoch.pth", "checkpoint.pth", "latest.pth"}
@@ -71,7 +81,11 @@ def test_the_model_of_the_last_epoch_is_made_up_for(tmp_path):
 def test_espnet_resumes_through_it(patched, tmp_path, monkeypatch):
     folder_after(5, tmp_path)
     seen = []
-    monkeypatch.setattr(whole_checkpoints, "_resume", lambda *args, **options: seen.append((args, options)))
+    monkeypatch.setattr(
+        whole_checkpoints,
+        "_resume",
+        lambda *args, **options: seen.append((args, options)),
+    )
     Trainer.resume(checkpoint=tmp_path / "checkpoint.pth", model=None)
     assert seen == [((tmp_path / "checkpoint.pth", None), {})]
     assert (tmp_path / "5epoch.pth").exists()

@@ -1,4 +1,6 @@
-"""Whisper's N-best lists: scores against teacher forcing, shards done once, utterances longer than the window."""
+"""Whisper's N-best lists: scores against teacher forcing, shards done once, utterances
+longer than the window.
+"""
 
 import ctypes
 import math
@@ -18,14 +20,24 @@ from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.whisper import lists as module
 from espnet_ext.whisper import model as model_module
-from espnet_ext.whisper.lists import FirstPass, Whisper, combine, cut, decode_utterances, make_lists, plan
+from espnet_ext.whisper.lists import (
+    FirstPass,
+    Whisper,
+    combine,
+    cut,
+    decode_utterances,
+    make_lists,
+    plan,
+)
 from espnet_ext.whisper.model import RATE, converted, load_cublas, load_whisper
 from espnet_ext.work.settings import checked
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
 RULES = normaliser_called(LIBRISPEECH)[0]
 SCORED = st.lists(
-    st.tuples(st.sampled_from(["", "A", "B", "A B", "C"]), st.integers(-20, 0).map(float)),
+    st.tuples(
+        st.sampled_from(["", "A", "B", "A B", "C"]), st.integers(-20, 0).map(float)
+    ),
     min_size=1,
     max_size=5,
     unique_by=lambda pair: pair[0],
@@ -47,26 +59,42 @@ def first_pass(random_whisper: Path) -> FirstPass:
     return FirstPass(model=str(random_whisper / "ct2"), beam=8, window=2, nbest=4)
 
 
-def test_scores_are_log_probabilities_of_words_and_end(random_whisper: Path, samples: np.ndarray, first_pass) -> None:
-    from transformers import AutoTokenizer, WhisperFeatureExtractor, WhisperForConditionalGeneration
+def test_scores_are_log_probabilities_of_words_and_end(
+    random_whisper: Path, samples: np.ndarray, first_pass
+) -> None:
+    from transformers import (
+        AutoTokenizer,
+        WhisperFeatureExtractor,
+        WhisperForConditionalGeneration,
+    )
 
-    model = WhisperForConditionalGeneration.from_pretrained(random_whisper / "hf").eval()
+    model = WhisperForConditionalGeneration.from_pretrained(
+        random_whisper / "hf"
+    ).eval()
     ids = AutoTokenizer.from_pretrained(random_whisper / "hf").get_vocab()
-    features = WhisperFeatureExtractor()(samples, sampling_rate=RATE, return_tensors="pt")["input_features"]
+    features = WhisperFeatureExtractor()(
+        samples, sampling_rate=RATE, return_tensors="pt"
+    )["input_features"]
     prompt = [ids["<|startoftranscript|>"], ids["<|notimestamps|>"]]
     found = Whisper(first_pass.model_copy(update={"window": 30})).decode([samples])[0]
     assert len(found) == len({text for text, _ in found}) == 8
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert [score for _, score in found] == sorted(
+        (score for _, score in found), reverse=True
+    )
     for text, score in found:
         target = [*(ids[f" {word}"] for word in text.split()), ids["<|endoftext|>"]]
         with torch.no_grad():
-            logits = model(features, decoder_input_ids=torch.tensor([prompt + target[:-1]])).logits[0, 1:]
+            logits = model(
+                features, decoder_input_ids=torch.tensor([prompt + target[:-1]])
+            ).logits[0, 1:]
         logits[:, model.generation_config.suppress_tokens] = -torch.inf
         expected = logits.log_softmax(-1)[range(len(target)), target].sum().item()
         assert score == pytest.approx(expected, abs=1e-4)
 
 
-def test_what_has_not_ended_is_left_out(samples: np.ndarray, first_pass, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_not_ended_is_left_out(
+    samples: np.ndarray, first_pass, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whisper = Whisper(first_pass.model_copy(update={"window": 30}))
     assert max(len(text.split()) for text, _ in whisper.decode([samples])[0]) > 3
     monkeypatch.setattr(model_module, "MOST_TOKENS", 3)
@@ -74,22 +102,45 @@ def test_what_has_not_ended_is_left_out(samples: np.ndarray, first_pass, monkeyp
     assert found and max(map(len, found)) == 2
 
 
-def test_a_batch_gives_what_its_utterances_give(samples: np.ndarray, first_pass) -> None:
+def test_a_batch_gives_what_its_utterances_give(
+    samples: np.ndarray, first_pass
+) -> None:
     whisper = Whisper(first_pass)
     batch = [samples, samples[: len(samples) // 2], samples[len(samples) // 3 :]]
-    for own, together in zip([whisper.decode([each])[0] for each in batch], whisper.decode(batch), strict=True):
+    for own, together in zip(
+        [whisper.decode([each])[0] for each in batch],
+        whisper.decode(batch),
+        strict=True,
+    ):
         assert [text for text, _ in own] == [text for text, _ in together]
-        assert [score for _, score in own] == pytest.approx([score for _, score in together], abs=1e-3)
+        assert [score for _, score in own] == pytest.approx(
+            [score for _, score in together], abs=1e-3
+        )
 
 
-def test_a_model_of_transformers_is_converted_once(random_whisper: Path, samples, first_pass, tmp_path: Path) -> None:
+def test_a_model_of_transformers_is_converted_once(
+    random_whisper: Path, samples, first_pass, tmp_path: Path
+) -> None:
     made = converted(str(random_whisper / "hf"), tmp_path / "whisper")
     written = (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns
-    assert converted(str(random_whisper / "hf"), tmp_path / "whisper") == made == converted(made, tmp_path / "other")
-    assert (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns == written and not (tmp_path / "other").exists()
-    one, other = (Whisper(first_pass.model_copy(update={"model": each})) for each in (made, first_pass.model))
-    assert [text for text, _ in one.decode([samples])[0]] == [text for text, _ in other.decode([samples])[0]]
-    with pytest.raises(InputError, match="/nowhere: neither a folder with a Whisper model"):
+    assert (
+        converted(str(random_whisper / "hf"), tmp_path / "whisper")
+        == made
+        == converted(made, tmp_path / "other")
+    )
+    assert (tmp_path / "whisper" / "model.bin").stat().st_mtime_ns == written and not (
+        tmp_path / "other"
+    ).exists()
+    one, other = (
+        Whisper(first_pass.model_copy(update={"model": each}))
+        for each in (made, first_pass.model)
+    )
+    assert [text for text, _ in one.decode([samples])[0]] == [
+        text for text, _ in other.decode([samples])[0]
+    ]
+    with pytest.raises(
+        InputError, match="/nowhere: neither a folder with a Whisper model"
+    ):
         converted("/nowhere", tmp_path / "nothing")
 
 
@@ -97,7 +148,9 @@ def test_models_that_cannot_be_read(first_pass, tmp_path: Path) -> None:
     folder = shutil.copytree(first_pass.model, tmp_path / "ct2")
     broken = first_pass.model_copy(update={"model": str(folder)})
     (folder / "model.bin").write_bytes(b"no model")
-    with pytest.raises(InputError, match="ct2: CTranslate2 cannot read it as a Whisper model"):
+    with pytest.raises(
+        InputError, match="ct2: CTranslate2 cannot read it as a Whisper model"
+    ):
         Whisper(broken)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"tokenizer.json: no such file"):
@@ -106,7 +159,12 @@ def test_models_that_cannot_be_read(first_pass, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "key"),
-    [({"width": 3}, "width"), ({"beam": "40"}, "beam"), ({"window": 31}, "window"), ({"nbest": 9, "beam": 8}, "beam")],
+    [
+        ({"width": 3}, "width"),
+        ({"beam": "40"}, "beam"),
+        ({"window": 31}, "window"),
+        ({"nbest": 9, "beam": 8}, "beam"),
+    ],
 )
 def test_bad_settings(values: dict, key: str) -> None:
     with pytest.raises(InputError, match=f"^first pass.*{key}"):
@@ -116,44 +174,76 @@ def test_bad_settings(values: dict, key: str) -> None:
 def test_lists_of_all_utterances(first_pass, data, tmp_path) -> None:
     [lists] = make_lists([(data, tmp_path)], first_pass)
     assert [nbest.utt_id for nbest in lists] == list(DURATIONS)
-    texts = dict(line.split(" ", 1) for line in (data / "text").read_text().splitlines())
+    texts = dict(
+        line.split(" ", 1) for line in (data / "text").read_text().splitlines()
+    )
     for nbest in lists:
         assert nbest.ref == texts[nbest.utt_id]
         assert 1 <= len(nbest.hyps) <= 4
         assert len({hyp.text for hyp in nbest.hyps}) == len(nbest.hyps)
-        assert [hyp.score for hyp in nbest.hyps] == sorted((hyp.score for hyp in nbest.hyps), reverse=True)
+        assert [hyp.score for hyp in nbest.hyps] == sorted(
+            (hyp.score for hyp in nbest.hyps), reverse=True
+        )
 
 
-def test_a_second_run_does_only_what_is_missing(first_pass, data, tmp_path, monkeypatch) -> None:
+def test_a_second_run_does_only_what_is_missing(
+    first_pass, data, tmp_path, monkeypatch
+) -> None:
     [lists] = make_lists([(data, tmp_path)], first_pass)
     shutil.rmtree(tmp_path / "log" / "lists.2")
     done, run = [], module.run_shard
-    monkeypatch.setattr(module, "run_shard", lambda shard: done.append(shard.name) or run(shard))
+    monkeypatch.setattr(
+        module, "run_shard", lambda shard: done.append(shard.name) or run(shard)
+    )
     assert make_lists([(data, tmp_path)], first_pass) == [lists]
     assert done == ["2"]
 
 
-def test_batches_hold_utterances_of_similar_length(first_pass, tmp_path, monkeypatch) -> None:
+def test_batches_hold_utterances_of_similar_length(
+    first_pass, tmp_path, monkeypatch
+) -> None:
     """One for each GPU in a shard, whose process has a copy of the model on each."""
     seconds = {f"u{number:04}": 1.0 + number * 7 % 1000 / 100 for number in range(1000)}
-    monkeypatch.setattr(module.audio_tables, "read_audio_table", lambda _data: dict.fromkeys(seconds, __file__))
+    monkeypatch.setattr(
+        module.audio_tables,
+        "read_audio_table",
+        lambda _data: dict.fromkeys(seconds, __file__),
+    )
     monkeypatch.setattr(module.audio_tables, "durations", lambda _data, _audio: seconds)
     batched = first_pass.model_copy(update={"batch": 16})
-    shards = [list(shard.tables["wav.scp"]) for shard in plan(tmp_path, tmp_path, batched, "cuda", 1)]
-    assert sorted(utterance for shard in shards for utterance in shard) == sorted(seconds)
+    shards = [
+        list(shard.tables["wav.scp"])
+        for shard in plan(tmp_path, tmp_path, batched, "cuda", 1)
+    ]
+    assert sorted(utterance for shard in shards for utterance in shard) == sorted(
+        seconds
+    )
     assert [len(shard) for shard in shards] == [125] * 8
     for shard in shards:
-        assert max(map(seconds.get, shard)) - min(map(seconds.get, shard)) < 1.5  # of 10 seconds
-    assert seconds[shards[0][0]] > seconds[shards[-1][-1]]  # the longest first, so that the end is not waited for
+        assert (
+            max(map(seconds.get, shard)) - min(map(seconds.get, shard)) < 1.5
+        )  # of 10 seconds
+    assert (
+        seconds[shards[0][0]] > seconds[shards[-1][-1]]
+    )  # the longest first, so that the end is not waited for
     # one by one, on CPUs, shards take equally long
     split = plan(tmp_path, tmp_path, first_pass, "cpu", 1)
-    lengths = [sum(seconds[utterance] for utterance in shard.tables["wav.scp"]) for shard in split]
+    lengths = [
+        sum(seconds[utterance] for utterance in shard.tables["wav.scp"])
+        for shard in split
+    ]
     assert max(lengths) - min(lengths) < 11
 
 
-def test_one_process_searches_on_all_gpus(first_pass, data, tmp_path, monkeypatch) -> None:
+def test_one_process_searches_on_all_gpus(
+    first_pass, data, tmp_path, monkeypatch
+) -> None:
     used = []
-    monkeypatch.setattr(module.work, "run_shards", lambda _planned, _run, **options: used.append(options["nj"]))
+    monkeypatch.setattr(
+        module.work,
+        "run_shards",
+        lambda _planned, _run, **options: used.append(options["nj"]),
+    )
     monkeypatch.setattr(module, "read_nbest", lambda _path: [])
     for device in ("cpu", "cuda"):
         make_lists([(data, tmp_path)], first_pass, device, nj=2)
@@ -178,25 +268,46 @@ def test_the_key_of_a_shard_changes_with_its_inputs(first_pass, data, tmp_path) 
     assert not keys() & before
 
 
-def test_transcripts_are_those_of_all_utterances_or_of_none(first_pass, data, tmp_path) -> None:
+def test_transcripts_are_those_of_all_utterances_or_of_none(
+    first_pass, data, tmp_path
+) -> None:
     data = shutil.copytree(data, tmp_path / "data")
     (data / "text").write_text("s1-0 A\n")
     with pytest.raises(InputError, match="text: s1-1 of wav.scp is missing"):
         make_lists([(data, tmp_path)], first_pass)
     (data / "text").unlink()
-    assert {nbest.ref for nbest in make_lists([(data, tmp_path)], first_pass)[0]} == {None}
+    assert {nbest.ref for nbest in make_lists([(data, tmp_path)], first_pass)[0]} == {
+        None
+    }
 
 
 def test_the_best_of_each_text_is_taken() -> None:
-    found = [(" Ten cats.", -1.0), ("10 cats", -1.5), ("ten, cats", -2.0), ("Tin cats!", -2.5), ("Tint", -3.0)]
-    (texts,) = decode_utterances([np.zeros(10)], lambda _: [found], rate=10, longest=2, rules=RULES, count=2)
+    found = [
+        (" Ten cats.", -1.0),
+        ("10 cats", -1.5),
+        ("ten, cats", -2.0),
+        ("Tin cats!", -2.5),
+        ("Tint", -3.0),
+    ]
+    (texts,) = decode_utterances(
+        [np.zeros(10)], lambda _: [found], rate=10, longest=2, rules=RULES, count=2
+    )
     assert texts == [("TEN CATS", -1.0), ("TIN CATS", -2.5)]
-    (texts,) = decode_utterances([np.zeros(5)], lambda _: [[("...", -1.0)]], rate=10, longest=2, rules=RULES, count=5)
+    (texts,) = decode_utterances(
+        [np.zeros(5)],
+        lambda _: [[("...", -1.0)]],
+        rate=10,
+        longest=2,
+        rules=RULES,
+        count=5,
+    )
     assert texts == [("", -1.0)]
 
 
 @pytest.mark.parametrize(("batch", "threads"), [(1, 1), (3, 2)])
-def test_pieces_of_similar_length_are_decoded_together(batch: int, threads: int) -> None:
+def test_pieces_of_similar_length_are_decoded_together(
+    batch: int, threads: int
+) -> None:
     long = np.concatenate([np.full(15, 1.0), np.zeros(4), np.full(11, 2.0)])
     utterances = [long, np.full(8, 3.0), np.full(20, 4.0), np.full(3, 5.0)]
     words = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
@@ -204,14 +315,29 @@ def test_pieces_of_similar_length_are_decoded_together(batch: int, threads: int)
 
     def decode(pieces: list[np.ndarray]) -> list[list[tuple[str, float]]]:
         sizes.append([len(piece) for piece in pieces])
-        assert all(len(set(piece) - {0.0}) == 1 for piece in pieces)  # cut in the silence
+        assert all(
+            len(set(piece) - {0.0}) == 1 for piece in pieces
+        )  # cut in the silence
         chosen = [words[int(piece.max())] for piece in pieces]
         return [[(word, -1.0), (f"{word} more", -1.5)] for word in chosen]
 
-    options = {"rate": 10, "longest": 2, "rules": RULES, "count": 3, "batch": batch, "threads": threads}
+    options = {
+        "rate": 10,
+        "longest": 2,
+        "rules": RULES,
+        "count": 3,
+        "batch": batch,
+        "threads": threads,
+    }
     found = decode_utterances(utterances, decode, **options)
-    assert found[0] == [("ONE TWO", -2.0), ("ONE TWO MORE", -2.5), ("ONE MORE TWO", -2.5)]
-    assert found[1:] == [[(word, -1.0), (f"{word} MORE", -1.5)] for word in ("THREE", "FOUR", "FIVE")]
+    assert found[0] == [
+        ("ONE TWO", -2.0),
+        ("ONE TWO MORE", -2.5),
+        ("ONE MORE TWO", -2.5),
+    ]
+    assert found[1:] == [
+        [(word, -1.0), (f"{word} MORE", -1.5)] for word in ("THREE", "FOUR", "FIVE")
+    ]
     assert max(map(len, sizes)) == batch and sum(map(len, sizes)) == 5
 
 
@@ -225,13 +351,17 @@ def test_combinations_are_the_best_of_all(pieces: list, count: int) -> None:
     found = combine(pieces, count)
     assert found[0][1] == max(every.values())
     assert all(every[text] >= score for text, score in found)
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert [score for _, score in found] == sorted(
+        (score for _, score in found), reverse=True
+    )
     assert len({text for text, _ in found}) == len(found) <= count
 
 
 @given(st.integers(1, 400), st.integers(20, 100), st.integers(0, 1000))
 @settings(max_examples=100)
-def test_pieces_are_short_enough_and_lose_nothing(length: int, longest: int, seed: int) -> None:
+def test_pieces_are_short_enough_and_lose_nothing(
+    length: int, longest: int, seed: int
+) -> None:
     samples = np.random.default_rng(seed).normal(size=length)
     pieces = cut(samples, longest, quiet=4)
     assert np.array_equal(np.concatenate(pieces), samples)
@@ -248,7 +378,9 @@ def test_a_cut_is_where_it_is_quiet(quiet_at: int) -> None:
 
 
 def test_cublas_of_cuda_12_is_loaded_from_its_package(tmp_path, monkeypatch) -> None:
-    """A fake of the package, and a linker that has no CUDA 12 of its own; without the package, one line says so."""
+    """A fake of the package, and a linker that has no CUDA 12 of its own; without the
+    package, one line says so.
+    """
     folder, loaded = tmp_path / "cublas" / "lib", []
 
     def linker(name: str, mode: int) -> None:
@@ -265,4 +397,7 @@ def test_cublas_of_cuda_12_is_loaded_from_its_package(tmp_path, monkeypatch) -> 
     for name in ("libcublas.so.12", "libcublasLt.so.12"):
         (folder / name).touch()
     assert load_cublas() == str(folder / "libcublas.so.12")
-    assert loaded == [("libcublasLt.so.12", ctypes.RTLD_GLOBAL), ("libcublas.so.12", ctypes.RTLD_GLOBAL)]
+    assert loaded == [
+        ("libcublasLt.so.12", ctypes.RTLD_GLOBAL),
+        ("libcublas.so.12", ctypes.RTLD_GLOBAL),
+    ]

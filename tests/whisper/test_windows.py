@@ -1,4 +1,6 @@
-"""Whisper on windows whose speakers take turns: whose words they are, and batches that change nothing."""
+"""Whisper on windows whose speakers take turns: whose words they are, and batches that
+change nothing.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,13 @@ from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.text.writing import write_segments
-from espnet_ext.whisper.windows import DEFAULT_SEARCH, WhisperSearch, WindowWhisper, by_turns, decode_turns
+from espnet_ext.whisper.windows import (
+    DEFAULT_SEARCH,
+    WhisperSearch,
+    WindowWhisper,
+    by_turns,
+    decode_turns,
+)
 
 NORMALISE = normaliser_called(LIBRISPEECH)[0]
 TURNS = [
@@ -28,19 +36,33 @@ def window(start: float = 8.0, end: float = 16.0) -> Segment:
 def test_a_word_belongs_to_the_nearest_turn_and_is_written_as_the_reference():
     words = [
         Word(" Hello,", 0.5, 1.0, 0.9),  # 8.5 to 9 s: Anne
-        Word(" twenty-one", 2.0, 2.3, 0.8),  # 10.15 s: nearer to Anne's end than to Bob's start
+        Word(
+            " twenty-one", 2.0, 2.3, 0.8
+        ),  # 10.15 s: nearer to Anne's end than to Bob's start
         Word(" 21", 2.2, 2.6, 0.7),  # 10.4 s: Bob is nearer
         Word(" ...", 4.0, 4.1, 0.6),  # nothing is left of it
-        Word(" it's", 4.5, 9.5, 0.5),  # with the pause before it, and ends after the window
+        Word(
+            " it's", 4.5, 9.5, 0.5
+        ),  # with the pause before it, and ends after the window
     ]
-    anne, bob = sorted(by_turns(words, window(), TURNS, NORMALISE), key=lambda item: item.speaker)
-    assert (anne.words, anne.times) == (("HELLO", "TWENTY", "ONE"), ((8.5, 9.0), (10.0, 10.3), (10.0, 10.3)))
-    assert (bob.words, bob.times) == (("TWENTY", "ONE", "IT'S"), ((10.2, 10.6), (10.2, 10.6), (15.2, 16.0)))
+    anne, bob = sorted(
+        by_turns(words, window(), TURNS, NORMALISE), key=lambda item: item.speaker
+    )
+    assert (anne.words, anne.times) == (
+        ("HELLO", "TWENTY", "ONE"),
+        ((8.5, 9.0), (10.0, 10.3), (10.0, 10.3)),
+    )
+    assert (bob.words, bob.times) == (
+        ("TWENTY", "ONE", "IT'S"),
+        ((10.2, 10.6), (10.2, 10.6), (15.2, 16.0)),
+    )
     assert (bob.speaker, bob.confidences) == ("bob", (0.7, 0.7, 0.5))
 
 
 def test_a_window_without_words_is_known():
-    assert by_turns([Word(" -", 0.0, 0.1, 0.1)], window(), TURNS, NORMALISE) == [window()]
+    assert by_turns([Word(" -", 0.0, 0.1, 0.1)], window(), TURNS, NORMALISE) == [
+        window()
+    ]
 
 
 def say(text: str) -> np.ndarray:
@@ -48,7 +70,9 @@ def say(text: str) -> np.ndarray:
     import soxr
 
     (speaker,) = draw_speakers({"x": 1}, 0, variants=("m3",))["x"]
-    return soxr.resample(speaker.say(text, "en", np.random.default_rng(0)), 22050, 16000).astype(np.float32)
+    return soxr.resample(
+        speaker.say(text, "en", np.random.default_rng(0)), 22050, 16000
+    ).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +124,10 @@ def data_dir(folder, samples: np.ndarray):
     soundfile.write(folder / "r.wav", samples, 16000)
     (folder / "wav.scp").write_text(f"r {folder / 'r.wav'}\n")
     (folder / "utt2dur").write_text(f"r {len(samples) / 16000}\n")
-    write_segments(folder / "references.json", [Segment("r", "anne", ("A",), 0.0, len(samples) / 16000)])
+    write_segments(
+        folder / "references.json",
+        [Segment("r", "anne", ("A",), 0.0, len(samples) / 16000)],
+    )
     return folder
 
 
@@ -109,14 +136,24 @@ def test_a_data_dir_gets_hypotheses_with_times(tmp_path, speech):
     decode_turns(data, data / "references.json", tmp_path / "heard")
     (heard,) = read_hypotheses(tmp_path / "heard" / "hypotheses.jsonl")
     assert (heard.recording, heard.speaker, heard.window) == ("r", "anne", 0)
-    assert "MORNING" in heard.words and heard.times and heard.end == pytest.approx(len(speech) / 16000, abs=1e-3)
+    assert (
+        "MORNING" in heard.words
+        and heard.times
+        and heard.end == pytest.approx(len(speech) / 16000, abs=1e-3)
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: (data / "utt2dur").write_text("r 31\n"), "Whisper hears at most 30 s"),
-        (lambda data: write_segments(data / "references.json", [OTHER]), "r has no turns"),
+        (
+            lambda data: (data / "utt2dur").write_text("r 31\n"),
+            "Whisper hears at most 30 s",
+        ),
+        (
+            lambda data: write_segments(data / "references.json", [OTHER]),
+            "r has no turns",
+        ),
     ],
 )
 def test_what_whisper_cannot_hear_is_refused(tmp_path, speech, change, message):

@@ -1,4 +1,6 @@
-"""Settings of clusters, batch systems (by stand-ins for their commands), and the end of a run by a signal."""
+"""Settings of clusters, batch systems (by stand-ins for their commands), and the end of
+a run by a signal.
+"""
 
 import os
 import signal
@@ -58,7 +60,9 @@ def commands(tmp_path, monkeypatch):
 
 @pytest.fixture
 def slurm(commands, tmp_path, monkeypatch):
-    """Return the folder of the job scripts of a stand-in for Slurm, whose workers import ``slurm_functions``."""
+    """Return the folder of the job scripts of a stand-in for Slurm, whose workers
+    import ``slurm_functions``.
+    """
     folder = tmp_path / "node"
     folder.mkdir()
     commands("sbatch", SBATCH.format(folder=folder))
@@ -99,7 +103,10 @@ def test_job_scripts_of_the_recipe(name, tmp_path, monkeypatch):
     settings = checked(cluster.ClusterSettings, read_yaml(CONF / f"{name}.yaml"), name)
     with cluster._quiet(), CLUSTER_MAP[settings.env](**settings.options) as jobs:
         script = jobs.job_script()
-    assert f"\n{sys.executable} -m distributed.cli.dask_worker tcp://" in script and "exp/jobs" in script
+    assert (
+        f"\n{sys.executable} -m distributed.cli.dask_worker tcp://" in script
+        and "exp/jobs" in script
+    )
     assert "--nthreads 1" in script and "--nworkers" not in script
 
 
@@ -107,8 +114,16 @@ def test_slurm_jobs(slurm, tmp_path):
     from slurm_functions import work
 
     prologue = "['export LOADED=yes', 'export OMP_NUM_THREADS=2']"
-    options = f"{{cores: 1, memory: 1GB, log_directory: {tmp_path}/jobs, job_script_prologue: {prologue}}}"
-    results = map_shards(work, list(range(4)), nj=1, config=write(tmp_path, f"env: slurm\noptions: {options}"))
+    options = (
+        f"{{cores: 1, memory: 1GB, log_directory: {tmp_path}/jobs, "
+        f"job_script_prologue: {prologue}}}"
+    )
+    results = map_shards(
+        work,
+        list(range(4)),
+        nj=1,
+        config=write(tmp_path, f"env: slurm\noptions: {options}"),
+    )
     assert results == [(2 * x, str(tmp_path), "2", "yes") for x in range(4)]
     (script,) = slurm.glob("job.*.sh")
     assert f"#SBATCH -o {tmp_path}/jobs/" in script.read_text()
@@ -126,18 +141,31 @@ def test_a_job_that_has_ended_is_submitted_again(slurm, tmp_path):
 
 
 def test_a_cluster_that_does_not_start_is_shown(commands, tmp_path):
-    commands("sbatch", "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
+    commands(
+        "sbatch", "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n"
+    )
     commands("scancel", SCANCEL)
     config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB}")
-    with pytest.raises(ShardError, match="decode: the cluster starts no workers: .*error: invalid partition"):
+    with pytest.raises(
+        ShardError,
+        match="decode: the cluster starts no workers: .*error: invalid partition",
+    ):
         map_shards(print, [1, 2], nj=2, config=config)
-    config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB, no_such_option: 3}")
-    with pytest.raises(InputError, match="env slurm: the cluster does not start: .*no_such_option"):
+    config = write(
+        tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB, no_such_option: 3}"
+    )
+    with pytest.raises(
+        InputError, match="env slurm: the cluster does not start: .*no_such_option"
+    ):
         map_shards(print, [1], nj=1, config=config)
 
 
-@pytest.mark.parametrize("config", [None, str(CONF / "local.yaml")], ids=["forked", "dask"])
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "config", [None, str(CONF / "local.yaml")], ids=["forked", "dask"]
+)
+@pytest.mark.parametrize(
+    "number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, config):
     (tmp_path / "scratch").mkdir()
     (tmp_path / "functions.py").write_text(FUNCTIONS)
@@ -146,7 +174,8 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, confi
         "from functions import sleep\n"
         "from espnet_ext.work import parallel\n"
         "from espnet_ext.command import run_main\n"
-        f"def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, config={config!r})\n"
+        "def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, "
+        f"config={config!r})\n"
         # which a shell has its background jobs ignore
         "if __name__ == '__main__':\n"
         "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -173,7 +202,9 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, confi
 
 def _wait_until_none(belongs) -> None:
     deadline = time.monotonic() + 30
-    while left := [process for process in psutil.process_iter() if _is_alive_and(belongs, process)]:
+    while left := [
+        process for process in psutil.process_iter() if _is_alive_and(belongs, process)
+    ]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
 

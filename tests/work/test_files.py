@@ -1,4 +1,6 @@
-"""Files that are written whole, scratch folders of killed runs, and folders that cannot be read."""
+"""Files that are written whole, scratch folders of killed runs, and folders that cannot
+be read.
+"""
 
 import errno
 import os
@@ -16,18 +18,27 @@ def test_a_full_disk_is_named_by_the_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left") as raised, atomic_write(tmp_path / "score.json") as file:
+    with (
+        pytest.raises(OSError, match="No space left") as raised,
+        atomic_write(tmp_path / "score.json") as file,
+    ):
         file.write("x")
-    assert raised.value.filename == str(tmp_path / "score.json") and not list(tmp_path.iterdir())
+    assert raised.value.filename == str(tmp_path / "score.json") and not list(
+        tmp_path.iterdir()
+    )
 
 
 def test_what_killed_runs_left_is_removed_and_nothing_else(tmp_path):
     output = tmp_path / "model[1].zip"
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom espnet_ext.work.files import scratch_beside\n"
-        "with scratch_beside(Path(sys.argv[1])) as folder:\n print(folder, flush=True)\n time.sleep(60)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom espnet_ext.work.files "
+        "import scratch_beside\n"
+        "with scratch_beside(Path(sys.argv[1])) as folder:\n print(folder, "
+        "flush=True)\n time.sleep(60)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code, str(output)], stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(output)], stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None
         left = other.stdout.readline().strip()
         with scratch_beside(output) as own:
@@ -49,5 +60,7 @@ def test_a_folder_that_cannot_be_read_is_no_empty_folder(tmp_path, monkeypatch):
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(InputError, match=r"closed: cannot be read \(Permission denied\)"):
+    with pytest.raises(
+        InputError, match=r"closed: cannot be read \(Permission denied\)"
+    ):
         list(files_below(tmp_path))

@@ -12,11 +12,18 @@ KEY = fingerprint({"size": (1, 2), "seed": 0})
 
 
 def fill(output: Path, key: str = KEY, text: str = "new") -> bool:
-    return make_folder(output, key, lambda folder: (folder / "file").write_text(text), "synthetic corpus")
+    return make_folder(
+        output,
+        key,
+        lambda folder: (folder / "file").write_text(text),
+        "synthetic corpus",
+    )
 
 
 def visible(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
+    return sorted(
+        path.name for path in folder.iterdir() if not path.name.endswith(".lock")
+    )
 
 
 @pytest.mark.parametrize("before", ["absent", "empty", "left by a killed run"])
@@ -37,7 +44,10 @@ def test_filled_and_then_left_alone(tmp_path: Path, before: str) -> None:
 
 def test_a_failure_leaves_the_former_result(tmp_path: Path) -> None:
     assert fill(tmp_path / "corpus")
-    with pytest.raises(RuntimeError), whole_folder(tmp_path / "corpus", "another key") as folder:
+    with (
+        pytest.raises(RuntimeError),
+        whole_folder(tmp_path / "corpus", "another key") as folder,
+    ):
         (folder / "file").write_text("half")
         raise RuntimeError
     assert not fill(tmp_path / "corpus")
@@ -48,11 +58,16 @@ def test_what_holds_something_else_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "corpus")
     with pytest.raises(InputError, match="another size, seed or version"):
         fill(tmp_path / "corpus", fingerprint({"size": (1, 2), "seed": 1}), "newer")
-    with pytest.raises(InputError, match=f"{tmp_path} is not empty and not a synthetic corpus"):
+    with pytest.raises(
+        InputError, match=f"{tmp_path} is not empty and not a synthetic corpus"
+    ):
         fill(tmp_path, text="newer")
     with pytest.raises(InputError, match="file is not a folder"):
         fill(tmp_path / "corpus" / "file", text="newer")
-    assert visible(tmp_path) == ["corpus"] and (tmp_path / "corpus" / "file").read_text() == "new"
+    assert (
+        visible(tmp_path) == ["corpus"]
+        and (tmp_path / "corpus" / "file").read_text() == "new"
+    )
 
 
 def test_two_at_once(tmp_path: Path) -> None:
@@ -65,10 +80,14 @@ def test_two_at_once(tmp_path: Path) -> None:
         assert go_on.wait(30)
         (folder / "file").write_text("first")
 
-    first = threading.Thread(target=lambda: made.append(make_folder(tmp_path / "corpus", KEY, write)))
+    first = threading.Thread(
+        target=lambda: made.append(make_folder(tmp_path / "corpus", KEY, write))
+    )
     first.start()
     assert started.wait(30)
-    second = threading.Thread(target=lambda: made.append(fill(tmp_path / "corpus", text="second")))
+    second = threading.Thread(
+        target=lambda: made.append(fill(tmp_path / "corpus", text="second"))
+    )
     second.start()
     second.join(0.3)
     assert second.is_alive() and not (tmp_path / "corpus").exists()

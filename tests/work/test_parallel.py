@@ -1,4 +1,6 @@
-"""Shards in this process, in processes forked from it, on Dask workers: order, errors, lost workers, threads, quiet."""
+"""Shards in this process, in processes forked from it, on Dask workers: order, errors,
+lost workers, threads, quiet.
+"""
 
 import importlib
 import os
@@ -16,7 +18,8 @@ from espnet_ext.work.parallel import ShardError, map_shards
 
 LOCAL = Path(__file__).parents[2] / "conf" / "parallel" / "local.yaml"
 
-# Workers import the function of a shard by its module's name, so it stands in a module of its own.
+# Workers import the function of a shard by its module's name, so it stands in a module
+# of its own.
 FUNCTIONS = '''
 import os, signal, time
 from pathlib import Path
@@ -79,7 +82,9 @@ def functions(tmp_path, monkeypatch):
 
 @pytest.fixture(params=["forked", "dask"])
 def local(request) -> Path | None:
-    """How work is spread on this machine: by processes of our own, or by a Dask cluster of local processes."""
+    """How work is spread on this machine: by processes of our own, or by a Dask cluster
+    of local processes.
+    """
     return None if request.param == "forked" else LOCAL
 
 
@@ -90,10 +95,18 @@ def test_one_job_runs_here_in_order_without_torch_or_dask(tmp_path):
         "from shard_functions import square\n"
         "from espnet_ext.work.parallel import map_shards\n"
         "results = map_shards(square, [{'x': x} for x in (3, 1, 2)], nj=1)\n"
-        "assert [r[0] for r in results] == [9, 1, 4] and {r[1] for r in results} == {os.getpid()}\n"
-        "print({'torch', 'dask', 'distributed', 'espnet3', 'espnet2'} & set(sys.modules))"
+        "assert [r[0] for r in results] == [9, 1, 4] and {r[1] for r in results} "
+        "== {os.getpid()}\n"
+        "print({'torch', 'dask', 'distributed', 'espnet3', 'espnet2'} & "
+        "set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "set()"
     assert "3/3 shards" in done.stderr
 
@@ -106,7 +119,9 @@ def test_two_workers(functions, local, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(here)
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     shards = [{"x": x} for x in range(7)]
-    results = map_shards(functions.square, shards, nj=2, config=local, describe="squares")
+    results = map_shards(
+        functions.square, shards, nj=2, config=local, describe="squares"
+    )
     assert [result[0] for result in results] == [x**2 for x in range(7)]
     workers = {result[1] for result in results}
     assert len(workers) == 2 and os.getpid() not in workers
@@ -114,34 +129,49 @@ def test_two_workers(functions, local, tmp_path, monkeypatch, capsys):
     assert {result[2] for result in results} == {str(max(1, cores // 2))}
     assert {result[3] for result in results} == {str(here)}
     assert not any(here.iterdir())
-    assert not [path for path in scratch.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert not [
+        path for path in scratch.rglob("*") if path.is_file() and path.suffix != ".lock"
+    ]
     assert "OMP_NUM_THREADS" not in os.environ
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("squares: 7/7 shards in ")
     assert all(line.startswith("squares: ") for line in lines), lines
 
 
-def test_a_killed_worker_loses_nothing_and_a_shard_that_always_kills_is_named(functions, local, tmp_path, capsys):
+def test_a_killed_worker_loses_nothing_and_a_shard_that_always_kills_is_named(
+    functions, local, tmp_path, capsys
+):
     once = tmp_path / "once"
     once.touch()
-    shards = [{"x": x, "out": str(tmp_path / f"{x}.txt"), "once": str(once) if x == 3 else ""} for x in range(6)]
+    shards = [
+        {"x": x, "out": str(tmp_path / f"{x}.txt"), "once": str(once) if x == 3 else ""}
+        for x in range(6)
+    ]
     results = map_shards(functions.write, shards, nj=2, config=local)
     assert not once.exists()
     assert results == [shard["out"] for shard in shards]
-    assert [Path(result).read_text() for result in results] == [f"half {x**3}" for x in range(6)]
+    assert [Path(result).read_text() for result in results] == [
+        f"half {x**3}" for x in range(6)
+    ]
     assert "lost 1 worker process" in capsys.readouterr().err
     shards = [{"name": "good", "kind": "fine"}, {"name": "evil", "kind": "kill"}]
-    with pytest.raises(ShardError, match="decode: shard evil failed: its worker process died 4 times"):
+    with pytest.raises(
+        ShardError, match="decode: shard evil failed: its worker process died 4 times"
+    ):
         map_shards(functions.fail, shards, nj=2, config=local)
 
 
 def test_a_worker_that_dask_forgets_is_started_again(functions, tmp_path):
-    """On a machine with much other work a nanny starts its worker later than Dask forgets it."""
+    """On a machine with much other work a nanny starts its worker later than Dask
+    forgets it.
+    """
     shard = {"x": 2, "out": str(tmp_path / "out"), "once": str(tmp_path / "once")}
     (tmp_path / "once").touch()
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}):
         map_shards(functions.write, [shard], nj=1, config=LOCAL)
-    assert (tmp_path / "out").read_text() == "half 8" and not (tmp_path / "once").exists()
+    assert (tmp_path / "out").read_text() == "half 8" and not (
+        tmp_path / "once"
+    ).exists()
 
 
 def test_bad_input_in_a_worker_is_one_line_and_ends_the_run(functions, local):
@@ -152,10 +182,15 @@ def test_bad_input_in_a_worker_is_one_line_and_ends_the_run(functions, local):
     assert not isinstance(caught.value, ShardError)
 
 
-@pytest.mark.parametrize("kind, cause", [("bug", "ZeroDivisionError: division by zero"), ("exit", "SystemExit: 3")])
+@pytest.mark.parametrize(
+    "kind, cause",
+    [("bug", "ZeroDivisionError: division by zero"), ("exit", "SystemExit: 3")],
+)
 def test_other_errors_show_the_shard_and_the_traceback(functions, kind, cause):
     with pytest.raises(ShardError) as caught:
-        map_shards(functions.fail, [{"name": "17", "kind": kind}], nj=1, describe="statistics")
+        map_shards(
+            functions.fail, [{"name": "17", "kind": kind}], nj=1, describe="statistics"
+        )
     message = str(caught.value)
     assert message.startswith("statistics: shard 17 failed: Traceback")
     assert message.endswith(cause) and "shard_functions.py" in message
@@ -164,7 +199,10 @@ def test_other_errors_show_the_shard_and_the_traceback(functions, kind, cause):
 def test_progress_shows_while_a_shard_runs(functions, monkeypatch, capsys):
     monkeypatch.setattr(parallel, "PROGRESS_SECONDS", 0.05)
     shards = [{"kind": "fine"}, {"kind": "sleep", "seconds": 0.3}]
-    assert map_shards(functions.fail, shards, nj=1, describe="features") == ["fine", "fine"]
+    assert map_shards(functions.fail, shards, nj=1, describe="features") == [
+        "fine",
+        "fine",
+    ]
     lines = capsys.readouterr().err.splitlines()
     assert lines.count("features: 1/2 shards, 0:00:00 elapsed, ETA 0:00:00") >= 2
     assert lines[-1] == "features: 2/2 shards in 0:00:00"
@@ -181,7 +219,9 @@ def test_workers_share_the_gpus(functions, monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     (tmp_path / "begun").mkdir()
     found = map_shards(functions.seen_gpu, [tmp_path / "begun"] * 8, nj=3)
-    by_worker = {worker: {gpu for other, gpu in found if other == worker} for worker, _ in found}
+    by_worker = {
+        worker: {gpu for other, gpu in found if other == worker} for worker, _ in found
+    }
     assert len(by_worker) == 3 and all(len(gpus) == 1 for gpus in by_worker.values())
     assert sorted(min(gpus) for gpus in by_worker.values()) == ["3", "3", "5"]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"

@@ -16,7 +16,11 @@ def test_meta(tmp_path: Path):
     assert meta["versions"]["python"] == platform.python_version()
     assert meta["versions"]["torch"] == version("torch")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", meta["date"])
-    assert meta["hardware"]["cores"] >= 1 and meta["hardware"]["memory_gib"] > 0 and meta["hardware"]["cpu"]
+    assert (
+        meta["hardware"]["cores"] >= 1
+        and meta["hardware"]["memory_gib"] > 0
+        and meta["hardware"]["cpu"]
+    )
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -26,12 +30,20 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def git(*words: str) -> str:
         name = ("-c", "user.name=a", "-c", "user.email=a@b")
-        return subprocess.run(["git", "-C", tmp_path, *name, *words], check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["git", "-C", tmp_path, *name, *words],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
 
     git("init")
     (tmp_path / "file").write_text("1")
     git("add", "file")
     git("commit", "-m", "first")
-    assert collect_meta("", tmp_path)["git"] == {"commit": git("rev-parse", "HEAD").strip(), "dirty": False}
+    assert collect_meta("", tmp_path)["git"] == {
+        "commit": git("rev-parse", "HEAD").strip(),
+        "dirty": False,
+    }
     (tmp_path / "file").write_text("2")
     assert collect_meta("", tmp_path)["git"]["dirty"]

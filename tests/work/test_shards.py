@@ -31,7 +31,9 @@ def test_balanced_parts_hold_each_id_once(durations, count):
     weights = {f"u{number:02d}": seconds for number, seconds in enumerate(durations)}
     parts = work.balanced(weights, count)
     assert Counter(key for part in parts for key in part) == Counter(list(weights))
-    assert len(parts) == min(count, len(weights)) and all(part == sorted(part) for part in parts)
+    assert len(parts) == min(count, len(weights)) and all(
+        part == sorted(part) for part in parts
+    )
     totals = [sum(weights[key] for key in part) for part in parts]
     assert max(totals) - min(totals) <= max(durations) + 1e-9 or len(parts) < count
 
@@ -44,7 +46,9 @@ def test_contiguous_parts_keep_the_order(size, data):
     assert len(parts) == count and max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its_log(tmp_path):
+def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its_log(
+    tmp_path,
+):
     shard, other = make(tmp_path), make(tmp_path, key="other")
     assert not shard.is_done()
     with work.attempt(shard) as folder:
@@ -59,7 +63,10 @@ def test_an_attempt_appears_whole_and_a_failed_one_leaves_what_was_there_and_its
     assert caught.value.__notes__ == [f"log: {shard.log}"]
     assert Path(shard.log).read_text() == "on the way\n"
     assert shard.is_done()
-    assert sorted(path.name for path in (tmp_path / "log").iterdir()) == ["decode.1.log", "output.1"]
+    assert sorted(path.name for path in (tmp_path / "log").iterdir()) == [
+        "decode.1.log",
+        "output.1",
+    ]
     (Path(shard.folder) / work.DONE).write_text("{")
     assert not shard.is_done()
     with work.attempt(other):
@@ -76,7 +83,10 @@ def test_the_log_gets_all_and_the_terminal_nothing(tmp_path, capsys):
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[0].endswith("INFO: an info") and lines[1:] == ["an output", "an error"]
     assert capsys.readouterr() == ("", "")
-    assert (logging.getLogger().level, logging.getLogger().handlers) == (level, handlers)
+    assert (logging.getLogger().level, logging.getLogger().handlers) == (
+        level,
+        handlers,
+    )
 
 
 def test_hashes_follow_the_content(tmp_path):
@@ -87,5 +97,7 @@ def test_hashes_follow_the_content(tmp_path):
     assert list(before) == [str(path)]
     path.write_text("two")
     assert work.file_hashes(espnet_options.option_values(options)) != before
-    assert work.fingerprint(options, before) == work.fingerprint(options, json.loads(json.dumps(before)))
+    assert work.fingerprint(options, before) == work.fingerprint(
+        options, json.loads(json.dumps(before))
+    )
     assert work.fingerprint(options, before) != work.fingerprint(options, {})

@@ -16,8 +16,13 @@ from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
         ({"a": None}, {"a": {"b": 1}}, {"a": {"b": 1}}),
         ({"a": 1}, {}, {"a": 1}),
         ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1}}),
-        # X_conf follows X: kept where X stays or was not named, dropped where X changes.
-        ({"x": "p", "x_conf": {"b": 1}}, {"x": "p", "x_conf": {"c": 2}}, {"x": "p", "x_conf": {"b": 1, "c": 2}}),
+        # X_conf follows X: kept where X stays or was not named, dropped where X
+        # changes.
+        (
+            {"x": "p", "x_conf": {"b": 1}},
+            {"x": "p", "x_conf": {"c": 2}},
+            {"x": "p", "x_conf": {"b": 1, "c": 2}},
+        ),
         ({"x_conf": {"b": 1}}, {"x": "p"}, {"x_conf": {"b": 1}, "x": "p"}),
         ({"x": "p", "x_conf": {"b": 1}}, {"x": "q"}, {"x": "q"}),
         ({"x": "p", "x_conf": {"b": 1}}, {"x": None}, {"x": None}),
@@ -31,7 +36,10 @@ def test_an_unchanged_file_is_left_alone(tmp_path: Path):
     path = tmp_path / "new" / "config.yaml"
     assert write_yaml(path, {"b": 1, "a": {"text": "Ä"}}, "comment")
     assert path.read_text(encoding="utf-8").startswith("# comment\nb: 1\na:\n")
-    assert yaml.safe_load(path.read_text(encoding="utf-8")) == {"b": 1, "a": {"text": "Ä"}}
+    assert yaml.safe_load(path.read_text(encoding="utf-8")) == {
+        "b": 1,
+        "a": {"text": "Ä"},
+    }
     os.utime(path, (1, 1))
     assert not write_yaml(path, {"b": 1, "a": {"text": "Ä"}}, "comment")
     assert path.stat().st_mtime == 1
@@ -58,7 +66,13 @@ def test_reading(tmp_path: Path):
         ("a: &a [1, *a]\n", "holds itself"),
         ("a: &a {b: *a}\n", "holds itself"),
         ("a: " + "[" * 2000 + "]" * 2000, "x.yaml"),
-        ("".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}' if n else 'x'] * 10)}]\n" for n in range(12)), "anchors"),
+        (
+            "".join(
+                f"k{n}: &k{n} [{', '.join([f'*k{n - 1}' if n else 'x'] * 10)}]\n"
+                for n in range(12)
+            ),
+            "anchors",
+        ),
         ("? [a, b]\n: 1\n", "x.yaml"),
         ("? {a: 1}\n: 1\n", "x.yaml"),
         ("a: !!python/name:os.system\n", "x.yaml"),

@@ -1,4 +1,6 @@
-"""Pictures of a decoder's self-attention, its tokens coloured by language (P1, section 1: context confusion)."""
+"""Pictures of a decoder's self-attention, its tokens coloured by language (P1, section
+1: context confusion).
+"""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
@@ -23,7 +25,9 @@ WORD_START = "\u2581"
 def draw_values(values: Mapping[str, Any]) -> Figure:
     """Draw the values of ``attention.json``, which ``plot_attention.py`` writes."""
     panels = {
-        f"{name}\nbetween languages: {each['between_languages']:.2f}": np.array(each["weights"])
+        f"{name}\nbetween languages: {each['between_languages']:.2f}": np.array(
+            each["weights"]
+        )
         for name, each in values["systems"].items()
     }
     block = "last block" if values["block"] is None else f"block {values['block']}"
@@ -32,33 +36,57 @@ def draw_values(values: Mapping[str, Any]) -> Figure:
 
 
 def draw_attention(
-    panels: Mapping[str, np.ndarray], tokens: Sequence[str], languages: Sequence[str], title: str
+    panels: Mapping[str, np.ndarray],
+    tokens: Sequence[str],
+    languages: Sequence[str],
+    title: str,
 ) -> Figure:
-    """Draw the attention of several systems side by side, over the same L tokens with their languages (``-``: neither).
+    """Draw the attention of several systems side by side, over the same L tokens with
+    their languages (``-``: neither).
 
     ``panels`` has the shares by title, (L, L): row i is what token i takes from each.
     """
     side = max(2.4, INCHES_PER_TOKEN * len(tokens))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(len(panels) * side + 1.8, side + 1.6), layout="constrained")
+        figure = Figure(
+            figsize=(len(panels) * side + 1.8, side + 1.6), layout="constrained"
+        )
         all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (name, weights) in zip(all_axes, panels.items(), strict=True):
-            image = axes.imshow(_shown(weights), cmap="viridis", vmin=0.0, vmax=1.0, aspect="equal")
+            image = axes.imshow(
+                _shown(weights), cmap="viridis", vmin=0.0, vmax=1.0, aspect="equal"
+            )
             axes.set_title(name)
             axes.set_xlabel("Token attended to")
             _label_tokens(axes, tokens, languages)
         all_axes[0].set_ylabel("Attending token")
-        figure.colorbar(image, ax=all_axes, label="Share of what a token takes, by norm", aspect=30, pad=0.01)
+        figure.colorbar(
+            image,
+            ax=all_axes,
+            label="Share of what a token takes, by norm",
+            aspect=30,
+            pad=0.01,
+        )
         present = [language for language in COLOURS if language in languages]
-        handles = [Patch(facecolor=COLOURS[language], label=NAMES[language]) for language in present]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+        handles = [
+            Patch(facecolor=COLOURS[language], label=NAMES[language])
+            for language in present
+        ]
+        figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=len(handles),
+            frameon=False,
+        )
         figure.suptitle(title, parse_math=False)
         return figure
 
 
 def _shown(weights: np.ndarray) -> np.ma.MaskedArray:
     """Return the weights without those of later tokens, which are 0."""
-    return np.ma.masked_array(weights, mask=np.triu(np.ones_like(weights, dtype=bool), 1))
+    return np.ma.masked_array(
+        weights, mask=np.triu(np.ones_like(weights, dtype=bool), 1)
+    )
 
 
 def _label_tokens(axes: Axes, tokens: Sequence[str], languages: Sequence[str]) -> None:
@@ -79,6 +107,10 @@ def _label_tokens(axes: Axes, tokens: Sequence[str], languages: Sequence[str]) -
 
 
 def _han_font() -> FontProperties:
-    """Noto Sans SC from the package zhplot, since matplotlib's own fonts have no Han characters."""
-    files = (file for file in distribution("zhplot").files or () if file.suffix == ".ttf")
+    """Noto Sans SC from the package zhplot, since matplotlib's own fonts have no Han
+    characters.
+    """
+    files = (
+        file for file in distribution("zhplot").files or () if file.suffix == ".ttf"
+    )
     return FontProperties(fname=str(next(files).locate()))

@@ -1,9 +1,11 @@
-"""Whose words a decoder's self-attention uses: the norms of what each token gives to each other.
+"""Whose words a decoder's self-attention uses: the norms of what each token gives to
+each other.
 
-Attention weights say little if values differ in size: shared and separate streams scale the other language's embeddings
-down, so that a large weight may carry next to nothing. Here each weight is taken together with its value and the output
-projection (Kobayashi et al. 2020): what token j gives to token i is the sum over heads of a_ij v_j W_o. A row of the
-map has the norms of these vectors, divided by their sum.
+Attention weights say little if values differ in size: shared and separate streams scale
+the other language's embeddings down, so that a large weight may carry next to nothing.
+Here each weight is taken together with its value and the output projection (Kobayashi
+et al. 2020): what token j gives to token i is the sum over heads of a_ij v_j W_o. A row
+of the map has the norms of these vectors, divided by their sum.
 """
 
 from dataclasses import dataclass
@@ -12,13 +14,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
+from espnet2.legacy.nets.pytorch_backend.transformer.attention import (
+    MultiHeadedAttention,
+)
 from espnet2.tasks.asr import ASRTask
 from espnet2.train.preprocessor import CommonPreprocessor
 
 import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.layers.language_attention import LanguageAttention, Stream, stream_scores
+from espnet_ext.layers.language_attention import (
+    LanguageAttention,
+    Stream,
+    stream_scores,
+)
 from espnet_ext.text.token_languages import NEITHER, token_languages
 
 
@@ -27,9 +35,9 @@ class AttentionMap:
     """The self-attention of one decoder block.
 
     Attributes:
-        weights: (L, L); row i is what token i takes from each token, as shares that sum to 1.
-        tokens: the L input tokens of the decoder; the first is the start of the sentence.
-        languages: the language of each token, ``-`` for neither.
+        weights: (L, L); row i is what token i takes from each token, as shares that sum
+        to 1. tokens: the L input tokens of the decoder; the first is the start of the
+        sentence. languages: the language of each token, ``-`` for neither.
     """
 
     weights: np.ndarray
@@ -37,7 +45,8 @@ class AttentionMap:
     languages: tuple[str, ...]
 
     def share_between_languages(self) -> float:
-        """Return what a token with a language takes from tokens of the other language, on average.
+        """Return what a token with a language takes from tokens of the other language,
+        on average.
 
         Only tokens that follow one of the other language count. NaN if there are none.
         """
@@ -45,66 +54,95 @@ class AttentionMap:
         names = np.array(self.languages)
         other = (names[:, None] != names[None, :]) & known[:, None] & known[None, :]
         rows = np.tril(other).any(axis=1)
-        return float((self.weights * other).sum(axis=1)[rows].mean()) if rows.any() else float("nan")
+        return (
+            float((self.weights * other).sum(axis=1)[rows].mean())
+            if rows.any()
+            else float("nan")
+        )
 
 
 class TranscriptReader:
     """An ESPnet ASR model whose transformer decoder reads transcripts.
 
-    Raises InputError: a checkpoint that does not fit its config, or a decoder without self-attention.
+    Raises InputError: a checkpoint that does not fit its config, or a decoder without
+    self-attention.
     """
 
     def __init__(self, config_file: Path, model_file: Path):
         espnet_ext.register()
-        self.model, options = ASRTask.build_model_from_file(config_file, model_file, "cpu")
+        self.model, options = ASRTask.build_model_from_file(
+            config_file, model_file, "cpu"
+        )
         self.model.eval()
         if not hasattr(self.model.decoder, "decoders"):
-            raise InputError(f"{config_file}: decoder '{options.decoder}' has no self-attention")
+            raise InputError(
+                f"{config_file}: decoder '{options.decoder}' has no self-attention"
+            )
         self._tokenise = CommonPreprocessor(
-            train=False, token_type=options.token_type, token_list=options.token_list, bpemodel=options.bpemodel
+            train=False,
+            token_type=options.token_type,
+            token_list=options.token_list,
+            bpemodel=options.bpemodel,
         )
 
     @torch.no_grad()
-    def attention_map(self, utterance: str, speech: np.ndarray, text: str, block: int | None = None) -> AttentionMap:
-        """Read the transcript of samples or features, and return the self-attention of a block from 1 (None: the last).
+    def attention_map(
+        self, utterance: str, speech: np.ndarray, text: str, block: int | None = None
+    ) -> AttentionMap:
+        """Read the transcript of samples or features, and return the self-attention of
+        a block from 1 (None: the last).
 
         Raises InputError: there is no such block, or the transcript has no tokens.
         """
         layers = self.model.decoder.decoders
         number = len(layers) if block is None else block
         if not 1 <= number <= len(layers):
-            raise InputError(f"the decoder has no block {number}: give one from 1 to {len(layers)}")
+            raise InputError(
+                f"the decoder has no block {number}: give one from 1 to {len(layers)}"
+            )
         ids = self._tokenise(utterance, {"text": text})["text"]
         if not len(ids):
-            raise InputError(f"utterance {utterance}: its transcript has no tokens: choose another")
+            raise InputError(
+                f"utterance {utterance}: its transcript has no tokens: choose another"
+            )
         batch = torch.tensor(speech)[None]  # a copy: arks are read-only
         encoded, lengths = self.model.encode(batch, torch.tensor([batch.size(1)]))
         fed = torch.tensor([[self.model.sos, *ids]])
         attention, given = layers[number - 1].self_attn, []
-        hook = attention.register_forward_pre_hook(lambda module, inputs: given.append(inputs))
+        hook = attention.register_forward_pre_hook(
+            lambda module, inputs: given.append(inputs)
+        )
         try:
             self.model.decoder(encoded, lengths, fed, torch.tensor([fed.size(1)]))
         finally:
             hook.remove()
         norms = contributions(attention, *given[0]).norm(dim=-1)[0].double().numpy()
         tokens = tuple(self.model.token_list[index] for index in fed[0].tolist())
-        return AttentionMap(norms / norms.sum(1, keepdims=True), tokens, tuple(token_languages(tokens)))
+        return AttentionMap(
+            norms / norms.sum(1, keepdims=True), tokens, tuple(token_languages(tokens))
+        )
 
 
 @torch.no_grad()
 def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
-    """Return what each token gives to each other in a self-attention: summed over j, the output without its bias.
+    """Return what each token gives to each other in a self-attention: summed over j,
+    the output without its bias.
 
-    ESPnet's attention is called with x, x, x and mask; one that knows languages with x, mask and codes. ``x`` are the
-    embeddings after layer norm, (B, L, D); the result is (B, L, L, D).
+    ESPnet's attention is called with x, x, x and mask; one that knows languages with x,
+    mask and codes. ``x`` are the embeddings after layer norm, (B, L, D); the result is
+    (B, L, L, D).
     """
     if not isinstance(attention, LanguageAttention):
         return _of_stream(Stream(attention), x, more[-1])
     mask, languages = more
     parts = []
     for stream in attention.streams(languages, languages, x.dtype):
-        part = _of_stream(stream, x if stream.factors is None else stream.factors * x, mask)
-        parts.append(part if stream.shares is None else stream.shares.unsqueeze(2) * part)
+        part = _of_stream(
+            stream, x if stream.factors is None else stream.factors * x, mask
+        )
+        parts.append(
+            part if stream.shares is None else stream.shares.unsqueeze(2) * part
+        )
     return sum(parts[1:], start=parts[0])
 
 
@@ -112,6 +150,8 @@ def _of_stream(stream: Stream, x: torch.Tensor, mask: torch.Tensor) -> torch.Ten
     attention: MultiHeadedAttention = stream.attention
     scores, values = stream_scores(stream, x)
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
-    projection = attention.linear_out.weight.unflatten(1, (attention.h, attention.d_k))  # (D, heads, d)
+    projection = attention.linear_out.weight.unflatten(
+        1, (attention.h, attention.d_k)
+    )  # (D, heads, d)
     projected = torch.einsum("bhjd,ohd->bhjo", values, projection)
     return torch.einsum("bhij,bhjo->bijo", weights, projected)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Draw whose words the decoder's self-attention uses in one utterance, for trained systems side by side.
+"""Draw whose words the decoder's self-attention uses in one utterance, for trained
+systems side by side.
 
-What a token takes from another is the norm of the value that it gets, weighted by the attention, as a share of all that
-it takes (attention_maps.py). The decoder reads the reference. Writes attention.png and its data, attention.json.
-"Between languages" is the mean share that a token takes from tokens of the other language, over tokens that follow one
-of them: in that utterance, and by seed over the whole test set.
+What a token takes from another is the norm of the value that it gets, weighted by the
+attention, as a share of all that it takes (attention_maps.py). The decoder reads the
+reference. Writes attention.png and its data, attention.json. "Between languages" is the
+mean share that a token takes from tokens of the other language, over tokens that follow
+one of them: in that utterance, and by seed over the whole test set.
 
 Example:
-  local/plot_attention.py --systems exp/mini/{baseline,reweight,shared,separate}_cs/seed* \\
+  local/plot_attention.py --systems
+  exp/mini/{baseline,reweight,shared,separate}_cs/seed* \\
     --data exp/mini/encodings/test --output results
 """
 
@@ -37,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     texts = read_table(args.data / "text")
     utterance = args.utterance or max(texts, key=lambda key: switches(texts[key]))
     if utterance not in texts:
-        raise InputError(f"{args.data}: there is no utterance {utterance}: give an id of its text")
+        raise InputError(
+            f"{args.data}: there is no utterance {utterance}: give an id of its text"
+        )
     checkpoints = {folder: checkpoint(folder) for folder in args.systems}
 
     from attention_figures import draw_values
@@ -49,27 +54,40 @@ def main(argv: Sequence[str] | None = None) -> None:
         name, seed = folder.resolve().parent.name, folder.name.removeprefix("seed")
         speech = speech_of(args.data, folder / "config.yaml")
         reader = TranscriptReader(folder / "config.yaml", checkpoints[folder])
-        maps = {key: reader.attention_map(key, speech(key), text, args.block) for key, text in texts.items()}
+        maps = {
+            key: reader.attention_map(key, speech(key), text, args.block)
+            for key, text in texts.items()
+        }
         shown.setdefault(name, maps[utterance])
         found = [each.share_between_languages() for each in maps.values()]
-        shares.setdefault(name, {})[seed] = fmean(share for share in found if not math.isnan(share))
+        shares.setdefault(name, {})[seed] = fmean(
+            share for share in found if not math.isnan(share)
+        )
     first = next(iter(shown.values()))
     for name, each in shown.items():
         if each.tokens != first.tokens:
-            raise InputError(f"{name} has other tokens than {next(iter(shown))}: give systems with one vocabulary")
+            raise InputError(
+                f"{name} has other tokens than {next(iter(shown))}: give systems "
+                "with one vocabulary"
+            )
     values = {
         "data": args.data.name,
         "utterance": utterance,
         "block": args.block,
         "tokens": first.tokens,
         "languages": first.languages,
-        "systems": {name: values_of(each, shares[name]) for name, each in shown.items()},
+        "systems": {
+            name: values_of(each, shares[name]) for name, each in shown.items()
+        },
     }
     args.output.mkdir(parents=True, exist_ok=True)
     write_json(args.output / "attention.json", values)
     save_png(draw_values(values), args.output / "attention.png")
     for name in shown:
-        print(f"{name}: between languages {fmean(shares[name].values()):.3f} in {args.data.name}")
+        print(
+            f"{name}: between languages {fmean(shares[name].values()):.3f} in "
+            f"{args.data.name}"
+        )
     print("written:", args.output / "attention.png", args.output / "attention.json")
 
 
@@ -85,19 +103,29 @@ def values_of(shown: Any, by_seed: Mapping[str, float]) -> dict[str, Any]:
 
 def switches(text: str) -> int:
     """Count the switches of a text between Han characters and other words."""
-    return sum(one != other for one, other in pairwise(has_han(letter) for letter in text if not letter.isspace()))
+    return sum(
+        one != other
+        for one, other in pairwise(
+            has_han(letter) for letter in text if not letter.isspace()
+        )
+    )
 
 
 def checkpoint(folder: Path) -> Path:
     """Return the recipe's average over epochs in the folder of a training."""
     found = [*folder.glob("best*.ave.pth"), *folder.glob("last*.ave.pth")]
     if len(found) != 1:
-        raise InputError(f"{folder}: {len(found)} averages over epochs (best<N>.ave.pth): name a trained system")
+        raise InputError(
+            f"{folder}: {len(found)} averages over epochs (best<N>.ave.pth): name "
+            "a trained system"
+        )
     return found[0]
 
 
 def speech_of(data: Path, config: Path) -> Callable[[str], np.ndarray]:
-    """Return a reader of an utterance's input: kept encodings (``feats.scp``), or samples at the model's rate."""
+    """Return a reader of an utterance's input: kept encodings (``feats.scp``), or
+    samples at the model's rate.
+    """
     if (data / "feats.scp").is_file():
         feats = read_table(data / "feats.scp")
         return lambda key: read_array(feats[key])
@@ -105,18 +133,50 @@ def speech_of(data: Path, config: Path) -> Callable[[str], np.ndarray]:
 
     spans, rate = read_spans(data), sampling_rate(read_yaml(config))
     if rate is None:
-        raise InputError(f"{config}: its frontend has no sampling rate: set fs in its options")
+        raise InputError(
+            f"{config}: its frontend has no sampling rate: set fs in its options"
+        )
     return lambda key: read_samples(key, spans[key], rate)
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("--systems", type=Path, nargs="+", required=True, metavar="DIR", help="trainings, SYSTEM/seed<N>")
-    add("--data", type=Path, required=True, metavar="DIR", help="data dir, or the encoder's kept outputs of one")
-    add("--output", type=Path, required=True, metavar="DIR", help="folder for the picture and its values")
-    add("--utterance", metavar="ID", help="utterance to draw (default: the one with most language switches)")
-    add("--block", type=int, metavar="N", help="block of the decoder, from 1 (default: the last)")
+    add(
+        "--systems",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="DIR",
+        help="trainings, SYSTEM/seed<N>",
+    )
+    add(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="data dir, or the encoder's kept outputs of one",
+    )
+    add(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for the picture and its values",
+    )
+    add(
+        "--utterance",
+        metavar="ID",
+        help="utterance to draw (default: the one with most language switches)",
+    )
+    add(
+        "--block",
+        type=int,
+        metavar="N",
+        help="block of the decoder, from 1 (default: the last)",
+    )
     return parser.parse_args(argv)
 
 

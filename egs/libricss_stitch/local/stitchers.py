@@ -1,4 +1,6 @@
-"""Stitchers: what they learn from, their training, the transcripts of all systems, and their scores."""
+"""Stitchers: what they learn from, their training, the transcripts of all systems, and
+their scores.
+"""
 
 import json
 import shutil
@@ -16,7 +18,13 @@ from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 from espnet_ext.stitcher.error_statistics import fit_errors
 from espnet_ext.stitcher.guard import GUARD, guard_transcripts, tune_guard
 from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_windows
-from espnet_ext.stitcher.pairs import ALIGNMENT, SYMBOLS, TRAINED_ON, join_pairs, make_pairs
+from espnet_ext.stitcher.pairs import (
+    ALIGNMENT,
+    SYMBOLS,
+    TRAINED_ON,
+    join_pairs,
+    make_pairs,
+)
 from espnet_ext.stitcher.simulated_errors import simulate_hypotheses
 from espnet_ext.tables.schema import DEFAULT_DECODING, TRAIN, System
 
@@ -26,7 +34,11 @@ sets = load_script(Path(__file__).with_name("sets.py"))
 
 
 def training(run: Run) -> None:
-    trained = {shared_folder(run, "first", system): system for system in run.systems if system.kind == TRAIN}
+    trained = {
+        shared_folder(run, "first", system): system
+        for system in run.systems
+        if system.kind == TRAIN
+    }
     if not trained:
         show("no stitcher is trained for these rows")
         return
@@ -34,7 +46,13 @@ def training(run: Run) -> None:
     if simulates(run):
         ways = dict.fromkeys(str(system.windows) for system in trained.values())
         run_steps(*(step for way in ways for step in simulate(run, way)))
-    run_side_by_side(run, {str(folder.relative_to(run.expdir)): first_job(each) for folder, each in trained.items()})
+    run_side_by_side(
+        run,
+        {
+            str(folder.relative_to(run.expdir)): first_job(each)
+            for folder, each in trained.items()
+        },
+    )
     run.each_system(train_stitcher)
 
 
@@ -57,9 +75,14 @@ def stitcher_tokens(run: Run) -> Step:
 
 
 def simulate(run: Run, windows: str) -> Iterator[Step]:
-    """Hypotheses with simulated errors like the recogniser's, from which stitchers learn first."""
+    """Hypotheses with simulated errors like the recogniser's, from which stitchers
+    learn first.
+    """
     folder = run.expdir / "pairs" / windows
-    heard, errors = sets.below(run, "heard") / windows / "train_stitch" / "hypotheses.jsonl", folder / "errors.json"
+    heard, errors = (
+        sets.below(run, "heard") / windows / "train_stitch" / "hypotheses.jsonl",
+        folder / "errors.json",
+    )
     references = run.datadir / "train_stitch" / "references.json"
     yield Step(
         name=f"errors of the recogniser in {windows}",
@@ -69,19 +92,28 @@ def simulate(run: Run, windows: str) -> Iterator[Step]:
         outputs=[errors],
     )
     for name in SIMULATED:
-        references, output = run.datadir / name / "references.json", folder / f"{name}.jsonl"
+        references, output = (
+            run.datadir / name / "references.json",
+            folder / f"{name}.jsonl",
+        )
         cut = sets.windowing(run, windows)
         yield Step(
             name=f"simulated hypotheses {windows}/{name}",
             log=output.parent / "log" / f"{name}.log",
             function=simulate_hypotheses,
-            arguments={"references": references, "output": output, "windowing": cut, "errors": errors},
+            arguments={
+                "references": references,
+                "output": output,
+                "windowing": cut,
+                "errors": errors,
+            },
             outputs=[output],
         )
 
 
 def shared_folder(run: Run, kind: str, system: System) -> Path:
-    """What all stitchers of a style and a way of cutting share: their ``pairs``, or the ``first`` training.
+    """What all stitchers of a style and a way of cutting share: their ``pairs``, or the
+    ``first`` training.
 
     With a config of the user's own, the first training is another one.
     """
@@ -91,15 +123,23 @@ def shared_folder(run: Run, kind: str, system: System) -> Path:
 
 
 def prepare_stitchers(run: Run, system: System) -> Iterator[Step]:
-    """The pairs of a style and a way of cutting, and the stitcher that all its seeds begin with."""
+    """The pairs of a style and a way of cutting, and the stitcher that all its seeds
+    begin with.
+    """
     folder, windows = shared_folder(run, "pairs", system), str(system.windows)
     if simulates(run):
         for name in SIMULATED:
-            yield pairs_step(run, system, name, run.expdir / "pairs" / windows / f"{name}.jsonl")
+            yield pairs_step(
+                run, system, name, run.expdir / "pairs" / windows / f"{name}.jsonl"
+            )
         name = f"{system.config}_{system.method}_first"
-        config = run.section_config(str(system.config), run.sections["stitcher_first"], name=name)
+        config = run.section_config(
+            str(system.config), run.sections["stitcher_first"], name=name
+        )
         train, valid = (folder / name for name in SIMULATED)
-        yield from train_steps(run, system, shared_folder(run, "first", system), config, train, valid, 1)
+        yield from train_steps(
+            run, system, shared_folder(run, "first", system), config, train, valid, 1
+        )
     for name in ("train_stitch", *DEV):
         yield pairs_step(run, system, name, hypotheses_of(run, system, name))
     both, folders = folder / "dev", [folder / name for name in DEV]
@@ -114,8 +154,13 @@ def prepare_stitchers(run: Run, system: System) -> Iterator[Step]:
 
 
 def pairs_step(run: Run, system: System, name: str, heard: Path) -> Step:
-    """What a stitcher of a style reads and is to write, from hypotheses of windows and the reference."""
-    output, pieces = shared_folder(run, "pairs", system) / name, run.expdir / "pairs" / "tokens" / "bpe.model"
+    """What a stitcher of a style reads and is to write, from hypotheses of windows and
+    the reference.
+    """
+    output, pieces = (
+        shared_folder(run, "pairs", system) / name,
+        run.expdir / "pairs" / "tokens" / "bpe.model",
+    )
     references = sets.references(run, name)
     return Step(
         name=f"pairs {output.relative_to(run.expdir / 'pairs')}",
@@ -135,7 +180,9 @@ def pairs_step(run: Run, system: System, name: str, heard: Path) -> Step:
 
 
 def pairs_within(run: Run) -> float | None:
-    """Return how many seconds words may lie apart that the alignment-based stitcher reads as a pair; None: any."""
+    """Return how many seconds words may lie apart that the alignment-based stitcher
+    reads as a pair; None: any.
+    """
     chosen = run.setting("pairs_within")
     return None if chosen in (None, "none") else float(chosen)
 
@@ -143,10 +190,22 @@ def pairs_within(run: Run) -> float | None:
 def train_stitcher(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """A stitcher, if the system is one."""
     if system.kind == TRAIN:
-        pairs, first = shared_folder(run, "pairs", system), shared_folder(run, "first", system) / MODEL_FILE
+        pairs, first = (
+            shared_folder(run, "pairs", system),
+            shared_folder(run, "first", system) / MODEL_FILE,
+        )
         files = {"--init_param": first} if simulates(run) else {}
         output, config = run.folder_of(system, seed), run.system_config(system)
-        yield from train_steps(run, system, output, config, pairs / "train_stitch", pairs / "dev", seed, files)
+        yield from train_steps(
+            run,
+            system,
+            output,
+            config,
+            pairs / "train_stitch",
+            pairs / "dev",
+            seed,
+            files,
+        )
 
 
 def train_steps(
@@ -162,32 +221,73 @@ def train_steps(
     """Train a stitcher by ESPnet's MT task; what it was trained on is said beside it."""
     folder, stats = run.expdir / "pairs" / "tokens", pairs / "stats"
     words, model = folder / "tokens.txt", folder / "bpe.model"
-    source = "word" if system.method == ALIGNMENT else "bpe"  # aligned pairs are word pieces already
+    source = (
+        "word" if system.method == ALIGNMENT else "bpe"
+    )  # aligned pairs are word pieces already
     options = [
         *("--token_list", str(words), "--token_type", "bpe", "--bpemodel", str(model)),
-        *("--src_token_list", str(words), "--src_token_type", source, "--src_bpemodel", str(model)),
+        *(
+            "--src_token_list",
+            str(words),
+            "--src_token_type",
+            source,
+            "--src_bpemodel",
+            str(model),
+        ),
     ]
     for part, place in (("train", pairs), ("valid", valid)):
-        options += data_options(part, [(place / text, text, "text") for text in ("src_text", "text")])
-    lengths = ["--train_shape_file", str(pairs / "text"), "--valid_shape_file", str(valid / "text")]
-    made = ["--collect_stats", "true", "--config", str(config), "--output_dir", str(stats)]
+        options += data_options(
+            part, [(place / text, text, "text") for text in ("src_text", "text")]
+        )
+    lengths = [
+        "--train_shape_file",
+        str(pairs / "text"),
+        "--valid_shape_file",
+        str(valid / "text"),
+    ]
+    made = [
+        "--collect_stats",
+        "true",
+        "--config",
+        str(config),
+        "--output_dir",
+        str(stats),
+    ]
     yield Step(
         name=f"statistics of {pairs.relative_to(run.expdir)}",
         log=stats / "log" / "stats.log",
         function=run_command,
         arguments={"command": "mt_train", "options": [*made, *options, *lengths]},
-        inputs=[config, model, pairs / TRAINED_ON, pairs / "src_text", valid / "src_text"],
+        inputs=[
+            config,
+            model,
+            pairs / TRAINED_ON,
+            pairs / "src_text",
+            valid / "src_text",
+        ],
         outputs=[stats / "train" / "src_text_shape"],
         preload=["espnet_ext.bin.mt_train"],
     )
-    shapes = {part: [stats / part / f"{text}_shape" for text in ("src_text", "text")] for part in ("train", "valid")}
-    options += [word for part in shapes for path in shapes[part] for word in (f"--{part}_shape_file", str(path))]
+    shapes = {
+        part: [stats / part / f"{text}_shape" for text in ("src_text", "text")]
+        for part in ("train", "valid")
+    }
+    options += [
+        word
+        for part in shapes
+        for path in shapes[part]
+        for word in (f"--{part}_shape_file", str(path))
+    ]
     yield train_step(
         run,
         output,
         "mt_train",
         ["--seed", str(seed), *options],
-        inputs=[pairs / "text", valid / "text", *(path for paths in shapes.values() for path in paths)],
+        inputs=[
+            pairs / "text",
+            valid / "text",
+            *(path for paths in shapes.values() for path in paths),
+        ],
         files={"--config": config, **(files or {})},
     )
     shutil.copy(pairs / TRAINED_ON, output)
@@ -198,22 +298,30 @@ def stitching(run: Run) -> None:
 
 
 def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Transcripts of all test sets by a system, and their SA-WER; with the guard too, where a row asks for it."""
+    """Transcripts of all test sets by a system, and their SA-WER; with the guard too,
+    where a row asks for it.
+    """
     decodings = run.decodings[system.name]
     guarded = [name for name in decodings if run.decoding(name).get("guard")]
-    for decoding in [name for name in decodings if name not in guarded] or [DEFAULT_DECODING]:
+    for decoding in [name for name in decodings if name not in guarded] or [
+        DEFAULT_DECODING
+    ]:
         yield transcribe(run, system, seed, decoding)
         yield from score(run, system, seed, decoding)
     folder = run.folder_of(system, seed)
     if guarded:
         files = [sets.references(run, name) for name in DEV]
         more = {"references": files, "output": folder / GUARD}
-        yield guard_step(run, system, folder, DEV, tune_guard, folder / "log", more, [folder / GUARD])
+        yield guard_step(
+            run, system, folder, DEV, tune_guard, folder / "log", more, [folder / GUARD]
+        )
     for decoding in guarded:
         names, log = sets.test_sets(run), folder / f"decode_{decoding}" / "log"
         outputs = [transcripts_of(folder, decoding, name) for name in names]
         more = {"outputs": outputs, "folder": folder}
-        yield guard_step(run, system, folder, names, guard_transcripts, log, more, outputs)
+        yield guard_step(
+            run, system, folder, names, guard_transcripts, log, more, outputs
+        )
         yield from score(run, system, seed, decoding)
 
 
@@ -227,7 +335,9 @@ def guard_step(
     more: Mapping[str, Any],
     outputs: Sequence[Path],
 ) -> Step:
-    """The guard of a stitcher is tuned on its transcripts of some sets, or used on them."""
+    """The guard of a stitcher is tuned on its transcripts of some sets, or used on
+    them.
+    """
     heard = [hypotheses_of(run, system, name) for name in names]
     made = [transcripts_of(folder, DEFAULT_DECODING, name) for name in names]
     return Step(
@@ -245,7 +355,11 @@ def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
     names, folder = sets.test_sets(run), run.folder_of(system, seed)
     heard = [hypotheses_of(run, system, name) for name in names]
     outputs = [transcripts_of(folder, decoding, name) for name in names]
-    trained = [folder / "config.yaml", folder / MODEL_FILE, folder / TRAINED_ON] if system.kind == TRAIN else []
+    trained = (
+        [folder / "config.yaml", folder / MODEL_FILE, folder / TRAINED_ON]
+        if system.kind == TRAIN
+        else []
+    )
     return Step(
         name=f"stitch by {system.name}/seed{seed} ({decoding})",
         log=folder / f"decode_{decoding}" / "log" / "stitch.log",
@@ -259,35 +373,61 @@ def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
         free={"ngpu": run.gpu},
         inputs=trained,
         outputs=outputs,
-        preload=["espnet2.tasks.mt", "espnet_ext.stitcher.rewriting_search"] if trained else [],
+        preload=["espnet2.tasks.mt", "espnet_ext.stitcher.rewriting_search"]
+        if trained
+        else [],
     )
 
 
 def write_transcripts(
-    hypotheses: Sequence[Path], outputs: Sequence[Path], method: str, stitcher: Path | None, ngpu: int
+    hypotheses: Sequence[Path],
+    outputs: Sequence[Path],
+    method: str,
+    stitcher: Path | None,
+    ngpu: int,
 ) -> None:
     """Merge the windows of each set."""
-    options = StitcherOptions(stitcher, device="cuda" if ngpu else "cpu") if stitcher else None
+    options = (
+        StitcherOptions(stitcher, device="cuda" if ngpu else "cpu")
+        if stitcher
+        else None
+    )
     merge_windows(hypotheses, outputs, method, options)
 
 
 def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
-    """SA-WER of the transcripts of all test sets, of LibriCSS by condition too; it is also printed."""
+    """SA-WER of the transcripts of all test sets, of LibriCSS by condition too; it is
+    also printed.
+    """
     for name in sets.test_sets(run):
         transcripts = transcripts_of(run.folder_of(system, seed), decoding, name)
         output, references = transcripts.parent, sets.references(run, name)
-        tables = {"groups": "groups", "sessions": "segment_recording"} if name == sets.LIBRICSS else {}
-        of_segments = {option: sets.folder(run, name) / table for option, table in tables.items()}
+        tables = (
+            {"groups": "groups", "sessions": "segment_recording"}
+            if name == sets.LIBRICSS
+            else {}
+        )
+        of_segments = {
+            option: sets.folder(run, name) / table for option, table in tables.items()
+        }
         yield Step(
             name=f"score {output.relative_to(run.expdir)}",
             log=output / "log" / "score.log",
             function=evaluate_speakers,
-            arguments={"reference": references, "hypothesis": transcripts, "output": output, **of_segments},
+            arguments={
+                "reference": references,
+                "hypothesis": transcripts,
+                "output": output,
+                **of_segments,
+            },
             outputs=[output / "score.json"],
             preload=["espnet_ext.scoring.speaker_attributed"],
         )
         found = json.loads((output / "score.json").read_text(encoding="utf-8"))
-        show(f"SA-WER {found['value']:.2f} %  (95% interval {found['ci95'][0]:.2f} to {found['ci95'][1]:.2f})")
+        show(
+            f"SA-WER {found['value']:.2f} %  (95% interval {found['ci95'][0]:.2f} "
+            f"to {found['ci95'][1]:.2f})"
+        )
 
 
 def transcripts_of(folder: Path, decoding: str, name: str) -> Path:

@@ -1,7 +1,8 @@
-"""The latency column of P3, Table 1: the time that each scorer takes for ten random hypotheses of 64 tokens.
+"""The latency column of P3, Table 1: the time that each scorer takes for ten random
+hypotheses of 64 tokens.
 
-The models have the paper's size and random weights, which do not change the time. Runs on a GPU if there is one. Leave
-the machine alone meanwhile.
+The models have the paper's size and random weights, which do not change the time. Runs
+on a GPU if there is one. Leave the machine alone meanwhile.
 """
 
 import statistics
@@ -49,33 +50,65 @@ KINDS = (
 
 
 def measure_scorer(kind: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
-    """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles, runs, device, and how it was made.
+    """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles,
+    runs, device, and how it was made.
 
-    ``options`` are ``runs`` and ``seconds`` of :func:`measure`, ``layers`` (None: 12, as GPT-2 and BERT), and ``units``
-    where there are not as many as theirs.
+    ``options`` are ``runs`` and ``seconds`` of :func:`measure`, ``layers`` (None: 12,
+    as GPT-2 and BERT), and ``units`` where there are not as many as theirs.
     """
     if kind not in KINDS:
-        raise InputError(f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}")
+        raise InputError(
+            f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}"
+        )
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     layers = options["layers"]
     size = {"num_hidden_layers": layers, "hidden_size": options.get("units")}
-    ((_, scorer),) = make_scorers([kind], **{name: value for name, value in size.items() if value})
+    ((_, scorer),) = make_scorers(
+        [kind], **{name: value for name, value in size.items() if value}
+    )
     words = torch.randint(
-        scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=torch.Generator().manual_seed(0)
+        scorer.model.config.vocab_size - 10,
+        (HYPOTHESES, TOKENS),
+        generator=torch.Generator().manual_seed(0),
     )
     hypotheses = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
     times = measure(scorer.to(device), hypotheses, options["runs"], options["seconds"])
-    low, middle, high = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
-    print(f"{kind}: {middle:.1f} ms ({low:.1f} to {high:.1f}) for {HYPOTHESES} hypotheses of {TOKENS} tokens, {device}")
-    spread = {"quartiles": [round(low, 1), round(high, 1)], "runs": len(times), "device": device}
-    meta = {"threads": 1, "layers": layers, "hardware": hardware(), "versions": versions()}
+    low, middle, high = (
+        statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
+    )
+    print(
+        f"{kind}: {middle:.1f} ms ({low:.1f} to {high:.1f}) for {HYPOTHESES} "
+        f"hypotheses of {TOKENS} tokens, {device}"
+    )
+    spread = {
+        "quartiles": [round(low, 1), round(high, 1)],
+        "runs": len(times),
+        "device": device,
+    }
+    meta = {
+        "threads": 1,
+        "layers": layers,
+        "hardware": hardware(),
+        "versions": versions(),
+    }
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_json(output, {"value": round(statistics.median(times), 1), "unit": "ms", **spread, "meta": meta})
+    write_json(
+        output,
+        {
+            "value": round(statistics.median(times), 1),
+            "unit": "ms",
+            **spread,
+            "meta": meta,
+        },
+    )
 
 
-def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) -> list[float]:
-    """Return times to score a list, in milliseconds: on a CPU the thread's own, whatever else the machine does.
+def measure(
+    scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float
+) -> list[float]:
+    """Return times to score a list, in milliseconds: on a CPU the thread's own,
+    whatever else the machine does.
 
     One run before the others does not count, unless it alone takes ``seconds``.
 
@@ -85,25 +118,37 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
         runs: most runs.
         seconds: time after which no further run starts.
     """
-    clock = time.process_time if scorer.model.device.type == "cpu" else time.perf_counter
+    clock = (
+        time.process_time if scorer.model.device.type == "cpu" else time.perf_counter
+    )
     times: list[float] = []
     begin = clock()
     while not times or (len(times) <= runs and clock() - begin < seconds):
         start = clock()
-        score_lists(scorer, [hypotheses])  # the scores end on the CPU, so a GPU has finished
+        score_lists(
+            scorer, [hypotheses]
+        )  # the scores end on the CPU, so a GPU has finished
         times.append(1000 * (clock() - start))
     return times[1:] or times
 
 
-def make_scorers(kinds: Collection[ScorerKind] = KINDS, **size: Any) -> Iterator[tuple[ScorerKind, LmScorer]]:
-    """Make scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
+def make_scorers(
+    kinds: Collection[ScorerKind] = KINDS, **size: Any
+) -> Iterator[tuple[ScorerKind, LmScorer]]:
+    """Make scorers of P3 at the size of GPT-2 and bert-base-cased with random weights,
+    one after the other.
 
     ``size`` are other settings of both models' configs, such as ``num_hidden_layers``.
     """
     gpt2, bert = configs(**size)
     networks: dict[str, tuple[Any, Any, Any, Any]] = {
         "gpt2": (gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer),
-        "bert-base-cased": (bert, BertForMaskedLM, partial(BertModel, add_pooling_layer=False), PllScorer),
+        "bert-base-cased": (
+            bert,
+            BertForMaskedLM,
+            partial(BertModel, add_pooling_layer=False),
+            PllScorer,
+        ),
     }
     for kind in KINDS:
         if kind not in kinds:
@@ -113,7 +158,10 @@ def make_scorers(kinds: Collection[ScorerKind] = KINDS, **size: Any) -> Iterator
         if kind.pooling is None:
             yield kind, scorer(whole(config), tokenizer).eval()
         else:
-            yield kind, PooledScorer(trunk(config), tokenizer, pooling=kind.pooling).eval()
+            yield (
+                kind,
+                PooledScorer(trunk(config), tokenizer, pooling=kind.pooling).eval(),
+            )
 
 
 def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
@@ -122,14 +170,24 @@ def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
 
 
 def word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
-    """Make a tokenizer of ``size`` words w0, w1 ..., one token each, with the special tokens of BERT or GPT-2."""
+    """Make a tokenizer of ``size`` words w0, w1 ..., one token each, with the special
+    tokens of BERT or GPT-2.
+    """
     special = ["[CLS]", "[SEP]", "[MASK]", "[PAD]"] if bert else ["<|endoftext|>"]
     words = [*special, *(f"w{n}" for n in range(size - len(special)))]
-    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token=special[0]))
+    tokenizer = Tokenizer(
+        models.WordLevel(
+            {word: n for n, word in enumerate(words)}, unk_token=special[0]
+        )
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if not bert:
-        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[0])
+        return PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[0]
+        )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
     )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="[MASK]", pad_token="[PAD]")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, mask_token="[MASK]", pad_token="[PAD]"
+    )

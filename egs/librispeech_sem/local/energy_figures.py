@@ -1,4 +1,6 @@
-"""Figures of the energy distribution and of small-energy masks (P2, Fig. 1 and Fig. 3), drawn without a display."""
+"""Figures of the energy distribution and of small-energy masks (P2, Fig. 1 and Fig. 3),
+drawn without a display.
+"""
 
 import matplotlib
 import numpy as np
@@ -6,18 +8,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from espnet_ext.sem.energy_statistics import EDGES_DB, STEP_DB, EnergyHistogram, MaskExample, edge_index
+from espnet_ext.sem.energy_statistics import (
+    EDGES_DB,
+    STEP_DB,
+    EnergyHistogram,
+    MaskExample,
+    edge_index,
+)
 from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION
 
 MASKED = "#D9D9D9"  # a grey that the colour map does not contain
 SPECTRUM = "viridis"
 MARKED_DB = -20.0  # P2, section 3: 74.3 % of the bins are masked here
 PAPER_RANGE_DB = (-90.0, 10.0)
-HIDDEN_SHARE = 0.005  # at most this share of the bins, and of the energy, lies beyond each end of the axis
+# at most this share of the bins, and of the energy, lies beyond each end of the axis
+HIDDEN_SHARE = 0.005
 
 
 def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
-    """P2, Fig. 1: density of eta, and below it its cumulative density and the share of the energy."""
+    """P2, Fig. 1: density of eta, and below it its cumulative density and the share of
+    the energy.
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 5.6), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True)
@@ -34,7 +45,9 @@ def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
 
 
 def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
-    """Return the paper's range of eta in dB, widened by tens until it hides little but bins of zero energy."""
+    """Return the paper's range of eta in dB, widened by tens until it hides little but
+    bins of zero energy.
+    """
     lowest, highest = PAPER_RANGE_DB
     hidden_left = histogram.share_below() - histogram.zeros / histogram.total
     # The curve of the energy reaches 1 last.
@@ -55,7 +68,9 @@ def _draw_density(axes: Axes, histogram: EnergyHistogram) -> None:
     title = r"(a) Probability density of $\eta$"
     if histogram.zeros:
         # In the title, since no place within the axes is free with every corpus.
-        title += rf"; {_percent(histogram.zeros / histogram.total)} of the bins at $-\infty$"
+        title += (
+            rf"; {_percent(histogram.zeros / histogram.total)} of the bins at $-\infty$"
+        )
     axes.set_title(title, loc="left")
 
 
@@ -65,10 +80,18 @@ def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
         (histogram.share_below(), r"bins: cumulative density of $\eta$", BLUE, "-"),
         (histogram.energy_below(), r"energy: $r_e(\eta)$", VERMILLION, "--"),
     )
-    axes.axvline(MARKED_DB, color="0.4", linestyle=":", linewidth=1.0, label=rf"$\eta = {MARKED_DB:g}$ dB")
+    axes.axvline(
+        MARKED_DB,
+        color="0.4",
+        linestyle=":",
+        linewidth=1.0,
+        label=rf"$\eta = {MARKED_DB:g}$ dB",
+    )
     for shares, label, colour, line in curves:
         axes.plot(EDGES_DB, shares, color=colour, linestyle=line, label=label)
-        axes.plot(MARKED_DB, shares[index], "o", color=colour, markersize=5, clip_on=False)
+        axes.plot(
+            MARKED_DB, shares[index], "o", color=colour, markersize=5, clip_on=False
+        )
         axes.annotate(
             _percent(shares[index]),
             (MARKED_DB, shares[index]),
@@ -80,23 +103,33 @@ def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
         )
     axes.set_ylim(0.0, 1.02)
     axes.set_ylabel(r"Share below $\eta$")
-    axes.set_title(r"(b) Share of the bins and of their energy below $\eta$", loc="left")
+    axes.set_title(
+        r"(b) Share of the bins and of their energy below $\eta$", loc="left"
+    )
     axes.legend(loc="upper left", frameon=False)
 
 
 def draw_masks(example: MaskExample) -> Figure:
-    """P2, Fig. 3: the power-mel spectrogram of an utterance, and what each mask keeps of it before eq. 10."""
+    """P2, Fig. 3: the power-mel spectrogram of an utterance, and what each mask keeps
+    of it before eq. 10.
+    """
     panels: list[tuple[str, np.ndarray | None]] = [("original", None)]
     for eta, kept in example.kept.items():
         share = _percent(example.masked_share(eta))
-        panels.append((rf"$\eta_\mathrm{{th}} = {eta:g}$ dB: {share} of the bins masked", kept))
+        panels.append(
+            (rf"$\eta_\mathrm{{th}} = {eta:g}$ dB: {share} of the bins masked", kept)
+        )
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 1.5 * len(panels) + 0.8), layout="constrained")
         all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True)
         frames, channels = example.features.shape
         extent = (0.0, frames * example.hop_seconds, -0.5, channels - 0.5)
-        for letter, axes, (title, kept) in zip("abcdefgh", all_axes, panels, strict=False):
-            shown = np.ma.masked_array(example.features, mask=None if kept is None else ~kept)
+        for letter, axes, (title, kept) in zip(
+            "abcdefgh", all_axes, panels, strict=False
+        ):
+            shown = np.ma.masked_array(
+                example.features, mask=None if kept is None else ~kept
+            )
             image = axes.imshow(
                 shown.T,
                 origin="lower",
@@ -111,15 +144,24 @@ def draw_masks(example: MaskExample) -> Figure:
             axes.set_yticks(range(0, channels, 10))
         figure.supylabel("Mel channel $c$", fontsize=10)
         all_axes[-1].set_xlabel("Time (s)")
-        figure.colorbar(image, ax=all_axes, label=r"Power-mel feature $x = e^{1/15}$", aspect=50, pad=0.015)
-        figure.suptitle(f"Power-mel spectrogram of {example.utterance}", parse_math=False)
+        figure.colorbar(
+            image,
+            ax=all_axes,
+            label=r"Power-mel feature $x = e^{1/15}$",
+            aspect=50,
+            pad=0.015,
+        )
+        figure.suptitle(
+            f"Power-mel spectrogram of {example.utterance}", parse_math=False
+        )
         masked = Patch(facecolor=MASKED, edgecolor="0.5", label="masked")
         figure.legend(handles=[masked], loc="upper right", frameon=False)
         return figure
 
 
 def _percent(share: float) -> str:
-    """Return a share in percent with one decimal; a share too small for that is not shown as 0.
+    """Return a share in percent with one decimal; a share too small for that is not
+    shown as 0.
 
     >>> _percent(0.743), _percent(0.0), _percent(0.00001)
     ('74.3 %', '0.0 %', '< 0.1 %')

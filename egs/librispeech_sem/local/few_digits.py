@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Draw a share of train-clean-100 and of its copy in noisy rooms (train-other-500); dev and test parts become links.
+"""Draw a share of train-clean-100 and of its copy in noisy rooms (train-other-500); dev
+and test parts become links.
 
-Noise is three other speakers or a hum, at 5 to 20 dB. The same seed gives the same bytes.
-Example: local/few_digits.py --corpus LibriSpeech-digits --output LibriSpeech-digits-few
+Noise is three other speakers or a hum, at 5 to 20 dB. The same seed gives the same
+bytes. Example: local/few_digits.py --corpus LibriSpeech-digits --output
+LibriSpeech-digits-few
 """
 
 import argparse
@@ -14,18 +16,38 @@ import soundfile
 import soxr
 
 from espnet_ext.command import run_main
-from espnet_ext.synthetic.acoustics import OTHER, SAMPLE_RATE, VOICE_RATE, draw_scene, record
+from espnet_ext.synthetic.acoustics import (
+    OTHER,
+    SAMPLE_RATE,
+    VOICE_RATE,
+    draw_scene,
+    record,
+)
 from espnet_ext.synthetic.parameters import generator
 
-CLEAN, NOISY, CONDITION = "train-clean-100", "train-other-500", replace(OTHER, snr=(5, 20))
+CLEAN, NOISY, CONDITION = (
+    "train-clean-100",
+    "train-other-500",
+    replace(OTHER, snr=(5, 20)),
+)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--corpus", type=Path, required=True, help="folder in LibriSpeech's layout, of whole FLAC files"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, required=True, help="folder of the new corpus, which must not exist")
+    parser.add_argument(
+        "--corpus",
+        type=Path,
+        required=True,
+        help="folder in LibriSpeech's layout, of whole FLAC files",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        help="folder of the new corpus, which must not exist",
+    )
     parser.add_argument("--share", type=float, default=0.2, help="1: all")
     parser.add_argument("--seed", type=int, default=2)
     args = parser.parse_args()
@@ -39,17 +61,30 @@ def main() -> None:
 def draw_training_set(corpus: Path, output: Path, share: float, seed: int) -> None:
     """Write a share of the clean training set and of its noisy copy."""
     files = sorted((corpus / CLEAN).rglob("*.flac"))
-    drawn = generator(seed, "few").choice(2 * len(files), round(2 * len(files) * share), replace=False)
+    drawn = generator(seed, "few").choice(
+        2 * len(files), round(2 * len(files) * share), replace=False
+    )
     for number in sorted(drawn):
         path, is_noisy = files[number % len(files)], number >= len(files)
-        write(path, output / (NOISY if is_noisy else CLEAN), noisy(path, files, seed) if is_noisy else None)
+        write(
+            path,
+            output / (NOISY if is_noisy else CLEAN),
+            noisy(path, files, seed) if is_noisy else None,
+        )
 
 
 def write(path: Path, part: Path, recorded: np.ndarray | None = None) -> None:
-    """Write an utterance into a part, at 16 kHz, with its transcript; if it was recorded again, in another chapter."""
+    """Write an utterance into a part, at 16 kHz, with its transcript; if it was
+    recorded again, in another chapter.
+    """
     speaker, chapter, utterance = path.stem.split("-")
-    text = dict(line.split(" ", 1) for line in (path.parent / f"{speaker}-{chapter}.trans.txt").open())[path.stem]
-    chapter = chapter if recorded is None else f"9{chapter}"  # no other chapter's, since ids are unique in a corpus
+    text = dict(
+        line.split(" ", 1)
+        for line in (path.parent / f"{speaker}-{chapter}.trans.txt").open()
+    )[path.stem]
+    chapter = (
+        chapter if recorded is None else f"9{chapter}"
+    )  # no other chapter's, since ids are unique in a corpus
     folder = part / speaker / chapter
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{speaker}-{chapter}-{utterance}.flac"
@@ -66,7 +101,12 @@ def noisy(path: Path, files: list[Path], seed: int) -> np.ndarray:
     rng = generator(seed, "noisy", path.name)
     others = [other for other in files if other.parent.parent != path.parent.parent]
     talkers = rng.choice(len(others), 3) if rng.uniform() < CONDITION.babble else ()
-    return record(speech(path), draw_scene(CONDITION, [speech(others[i]) for i in talkers], rng), CONDITION, rng)
+    return record(
+        speech(path),
+        draw_scene(CONDITION, [speech(others[i]) for i in talkers], rng),
+        CONDITION,
+        rng,
+    )
 
 
 def speech(path: Path, rate: int = VOICE_RATE) -> np.ndarray:

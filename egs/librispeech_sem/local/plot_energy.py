@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Draw the distribution of energy over time-frequency bins and small-energy masks (P2, Fig. 1 and 3) of a data dir.
+"""Draw the distribution of energy over time-frequency bins and small-energy masks (P2,
+Fig. 1 and 3) of a data dir.
 
-Writes fig1_energy.png, fig3_masks.png, and their numbers to energy.json: the share of bins below a threshold is what a
-fixed threshold masks.
+Writes fig1_energy.png, fig3_masks.png, and their numbers to energy.json: the share of
+bins below a threshold is what a fixed threshold masks.
 
 Example:
   local/plot_energy.py --data data/train-clean-100 --output exp/mini/energy
@@ -29,13 +30,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     spans = read_spans(args.data)
     if args.utterance and args.utterance not in spans:
-        raise InputError(f"{args.data}: there is no utterance {args.utterance}: give an id of this data dir")
+        raise InputError(
+            f"{args.data}: there is no utterance {args.utterance}: give an id of "
+            "this data dir"
+        )
     if args.rate < 1:
-        raise InputError(f"--rate {args.rate}: give the sampling rate of the audio in Hz, such as 16000")
+        raise InputError(
+            f"--rate {args.rate}: give the sampling rate of the audio in Hz, such "
+            "as 16000"
+        )
     args.output.mkdir(parents=True, exist_ok=True)
     frontend = PowerMelFrontend(fs=args.rate)
     chosen = statistics.choose(spans, args.max_utterances, args.seed)
-    histogram, longest = statistics.survey({key: spans[key] for key in chosen}, frontend)
+    histogram, longest = statistics.survey(
+        {key: spans[key] for key in chosen}, frontend
+    )
     utterance = args.utterance or longest
     example = statistics.mask_example(utterance, spans[utterance], frontend)
 
@@ -46,9 +55,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     for path, figure in figures.items():
         save_png(figure, path)
-    about = f"Energy of time-frequency bins relative to the peak ({name}); shares from 0 to 1"
+    about = (
+        f"Energy of time-frequency bins relative to the peak ({name}); shares from 0 "
+        "to 1"
+    )
     command = shlex.join(["local/plot_energy.py", *(argv or sys.argv[1:])])
-    write_record(args.output / "energy.json", about, command, statistics.as_values(histogram, example))
+    write_record(
+        args.output / "energy.json",
+        about,
+        command,
+        statistics.as_values(histogram, example),
+    )
     print_summary(histogram)
     print("written:", *figures, args.output / "energy.json")
 
@@ -57,27 +74,65 @@ def print_summary(histogram: statistics.EnergyHistogram) -> None:
     index = statistics.edge_index(MARKED_DB)
     masked, energy = histogram.share_below()[index], histogram.energy_below()[index]
     zeros = histogram.zeros / histogram.total
-    print(f"{histogram.utterances:,} utterances, {histogram.total:,} time-frequency bins")
-    print(f"masked at {MARKED_DB:.0f} dB: {masked:.1%} of the bins (P2: 74.3% on LibriSpeech)")
+    print(
+        f"{histogram.utterances:,} utterances, {histogram.total:,} time-frequency bins"
+    )
+    print(
+        f"masked at {MARKED_DB:.0f} dB: {masked:.1%} of the bins (P2: 74.3% on "
+        "LibriSpeech)"
+    )
     print(f"energy below {MARKED_DB:.0f} dB: {energy:.2%}")
-    print(f"of exactly zero energy (eta = -inf), counted among the masked: {histogram.zeros:,} bins ({zeros:.2%})")
+    print(
+        "of exactly zero energy (eta = -inf), counted among the masked: "
+        f"{histogram.zeros:,} bins ({zeros:.2%})"
+    )
     if histogram.silent:
-        print(f"left out, since eta is not defined where e_peak is zero: {histogram.silent:,} silent utterances")
+        print(
+            "left out, since eta is not defined where e_peak is zero: "
+            f"{histogram.silent:,} silent utterances"
+        )
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="Kaldi data dir with wav.scp")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for the figures and numbers")
-    parser.add_argument(
-        "--max-utterances", type=int, default=1000, metavar="N", help="how many to draw at random (default: 1000)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of that draw (default: 0)")
     parser.add_argument(
-        "--utterance", metavar="ID", help="utterance in fig3_masks.png (default: the longest below 10 s)"
+        "--data",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="Kaldi data dir with wav.scp",
     )
-    parser.add_argument("--rate", type=int, default=16000, help="sampling rate in Hz (default: 16000)")
-    parser.add_argument("--name", help="name of the speech, for the title (default: that of the data dir)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for the figures and numbers",
+    )
+    parser.add_argument(
+        "--max-utterances",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="how many to draw at random (default: 1000)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of that draw (default: 0)"
+    )
+    parser.add_argument(
+        "--utterance",
+        metavar="ID",
+        help="utterance in fig3_masks.png (default: the longest below 10 s)",
+    )
+    parser.add_argument(
+        "--rate", type=int, default=16000, help="sampling rate in Hz (default: 16000)"
+    )
+    parser.add_argument(
+        "--name",
+        help="name of the speech, for the title (default: that of the data dir)",
+    )
     return parser.parse_args(argv)
 
 

@@ -1,8 +1,10 @@
-"""The cost of a training step on a long recording: memory, speed, and the longest context that fits (P5, Table 1).
+"""The cost of a training step on a long recording: memory, speed, and the longest
+context that fits (P5, Table 1).
 
-On an accelerator both are measured. On a CPU memory is counted with torch's fake tensors, which have a shape but no
-contents: every operation of the step runs, but nothing is computed or allocated. The bytes that are alive at a time are
-the same as with real tensors, so a context of an hour can be counted on a laptop.
+On an accelerator both are measured. On a CPU memory is counted with torch's fake
+tensors, which have a shape but no contents: every operation of the step runs, but
+nothing is computed or allocated. The bytes that are alive at a time are the same as
+with real tensors, so a context of an hour can be counted on a laptop.
 """
 
 import contextlib
@@ -25,19 +27,36 @@ from torch.utils._pytree import tree_leaves
 BANDS = 80  # Mel bands (P5, section 3.1)
 FRAMES_PER_SECOND = 100  # a hop of 160 samples at 16 kHz
 TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
-TOKENS_PER_SECOND = 3  # of speech, roughly: 150 words a minute and some words of two tokens
+TOKENS_PER_SECOND = (
+    3  # of speech, roughly: 150 words a minute and some words of two tokens
+)
 MADGRAD_STATES = 3  # tensors of the size of the parameters that MADGRAD keeps
 
 
 def attention(flash: bool) -> contextlib.AbstractContextManager:
-    """Compute attention by ``flash``, without storing its scores; otherwise literally as in the equation."""
+    """Compute attention by ``flash``, without storing its scores; otherwise literally
+    as in the equation.
+    """
     return sdpa_kernel(SDPBackend.FLASH_ATTENTION if flash else SDPBackend.MATH)
 
 
 def ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
     """ESPnet's model of an encoder and CTC alone, on features of ``BANDS`` bands."""
-    tokens = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
-    parts = ("frontend", "specaug", "normalize", "preencoder", "postencoder", "decoder", "joint_network")
+    tokens = [
+        "<blank>",
+        "<unk>",
+        *(f"piece{number}" for number in range(TOKENS - 3)),
+        "<sos/eos>",
+    ]
+    parts = (
+        "frontend",
+        "specaug",
+        "normalize",
+        "preencoder",
+        "postencoder",
+        "decoder",
+        "joint_network",
+    )
     return ESPnetASRModel(
         vocab_size=TOKENS,
         token_list=tokens,
@@ -51,27 +70,41 @@ def ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
 
 
 def step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
-    """Forward and backward pass of one recording of noise; ``half``: with autocasting to bfloat16."""
+    """Forward and backward pass of one recording of noise; ``half``: with autocasting
+    to bfloat16.
+    """
     device = next(model.parameters()).device
-    frames, tokens = round(seconds * FRAMES_PER_SECOND), math.ceil(seconds * TOKENS_PER_SECOND)
+    frames, tokens = (
+        round(seconds * FRAMES_PER_SECOND),
+        math.ceil(seconds * TOKENS_PER_SECOND),
+    )
     features = torch.randn(1, frames, BANDS, device=device)
     text = torch.randint(2, TOKENS - 1, (1, tokens), device=device)
-    frames, tokens = (torch.tensor([length], device=device) for length in (frames, tokens))
+    frames, tokens = (
+        torch.tensor([length], device=device) for length in (frames, tokens)
+    )
     with torch.autocast(device.type, torch.bfloat16, enabled=half):
         loss, _, _ = model(features, frames, text, tokens)
     loss.backward()
 
 
-def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, flash: bool) -> int:
-    """Count the bytes that are alive at the peak of a training step, with parameters, gradients and MADGRAD's states.
+def count_peak(
+    make: Callable[[], ESPnetASRModel], seconds: float, half: bool, flash: bool
+) -> int:
+    """Count the bytes that are alive at the peak of a training step, with parameters,
+    gradients and MADGRAD's states.
 
-    Memory that an operation allocates and frees within itself is not counted; for attention and CTC it is little.
+    Memory that an operation allocates and frees within itself is not counted; for
+    attention and CTC it is little.
     """
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = make()
         model.ctc.ctc_loss = CTCLossMemory()
-        # lengths computed without values are unknown, but the one recording is as long as the batch
-        model.encoder.register_forward_hook(lambda _, args, out: (out[0], torch.tensor([out[0].size(1)]), None))
+        # lengths computed without values are unknown, but the one recording is as long
+        # as the batch
+        model.encoder.register_forward_hook(
+            lambda _, args, out: (out[0], torch.tensor([out[0].size(1)]), None)
+        )
         with LiveBytes() as live, attention(flash):
             for parameter in model.parameters():
                 live.add(parameter)
@@ -80,9 +113,12 @@ def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, f
     return states + live.peak
 
 
-def longest_context(fits: Callable[[int], bool], first: int = 960, precision: float = 0.02) -> int:
-    """Return the longest context that fits, in whole seconds, by doubling from ``first`` and then bisection to a
-    relative ``precision``; 0 if not even one second fits.
+def longest_context(
+    fits: Callable[[int], bool], first: int = 960, precision: float = 0.02
+) -> int:
+    """Return the longest context that fits, in whole seconds, by doubling from
+    ``first`` and then bisection to a relative ``precision``; 0 if not even one second
+    fits.
     """
     low, high = 0, first
     while fits(high):
@@ -93,8 +129,12 @@ def longest_context(fits: Callable[[int], bool], first: int = 960, precision: fl
     return low
 
 
-def fits_on_device(model: ESPnetASRModel, half: bool, flash: bool) -> Callable[[int], bool]:
-    """Return a test for :func:`longest_context`: a step of the model, with its optimizer, ends well on its device."""
+def fits_on_device(
+    model: ESPnetASRModel, half: bool, flash: bool
+) -> Callable[[int], bool]:
+    """Return a test for :func:`longest_context`: a step of the model, with its
+    optimizer, ends well on its device.
+    """
     optimizer = MADGRAD(model.parameters())
 
     def fits(seconds: int) -> bool:
@@ -112,10 +152,14 @@ def fits_on_device(model: ESPnetASRModel, half: bool, flash: bool) -> Callable[[
     return fits
 
 
-def frames_per_second(model: ESPnetASRModel, seconds: float, half: bool, flash: bool, rounds: int = 3) -> float:
-    """Input frames per second of training, including the optimizer: the median of some rounds after a first one.
+def frames_per_second(
+    model: ESPnetASRModel, seconds: float, half: bool, flash: bool, rounds: int = 3
+) -> float:
+    """Input frames per second of training, including the optimizer: the median of some
+    rounds after a first one.
 
-    On a CPU it is the processor time of this process, so that other work on the machine counts less.
+    On a CPU it is the processor time of this process, so that other work on the machine
+    counts less.
     """
     optimizer, times = MADGRAD(model.parameters()), []
     on_device = next(model.parameters()).is_cuda
@@ -133,11 +177,17 @@ def frames_per_second(model: ESPnetASRModel, seconds: float, half: bool, flash: 
 
 
 class CTCLossMemory(torch.nn.Module):
-    """Allocates what torch's CTC loss does, T x (2 S + 1) scores each way; that loss has no kernel for fake tensors."""
+    """Allocates what torch's CTC loss does, T x (2 S + 1) scores each way; that loss
+    has no kernel for fake tensors.
+    """
 
     def forward(self, log_probs, targets, frames, tokens):
-        """Arguments as in ``torch.nn.CTCLoss``, log-probabilities (T, B, V). Returns one loss each, (B,)."""
-        return _CTCLossMemory.apply(log_probs, 2 * len(targets) // log_probs.size(1) + 1)
+        """Arguments as in ``torch.nn.CTCLoss``, log-probabilities (T, B, V). Returns
+        one loss each, (B,).
+        """
+        return _CTCLossMemory.apply(
+            log_probs, 2 * len(targets) // log_probs.size(1) + 1
+        )
 
 
 class _CTCLossMemory(torch.autograd.Function):
@@ -157,7 +207,9 @@ class _CTCLossMemory(torch.autograd.Function):
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of all tensors that operations return while they are alive: now, and at most."""
+    """Counts the bytes of all tensors that operations return while they are alive: now,
+    and at most.
+    """
 
     def __init__(self):
         super().__init__()

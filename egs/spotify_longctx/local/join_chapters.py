@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Join the utterances of each of LibriSpeech's chapters to one recording, for long contexts of read speech.
+"""Join the utterances of each of LibriSpeech's chapters to one recording, for long
+contexts of read speech.
 
-Writes OUTPUT/audio/SPEAKER-CHAPTER.flac and OUTPUT/text, which `run.sh --audio OUTPUT/audio --text OUTPUT/text
---aligner MODEL` trains on. Utterances follow one another as in the chapter, without what LibriSpeech leaves out between
-them. A rerun joins those chapters again whose utterances have changed.
+Writes OUTPUT/audio/SPEAKER-CHAPTER.flac and OUTPUT/text, which `run.sh --audio
+OUTPUT/audio --text OUTPUT/text --aligner MODEL` trains on. Utterances follow one
+another as in the chapter, without what LibriSpeech leaves out between them. A rerun
+joins those chapters again whose utterances have changed.
 
 Example:
-  local/join_chapters.py /data/LibriSpeech --parts train-clean-360 train-other-500 --output data/chapters
+  local/join_chapters.py /data/LibriSpeech --parts train-clean-360 train-other-500
+  --output data/chapters
 """
 
 import argparse
@@ -22,7 +25,12 @@ from tqdm import tqdm
 from espnet_ext.audio.files import save_audio
 from espnet_ext.command import run_main
 from espnet_ext.corpora.checks import Faults, Options, skip_share
-from espnet_ext.corpora.librispeech import SAMPLING_RATE, Utterance, check_parts, find_parts
+from espnet_ext.corpora.librispeech import (
+    SAMPLING_RATE,
+    Utterance,
+    check_parts,
+    find_parts,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.work.files import write_json
@@ -33,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     root, parts = find_parts(args.librispeech, args.parts)
     (args.output / "audio").mkdir(parents=True, exist_ok=True)
-    options = Options(num_jobs=args.nj, check_audio="header", skip_faulty=skip_share(args.skip_faulty))
+    options = Options(
+        num_jobs=args.nj, check_audio="header", skip_faulty=skip_share(args.skip_faulty)
+    )
     faults = Faults(root, args.output / "faults.txt", options)
     found = check_parts(root, parts, faults)
     faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
@@ -41,29 +51,49 @@ def main(argv: Sequence[str] | None = None) -> None:
     for utterances, _ in found.values():
         for key, utterance in sorted(utterances.items()):
             chapters[key.rpartition("-")[0]][key] = utterance
-    others = {path.stem for path in (args.output / "audio").glob("[!.]*.flac")} - chapters.keys()
+    others = {
+        path.stem for path in (args.output / "audio").glob("[!.]*.flac")
+    } - chapters.keys()
     if others:
-        raise InputError(f"{args.output}: holds other chapters, as {min(others)}: give another --output, or all parts")
+        raise InputError(
+            f"{args.output}: holds other chapters, as {min(others)}: give another "
+            "--output, or all parts"
+        )
     with ThreadPoolExecutor(args.nj) as threads:
-        jobs = [threads.submit(join, chapter, own, args.output) for chapter, own in chapters.items()]
+        jobs = [
+            threads.submit(join, chapter, own, args.output)
+            for chapter, own in chapters.items()
+        ]
         try:
-            seconds = sum(job.result() for job in tqdm(jobs, desc="chapters", unit="", disable=None))
+            seconds = sum(
+                job.result()
+                for job in tqdm(jobs, desc="chapters", unit="", disable=None)
+            )
         except BaseException:
             threads.shutdown(cancel_futures=True)
             raise
-    texts = {chapter: " ".join(each.text for each in own.values()) for chapter, own in chapters.items()}
+    texts = {
+        chapter: " ".join(each.text for each in own.values())
+        for chapter, own in chapters.items()
+    }
     write_table(args.output / "text", texts)
     print(f"{len(chapters)} chapters, {seconds / 3600:.1f} h -> {args.output}")
 
 
 def join(chapter: str, utterances: Mapping[str, Utterance], output: Path) -> float:
-    """Write the audio of utterances one after the other as FLAC, if it is not there; return its seconds.
+    """Write the audio of utterances one after the other as FLAC, if it is not there;
+    return its seconds.
 
     Raises InputError: a file is corrupt.
     """
-    target, note = output / "audio" / f"{chapter}.flac", output / "joined" / f"{chapter}.json"
+    target, note = (
+        output / "audio" / f"{chapter}.flac",
+        output / "joined" / f"{chapter}.json",
+    )
     states = {key: each.audio.stat() for key, each in utterances.items()}
-    made_of = fingerprint({key: (state.st_size, state.st_mtime_ns) for key, state in states.items()})
+    made_of = fingerprint(
+        {key: (state.st_size, state.st_mtime_ns) for key, state in states.items()}
+    )
     if not (target.exists() and read_key(note) == made_of):
         part = target.with_suffix(".part")
         samples = np.concatenate([_read(each.audio) for each in utterances.values()])
@@ -77,15 +107,33 @@ def _read(path: Path) -> np.ndarray:
     try:
         return soundfile.read(path, dtype="int16")[0]
     except soundfile.SoundFileError:
-        raise InputError(f"{path}: corrupt audio: replace it, or remove it and its transcript") from None
+        raise InputError(
+            f"{path}: corrupt audio: replace it, or remove it and its transcript"
+        ) from None
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("librispeech", type=Path, help="folder of the LibriSpeech corpus")
-    parser.add_argument("--parts", nargs="+", metavar="PART", help="such as train-clean-360 (default: all)")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to write")
-    parser.add_argument("--skip_faulty", default="false", metavar="true|PERCENT", help="leave out faulty utterances")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "librispeech", type=Path, help="folder of the LibriSpeech corpus"
+    )
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        metavar="PART",
+        help="such as train-clean-360 (default: all)",
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="folder to write"
+    )
+    parser.add_argument(
+        "--skip_faulty",
+        default="false",
+        metavar="true|PERCENT",
+        help="leave out faulty utterances",
+    )
     parser.add_argument("--nj", type=int, default=2, help="threads")
     args = parser.parse_args(argv)
     if args.nj < 1:

@@ -1,4 +1,6 @@
-"""Models that the authors have published: is each what its folder's name, a system's, says?"""
+"""Models that the authors have published: is each what its folder's name, a system's,
+says?
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,13 +26,27 @@ def check_model(file: Path, system: str, config: Mapping[str, Any]) -> None:
         InputError: no such file, another encoder or another context.
     """
     if not file.is_file():
-        raise InputError(f"{file}: no such file: make it with local/import_checkpoint.py")
+        raise InputError(
+            f"{file}: no such file: make it with local/import_checkpoint.py"
+        )
     found = read_yaml(file)
     advice = f"is this the model of another system, or --scale another? ({file})"
     wanted, own = config["encoder_conf"], found.get("encoder_conf") or {}
     for key in (*COMPARED, *(ROTARY if wanted["positions"] == "rotary" else ())):
         if own.get(key) != wanted[key]:
-            raise InputError(f"{system} has {key} {wanted[key]}, and its model {own.get(key)}: {advice}")
-    seconds, context = config["chunk_conf"]["max_seconds"], (found.get("chunk_conf") or {}).get("max_seconds")
-    if not isinstance(context, int | float) or abs(context - seconds) > CONTEXT * seconds:
-        raise InputError(f"{system} has a context of {seconds:g} s, and its model {context}: {advice}")
+            raise InputError(
+                f"{system} has {key} {wanted[key]}, and its model {own.get(key)}: "
+                f"{advice}"
+            )
+    seconds, context = (
+        config["chunk_conf"]["max_seconds"],
+        (found.get("chunk_conf") or {}).get("max_seconds"),
+    )
+    if (
+        not isinstance(context, int | float)
+        or abs(context - seconds) > CONTEXT * seconds
+    ):
+        raise InputError(
+            f"{system} has a context of {seconds:g} s, and its model {context}: "
+            f"{advice}"
+        )

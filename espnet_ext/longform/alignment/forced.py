@@ -1,8 +1,9 @@
 """Word times of long recordings whose transcripts have none, by a model with CTC.
 
-The memory of one alignment grows with frames times tokens. So a recording is cut where the model's best path agrees
-with the transcript over several tokens, and torchaudio aligns each piece. A word lasts from its first token to its last
-one, without a space before it.
+The memory of one alignment grows with frames times tokens. So a recording is cut where
+the model's best path agrees with the transcript over several tokens, and torchaudio
+aligns each piece. A word lasts from its first token to its last one, without a space
+before it.
 """
 
 from collections.abc import Sequence
@@ -16,26 +17,43 @@ from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.settings import WindowSettings
-from espnet_ext.longform.decoding.transcribe import SPACE, Transcriber, bpemodel_of, load_transcriber
+from espnet_ext.longform.decoding.transcribe import (
+    SPACE,
+    Transcriber,
+    bpemodel_of,
+    load_transcriber,
+)
 from espnet_ext.text.words import Word
 from espnet_ext.work.yaml_files import read_yaml
 
-# Tokens of the best path that agree with the transcript, one after the other, where it may be cut.
+# Tokens of the best path that agree with the transcript, one after the other, where it
+# may be cut.
 ANCHOR = 4
-PIECE, LONGEST = 60.0, 600.0  # seconds of one forced alignment, and of one that cannot be cut
-_REACH = 3  # the transcript may have so many times as many tokens as the best path of a piece
-_AGREEMENT = 0.5  # share of a piece's best path that is in the transcript, at least; at the end, also the other way
-_TAIL = 40  # tokens that the rest of a recording must have, for their agreement with the transcript to say something
+PIECE, LONGEST = (
+    60.0,
+    600.0,
+)  # seconds of one forced alignment, and of one that cannot be cut
+# the transcript may have so many times as many tokens as the best path of a piece
+_REACH = 3
+# share of a piece's best path that is in the transcript, at least; at the end, also the
+# other way
+_AGREEMENT = 0.5
+# tokens that the rest of a recording must have, for their agreement with the transcript
+# to say something
+_TAIL = 40
 _FLOOR = 1e-6  # of posteriors, before the logarithm
 
 
 @dataclass
 class Aligner:
-    """Finds the words of one transcript in the posteriors of its recording, which come in parts.
+    """Finds the words of one transcript in the posteriors of its recording, which come
+    in parts.
 
-    ``tokens`` has the ids of each word's tokens, of which a word may have none. ``piece`` is how many frames are
-    aligned at once, if the recording can be cut there; one that cannot be cut is refused after ``longest``. ``blank``
-    is the id of the blank, and ``space`` that of the token, if any, between words that begins the tokens of a word.
+    ``tokens`` has the ids of each word's tokens, of which a word may have none.
+    ``piece`` is how many frames are aligned at once, if the recording can be cut there;
+    one that cannot be cut is refused after ``longest``. ``blank`` is the id of the
+    blank, and ``space`` that of the token, if any, between words that begins the tokens
+    of a word.
     """
 
     texts: Sequence[str]
@@ -50,8 +68,9 @@ class Aligner:
     _wait: int = 0  # frames before the next attempt to cut
 
     def step(self, posteriors: np.ndarray) -> list[Word]:
-        """Take the next frames, (frames, vocabulary); return the words that are aligned, with times in frames.
-        InputError if the recording does not agree with the transcript over ``longest`` frames.
+        """Take the next frames, (frames, vocabulary); return the words that are
+        aligned, with times in frames. InputError if the recording does not agree with
+        the transcript over ``longest`` frames.
         """
         self._held.append(posteriors.astype(np.float32))
         frames = sum(map(len, self._held))
@@ -72,15 +91,20 @@ class Aligner:
     def finish(self) -> list[Word]:
         """Return the words that are left.
 
-        InputError if less than half of what is heard is in the rest of the transcript, or less than half of that is
-        heard, unless the rest of a recording that was cut is too short to tell; or if the frames are too few for it.
+        InputError if less than half of what is heard is in the rest of the transcript,
+        or less than half of that is heard, unless the rest of a recording that was cut
+        is too short to tell; or if the frames are too few for it.
         """
-        held = np.concatenate(self._held) if self._held else np.zeros((0, 1), np.float32)
+        held = (
+            np.concatenate(self._held) if self._held else np.zeros((0, 1), np.float32)
+        )
         self._held = []
         heard = self._heard(held)
         expected = [token for ids in self.tokens[self._word :] for token in ids]
         longer = max(len(heard), len(expected))
-        if longer >= (2 * ANCHOR if not self._first else _TAIL) and len(held) >= len(expected):
+        if longer >= (2 * ANCHOR if not self._first else _TAIL) and len(held) >= len(
+            expected
+        ):
             pairs = matches(expected, [token.id for token in heard])
             if len(pairs) < _AGREEMENT * longer:
                 raise self._disagreement()
@@ -92,17 +116,24 @@ class Aligner:
 
     def _disagreement(self) -> InputError:
         return InputError(
-            f"what is heard from word {self._word + 1} of the transcript on does not agree with it: "
+            f"what is heard from word {self._word + 1} of the transcript on does "
+            "not agree with it: "
             "check that it is this recording's, whole, and in this model's language"
         )
 
     def _cut(self, held: np.ndarray) -> tuple[int, int] | None:
-        """Find a frame and a word that begins there: in the last stretch where best path and transcript agree."""
+        """Find a frame and a word that begins there: in the last stretch where best
+        path and transcript agree.
+        """
         heard = self._heard(held)
-        expected: list[tuple[int, int]] = []  # tokens, and the words that they begin; -1 inside of words
+        expected: list[
+            tuple[int, int]
+        ] = []  # tokens, and the words that they begin; -1 inside of words
         for word in range(self._word, len(self.texts)):
             ids = self.tokens[word]
-            expected += [(token, word if place == 0 else -1) for place, token in enumerate(ids)]
+            expected += [
+                (token, word if place == 0 else -1) for place, token in enumerate(ids)
+            ]
             if len(expected) > _REACH * len(heard) + ANCHOR:
                 break
         pairs = matches([token for token, _ in expected], [token.id for token in heard])
@@ -126,13 +157,20 @@ class Aligner:
         repeats = sum(a == b for a, b in zip(ids, ids[1:], strict=False))
         if len(held) < len(ids) + repeats:
             raise InputError(
-                f"{len(held)} frames are too few for the {len(ids)} tokens of words {self._word + 1} to {end}: "
+                f"{len(held)} frames are too few for the {len(ids)} tokens of "
+                f"words {self._word + 1} to {end}: "
                 "check that the transcript is this recording's"
             )
         spans: list = []
         if ids:
-            scores = torch.from_numpy(np.log(np.maximum(held, _FLOOR))).contiguous().unsqueeze(0)
-            path, best = forced_align(scores, torch.tensor([ids], dtype=torch.int32), blank=self.blank)
+            scores = (
+                torch.from_numpy(np.log(np.maximum(held, _FLOOR)))
+                .contiguous()
+                .unsqueeze(0)
+            )
+            path, best = forced_align(
+                scores, torch.tensor([ids], dtype=torch.int32), blank=self.blank
+            )
             spans = merge_tokens(path[0], best[0].exp(), blank=self.blank)
         words, used, before = [], 0, self._first
         for word in own:
@@ -140,52 +178,85 @@ class Aligner:
             used += len(mine)
             if len(mine) > 1 and mine[0].token == self.space:
                 mine = mine[1:]
-            start, last = (mine[0].start, mine[-1].end) if mine else (before - self._first, before - self._first)
+            start, last = (
+                (mine[0].start, mine[-1].end)
+                if mine
+                else (before - self._first, before - self._first)
+            )
             before = last + self._first
             confidence = sum(span.score for span in mine) / len(mine) if mine else 0.0
-            words.append(Word(self.texts[word], start + self._first, before, confidence))
+            words.append(
+                Word(self.texts[word], start + self._first, before, confidence)
+            )
         self._first, self._word = self._first + len(held), end
         return words
 
 
 @dataclass(frozen=True)
 class RecordingAligner:
-    """A model with CTC that gives words times, with ESPnet's tokenizer, which makes a word's tokens."""
+    """A model with CTC that gives words times, with ESPnet's tokenizer, which makes a
+    word's tokens.
+    """
 
     transcriber: Transcriber
     tokenizer: Any
 
     def words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
-        """Return the words of an audio file with their times in seconds; ``texts`` stay as they are written.
+        """Return the words of an audio file with their times in seconds; ``texts`` stay
+        as they are written.
 
-        InputError for audio that cannot be read, or does not agree with the words, or words without tokens.
+        InputError for audio that cannot be read, or does not agree with the words, or
+        words without tokens.
         """
-        own, model, tokens = self.transcriber, self.transcriber.model, self.tokens(texts)
+        own, model, tokens = (
+            self.transcriber,
+            self.transcriber.model,
+            self.tokens(texts),
+        )
         known = sum(map(bool, tokens))
         if known < len(texts) / 2:
             raise InputError(
-                f"the model has tokens for only {known} of the {len(texts)} words of the transcript: check its language"
+                f"the model has tokens for only {known} of the {len(texts)} words "
+                "of the transcript: check its language"
             )
         unit = model.frame_seconds
         space = model.tokens.index(SPACE) if SPACE in model.tokens else None
-        aligner = Aligner(texts, tokens, round(PIECE / unit), round(LONGEST / unit), space=space)
+        aligner = Aligner(
+            texts, tokens, round(PIECE / unit), round(LONGEST / unit), space=space
+        )
         with RecordingAudio(Path(path).stem, path, model.rate) as audio:
             parts = model.posteriors(model.source(audio), own.window, own.stride)
-            words = [word for part in parts for word in aligner.step(part)] + aligner.finish()
-        return [Word(word.text, word.start * unit, word.end * unit, word.confidence) for word in words]
+            words = [
+                word for part in parts for word in aligner.step(part)
+            ] + aligner.finish()
+        return [
+            Word(word.text, word.start * unit, word.end * unit, word.confidence)
+            for word in words
+        ]
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each word's tokens, in the case of the model's tokens, without letters that these lack."""
+        """Return the ids of each word's tokens, in the case of the model's tokens,
+        without letters that these lack.
+        """
         names = list(self.transcriber.model.tokens)
         ids = {name: id for id, name in enumerate(names)}
         special = {name for name in names if name.startswith("<")}
         if self.transcriber.token_type == "word":
-            return [[ids[word]] if word in ids else [] for word in (_cased(text, names) for text in texts)]
+            return [
+                [ids[word]] if word in ids else []
+                for word in (_cased(text, names) for text in texts)
+            ]
         letters = set("".join(name for name in names if name not in special))
-        spelled = ["".join(letter for letter in _cased(text, names) if letter in letters) for text in texts]
+        spelled = [
+            "".join(letter for letter in _cased(text, names) if letter in letters)
+            for text in texts
+        ]
         pieces = [self.tokenizer.text2tokens(word) if word else [] for word in spelled]
         if self.transcriber.token_type == "char" and SPACE in ids:
-            pieces = [[SPACE, *word] if word and place else word for place, word in enumerate(pieces)]
+            pieces = [
+                [SPACE, *word] if word and place else word
+                for place, word in enumerate(pieces)
+            ]
         return [[ids[piece] for piece in word if piece in ids] for word in pieces]
 
 
@@ -197,18 +268,27 @@ def _cased(text: str, names: Sequence[str]) -> str:
 
 
 def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAligner:
-    """Load a model with CTC as an aligner; one that this process has loaded last is taken again."""
-    transcriber = load_transcriber(config, model, WindowSettings(stride=0.5), device=device)
+    """Load a model with CTC as an aligner; one that this process has loaded last is
+    taken again.
+    """
+    transcriber = load_transcriber(
+        config, model, WindowSettings(stride=0.5), device=device
+    )
     from espnet2.text.build_tokenizer import build_tokenizer
 
     settings = read_yaml(config)
     return RecordingAligner(
-        transcriber, build_tokenizer(settings["token_type"], bpemodel=bpemodel_of(Path(config), settings))
+        transcriber,
+        build_tokenizer(
+            settings["token_type"], bpemodel=bpemodel_of(Path(config), settings)
+        ),
     )
 
 
 def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, int]]:
-    """Return where tokens are equal in the best alignment of ``heard`` with a beginning of ``expected``."""
+    """Return where tokens are equal in the best alignment of ``heard`` with a beginning
+    of ``expected``.
+    """
     import kaldialign
 
     end = _prefix(np.array(expected), np.array(heard))
@@ -222,14 +302,18 @@ def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, in
 
 
 def _prefix(expected: np.ndarray, heard: np.ndarray) -> int:
-    """Return how much of ``expected`` has the smallest edit distance from ``heard``; the shortest such beginning."""
+    """Return how much of ``expected`` has the smallest edit distance from ``heard``;
+    the shortest such beginning.
+    """
     places = np.arange(len(heard) + 1)
     costs = places.copy()
     best, end = costs[-1], 0
     for number, token in enumerate(expected, 1):
         new = costs + 1
         new[1:] = np.minimum(new[1:], costs[:-1] + (heard != token))
-        costs = np.minimum.accumulate(new - places) + places  # tokens that are heard and not expected
+        costs = (
+            np.minimum.accumulate(new - places) + places
+        )  # tokens that are heard and not expected
         if costs[-1] < best:
             best, end = costs[-1], number
     return end

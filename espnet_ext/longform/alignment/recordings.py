@@ -36,28 +36,44 @@ def align_recordings(
     nj: int = 1,
     ngpu: int = 0,
 ) -> Iterator[tuple[str, list[Word] | str]]:
-    """Yield the words of each recording with times in seconds; or, in place of them, what is wrong with the recording.
+    """Yield the words of each recording with times in seconds; or, in place of them,
+    what is wrong with the recording.
 
-    ``output`` is the folder of what is done: a recording whose audio, transcript and model are the same is not aligned
-    again. The model is an ESPnet model with CTC, all paths in its config absolute. ``nj`` processes share the work, or
-    one for each of ``ngpu`` GPUs.
+    ``output`` is the folder of what is done: a recording whose audio, transcript and
+    model are the same is not aligned again. The model is an ESPnet model with CTC, all
+    paths in its config absolute. ``nj`` processes share the work, or one for each of
+    ``ngpu`` GPUs.
     """
     aligner = work.fingerprint(work.file_hashes([config, model]))
     planned: list[AlignmentShard] = []
     log, gpus = output / "log", min(ngpu, 1)
     for name, words in texts.items():
-        key = work.fingerprint(aligner, list(words), work.file_stamps({name: str(files[name])}))
+        key = work.fingerprint(
+            aligner, list(words), work.file_stamps({name: str(files[name])})
+        )
         paths = str(log / f"recording.{name}"), str(log / f"align.{name}.log")
-        more = {"audio": files[name], "words": tuple(words), "config": config, "model": model, "ngpu": gpus}
-        planned.append(AlignmentShard(name, *paths, options=(), tables={}, key=key, **more))  # type: ignore[arg-type]
-    work.run_shards([(output, planned)], align_recording, nj=ngpu or nj, describe="alignment")
+        more = {
+            "audio": files[name],
+            "words": tuple(words),
+            "config": config,
+            "model": model,
+            "ngpu": gpus,
+        }
+        planned.append(
+            AlignmentShard(name, *paths, options=(), tables={}, key=key, **more)
+        )  # type: ignore[arg-type]
+    work.run_shards(
+        [(output, planned)], align_recording, nj=ngpu or nj, describe="alignment"
+    )
     for shard in planned:
         found = json.loads((Path(shard.folder) / RESULT).read_text(encoding="utf-8"))
         yield shard.name, found["fault"] or [Word(**word) for word in found["words"]]
 
 
 def align_recording(shard: AlignmentShard) -> None:
-    """Align one recording (in a worker process). That it does not agree with its transcript is a result too."""
+    """Align one recording (in a worker process). That it does not agree with its
+    transcript is a result too.
+    """
     if shard.is_done():  # the worker died after finishing it
         return
     from espnet_ext.longform.alignment.forced import load_aligner  # takes seconds
@@ -69,4 +85,6 @@ def align_recording(shard: AlignmentShard) -> None:
             words = model.words(shard.audio, shard.words)
         except InputError as error:
             fault = str(error)
-        write_json(folder / RESULT, {"fault": fault, "words": [asdict(word) for word in words]})
+        write_json(
+            folder / RESULT, {"fault": fault, "words": [asdict(word) for word in words]}
+        )

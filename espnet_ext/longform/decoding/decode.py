@@ -1,4 +1,6 @@
-"""Decode recordings of any length by moving windows, one shard per recording (P5, sections 2.2 and 3.1)."""
+"""Decode recordings of any length by moving windows, one shard per recording (P5,
+sections 2.2 and 3.1).
+"""
 
 import dataclasses
 import time
@@ -27,8 +29,9 @@ from espnet_ext.work.yaml_files import read_yaml
 class LongDecoding:
     """What to decode, by which ESPnet model with CTC, and how.
 
-    Of ``data``, only ``wav.scp`` is read; ``output`` is the folder for the results, ``zeroed`` a file of regions that
-    are silenced, and ``musan`` the folder of MUSAN (None: music is generated). ``ngpu`` is 0 or 1.
+    Of ``data``, only ``wav.scp`` is read; ``output`` is the folder for the results,
+    ``zeroed`` a file of regions that are silenced, and ``musan`` the folder of MUSAN
+    (None: music is generated). ``ngpu`` is 0 or 1.
     """
 
     model_config: Path
@@ -51,59 +54,109 @@ class RecordingShard(Shard):
 
 
 def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode every recording of each job into its ``output/text``; return their number. Finished ones are skipped.
+    """Decode every recording of each job into its ``output/text``; return their number.
+    Finished ones are skipped.
 
     ``decode.json`` holds the settings. The recordings of all jobs share the processes.
     """
     _check_regions(jobs)
     planned = [plan(job) for job in jobs]
-    work.run_shards([(job.output, own) for job, own in planned], decode_recording, nj=nj, parallel=parallel)
+    work.run_shards(
+        [(job.output, own) for job, own in planned],
+        decode_recording,
+        nj=nj,
+        parallel=parallel,
+    )
     for job, own in planned:
         texts: dict[str, str] = {}
         for shard in own:
             texts |= read_table(Path(shard.folder) / "text")
         write_table(job.output / "text", dict(sorted(texts.items())))
-        files = {name: value and str(value) for name, value in vars(job).items() if name != "settings"}
+        files = {
+            name: value and str(value)
+            for name, value in vars(job).items()
+            if name != "settings"
+        }
         settings = {**files, **job.settings.model_dump()}
-        write_json(job.output / "decode.json", {"recordings": len(own), "settings": settings})
+        write_json(
+            job.output / "decode.json", {"recordings": len(own), "settings": settings}
+        )
     return sum(len(own) for _, own in planned)
 
 
 def _check_regions(jobs: Sequence[LongDecoding]) -> None:
     """Raise an InputError for regions of a recording that none of the jobs decodes."""
-    audio = {recording for job in jobs for recording in audio_tables.read_audio_table(job.data)}
+    audio = {
+        recording
+        for job in jobs
+        for recording in audio_tables.read_audio_table(job.data)
+    }
     for path in dict.fromkeys(job.zeroed for job in jobs if job.zeroed):
-        unknown = next((recording for recording in read_regions(path) if recording not in audio), None)
+        unknown = next(
+            (recording for recording in read_regions(path) if recording not in audio),
+            None,
+        )
         if unknown:
             sets = " or ".join(dict.fromkeys(str(job.data / "wav.scp") for job in jobs))
-            raise InputError(f"{path}: recording {unknown} is not in {sets}: does it belong to another set?")
+            raise InputError(
+                f"{path}: recording {unknown} is not in {sets}: does it belong to "
+                "another set?"
+            )
 
 
 def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
-    """Return the job with the length of its windows, and one shard per recording, the longest files first."""
+    """Return the job with the length of its windows, and one shard per recording, the
+    longest files first.
+    """
     files = [job.model_config, job.model_file, job.zeroed]
     for path in files:
         if path is not None and not path.is_file():
-            raise InputError(f"{path}: no such file: check the path, or run the stage that makes it")
+            raise InputError(
+                f"{path}: no such file: check the path, or run the stage that makes it"
+            )
     if job.ngpu not in (0, 1):
         raise InputError("--ngpu must be 0 or 1")
     own = job.settings
-    window = own.window or (read_yaml(job.model_config).get("chunk_conf") or {}).get("max_seconds")
+    window = own.window or (read_yaml(job.model_config).get("chunk_conf") or {}).get(
+        "max_seconds"
+    )
     if not window:
-        raise InputError(f"{job.model_config}: it has no chunk_conf with max_seconds: give --window in seconds")
-    job = dataclasses.replace(job, settings=own.model_copy(update={"window": float(window)}))
+        raise InputError(
+            f"{job.model_config}: it has no chunk_conf with max_seconds: give "
+            "--window in seconds"
+        )
+    job = dataclasses.replace(
+        job, settings=own.model_copy(update={"window": float(window)})
+    )
     audio = audio_tables.read_audio_table(job.data)
     regions = read_regions(job.zeroed) if job.zeroed else {}
     noise_files = tuple(find_noise(own.noise, job.musan)) if own.noise else ()
-    settings = {key: str(value) for key, value in vars(job).items() if key not in ("data", "output", "ngpu")}
-    inputs = work.fingerprint(settings, work.file_hashes(files), [str(path) for path in noise_files])
+    settings = {
+        key: str(value)
+        for key, value in vars(job).items()
+        if key not in ("data", "output", "ngpu")
+    }
+    inputs = work.fingerprint(
+        settings, work.file_hashes(files), [str(path) for path in noise_files]
+    )
     shards = []
-    for number, recording in enumerate(sorted(audio, key=lambda name: -Path(audio[name]).stat().st_size), 1):
+    for number, recording in enumerate(
+        sorted(audio, key=lambda name: -Path(audio[name]).stat().st_size), 1
+    ):
         table = {"wav.scp": {recording: audio[recording]}}
         cut, log = tuple(regions.get(recording, ())), job.output / "log"
         key = work.fingerprint(inputs, cut, work.file_stamps(table["wav.scp"]))
-        base = (recording, str(log / f"recording.{number}"), str(log / f"decode.{number}.log"), (), table, key)
-        shards.append(RecordingShard(*base, job=job, regions=cut, noise_files=noise_files))
+        base = (
+            recording,
+            str(log / f"recording.{number}"),
+            str(log / f"decode.{number}.log"),
+            (),
+            table,
+            key,
+        )
+        shards.append(
+            RecordingShard(*base, job=job, regions=cut, noise_files=noise_files)
+        )
     return job, shards
 
 
@@ -115,26 +168,38 @@ def decode_recording(shard: RecordingShard) -> None:
         return
     with work.attempt(shard) as folder:
         job = shard.job
-        transcriber = load_transcriber(job.model_config, job.model_file, job.settings, device=device_of(job.ngpu))
+        transcriber = load_transcriber(
+            job.model_config, job.model_file, job.settings, device=device_of(job.ngpu)
+        )
         (name, path), *_ = shard.tables["wav.scp"].items()
         begin = time.perf_counter()
         words: list[str] = []
         with opened(Path(path), transcriber.model.rate, name) as file:
             try:
-                words += (word.text for word in transcriber.words(_as_heard(file, shard)))
+                words += (
+                    word.text for word in transcriber.words(_as_heard(file, shard))
+                )
             except NoSpeech as error:
                 print(f"{error.args[0].rpartition(':')[0]}: its text is empty")
         write_table(folder / "text", {name: " ".join(words)})
-        print(f"{name}: {file.seconds:.1f} s of audio in {time.perf_counter() - begin:.1f} s")
+        print(
+            f"{name}: {file.seconds:.1f} s of audio in "
+            f"{time.perf_counter() - begin:.1f} s"
+        )
 
 
 class ZeroedAudio:
-    """A recording with silent regions (in seconds), as those of TED-LIUM that nobody transcribed (P5, section 3.1)."""
+    """A recording with silent regions (in seconds), as those of TED-LIUM that nobody
+    transcribed (P5, section 3.1).
+    """
 
     def __init__(self, audio: Audio, regions: Sequence[tuple[float, float]]):
         self.name, self.rate, self.length = audio.name, audio.rate, audio.length
         self._audio = audio
-        self._regions = [(round(start * audio.rate), round(end * audio.rate)) for start, end in regions]
+        self._regions = [
+            (round(start * audio.rate), round(end * audio.rate))
+            for start, end in regions
+        ]
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Return samples ``start`` to ``start + count``, float32, (count,)."""

@@ -6,7 +6,9 @@ import numpy as np
 
 
 class Token(NamedTuple):
-    """A token of a path: its id, its frames from ``start`` to ``end``, and the highest posterior among them."""
+    """A token of a path: its id, its frames from ``start`` to ``end``, and the highest
+    posterior among them.
+    """
 
     id: int
     start: int
@@ -22,12 +24,20 @@ class GreedyDecoder:
         self._open: Token | None = None
 
     def step(self, posteriors: np.ndarray) -> list[Token]:
-        """Take the posteriors of the next frames, (frames, vocabulary); return the tokens that have ended."""
+        """Take the posteriors of the next frames, (frames, vocabulary); return the
+        tokens that have ended.
+        """
         ended = []
-        for token, confidence in zip(posteriors.argmax(axis=1).tolist(), posteriors.max(axis=1).tolist(), strict=True):
+        for token, confidence in zip(
+            posteriors.argmax(axis=1).tolist(),
+            posteriors.max(axis=1).tolist(),
+            strict=True,
+        ):
             if self._open and token == self._open.id:
                 highest = max(self._open.confidence, confidence)
-                self._open = self._open._replace(end=self._frame + 1, confidence=highest)
+                self._open = self._open._replace(
+                    end=self._frame + 1, confidence=highest
+                )
             else:
                 ended += self.finish()
                 if token != self._blank:

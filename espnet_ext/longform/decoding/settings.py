@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 from espnet_ext.work.settings import Positive, StrictMapping, Whole
 
 SHORTEST = 1.0  # seconds of a window: below that nothing can be heard
-MOST_DB = 100.0  # louder noise leaves nothing of the recording, and softer noise nothing of the noise
+# louder noise leaves nothing of the recording, and softer noise nothing of the noise
+MOST_DB = 100.0
 
 Stride = Annotated[float, Field(strict=True, gt=0, le=1)]
 Decibels = Annotated[float, Field(strict=True, ge=-MOST_DB, le=MOST_DB)]
@@ -16,9 +17,10 @@ Decibels = Annotated[float, Field(strict=True, ge=-MOST_DB, le=MOST_DB)]
 class WindowSettings(StrictMapping):
     """How windows move over a recording (P5, section 2.2).
 
-    ``window`` is in seconds (None: ``max_seconds`` of the model's ``chunk_conf``), ``stride`` the distance between the
-    starts of two windows as a share of one, ``batch_seconds`` the audio that is encoded at once, at least one window,
-    and ``precision`` ``float32``, or ``bfloat16`` for half of the memory on GPUs.
+    ``window`` is in seconds (None: ``max_seconds`` of the model's ``chunk_conf``),
+    ``stride`` the distance between the starts of two windows as a share of one,
+    ``batch_seconds`` the audio that is encoded at once, at least one window, and
+    ``precision`` ``float32``, or ``bfloat16`` for half of the memory on GPUs.
     """
 
     window: Positive | None = None
@@ -28,7 +30,9 @@ class WindowSettings(StrictMapping):
 
 
 class DecodeSettings(WindowSettings):
-    """Windows, and noise of a kind that is added to recordings: its signal-to-noise ratio in dB, and its seed."""
+    """Windows, and noise of a kind that is added to recordings: its signal-to-noise
+    ratio in dB, and its seed.
+    """
 
     noise: Literal["music", "noise", "speech"] | None = None
     snr: Decibels | None = None

@@ -1,4 +1,6 @@
-"""Recordings of any length to words with times and confidences, by any ESPnet model with CTC (P5, section 2.2)."""
+"""Recordings of any length to words with times and confidences, by any ESPnet model
+with CTC (P5, section 2.2).
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,9 +28,10 @@ WINDOW = 30.0  # seconds, for models that were not trained on long recordings
 class Transcriber:
     """A model and how it decodes.
 
-    ``token_type`` (``bpe``, ``char`` or ``word``) is how tokens make words, and ``join`` makes the text of a word from
-    its tokens. ``window`` is in seconds, ``stride`` the distance between the starts of two windows as a share of one,
-    and ``batch_seconds`` the audio that is encoded at once, at least one window.
+    ``token_type`` (``bpe``, ``char`` or ``word``) is how tokens make words, and
+    ``join`` makes the text of a word from its tokens. ``window`` is in seconds,
+    ``stride`` the distance between the starts of two windows as a share of one, and
+    ``batch_seconds`` the audio that is encoded at once, at least one window.
     """
 
     model: LongModel
@@ -39,19 +42,26 @@ class Transcriber:
     batch_seconds: float = 60.0
 
     def words(self, audio: Audio) -> Iterator[Word]:
-        """Yield words, each as soon as it is final; NoSpeech if the recording is shorter than a frame, or silent."""
+        """Yield words, each as soon as it is final; NoSpeech if the recording is
+        shorter than a frame, or silent.
+        """
         decoder = GreedyDecoder()
         batch = max(1, int(self.batch_seconds // self.window))
         source = self.model.source(audio)
         parts = self.model.posteriors(source, self.window, self.stride, batch)
         ended = (token for posteriors in parts for token in decoder.step(posteriors))
-        last = (token for _ in range(1) for token in decoder.finish())  # which is called after the last step
+        last = (
+            token for _ in range(1) for token in decoder.finish()
+        )  # which is called after the last step
         yield from self._joined(chain(ended, last))
 
     def _joined(self, tokens: Iterable[Token]) -> Iterator[Word]:
         own: list[Token] = []
         for token in tokens:
-            if own and (self.token_type == "word" or self.model.tokens[token.id].startswith((BOUNDARY, SPACE))):
+            if own and (
+                self.token_type == "word"
+                or self.model.tokens[token.id].startswith((BOUNDARY, SPACE))
+            ):
                 yield from self._word(own)
                 own = []
             own.append(token)
@@ -60,7 +70,11 @@ class Transcriber:
     def _word(self, tokens: Sequence[Token]) -> Iterator[Word]:
         """Yield the word that tokens make, if they are more than marks of a boundary."""
         text = self.join([self.model.tokens[token.id] for token in tokens]).strip()
-        spoken = [token for token in tokens if self.model.tokens[token.id] not in (SPACE, BOUNDARY)]
+        spoken = [
+            token
+            for token in tokens
+            if self.model.tokens[token.id] not in (SPACE, BOUNDARY)
+        ]
         if text and spoken:
             unit = self.model.frame_seconds
             confidence = sum(token.confidence for token in spoken) / len(spoken)
@@ -68,19 +82,34 @@ class Transcriber:
 
 
 def load_transcriber(
-    model_config: str | Path, model_file: str | Path, settings: WindowSettings = DEFAULT, *, device: str = "cpu"
+    model_config: str | Path,
+    model_file: str | Path,
+    settings: WindowSettings = DEFAULT,
+    *,
+    device: str = "cpu",
 ) -> Transcriber:
-    """Load a model by its ``config.yaml`` and checkpoint; one that this process has loaded last is taken again.
+    """Load a model by its ``config.yaml`` and checkpoint; one that this process has
+    loaded last is taken again.
 
-    Windows without a length have ``max_seconds`` of the config's ``chunk_conf``, otherwise half a minute. Refused are
-    files that do not fit each other, a sentencepiece model that is not there, and a model without CTC.
+    Windows without a length have ``max_seconds`` of the config's ``chunk_conf``,
+    otherwise half a minute. Refused are files that do not fit each other, a
+    sentencepiece model that is not there, and a model without CTC.
     """
     config = read_yaml(model_config)
-    window = settings.window or (config.get("chunk_conf") or {}).get("max_seconds", WINDOW)
+    window = settings.window or (config.get("chunk_conf") or {}).get(
+        "max_seconds", WINDOW
+    )
     if not Path(model_file).is_file():
         raise InputError(f"{model_file}: no such file: check the path")
     model, join = _load(str(model_config), str(model_file), device, settings.precision)
-    return Transcriber(model, config["token_type"], join, float(window), settings.stride, settings.batch_seconds)
+    return Transcriber(
+        model,
+        config["token_type"],
+        join,
+        float(window),
+        settings.stride,
+        settings.batch_seconds,
+    )
 
 
 @keep_last
@@ -94,17 +123,30 @@ def _load(
     from espnet2.text.build_tokenizer import build_tokenizer
 
     config = read_yaml(model_config)
-    tokenizer = build_tokenizer(config["token_type"], bpemodel=bpemodel_of(Path(model_config), config))
+    tokenizer = build_tokenizer(
+        config["token_type"], bpemodel=bpemodel_of(Path(model_config), config)
+    )
     return load(model_config, model_file, device, precision), tokenizer.tokens2text
 
 
 def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
-    """Return where a config's sentencepiece model is; a relative path may start at the config's folder."""
+    """Return where a config's sentencepiece model is; a relative path may start at the
+    config's folder.
+    """
     name = config.get("bpemodel")
-    return str(named_files({"bpemodel": name}, bases_of(path.parent), path)[name]) if name else None
+    return (
+        str(named_files({"bpemodel": name}, bases_of(path.parent), path)[name])
+        if name
+        else None
+    )
 
 
 def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
-    """Yield the lines of an audio file, each as soon as it is done; a recording without speech has none."""
-    with opened(Path(path), transcriber.model.rate) as recording, contextlib.suppress(NoSpeech):
+    """Yield the lines of an audio file, each as soon as it is done; a recording without
+    speech has none.
+    """
+    with (
+        opened(Path(path), transcriber.model.rate) as recording,
+        contextlib.suppress(NoSpeech),
+    ):
         yield from lines_of(transcriber.words(recording))

@@ -1,1 +1,3 @@
-"""Language models that score hypotheses: likelihoods (P3, eq. 2), pseudo-likelihoods (eq. 3), pooled (eq. 10, 11)."""
+"""Language models that score hypotheses: likelihoods (P3, eq. 2), pseudo-likelihoods
+(eq. 3), pooled (eq. 10, 11).
+"""

@@ -13,9 +13,11 @@ from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
 @dataclass(frozen=True, eq=False)
 class CausalChunk:
-    """Hold hypotheses of one forward pass: their tokens after a begin token in ``rows``.
+    """Hold hypotheses of one forward pass: their tokens after a begin token in
+    ``rows``.
 
-    ``targets``: the token after each token, the end token last, padded as ``rows.paths``, (n, longest).
+    ``targets``: the token after each token, the end token last, padded as
+    ``rows.paths``, (n, longest).
     """
 
     rows: Rows
@@ -27,33 +29,51 @@ class CausalChunk:
 
 
 class CausalScorer(LmScorer):
-    """Score a hypothesis by its log-likelihood, from its first token to the end token (P3, eq. 2).
+    """Score a hypothesis by its log-likelihood, from its first token to the end token
+    (P3, eq. 2).
 
-    The model, of ``AutoModelForCausalLM``, reads a begin token first, so that the first token is scored as well. A
-    prefix that hypotheses of a list share is computed once if the model takes a tree's attention mask. The score of a
-    hypothesis without words is the log-probability that the end token follows. ``plain``: the vocabulary can be
+    The model, of ``AutoModelForCausalLM``, reads a begin token first, so that the first
+    token is scored as well. A prefix that hypotheses of a list share is computed once
+    if the model takes a tree's attention mask. The score of a hypothesis without words
+    is the log-probability that the end token follows. ``plain``: the vocabulary can be
     computed in blocks.
     """
 
     name = "causal"
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, casing: str = "as-is"):
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        casing: str = "as-is",
+    ):
         begin, self.end = begin_and_end(tokenizer)
         super().__init__(model, tokenizer, casing, ([begin], []))
         self.known([begin, self.end])
         self.plain = is_plain(model)
 
-    def chunks(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[CausalChunk]:
+    def chunks(
+        self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
+    ) -> list[CausalChunk]:
         """Return forward passes over the hypotheses of all lists."""
         numbered = self.encode(lists, names)
-        following = [ids[1:] + [self.end] for hypotheses in numbered for _, ids in hypotheses]
+        following = [
+            ids[1:] + [self.end] for hypotheses in numbered for _, ids in hypotheses
+        ]
         return [
-            CausalChunk(rows, torch.from_numpy(padded([following[hyp] for hyp in rows.hyps.tolist()])))
+            CausalChunk(
+                rows,
+                torch.from_numpy(
+                    padded([following[hyp] for hyp in rows.hyps.tolist()])
+                ),
+            )
             for rows in to_rows(numbered, self.as_trees, self.budget)
         ]
 
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log-probabilities of tokens, (n,), and the numbers of their hypotheses, (n,)."""
+        """Return log-probabilities of tokens, (n,), and the numbers of their
+        hypotheses, (n,).
+        """
         device, rows = self.model.device, chunk.rows
         scored = rows.paths >= 0
         terms = log_probs(

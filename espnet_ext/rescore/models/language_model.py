@@ -1,4 +1,6 @@
-"""Language models of Hugging Face ``transformers``: loaded, checked, and the base class of their scorers."""
+"""Language models of Hugging Face ``transformers``: loaded, checked, and the base class
+of their scorers.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +12,13 @@ from typing import Any, cast
 import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from huggingface_hub.utils import logging as hub_logging
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging
 
@@ -19,8 +27,8 @@ from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.models.prefix_trees import takes_trees
 from espnet_ext.work.files import write_json
 
-# How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
-# were trained on are not.
+# How a hypothesis is written for the language model. LibriSpeech's transcripts are
+# upper-case; the texts that models were trained on are not.
 CASINGS: Mapping[str, Callable[[str], str]] = {
     "as-is": str,
     "lower": str.lower,
@@ -29,47 +37,81 @@ CASINGS: Mapping[str, Callable[[str], str]] = {
 }
 CASING_SAMPLE, CASING_GAIN = 1000, 1.2
 UNKNOWN = 0.2  # share of unknown tokens that is warned of
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 SHOWN = 40
 SETTINGS = "scorer.json"
-# Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2 or BERT.
+# Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2
+# or BERT.
 POSITIONS = 1024
 
 
-def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model by one of ``transformers``' Auto classes, and its tokenizer; code that comes with them is not run.
+def load(
+    loader: Any, name: str | Path, dtype: str = "float32"
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a model by one of ``transformers``' Auto classes, and its tokenizer; code
+    that comes with them is not run.
 
-    Some families put a pooling layer on the first token's hidden state. It is dropped, since masked language models are
-    trained without it. ``name`` is a folder or a name on the hub, ``dtype`` a key of ``DTYPES``.
+    Some families put a pooling layer on the first token's hidden state. It is dropped,
+    since masked language models are trained without it. ``name`` is a folder or a name
+    on the hub, ``dtype`` a key of ``DTYPES``.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
     try:
-        with quiet():  # missing weights are checked below; those of other layers do not matter
-            # not None, which is the default: then transformers would ask on the terminal whether to run its code
+        with (
+            quiet()
+        ):  # missing weights are checked below; those of other layers do not matter
+            # not None, which is the default: then transformers would ask on the
+            # terminal whether to run its code
             tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-            options = {"dtype": DTYPES[dtype], "output_loading_info": True, "trust_remote_code": False}
+            options = {
+                "dtype": DTYPES[dtype],
+                "output_loading_info": True,
+                "trust_remote_code": False,
+            }
             model, report = loader.from_pretrained(name, **options)
-    except Exception as error:  # mostly OSError, but also what the readers of the files raise
-        raise InputError(f"{name}: no language model and tokenizer that load ({reason(error)}") from error
+    except (
+        Exception
+    ) as error:  # mostly OSError, but also what the readers of the files raise
+        raise InputError(
+            f"{name}: no language model and tokenizer that load ({reason(error)}"
+        ) from error
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
-    faults = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    faults = sorted(
+        key for key in report["missing_keys"] if not key.startswith("pooler.")
+    )
     faults += [str(key) for key in report["mismatched_keys"]]
     if faults:
         raise InputError(
-            f"{name}: {len(faults)} weights of {type(model).__name__} are missing or have another shape "
+            f"{name}: {len(faults)} weights of {type(model).__name__} are missing "
+            "or have another shape "
             f"({', '.join(faults[:3])}): give a model that was trained for this"
         )
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes if there are no files
-        raise InputError(f"{name}: its tokenizer has no tokens: copy the tokenizer's files into the folder as well")
+    if len(tokenizer) <= len(
+        tokenizer.all_special_ids
+    ):  # what transformers makes if there are no files
+        raise InputError(
+            f"{name}: its tokenizer has no tokens: copy the tokenizer's files "
+            "into the folder as well"
+        )
     return model, tokenizer
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide progress bars and warnings of transformers and of the hub's client, which names each of its attempts."""
-    verbosity, bar, hubs = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub_logging.get_verbosity()
+    """Hide progress bars and warnings of transformers and of the hub's client, which
+    names each of its attempts.
+    """
+    verbosity, bar, hubs = (
+        logging.get_verbosity(),
+        logging.is_progress_bar_enabled(),
+        hub_logging.get_verbosity(),
+    )
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     hub_logging.set_verbosity_error()
@@ -91,9 +133,15 @@ def reason(error: BaseException) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, LocalEntryNotFoundError):
-            return "the hub cannot be reached, and there is no copy here): check the network, or give a folder"
+            return (
+                "the hub cannot be reached, and there is no copy here): check the "
+                "network, or give a folder"
+            )
         cause = cause.__cause__
-    return f"{first_line(error)}): give a folder written by transformers, or a name on the hub"
+    return (
+        f"{first_line(error)}): give a folder written by transformers, or a name on "
+        "the hub"
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -113,42 +161,69 @@ def config_of(name: str | Path) -> PreTrainedConfig:
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:
     """Tell whether a model predicts masked tokens from both sides, as BERT does."""
-    return config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
+    return config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(
+        config, "is_decoder", False
+    )
 
 
 def begin_and_end(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """Return the ids of the tokens before and after a sentence for a causal model; GPT-2 uses one for both."""
+    """Return the ids of the tokens before and after a sentence for a causal model;
+    GPT-2 uses one for both.
+    """
     begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
     if begin is None and end is None:
-        raise InputError(f"{tokenizer.name_or_path}: its tokenizer has no begin or end token: set one, and save it")
+        raise InputError(
+            f"{tokenizer.name_or_path}: its tokenizer has no begin or end token: "
+            "set one, and save it"
+        )
     return end if begin is None else begin, begin if end is None else end
 
 
 def surrounding(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Return the ids of the tokens that a tokenizer puts before and after a sentence, such as [CLS] and [SEP]."""
+    """Return the ids of the tokens that a tokenizer puts before and after a sentence,
+    such as [CLS] and [SEP].
+    """
     empty, text = tokenizer("")["input_ids"], tokenizer("a")["input_ids"]
-    first = next((index for index, pair in enumerate(zip(empty, text, strict=False)) if pair[0] != pair[1]), len(empty))
+    first = next(
+        (
+            index
+            for index, pair in enumerate(zip(empty, text, strict=False))
+            if pair[0] != pair[1]
+        ),
+        len(empty),
+    )
     return empty[:first], empty[first:]
 
 
 def position_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> float:
     """Return the most tokens that the model takes at once; infinite if it does not say."""
-    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+    limits = [
+        tokenizer.model_max_length,
+        getattr(model.config, "max_position_embeddings", None),
+    ]
     for name, module in model.named_modules():
         # RoBERTa and its relatives count positions from after the padding token's id
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+        if (
+            name.endswith("position_embeddings")
+            and getattr(module, "padding_idx", None) is not None
+        ):
             limits.append(module.num_embeddings - module.padding_idx - 1)
-    return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 1e9), default=float("inf"))
+    return min(
+        (limit for limit in limits if isinstance(limit, int) and 0 < limit < 1e9),
+        default=float("inf"),
+    )
 
 
 class LmScorer(torch.nn.Module):
-    """Score hypotheses by a language model of ``transformers``: base of the scorers of P3, eq. 2, 3, 10 to 12.
+    """Score hypotheses by a language model of ``transformers``: base of the scorers of
+    P3, eq. 2, 3, 10 to 12.
 
-    The log-probability of a hypothesis is a sum of terms. ``chunks`` splits the work on some lists into forward passes
-    of bounded size, and ``terms`` runs one of them. ``surrounding``: the tokens before and after a hypothesis;
-    ``budget``: most positions of one forward pass, of which more are faster and take more memory; ``longest``: most
-    tokens that the model takes at once; ``amp``: compute in bfloat16 where that is exact enough (automatic mixed
-    precision).
+    The log-probability of a hypothesis is a sum of terms. ``chunks`` splits the work on
+    some lists into forward passes of bounded size, and ``terms`` runs one of them.
+    ``surrounding``: the tokens before and after a hypothesis; ``budget``: most
+    positions of one forward pass, of which more are faster and take more memory;
+    ``longest``: most tokens that the model takes at once; ``amp``: compute in bfloat16
+    where that is exact enough (automatic mixed precision).
     """
 
     name = ""
@@ -171,15 +246,23 @@ class LmScorer(torch.nn.Module):
         self.before, self.after = surrounding
         self.budget = POSITIONS
         self.longest = position_limit(model, tokenizer)
-        self.size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
+        self.size = cast(
+            torch.nn.Embedding, model.get_input_embeddings()
+        ).num_embeddings
 
     @cached_property
     def as_trees(self) -> bool:
-        """Tell whether hypotheses share a row as a prefix tree; found out where the model runs."""
+        """Tell whether hypotheses share a row as a prefix tree; found out where the
+        model runs.
+        """
         return takes_trees(self.model)
 
-    def chunks(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[Any]:
-        """Return forward passes over lists of hypotheses, numbered through all lists; ``ids``: (rows, positions)."""
+    def chunks(
+        self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
+    ) -> list[Any]:
+        """Return forward passes over lists of hypotheses, numbered through all lists;
+        ``ids``: (rows, positions).
+        """
         raise NotImplementedError
 
     def precision(self) -> torch.autocast:
@@ -192,71 +275,103 @@ class LmScorer(torch.nn.Module):
             return self.terms(chunk)
 
     def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return terms with gradient, (n,) float, and the number of the hypothesis of each, (n,) int64."""
+        """Return terms with gradient, (n,) float, and the number of the hypothesis of
+        each, (n,) int64.
+        """
         raise NotImplementedError
 
-    def encode(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[list[tuple[int, list[int]]]]:
-        """Return each list's hypotheses as the model's input, special tokens included, numbered through all lists.
+    def encode(
+        self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
+    ) -> list[list[tuple[int, list[int]]]]:
+        """Return each list's hypotheses as the model's input, special tokens included,
+        numbered through all lists.
 
-        Raises InputError, with the name of the list, for a hypothesis that is too long for the model.
+        Raises InputError, with the name of the list, for a hypothesis that is too long
+        for the model.
         """
         write = CASINGS[self.casing]
         texts = [write(" ".join(text.split())) for own in lists for text in own]
         # no warning of the tokenizer's own about long texts, which are refused by name
-        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+        tokens = (
+            self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+            if texts
+            else []
+        )
         inputs = [self.known([*self.before, *ids, *self.after]) for ids in tokens]
         numbered = iter(enumerate(inputs))
         encoded = [[next(numbered) for _ in own] for own in lists]
         for place, own in enumerate(encoded):
             for number, ids in own:
                 if len(ids) > self.longest:
-                    text, name = texts[number], names[place] if names else f"list {place + 1}"
+                    text, name = (
+                        texts[number],
+                        names[place] if names else f"list {place + 1}",
+                    )
                     raise InputError(
-                        f'{name}: hypothesis "{text[:SHOWN]}{"..." * (len(text) > SHOWN)}": {len(ids)} tokens, but the '
-                        f"model takes {self.longest}: leave it out, or use another model"
+                        f"{name}: hypothesis "
+                        f'"{text[:SHOWN]}{"..." * (len(text) > SHOWN)}": '
+                        f"{len(ids)} tokens, but the "
+                        f"model takes {self.longest}: leave it out, or use "
+                        "another model"
                     )
         return encoded
 
     def known(self, ids: list[int]) -> list[int]:
-        """Return the same token ids; refuse one that the model lacks: some tokenizers have more than they write."""
+        """Return the same token ids; refuse one that the model lacks: some tokenizers
+        have more than they write.
+        """
         if (last := max(ids, default=0)) >= self.size:
             token = self.tokenizer.convert_ids_to_tokens(last)
             raise InputError(
-                f"{self.tokenizer.name_or_path}: its tokenizer writes the token {last} ({token!r}), and its model has "
+                f"{self.tokenizer.name_or_path}: its tokenizer writes the token "
+                f"{last} ({token!r}), and its model has "
                 f"{self.size}: they do not belong together"
             )
         return ids
 
     def casing_warning(self, texts: Iterable[str]) -> str | None:
-        """Return what to print if the vocabulary has no words as the first 1,000 texts are written.
+        """Return what to print if the vocabulary has no words as the first 1,000 texts
+        are written.
 
-        Capitals cost GPT-2 half as many tokens again, and it has rarely seen them; a vocabulary without capitals knows
-        none of these words.
+        Capitals cost GPT-2 half as many tokens again, and it has rarely seen them; a
+        vocabulary without capitals knows none of these words.
         """
         text = " ".join(islice(texts, CASING_SAMPLE))
 
         def counted(write: Callable[[str], str]) -> tuple[int, int]:
-            """Return how many tokens there are, and how many of them stand for what the vocabulary does not know."""
+            """Return how many tokens there are, and how many of them stand for what the
+            vocabulary does not know.
+            """
             # no warning that the model takes fewer: it does not read them
-            tokens = self.tokenizer(write(text), add_special_tokens=False, verbose=False)["input_ids"]
+            tokens = self.tokenizer(
+                write(text), add_special_tokens=False, verbose=False
+            )["input_ids"]
             return len(tokens), tokens.count(self.tokenizer.unk_token_id)
 
-        (here, unknown), (lower, still) = counted(CASINGS[self.casing]), counted(str.lower)
+        (here, unknown), (lower, still) = (
+            counted(CASINGS[self.casing]),
+            counted(str.lower),
+        )
         if here <= CASING_GAIN * lower and unknown <= UNKNOWN * here:
             return None
         return (
-            f"warning: with casing {self.casing} these texts are {here} tokens ({unknown} unknown), in lower case "
-            f"{lower} ({still} unknown): consider casing lower, or a language model of their language"
+            f"warning: with casing {self.casing} these texts are {here} tokens "
+            f"({unknown} unknown), in lower case "
+            f"{lower} ({still} unknown): consider casing lower, or a language "
+            "model of their language"
         )
 
     def prepare_training(self, gradient_checkpointing: bool, amp: bool) -> None:
         """Set how gradients are computed, with parameters and their updates in float32.
 
-        ``gradient_checkpointing`` computes activations inside of layers again: less memory, a third more time.
+        ``gradient_checkpointing`` computes activations inside of layers again: less
+        memory, a third more time.
         """
         self.amp = amp
         if gradient_checkpointing:
-            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            self.model.gradient_checkpointing_enable(
+                gradient_checkpointing_kwargs={"use_reentrant": False}
+            )
 
     def settings(self) -> dict[str, str]:
         """Return what a saved scorer needs besides model and tokenizer."""

@@ -16,7 +16,8 @@ Copy = tuple[int, tuple[int, ...]]  # masked place, and token ids
 
 @dataclass(frozen=True, eq=False)
 class MaskedChunk:
-    """Hold masked copies of one forward pass: token ids, padded with -1, (copies, positions), and masked positions.
+    """Hold masked copies of one forward pass: token ids, padded with -1, (copies,
+    positions), and masked positions.
 
     Of each term, (n,) each: its copy, the token under the mask, and its hypothesis.
     """
@@ -29,18 +30,29 @@ class MaskedChunk:
 
 
 class PllScorer(LmScorer):
-    """Score a hypothesis by the sum of each token's log-probability when only that token is masked (P3, eq. 3).
+    """Score a hypothesis by the sum of each token's log-probability when only that
+    token is masked (P3, eq. 3).
 
-    P3 writes eq. 3 and 9 with a minus before that sum. Eq. 1 needs a score where more is better, so there is none here.
-    Special tokens are never masked; every sub-token of the text is masked once. Hypotheses that differ in one token
-    share one masked copy. A hypothesis without words scores 0. ``plain``: the vocabulary can be computed in blocks.
+    P3 writes eq. 3 and 9 with a minus before that sum. Eq. 1 needs a score where more
+    is better, so there is none here. Special tokens are never masked; every sub-token
+    of the text is masked once. Hypotheses that differ in one token share one masked
+    copy. A hypothesis without words scores 0. ``plain``: the vocabulary can be computed
+    in blocks.
     """
 
     name = "pll"
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, casing: str = "as-is"):
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        casing: str = "as-is",
+    ):
         if tokenizer.mask_token_id is None:
-            raise InputError(f"{tokenizer.name_or_path}: its tokenizer has no mask token: score it as a causal model")
+            raise InputError(
+                f"{tokenizer.name_or_path}: its tokenizer has no mask token: "
+                "score it as a causal model"
+            )
         super().__init__(model, tokenizer, casing, surrounding(tokenizer))
         self.known([tokenizer.mask_token_id])
         self.padding = tokenizer.pad_token_id or 0
@@ -48,10 +60,16 @@ class PllScorer(LmScorer):
             self.padding = 0
         self.plain = is_plain(model)
 
-    def chunks(self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()) -> list[MaskedChunk]:
-        """Return forward passes over the masked copies of all lists' hypotheses, grouped by length."""
+    def chunks(
+        self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
+    ) -> list[MaskedChunk]:
+        """Return forward passes over the masked copies of all lists' hypotheses,
+        grouped by length.
+        """
         mask = self.tokenizer.mask_token_id
-        found: dict[Copy, list[tuple[int, int]]] = {}  # copy -> its targets and their hypotheses
+        found: dict[
+            Copy, list[tuple[int, int]]
+        ] = {}  # copy -> its targets and their hypotheses
         for hypotheses in self.encode(lists, names):
             for hyp, ids in hypotheses:
                 tokens = tuple(ids)
@@ -65,19 +83,36 @@ class PllScorer(LmScorer):
         ]
 
     def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log-probabilities of tokens under the mask, (n,), and the numbers of their hypotheses, (n,)."""
+        """Return log-probabilities of tokens under the mask, (n,), and the numbers of
+        their hypotheses, (n,).
+        """
         device = self.model.device
         ids, masked = chunk.ids.to(device), chunk.masked.to(device)
         real = ids >= 0
-        inputs = {"input_ids": ids.masked_fill(~real, self.padding), "attention_mask": real.long()}
+        inputs = {
+            "input_ids": ids.masked_fill(~real, self.padding),
+            "attention_mask": real.long(),
+        }
         chosen = torch.zeros_like(real)
         chosen[torch.arange(len(ids), device=device), masked] = True
-        terms = log_probs(self.model, chosen, chunk.copies.to(device), chunk.targets.to(device), self.plain, **inputs)
+        terms = log_probs(
+            self.model,
+            chosen,
+            chunk.copies.to(device),
+            chunk.targets.to(device),
+            self.plain,
+            **inputs,
+        )
         return terms, chunk.hyps.to(device)
 
 
-def _chunk(copies: Sequence[Copy], terms: Mapping[Copy, Sequence[tuple[int, int]]]) -> MaskedChunk:
+def _chunk(
+    copies: Sequence[Copy], terms: Mapping[Copy, Sequence[tuple[int, int]]]
+) -> MaskedChunk:
     """Return one forward pass over copies."""
     rows = [(index, *term) for index, copy in enumerate(copies) for term in terms[copy]]
-    ids, masked = torch.from_numpy(padded([ids for _, ids in copies])), torch.tensor([place for place, _ in copies])
+    ids, masked = (
+        torch.from_numpy(padded([ids for _, ids in copies])),
+        torch.tensor([place for place, _ in copies]),
+    )
     return MaskedChunk(ids, masked, *torch.tensor(rows).unbind(dim=1))

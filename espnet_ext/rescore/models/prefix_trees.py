@@ -1,8 +1,11 @@
-"""Hypotheses as rows of token ids, one per row or many as a prefix tree, for one forward pass of a model.
+"""Hypotheses as rows of token ids, one per row or many as a prefix tree, for one
+forward pass of a model.
 
-What a causal model computes at a token depends only on those before it, so a prefix that hypotheses share is computed
-once. A hypothesis is the path to its last node, and a node attends to its own path; without branches a row is one
-hypothesis. (``espnet_ext.layers.prefix_tree`` keeps keys and values of a running search; here all is known before.)
+What a causal model computes at a token depends only on those before it, so a prefix
+that hypotheses share is computed once. A hypothesis is the path to its last node, and a
+node attends to its own path; without branches a row is one hypothesis.
+(``espnet_ext.layers.prefix_tree`` keeps keys and values of a running search; here all
+is known before.)
 """
 
 from collections.abc import Sequence
@@ -16,19 +19,24 @@ from transformers import PreTrainedModel
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.vocabulary import states
 
-# At most 1 / PADDING of a row may be padding, if the row has at least PADDING positions.
+# At most 1 / PADDING of a row may be padding, if the row has at least PADDING
+# positions.
 PADDING = 10
-TREES = ("gpt2", "llama")  # types of models that take the mask and the positions of a tree
+TREES = (
+    "gpt2",
+    "llama",
+)  # types of models that take the mask and the positions of a tree
 PROBE = (1, 2, 3, 4)
 TOLERANCE = 0.1  # of rounding, which in bfloat16 and float16 is of the order of 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Hold some hypotheses, with each token of a shared prefix stored once, after its parent.
+    """Hold some hypotheses, with each token of a shared prefix stored once, after its
+    parent.
 
-    ``tokens``, ``depths``: the nodes' token ids, and positions in their hypotheses from 0; ``paths``: the nodes of each
-    hypothesis, in order; ``hyps``: its number.
+    ``tokens``, ``depths``: the nodes' token ids, and positions in their hypotheses from
+    0; ``paths``: the nodes of each hypothesis, in order; ``hyps``: its number.
     """
 
     tokens: list[int]
@@ -47,13 +55,19 @@ class Rows:
     ids: torch.Tensor  # token ids, padded at the end, (rows, positions)
     real: torch.Tensor  # True where a position is not padding, (rows, positions), bool
     depths: torch.Tensor  # positions in the hypotheses, (rows, positions)
-    sees: torch.Tensor | None  # which attends to which, (rows, positions, positions), bool; None: causal rows
+    sees: (
+        torch.Tensor | None
+    )  # which attends to which, (rows, positions, positions), bool; None: causal rows
     hyps: torch.Tensor  # numbers of the hypotheses, (n,)
-    paths: torch.Tensor  # tokens of each by real positions of all rows, padded with -1, (n, longest)
+    paths: (
+        torch.Tensor
+    )  # tokens of each by real positions of all rows, padded with -1, (n, longest)
 
 
 def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tree]:
-    """Put hypotheses, as number and token ids, into trees of at most ``most`` nodes, or of a single longer one."""
+    """Put hypotheses, as number and token ids, into trees of at most ``most`` nodes, or
+    of a single longer one.
+    """
     trees: list[Tree] = []
     children: dict[tuple[int, int], int] = {}
     for number, tokens in hypotheses:
@@ -85,9 +99,11 @@ def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
 
 
 def in_batches(sizes: Sequence[int], budget: int) -> list[list[int]]:
-    """Put rows of these sizes into batches of at most ``budget`` positions, padding included; return their indices.
+    """Put rows of these sizes into batches of at most ``budget`` positions, padding
+    included; return their indices.
 
-    At most one part in ``PADDING`` of a row is padding. A row larger than the budget is a batch of its own.
+    At most one part in ``PADDING`` of a row is padding. A row larger than the budget is
+    a batch of its own.
 
     >>> in_batches([50, 10, 49, 48, 9, 50], 150)
     [[0, 5, 2], [3], [1, 4]]
@@ -104,7 +120,9 @@ def in_batches(sizes: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def stack(trees: Sequence[Tree], masked: bool) -> Rows:
-    """Make one batch of trees; ``masked`` adds ``sees``, which trees with branches need."""
+    """Make one batch of trees; ``masked`` adds ``sees``, which trees with branches
+    need.
+    """
     width = max(map(len, trees))
     ids = np.zeros((len(trees), width), dtype=np.int64)
     depths = np.zeros_like(ids)
@@ -117,7 +135,9 @@ def stack(trees: Sequence[Tree], masked: bool) -> Rows:
         paths += [[count + node for node in path] for path in tree.paths]
         count += len(tree)
         if sees is not None:
-            np.fill_diagonal(sees[row], True)  # padding sees itself: a softmax over nothing is NaN
+            np.fill_diagonal(
+                sees[row], True
+            )  # padding sees itself: a softmax over nothing is NaN
             for path in tree.paths:
                 sees[row][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
     return Rows(
@@ -149,11 +169,16 @@ def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
     # an additive mask, which models with eager attention want
     mask = torch.zeros(rows.sees.shape, dtype=model.dtype, device=device)
     mask.masked_fill_(~rows.sees.to(device), torch.finfo(model.dtype).min)
-    return inputs | {"attention_mask": mask.unsqueeze(1), "position_ids": rows.depths.to(device)}
+    return inputs | {
+        "attention_mask": mask.unsqueeze(1),
+        "position_ids": rows.depths.to(device),
+    }
 
 
 def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
-    """Return the hidden states of real positions, row by row, (n, width): what a vocabulary layer would take."""
+    """Return the hidden states of real positions, row by row, (n, width): what a
+    vocabulary layer would take.
+    """
     real = rows.real.to(model.device)
     if model.get_output_embeddings() is None:
         return model(**inputs_of(model, rows)).last_hidden_state[real]
@@ -163,38 +188,55 @@ def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
 def takes_trees(model: PreTrainedModel) -> bool:
     """Tell whether a model scores trees; others get a row for each hypothesis.
 
-    A model whose hidden states depend on later tokens, such as XLNet, has no likelihood of P3's eq. 2. It is refused:
-    its states at the first tokens change when the last one does.
+    A model whose hidden states depend on later tokens, such as XLNet, has no likelihood
+    of P3's eq. 2. It is refused: its states at the first tokens change when the last
+    one does.
     """
     if model.config.model_type in TREES:
         return True
     was_training = model.training
     model.eval()
     with torch.no_grad():
-        found = [hidden_states(model, stack(grow([(0, [*PROBE[:-1], last])], 9), False)) for last in (PROBE[-1], 0)]
+        found = [
+            hidden_states(model, stack(grow([(0, [*PROBE[:-1], last])], 9), False))
+            for last in (PROBE[-1], 0)
+        ]
     model.train(was_training)
     changes = (found[0] - found[1]).float().abs().amax(dim=1)
     # NaN is not larger: a model whose weights are broken is refused by its scores
     if changes[:-1].max() > TOLERANCE * changes[-1]:
         raise InputError(
-            f"{model.config.model_type}: its hidden states depend on later tokens, so that it gives no likelihood from "
+            f"{model.config.model_type}: its hidden states depend on later "
+            "tokens, so that it gives no likelihood from "
             "left to right: give a causal model, or score it by pll"
         )
     return False
 
 
-def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], as_trees: bool, budget: int) -> list[Rows]:
-    """Put lists of numbered hypotheses into batches of at most ``budget`` positions, or of one longer hypothesis.
+def to_rows(
+    lists: Sequence[Sequence[tuple[int, Sequence[int]]]], as_trees: bool, budget: int
+) -> list[Rows]:
+    """Put lists of numbered hypotheses into batches of at most ``budget`` positions, or
+    of one longer hypothesis.
 
-    ``as_trees`` puts those of a list into trees, for a model that takes them (:func:`takes_trees`).
+    ``as_trees`` puts those of a list into trees, for a model that takes them
+    (:func:`takes_trees`).
     """
     trees: list[Tree] = []
     for hypotheses in lists:
-        groups = [hypotheses] if as_trees else [[hypothesis] for hypothesis in hypotheses]
+        groups = (
+            [hypotheses] if as_trees else [[hypothesis] for hypothesis in hypotheses]
+        )
         trees += [tree for group in groups for tree in grow(group, budget)]
     rows = []
-    for branched in (True, False):  # for those without branches the model's own mask is enough, at any length
+    for branched in (
+        True,
+        False,
+    ):  # for those without branches the model's own mask is enough, at any length
         kind = [tree for tree in trees if (len(tree.paths) > 1) == branched]
         batches = in_batches([len(tree) for tree in kind], budget)
-        rows += [stack([kind[index] for index in batch], masked=branched) for batch in batches]
+        rows += [
+            stack([kind[index] for index in batch], masked=branched)
+            for batch in batches
+        ]
     return rows

@@ -10,13 +10,21 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import POOLINGS, SCORERS
 from espnet_ext.rescore.models.causal import CausalScorer
-from espnet_ext.rescore.models.language_model import CASINGS, SETTINGS, LmScorer, config_of, load, reads_both_ways
+from espnet_ext.rescore.models.language_model import (
+    CASINGS,
+    SETTINGS,
+    LmScorer,
+    config_of,
+    load,
+    reads_both_ways,
+)
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.text.nbest import NBest
 from espnet_ext.work.settings import StrictMapping, one_of, read_settings
 
-# Lists that share forward passes: enough to find hypotheses of similar length, few enough for the memory.
+# Lists that share forward passes: enough to find hypotheses of similar length, few
+# enough for the memory.
 TOGETHER = 64
 
 
@@ -29,30 +37,40 @@ def score_nbest(scorer: LmScorer, lists: Sequence[NBest]) -> list[list[float]]:
 def score_lists(
     scorer: LmScorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None
 ) -> list[list[float]]:
-    """Return the log-probability of each hypothesis, computed without gradient, in the order of the lists.
+    """Return the log-probability of each hypothesis, computed without gradient, in the
+    order of the lists.
 
-    Call the scorer's ``eval`` before, so that there is no dropout. ``names``: the lists' utterance ids, for messages.
+    Call the scorer's ``eval`` before, so that there is no dropout. ``names``: the
+    lists' utterance ids, for messages.
     """
     names = names or [f"N-best list {number}" for number in range(1, len(lists) + 1)]
     scores: list[list[float]] = []
     for start in range(0, len(lists), TOGETHER):
-        block, own_names = lists[start : start + TOGETHER], names[start : start + TOGETHER]
+        block, own_names = (
+            lists[start : start + TOGETHER],
+            names[start : start + TOGETHER],
+        )
         sums = torch.zeros(sum(map(len, block)), dtype=torch.float64)
         with torch.no_grad():
             for chunk in scorer.chunks(block, own_names):
                 terms, hyps = (each.cpu() for each in scorer(chunk))
                 sums.index_add_(0, hyps, terms.double())
-        for name, own in zip(own_names, sums.split([len(texts) for texts in block]), strict=True):
+        for name, own in zip(
+            own_names, sums.split([len(texts) for texts in block]), strict=True
+        ):
             if not own.isfinite().all():
                 raise InputError(
-                    f"{name}: the language model's score is not a finite number: its weights are broken: train it again"
+                    f"{name}: the language model's score is not a finite number: "
+                    "its weights are broken: train it again"
                 )
             scores.append(own.tolist())
     return scores
 
 
 class SavedScorer(StrictMapping):
-    """What a scorer's ``save`` wrote beside the model; of a model from elsewhere nothing is known."""
+    """What a scorer's ``save`` wrote beside the model; of a model from elsewhere
+    nothing is known.
+    """
 
     scorer: Annotated[str, one_of(SCORERS)] | None = None
     casing: Annotated[str, one_of(CASINGS)] | None = None
@@ -68,27 +86,44 @@ def load_lm(
     *,
     new_layer: bool = False,
 ) -> LmScorer:
-    """Load a folder of a scorer's ``save`` or of ``transformers``, or a name on the hub, for evaluation.
+    """Load a folder of a scorer's ``save`` or of ``transformers``, or a name on the
+    hub, for evaluation.
 
-    By default ``scorer``, ``pooling`` and ``casing`` are as saved, otherwise "pll" for bidirectional models and
-    "causal" for others, the pooling of :class:`PooledScorer`, and "as-is". ``new_layer`` makes a pooling layer with
-    random weights, which has to be trained, for a model that has none.
+    By default ``scorer``, ``pooling`` and ``casing`` are as saved, otherwise "pll" for
+    bidirectional models and "causal" for others, the pooling of :class:`PooledScorer`,
+    and "as-is". ``new_layer`` makes a pooling layer with random weights, which has to
+    be trained, for a model that has none.
     """
     path = Path(folder_or_name) / SETTINGS
-    saved = read_settings(SavedScorer, path, "save the scorer again") if path.is_file() else SavedScorer()
+    saved = (
+        read_settings(SavedScorer, path, "save the scorer again")
+        if path.is_file()
+        else SavedScorer()
+    )
     both_ways = reads_both_ways(config_of(folder_or_name))
     name = scorer or saved.scorer or ("pll" if both_ways else "causal")
     if name not in SCORERS:
         raise InputError(f"scorer {name}: choose one of {', '.join(SCORERS)}")
     if name != "pooled" and both_ways != (name == "pll"):
-        kind = "bidirectional, score it by pll" if both_ways else "causal, score it by causal"
-        raise InputError(f"{folder_or_name}: scorer {name} does not fit this model: it is {kind} or pooled")
+        kind = (
+            "bidirectional, score it by pll"
+            if both_ways
+            else "causal, score it by causal"
+        )
+        raise InputError(
+            f"{folder_or_name}: scorer {name} does not fit this model: it is "
+            f"{kind} or pooled"
+        )
     trained = saved.scorer == "pooled"
     if trained and (name != "pooled" or pooling not in (None, saved.pooling)):
-        raise InputError(f"{folder_or_name}: was trained as scorer pooled, pooling {saved.pooling}: use it as that")
+        raise InputError(
+            f"{folder_or_name}: was trained as scorer pooled, pooling "
+            f"{saved.pooling}: use it as that"
+        )
     if name == "pooled" and not trained and not new_layer:
         raise InputError(
-            f"{folder_or_name}: has no trained pooling layer, and a new one would score at random: train it "
+            f"{folder_or_name}: has no trained pooling layer, and a new one would "
+            "score at random: train it "
             "(espnet-ext train mwer --scorer pooled), or score by another --scorer"
         )
     casing, dtype = casing or saved.casing or "as-is", dtype or "float32"
@@ -98,7 +133,9 @@ def load_lm(
     elif name == "pll":
         made = PllScorer(*load(AutoModelForMaskedLM, folder_or_name, dtype), casing)
     else:
-        made = PooledScorer(*load(AutoModel, folder_or_name, dtype), casing, pooling or saved.pooling)
+        made = PooledScorer(
+            *load(AutoModel, folder_or_name, dtype), casing, pooling or saved.pooling
+        )
         if trained:
             made.load_head(folder_or_name)
     return made.eval()

@@ -1,6 +1,8 @@
-"""Log-probabilities of tokens by a language model of ``transformers``, with its vocabulary layer only where needed.
+"""Log-probabilities of tokens by a language model of ``transformers``, with its
+vocabulary layer only where needed.
 
-That layer is a third of GPT-2's work and most of its memory; sums and target logits in blocks are twice as fast.
+That layer is a third of GPT-2's work and most of its memory; sums and target logits in
+blocks are twice as fast.
 """
 
 import torch
@@ -14,10 +16,11 @@ BLOCK = 1024
 def states(
     model: PreTrainedModel, chosen: torch.Tensor, whole: bool, **inputs: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Run a causal or masked language model at n ``chosen`` positions, (rows, positions), bool, at least one.
+    """Run a causal or masked language model at n ``chosen`` positions, (rows,
+    positions), bool, at least one.
 
-    Returns the input of the vocabulary layer there, row by row, (n, width), and logits, (n, vocabulary), or, unless
-    ``whole``, (1, vocabulary) of the first.
+    Returns the input of the vocabulary layer there, row by row, (n, width), and logits,
+    (n, vocabulary), or, unless ``whole``, (1, vocabulary) of the first.
     """
     found = []
 
@@ -34,13 +37,17 @@ def states(
 
 
 def is_plain(model: PreTrainedModel) -> bool:
-    """Tell whether the logits are the output of the vocabulary layer; some models scale or bound them afterwards."""
+    """Tell whether the logits are the output of the vocabulary layer; some models scale
+    or bound them afterwards.
+    """
     layer = model.get_output_embeddings()
     if not isinstance(layer, torch.nn.Linear):
         return False
     ids = torch.arange(4, device=model.device).unsqueeze(0)
     with torch.no_grad():
-        hidden, logits = states(model, torch.ones_like(ids, dtype=torch.bool), True, input_ids=ids)
+        hidden, logits = states(
+            model, torch.ones_like(ids, dtype=torch.bool), True, input_ids=ids
+        )
         found = linear(hidden, layer.weight, layer.bias).to(logits)
         return torch.allclose(found, logits, rtol=1e-4, atol=1e-5)
 
@@ -53,11 +60,14 @@ def log_probs(
     plain: bool,
     **inputs: torch.Tensor,
 ) -> torch.Tensor:
-    """Return log-probabilities of tokens, (n,), natural logarithms in float32 or a more exact type.
+    """Return log-probabilities of tokens, (n,), natural logarithms in float32 or a more
+    exact type.
 
-    None is above 0, in bfloat16 either: there a target's logit is rounded as it is in the sum. ``chosen``: positions
-    that are needed, (rows, positions), bool; ``indices``: for each token the chosen position that predicts it, counted
-    row by row, (n,); ``targets``: the tokens' ids, (n,); ``plain``: what ``is_plain`` returned for the model.
+    None is above 0, in bfloat16 either: there a target's logit is rounded as it is in
+    the sum. ``chosen``: positions that are needed, (rows, positions), bool;
+    ``indices``: for each token the chosen position that predicts it, counted row by
+    row, (n,); ``targets``: the tokens' ids, (n,); ``plain``: what ``is_plain`` returned
+    for the model.
     """
     hidden, logits = states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)
@@ -77,5 +87,9 @@ def log_probs(
         if part.dtype != exact:
             places = targets - number * BLOCK
             inside = (places >= 0) & (places < part.shape[1])
-            found = torch.where(inside, part[indices, places.clamp(0, part.shape[1] - 1)].to(exact), found)
+            found = torch.where(
+                inside,
+                part[indices, places.clamp(0, part.shape[1] - 1)].to(exact),
+                found,
+            )
     return found - torch.stack(sums).logsumexp(dim=0)[indices]

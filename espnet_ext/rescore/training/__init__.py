@@ -1,4 +1,6 @@
-"""Training of language models for a second pass: on text, and for the fewest expected word errors of N-best lists."""
+"""Training of language models for a second pass: on text, and for the fewest expected
+word errors of N-best lists.
+"""
 
 import json
 from pathlib import Path
@@ -10,19 +12,30 @@ REPORT = "training.json"  # of a training, written last
 
 
 def write_quantities(folder: Path) -> None:
-    """Write what tables show of a system's trainings, from the ``seed<N>/training.json`` below its folder.
+    """Write what tables show of a system's trainings, from the
+    ``seed<N>/training.json`` below its folder.
 
-    ``best_step.json``: updates after which the model that was chosen is best, the mean over seeds;
-    ``initial_kept.json``: seeds that found nothing better than their initial model; ``effective.json``: how many
-    hypotheses share the posterior of a development list before training on lists, the mean over lists and seeds.
+    ``best_step.json``: updates after which the model that was chosen is best, the mean
+    over seeds; ``initial_kept.json``: seeds that found nothing better than their
+    initial model; ``effective.json``: how many hypotheses share the posterior of a
+    development list before training on lists, the mean over lists and seeds.
     """
-    reports = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(f"seed*/{REPORT}"))]
+    reports = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob(f"seed*/{REPORT}"))
+    ]
     if not reports:
         return
     steps = [report["best_step"] for report in reports]
-    found = {"best_step": (fmean(steps), "updates"), "initial_kept": (steps.count(0), "seeds")}
+    found = {
+        "best_step": (fmean(steps), "updates"),
+        "initial_kept": (steps.count(0), "seeds"),
+    }
     effective = [report["history"][0].get("dev_effective") for report in reports]
     if None not in effective:
         found["effective"] = (round(fmean(effective), 2), "hypotheses")
     for name, (value, unit) in found.items():
-        write_json(folder / f"{name}.json", {"value": value, "unit": unit, "seeds": len(reports)})
+        write_json(
+            folder / f"{name}.json",
+            {"value": value, "unit": unit, "seeds": len(reports)},
+        )

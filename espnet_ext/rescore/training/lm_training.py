@@ -1,7 +1,9 @@
-"""Language models trained on text: small ones made from scratch, and domain adaptation of any (P3, section 4.2.2).
+"""Language models trained on text: small ones made from scratch, and domain adaptation
+of any (P3, section 4.2.2).
 
-A causal model learns each next token, the first one and the end included, as its scorer counts them (P3, eq. 2). A
-masked one learns 15 %, drawn again each time: 80 % masked, 10 % replaced, 10 % unchanged (BERT's objective, P3's [22]).
+A causal model learns each next token, the first one and the end included, as its scorer
+counts them (P3, eq. 2). A masked one learns 15 %, drawn again each time: 80 % masked,
+10 % replaced, 10 % unchanged (BERT's objective, P3's [22]).
 """
 
 import math
@@ -22,7 +24,14 @@ from espnet_ext.rescore.models.prefix_trees import padded
 from espnet_ext.rescore.models.scorers import load_lm
 from espnet_ext.rescore.models.vocabulary import log_probs
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
-from espnet_ext.rescore.training.trainer import TrainingTask, digest, module_digest, refuse_foreign, summary, train
+from espnet_ext.rescore.training.trainer import (
+    TrainingTask,
+    digest,
+    module_digest,
+    refuse_foreign,
+    summary,
+    train,
+)
 from espnet_ext.text.lm_text import sample, sentences
 from espnet_ext.work.settings import Between, Count, checked, one_of
 
@@ -31,7 +40,9 @@ MASK_PROBABILITY = 0.15
 
 
 class LmSettings(ModelSettings):
-    """Set a training on text: ``sentences`` of it are drawn at random, None for all. See :func:`train_lm`."""
+    """Set a training on text: ``sentences`` of it are drawn at random, None for all.
+    See :func:`train_lm`.
+    """
 
     scorer: Annotated[str, one_of(("causal", "pll"))] | None = None
     sentences: Count | None = None
@@ -40,7 +51,9 @@ class LmSettings(ModelSettings):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Name files with a sentence per line, plain or ``.gz``, and Kaldi ``text`` with transcripts."""
+    """Name files with a sentence per line, plain or ``.gz``, and Kaldi ``text`` with
+    transcripts.
+    """
 
     text: tuple[Path, ...] = ()
     transcripts: tuple[Path, ...] = ()
@@ -56,22 +69,44 @@ def adapt_language_model(
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Load a language model and train it on text files, as a config (:class:`LmSettings`) from ``source`` says.
+    """Load a language model and train it on text files, as a config
+    (:class:`LmSettings`) from ``source`` says.
 
-    The best model is chosen by ``dev_texts``; :func:`espnet_ext.rescore.training.trainer.train` describes ``output``.
-    With several GPUs, each has a process.
+    The best model is chosen by ``dev_texts``;
+    :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several
+    GPUs, each has a process.
     """
     config = checked(LmSettings, values, source)
     if ngpu > 1:
-        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, source=source, ngpu=1, log=log)
+        return launch(
+            adapt_language_model,
+            ngpu,
+            values,
+            texts,
+            dev_texts,
+            output,
+            source=source,
+            ngpu=1,
+            log=log,
+        )
     log = main_prints(log)
     refuse_foreign(output, config.lm)
     device = device_for(ngpu)
-    lines = sample(sentences(texts.text, texts.transcripts), config.sentences, config.seed)
+    lines = sample(
+        sentences(texts.text, texts.transcripts), config.sentences, config.seed
+    )
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(config.lm, config.scorer, casing=config.casing).to(device)
     scorer.prepare_training(config.gradient_checkpointing, config.amp)
-    report = train_lm(scorer, lines, dev_lines, config.training(), output, log, config.mask_probability)
+    report = train_lm(
+        scorer,
+        lines,
+        dev_lines,
+        config.training(),
+        output,
+        log,
+        config.mask_probability,
+    )
     log(summary(output, report))
 
 
@@ -84,16 +119,24 @@ def train_lm(
     log: Callable[[str], None] = print,
     mask_probability: float = MASK_PROBABILITY,
 ) -> dict[str, Any]:
-    """Train a ``causal`` or ``pll`` scorer on sentences in its casing; the model that is best on ``dev_texts`` stays.
+    """Train a ``causal`` or ``pll`` scorer on sentences in its casing; the model that
+    is best on ``dev_texts`` stays.
 
-    The loss is in nats per predicted token. A sentence that is too long for the model is cut at its end. A masked model
-    has to predict a token with ``mask_probability``: a small model from scratch learns faster with more than BERT's
-    0.15. The loss on ``dev_texts`` always masks 0.15.
+    The loss is in nats per predicted token. A sentence that is too long for the model
+    is cut at its end. A masked model has to predict a token with ``mask_probability``:
+    a small model from scratch learns faster with more than BERT's 0.15. The loss on
+    ``dev_texts`` always masks 0.15.
     """
     if not isinstance(scorer, CausalScorer | PllScorer):
-        raise InputError(f"a language model is trained on text as causal or pll, not as {scorer.name}")
+        raise InputError(
+            "a language model is trained on text as causal or pll, not as "
+            f"{scorer.name}"
+        )
     if not texts or not dev_texts:
-        raise InputError(f"there is no text to {'evaluate on' if texts else 'train on'}: give more sentences")
+        raise InputError(
+            f"there is no text to {'evaluate on' if texts else 'train on'}: give "
+            "more sentences"
+        )
     if warning := scorer.casing_warning(dev_texts):
         log(warning)
     task = LmTask(scorer, mask_probability)
@@ -108,38 +151,63 @@ def train_lm(
         "initial_model": module_digest(scorer),
         **({"amp": True} if scorer.amp else {}),
     }
-    training = TrainingTask(scorer, examples, task.backward, lambda: task.evaluate(dev), ("loss",), scorer.save)
+    training = TrainingTask(
+        scorer,
+        examples,
+        task.backward,
+        lambda: task.evaluate(dev),
+        ("loss",),
+        scorer.save,
+    )
     return train(training, settings, output, key, log)
 
 
 class LmTask:
     """Hold the training objective of a causal or masked language model."""
 
-    def __init__(self, scorer: CausalScorer | PllScorer, mask_probability: float = MASK_PROBABILITY):
+    def __init__(
+        self,
+        scorer: CausalScorer | PllScorer,
+        mask_probability: float = MASK_PROBABILITY,
+    ):
         self.scorer = scorer
         self.device = next(scorer.parameters()).device
         self.mask: DataCollatorForLanguageModeling | None = None
         if isinstance(scorer, PllScorer):
-            scorer.known([len(scorer.tokenizer) - 1])  # any token may stand in for a masked one
-            self.mask = DataCollatorForLanguageModeling(scorer.tokenizer, mlm_probability=mask_probability)
+            scorer.known(
+                [len(scorer.tokenizer) - 1]
+            )  # any token may stand in for a masked one
+            self.mask = DataCollatorForLanguageModeling(
+                scorer.tokenizer, mlm_probability=mask_probability
+            )
 
     def encode(self, text: str) -> list[int]:
-        """Return a sentence's tokens as the scorer's input, for a causal model with the end token; cut to what fits."""
+        """Return a sentence's tokens as the scorer's input, for a causal model with the
+        end token; cut to what fits.
+        """
         scorer = self.scorer
         write = CASINGS[scorer.casing]
-        ids = scorer.known(scorer.tokenizer(write(" ".join(text.split())), add_special_tokens=False).input_ids)
+        ids = scorer.known(
+            scorer.tokenizer(
+                write(" ".join(text.split())), add_special_tokens=False
+            ).input_ids
+        )
         if isinstance(scorer, CausalScorer):
             ids = [*scorer.before, *ids, scorer.end]
-            return ids[: int(min(len(ids), scorer.longest + 1))]  # nothing is predicted from the last one
+            return ids[
+                : int(min(len(ids), scorer.longest + 1))
+            ]  # nothing is predicted from the last one
         room = scorer.longest - len(scorer.before) - len(scorer.after)
         return [*scorer.before, *ids[: int(min(len(ids), room))], *scorer.after]
 
     def loss(
         self, batch: Sequence[list[int]], mask: DataCollatorForLanguageModeling | None
     ) -> tuple[torch.Tensor, int]:
-        """Return the sum of negative log-probabilities over the predicted tokens, and their number.
+        """Return the sum of negative log-probabilities over the predicted tokens, and
+        their number.
 
-        ``batch``: :meth:`encode` of sentences; ``mask`` draws what a masked model predicts, None for a causal model.
+        ``batch``: :meth:`encode` of sentences; ``mask`` draws what a masked model
+        predicts, None for a causal model.
         """
         if mask is None:
             tokens = torch.from_numpy(padded(batch))
@@ -147,8 +215,17 @@ class LmTask:
             chosen = following >= 0
             inputs, real, targets = inputs.clamp(min=0), chosen, following[chosen]
         else:
-            masked = mask([{"input_ids": ids, "special_tokens_mask": self._special(ids)} for ids in batch])
-            inputs, real, chosen = masked["input_ids"], masked["attention_mask"], masked["labels"] != -100
+            masked = mask(
+                [
+                    {"input_ids": ids, "special_tokens_mask": self._special(ids)}
+                    for ids in batch
+                ]
+            )
+            inputs, real, chosen = (
+                masked["input_ids"],
+                masked["attention_mask"],
+                masked["labels"] != -100,
+            )
             targets = masked["labels"][chosen]
         if not len(targets):
             return torch.zeros((), device=self.device), 0
@@ -165,7 +242,9 @@ class LmTask:
         return -logp.sum(), len(targets)
 
     def _special(self, ids: Sequence[int]) -> list[int]:
-        """1 for each token around the text; unknown words are part of the text and predicted like others."""
+        """1 for each token around the text; unknown words are part of the text and
+        predicted like others.
+        """
         before, after = len(self.scorer.before), len(self.scorer.after)
         return [1] * before + [0] * (len(ids) - before - after) + [1] * after
 
@@ -184,7 +263,9 @@ class LmTask:
         mask = None
         if self.mask is not None:
             mask = replace(self.mask, mlm_probability=MASK_PROBABILITY)
-            mask.generator = torch.Generator().manual_seed(0)  # a seed is refused in processes that another has started
+            mask.generator = torch.Generator().manual_seed(
+                0
+            )  # a seed is refused in processes that another has started
         for start in range(0, len(texts), DEV_BATCH):
             part, predicted = self.loss(texts[start : start + DEV_BATCH], mask)
             total += part.item()

@@ -1,8 +1,10 @@
-"""Minimum word error rate training of any scorer of N-best lists (P3, eq. 4 to 9, and section 4.2.2).
+"""Minimum word error rate training of any scorer of N-best lists (P3, eq. 4 to 9, and
+section 4.2.2).
 
-The loss depends only on sums of terms, one term per token or masked copy. So :func:`backward` computes the sums without
-a graph and the derivative of the loss by them, then each chunk of terms again, and backpropagates it with the
-derivatives of its sums: the gradient of the whole graph, with at most one chunk's positions in memory.
+The loss depends only on sums of terms, one term per token or masked copy. So
+:func:`backward` computes the sums without a graph and the derivative of the loss by
+them, then each chunk of terms again, and backpropagates it with the derivatives of its
+sums: the gradient of the whole graph, with at most one chunk's positions in memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.text.nbest import NBest, errors_of_lists
 
-RandomState = tuple[torch.Tensor, torch.Tensor | None]  # of the CPU, and of the GPU if there is one
+RandomState = tuple[
+    torch.Tensor, torch.Tensor | None
+]  # of the CPU, and of the GPU if there is one
 
 
 @dataclass(frozen=True)
@@ -32,14 +36,21 @@ class Example:
 
 
 def make_examples(lists: Sequence[NBest]) -> list[Example]:
-    """Return training examples of N-best lists. Texts are compared as they are: normalise them first."""
-    return [Example(nbest, tuple(own)) for nbest, own in zip(lists, errors_of_lists(lists), strict=True)]
+    """Return training examples of N-best lists. Texts are compared as they are:
+    normalise them first.
+    """
+    return [
+        Example(nbest, tuple(own))
+        for nbest, own in zip(lists, errors_of_lists(lists), strict=True)
+    ]
 
 
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
-    """Return the expected word errors (P3, eq. 4) over one N-best list (P3, eq. 5), by posteriors (P3, eq. 6).
+    """Return the expected word errors (P3, eq. 4) over one N-best list (P3, eq. 5), by
+    posteriors (P3, eq. 6).
 
-    ``scores``: s_i of eq. 1, log-probabilities up to a constant, (n,); ``errors``: E(y_i, y*), (n,).
+    ``scores``: s_i of eq. 1, log-probabilities up to a constant, (n,); ``errors``:
+    E(y_i, y*), (n,).
 
     >>> expected_errors(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 3.0]))
     tensor(2.)
@@ -48,7 +59,8 @@ def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
 
 
 def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
-    """Return how many hypotheses share the posterior of a list: the exponential of its entropy, from 1 to n.
+    """Return how many hypotheses share the posterior of a list: the exponential of its
+    entropy, from 1 to n.
 
     Near 1 the expected errors have no gradient, whatever the errors are.
 
@@ -63,31 +75,55 @@ def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
 class MwerLoss:
     """Compute MWER + alpha CE (P3, section 5), both averaged over the utterances."""
 
-    first_pass_weight: float = 1.0  # lambda of P3, eq. 8 (likelihood) and P3, eq. 9 (pseudo-likelihood)
-    posterior_scale: float = 1.0  # what s_i is multiplied by in P3, eq. 6; the paper's is 1; it changes no ranking
-    ce_weight: float = 0.0  # alpha; CE is the scorer's negative (pseudo-)log-likelihood of the reference
+    first_pass_weight: float = (
+        1.0  # lambda of P3, eq. 8 (likelihood) and P3, eq. 9 (pseudo-likelihood)
+    )
+    # what s_i is multiplied by in P3, eq. 6; the paper's is 1; it changes no ranking
+    posterior_scale: float = 1.0
+    # alpha; CE is the scorer's negative (pseudo-)log-likelihood of the reference
+    ce_weight: float = 0.0
 
     def texts(self, batch: Sequence[Example]) -> list[list[str]]:
-        """Return the texts to score: each utterance's hypotheses, and its reference at the end if the loss needs it."""
-        return [item.texts + [item.nbest.ref or ""] * bool(self.ce_weight) for item in batch]
+        """Return the texts to score: each utterance's hypotheses, and its reference at
+        the end if the loss needs it.
+        """
+        return [
+            item.texts + [item.nbest.ref or ""] * bool(self.ce_weight) for item in batch
+        ]
 
-    def mwer(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
-        """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`; ignore the score of the reference."""
-        first = [lm.new_tensor([hyp.score for hyp in item.nbest.hyps]) for lm, item in zip(scores, batch, strict=True)]
+    def mwer(
+        self, scores: Sequence[torch.Tensor], batch: Sequence[Example]
+    ) -> dict[str, torch.Tensor]:
+        """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`; ignore
+        the score of the reference.
+        """
+        first = [
+            lm.new_tensor([hyp.score for hyp in item.nbest.hyps])
+            for lm, item in zip(scores, batch, strict=True)
+        ]
         scaled = [
             self.posterior_scale * (lm[: len(am)] + self.first_pass_weight * am)
             for lm, am in zip(scores, first, strict=True)
         ]
-        errors = [expected_errors(own, own.new_tensor(item.errors)) for own, item in zip(scaled, batch, strict=True)]
+        errors = [
+            expected_errors(own, own.new_tensor(item.errors))
+            for own, item in zip(scaled, batch, strict=True)
+        ]
         effective = [effective_hypotheses(own.detach()) for own in scaled]
-        return {"mwer": torch.stack(errors).mean(), "effective": torch.stack(effective).mean()}
+        return {
+            "mwer": torch.stack(errors).mean(),
+            "effective": torch.stack(effective).mean(),
+        }
 
-    def __call__(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
-        """Return means over the utterances: ``loss``, ``mwer`` (expected errors, P3, eq. 7), ``effective`` and ``ce``.
+    def __call__(
+        self, scores: Sequence[torch.Tensor], batch: Sequence[Example]
+    ) -> dict[str, torch.Tensor]:
+        """Return means over the utterances: ``loss``, ``mwer`` (expected errors, P3,
+        eq. 7), ``effective`` and ``ce``.
 
-        ``scores``: for each utterance log P_LM of its :meth:`texts`, (n,), or (n + 1,) with the reference.
-        ``effective``, the hypotheses that share the posterior, is no part of the loss; ``ce`` is there with
-        ``ce_weight``.
+        ``scores``: for each utterance log P_LM of its :meth:`texts`, (n,), or (n + 1,)
+        with the reference. ``effective``, the hypotheses that share the posterior, is
+        no part of the loss; ``ce`` is there with ``ce_weight``.
         """
         values = self.mwer(scores, batch)
         if not self.ce_weight:
@@ -96,16 +132,23 @@ class MwerLoss:
         return {"loss": values["mwer"] + self.ce_weight * ce, **values, "ce": ce}
 
 
-def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
-    """Add the gradient of ``loss`` over a batch to the parameters, one chunk's graph at a time; return its parts.
+def backward(
+    scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss
+) -> dict[str, float]:
+    """Add the gradient of ``loss`` over a batch to the parameters, one chunk's graph at
+    a time; return its parts.
 
-    Scores are summed in float64. When a chunk is computed again, dropout draws the same masks. The last chunks that
-    :func:`graphs_at_once` counts keep their graphs, so that they are computed only once.
+    Scores are summed in float64. When a chunk is computed again, dropout draws the same
+    masks. The last chunks that
+    :func:`graphs_at_once` counts keep their graphs, so that they are computed only
+        once.
     """
     lists = loss.texts(batch)
     chunks = scorer.chunks(lists)
     device = next(scorer.parameters()).device
-    again = len(chunks) - graphs_at_once([chunk.ids.numel() for chunk in chunks], scorer.budget)
+    again = len(chunks) - graphs_at_once(
+        [chunk.ids.numel() for chunk in chunks], scorer.budget
+    )
     start = random_state(device)
     with torch.no_grad():
         parts = [scorer(chunk) for chunk in chunks[:again]]
@@ -132,7 +175,8 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
 
 
 def graphs_at_once(positions: Sequence[int], budget: int) -> int:
-    """Return how many chunks at the end keep their graphs: as many as the budget has room for, at least the last one.
+    """Return how many chunks at the end keep their graphs: as many as the budget has
+    room for, at least the last one.
 
     >>> graphs_at_once([1000, 900, 60, 40], 1000), graphs_at_once([60, 1040], 1000), graphs_at_once([], 1000)
     (3, 1, 0)
@@ -145,19 +189,26 @@ def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> N
     for lm, item in zip(scores, batch, strict=True):
         if not lm.isfinite().all():
             raise InputError(
-                f"{item.nbest.utt_id}: the language model gives a score that is not finite: training has diverged "
+                f"{item.nbest.utt_id}: the language model gives a score that is "
+                "not finite: training has diverged "
                 "(lower the learning rate), or its weights are broken"
             )
 
 
 def random_state(device: torch.device) -> RandomState:
-    """Return the state of the random number generators of the CPU and, if ``device`` is one, of the GPU."""
-    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    """Return the state of the random number generators of the CPU and, if ``device`` is
+    one, of the GPU.
+    """
+    return torch.get_rng_state(), torch.cuda.get_rng_state(
+        device
+    ) if device.type == "cuda" else None
 
 
 @contextmanager
 def replayed(state: RandomState, device: torch.device) -> Iterator[None]:
-    """Draw random numbers from ``state`` inside the block; afterwards continue as if nothing had been drawn."""
+    """Draw random numbers from ``state`` inside the block; afterwards continue as if
+    nothing had been drawn.
+    """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         cpu, cuda = state
         torch.set_rng_state(cpu)

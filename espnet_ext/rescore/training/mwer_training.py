@@ -1,4 +1,6 @@
-"""MWER training of a language model on files of N-best lists: what is trained, how it is evaluated, where it begins."""
+"""MWER training of a language model on files of N-best lists: what is trained, how it
+is evaluated, where it begins.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,21 +18,34 @@ from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 from espnet_ext.rescore.second_pass import add_scores
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, make_examples
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
-from espnet_ext.rescore.training.trainer import TrainingTask, digest, module_digest, refuse_foreign, summary, train
+from espnet_ext.rescore.training.trainer import (
+    TrainingTask,
+    digest,
+    module_digest,
+    refuse_foreign,
+    summary,
+    train,
+)
 from espnet_ext.rescore.weights import FIRST_PASS, tune, with_words
 from espnet_ext.text.nbest import NBest
 from espnet_ext.work.settings import Count, Positive, Weight, checked, one_of
 
 SCORES = "lm"
-LOOKED_AT = 2000  # lists of a file whose spelling is compared with that of their references: all would take minutes
-CHECKED_TOGETHER = 1000  # lists; the tokenizers of ``transformers`` share them among the cores
+# lists of a file whose spelling is compared with that of their references: all would
+# take minutes
+LOOKED_AT = 2000
+CHECKED_TOGETHER = (
+    1000  # lists; the tokenizers of ``transformers`` share them among the cores
+)
 
 
 class MwerSettings(ModelSettings):
     """Set a MWER training.
 
-    ``first_pass_weight``: lambda of P3, eq. 8 and 9, None: :func:`tuned_weight`; ``posterior_scale``: see
-    :class:`MwerLoss`, None: :func:`scale_of`; ``ce_weight``: alpha of MWER + alpha CE; ``positions``: most tokens of a
+    ``first_pass_weight``: lambda of P3, eq. 8 and 9, None: :func:`tuned_weight`;
+    ``posterior_scale``: see
+    :class:`MwerLoss`, None: :func:`scale_of`; ``ce_weight``: alpha of MWER + alpha CE;
+        ``positions``: most tokens of a
     forward pass.
     """
 
@@ -51,25 +66,49 @@ def train_rescorer(
     ngpu: int = 0,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Load a language model and train it by MWER on N-best lists with references, as :class:`MwerSettings` say.
+    """Load a language model and train it by MWER on N-best lists with references, as
+    :class:`MwerSettings` say.
 
-    The lists are as :func:`espnet_ext.nbest.sources.read_lists` takes them; ``source`` is where the values come from;
-    :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several GPUs, each has a process.
+    The lists are as :func:`espnet_ext.nbest.sources.read_lists` takes them; ``source``
+    is where the values come from;
+    :func:`espnet_ext.rescore.training.trainer.train` describes ``output``. With several
+        GPUs, each has a process.
     """
     config = checked(MwerSettings, values, source)
     if ngpu > 1:
-        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, source=source, ngpu=1, log=log)
+        return launch(
+            train_rescorer,
+            ngpu,
+            values,
+            lists,
+            dev_lists,
+            output,
+            source=source,
+            ngpu=1,
+            log=log,
+        )
     log = main_prints(log)
     refuse_foreign(output, config.lm)
     if set(lists) & set(dev_lists):
-        log("warning: lists that are trained on are development lists too, which then choose the model that is kept")
+        log(
+            "warning: lists that are trained on are development lists too, which "
+            "then choose the model that is kept"
+        )
     device = device_for(ngpu)
     train_on, dev = (_read(paths, log) for paths in (lists, dev_lists))
     torch.manual_seed(config.seed)  # for a new pooling layer
-    scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, new_layer=True).to(device)
+    scorer = load_lm(
+        config.lm, config.scorer, config.pooling, config.casing, new_layer=True
+    ).to(device)
     scorer.budget = config.positions or scorer.budget
-    weight = tuned_weight(scorer, dev) if config.first_pass_weight is None else config.first_pass_weight
-    loss = MwerLoss(weight, config.posterior_scale or scale_of(weight), config.ce_weight)
+    weight = (
+        tuned_weight(scorer, dev)
+        if config.first_pass_weight is None
+        else config.first_pass_weight
+    )
+    loss = MwerLoss(
+        weight, config.posterior_scale or scale_of(weight), config.ce_weight
+    )
     scorer.prepare_training(config.gradient_checkpointing, config.amp)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, log)
     log(summary(output, report))
@@ -84,15 +123,23 @@ def train_mwer(
     output: Path,
     log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train on N-best lists; keep the model that rescores the development lists best, which may be the initial one.
+    """Train on N-best lists; keep the model that rescores the development lists best,
+    which may be the initial one.
 
-    The best model has the lowest word error rate with lambda of eq. 1 tuned on the same lists, as it is tuned
-    afterwards; of equals, the fewest expected errors at the lambda of the loss. Texts are compared as they are.
-    Hypotheses without words, which no second pass chooses, are left out where there are others.
+    The best model has the lowest word error rate with lambda of eq. 1 tuned on the same
+    lists, as it is tuned afterwards; of equals, the fewest expected errors at the
+    lambda of the loss. Texts are compared as they are. Hypotheses without words, which
+    no second pass chooses, are left out where there are others.
     """
     if loss.ce_weight and scorer.name == "pooled":
-        raise InputError("a pooled scorer has no cross-entropy, its scores are no probabilities: leave ce_weight at 0")
-    examples, dev = (make_examples([with_words(nbest) for nbest in each]) for each in (lists, dev_lists))
+        raise InputError(
+            "a pooled scorer has no cross-entropy, its scores are no "
+            "probabilities: leave ce_weight at 0"
+        )
+    examples, dev = (
+        make_examples([with_words(nbest) for nbest in each])
+        for each in (lists, dev_lists)
+    )
     if not dev:
         raise InputError("there are no development lists to choose the model by")
     check_lengths(scorer, examples, loss)
@@ -100,8 +147,14 @@ def train_mwer(
     idle = sum(len(set(item.errors)) == 1 for item in examples)
     if warning := scorer.casing_warning(text for item in dev for text in item.texts):
         log(warning)
-    log(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
-    log(f"lambda {loss.first_pass_weight:.4g}, posterior scale {loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}")
+    log(
+        f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: "
+        "their hypotheses are equally good"
+    )
+    log(
+        f"lambda {loss.first_pass_weight:.4g}, posterior scale "
+        f"{loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}"
+    )
     key = {
         "scorer": scorer.settings(),
         "lists": digest(map(repr, examples)),
@@ -123,7 +176,9 @@ def train_mwer(
 
 
 def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) -> None:
-    """Refuse texts that are too long for the model, before hours of training are spent; name the utterance."""
+    """Refuse texts that are too long for the model, before hours of training are spent;
+    name the utterance.
+    """
     lists, names = loss.texts(items), [item.nbest.utt_id for item in items]
     for start in range(0, len(items), CHECKED_TOGETHER):
         block = slice(start, start + CHECKED_TOGETHER)
@@ -131,7 +186,9 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) ->
 
 
 def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
-    """Return the lists of several files; prints what must be wrong with those of a file."""
+    """Return the lists of several files; prints what must be wrong with those of a
+    file.
+    """
     found = []
     for path in paths:
         own = read_lists(path)
@@ -142,9 +199,11 @@ def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
 
 
 def scale_of(weight: float) -> float:
-    """Return the default posterior scale: the first pass counts at most once, however large its weight lambda is.
+    """Return the default posterior scale: the first pass counts at most once, however
+    large its weight lambda is.
 
-    With a large lambda posteriors of the sum are nearly one-hot, and expected errors have no gradient.
+    With a large lambda posteriors of the sum are nearly one-hot, and expected errors
+    have no gradient.
 
     >>> scale_of(0.5), scale_of(4.0)
     (1.0, 0.25)
@@ -153,23 +212,35 @@ def scale_of(weight: float) -> float:
 
 
 def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
-    """Return the lambda of eq. 8 and 9 that rescores lists best before MWER training, the default.
+    """Return the lambda of eq. 8 and 9 that rescores lists best before MWER training,
+    the default.
 
-    P3 does not say which lambda it trained with. For a pooled scorer it is 1: its new layer has learnt nothing yet that
-    could be tuned, and finds the scale of its scores itself.
+    P3 does not say which lambda it trained with. For a pooled scorer it is 1: its new
+    layer has learnt nothing yet that could be tuned, and finds the scale of its scores
+    itself.
     """
-    return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), [SCORES]).weights[FIRST_PASS]
+    return (
+        1.0
+        if scorer.name == "pooled"
+        else tune(scored_lists(scorer, lists), [SCORES]).weights[FIRST_PASS]
+    )
 
 
-def evaluate(scorer: LmScorer, examples: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
+def evaluate(
+    scorer: LmScorer, examples: Sequence[Example], loss: MwerLoss
+) -> dict[str, float]:
     """Return how well a scorer in evaluation mode rescores lists.
 
-    ``wer`` is in percent with ``lambda`` tuned on these lists; ``mwer``, the expected word errors per utterance, and
-    ``effective``, the hypotheses that share the posterior, are by the loss.
+    ``wer`` is in percent with ``lambda`` tuned on these lists; ``mwer``, the expected
+    word errors per utterance, and ``effective``, the hypotheses that share the
+    posterior, are by the loss.
     """
     scored = scored_lists(scorer, [item.nbest for item in examples])
     tuned = tune(scored, [SCORES])
-    scores = [torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64) for nbest in scored]
+    scores = [
+        torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64)
+        for nbest in scored
+    ]
     return {
         "wer": 100 * tuned.errors / tuned.words,
         "lambda": tuned.weights[FIRST_PASS],
@@ -179,4 +250,8 @@ def evaluate(scorer: LmScorer, examples: Sequence[Example], loss: MwerLoss) -> d
 
 def scored_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
     """Return the lists with the scorer's log-probabilities as scores named ``lm``."""
-    return add_scores(lists, lambda every: map_shared(lambda own: score_nbest(scorer, own), every), SCORES)
+    return add_scores(
+        lists,
+        lambda every: map_shared(lambda own: score_nbest(scorer, own), every),
+        SCORES,
+    )

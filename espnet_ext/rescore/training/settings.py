@@ -17,7 +17,9 @@ class TrainingSettings(StrictMapping):
     lr: Positive = 1e-5  # after the warm-up; it then falls linearly
     warmup_steps: Whole = 0  # updates of the linear warm-up from 0
     grad_clip: Positive = 1.0  # largest norm of the gradient
-    evaluate_every: Count | None = None  # updates between evaluations; None for ten evaluations in all
+    evaluate_every: Count | None = (
+        None  # updates between evaluations; None for ten evaluations in all
+    )
     checkpoint_minutes: Positive = 10.0  # most time between checkpoints
     seed: Whole = 0  # for the examples' order, dropout and all other random numbers
 
@@ -32,9 +34,11 @@ class TrainingSettings(StrictMapping):
 
 
 class ModelSettings(TrainingSettings):
-    """Set what trainings of ``lm``, a folder or hub name of a model, need besides their hyperparameters.
+    """Set what trainings of ``lm``, a folder or hub name of a model, need besides their
+    hyperparameters.
 
-    ``scorer`` and ``casing`` are those of :func:`espnet_ext.rescore.models.scorers.load_lm`, the others those of
+    ``scorer`` and ``casing`` are those of
+    :func:`espnet_ext.rescore.models.scorers.load_lm`, the others those of
     :meth:`espnet_ext.rescore.models.language_model.LmScorer.prepare_training`.
     """
 
@@ -46,4 +50,6 @@ class ModelSettings(TrainingSettings):
 
     def training(self) -> TrainingSettings:
         """Return the hyperparameters alone."""
-        return TrainingSettings(**{name: getattr(self, name) for name in TrainingSettings.model_fields})
+        return TrainingSettings(
+            **{name: getattr(self, name) for name in TrainingSettings.model_fields}
+        )

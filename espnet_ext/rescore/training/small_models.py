@@ -1,4 +1,6 @@
-"""Small GPT-2 and BERT models with their own tokenizers and random weights, for text that needs no large model."""
+"""Small GPT-2 and BERT models with their own tokenizers and random weights, for text
+that needs no large model.
+"""
 
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -29,14 +31,19 @@ LETTERS = string.ascii_letters + string.digits + string.punctuation
 
 def byte_pairs(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
     """Train GPT-2's byte-level BPE with this many tokens."""
-    return GPT2Tokenizer().train_new_from_iterator([texts], vocabulary, show_progress=False)
+    return GPT2Tokenizer().train_new_from_iterator(
+        [texts], vocabulary, show_progress=False
+    )
 
 
 def word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
-    """Train BERT's WordPiece, cased. It has all letters of the text and of ASCII, at the start and inside of a word."""
+    """Train BERT's WordPiece, cased. It has all letters of the text and of ASCII, at
+    the start and inside of a word.
+    """
     letters = sorted(set(LETTERS).union(*texts) - set(" "))
-    # The trainer numbers letters inside of words in the order of a hash table, so ids and even pieces would change from
-    # run to run. Special tokens are numbered first, so the letters are given as such.
+    # The trainer numbers letters inside of words in the order of a hash table, so ids
+    # and even pieces would change from run to run. Special tokens are numbered first,
+    # so the letters are given as such.
     inside = [f"##{letter}" for letter in letters]
     trained = BertTokenizer(do_lower_case=False).train_new_from_iterator(
         [texts, letters], vocabulary, new_special_tokens=inside, show_progress=False
@@ -44,7 +51,8 @@ def word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBas
     return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=False)
 
 
-# Of each kind: how its tokenizer is trained, classes of ``transformers``, and its scorer.
+# Of each kind: how its tokenizer is trained, classes of ``transformers``, and its
+# scorer.
 KINDS: dict[str, tuple[Callable[..., PreTrainedTokenizerBase], Any, Any, Any]] = {
     "gpt2": (byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
     "bert": (word_pieces, BertConfig, BertForMaskedLM, PllScorer),
@@ -52,9 +60,11 @@ KINDS: dict[str, tuple[Callable[..., PreTrainedTokenizerBase], Any, Any, Any]] =
 
 
 class SmallModel(StrictMapping):
-    """Describe a small model, ``gpt2`` or ``bert``, with sizes and other options of its config in ``transformers``.
+    """Describe a small model, ``gpt2`` or ``bert``, with sizes and other options of its
+    config in ``transformers``.
 
-    ``vocabulary``: number of tokens, special ones included; fewer if the text does not give as many.
+    ``vocabulary``: number of tokens, special ones included; fewer if the text does not
+    give as many.
     """
 
     kind: Annotated[str, one_of(KINDS)]
@@ -67,36 +77,60 @@ class SmallModel(StrictMapping):
         defaults = KINDS[self.kind][1]()
         for name in self.config:
             if not hasattr(defaults, name):
-                raise ValueError(f"{type(defaults).__name__} has no {name}: its documentation says what there is")
+                raise ValueError(
+                    f"{type(defaults).__name__} has no {name}: its documentation "
+                    "says what there is"
+                )
         return self
 
 
-def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) -> LmScorer:
-    """Make a scorer whose model has random weights and whose tokenizer is trained on ``texts``."""
+def make_small_model(
+    wanted: SmallModel, texts: Sequence[str], seed: int = 0
+) -> LmScorer:
+    """Make a scorer whose model has random weights and whose tokenizer is trained on
+    ``texts``.
+    """
     if not texts:
-        raise InputError("there is no text to train a tokenizer on: give more sentences")
+        raise InputError(
+            "there is no text to train a tokenizer on: give more sentences"
+        )
     train, config, network, scorer = KINDS[wanted.kind]
     tokenizer = train(list(map(CASINGS[wanted.casing], texts)), wanted.vocabulary)
-    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    special = {
+        name: getattr(tokenizer, name)
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id")
+    }
     torch.manual_seed(seed)
     try:
         model = network(config(vocab_size=len(tokenizer), **special, **wanted.config))
-    except Exception as error:  # of several libraries: a value of another type, or sizes that do not fit each other
+    except Exception as error:
+        # of several libraries: a value of another type, or sizes that do not fit each
+        # other
         raise InputError(f"{wanted.kind}: {' '.join(str(error).split())}") from None
     tokenizer.model_max_length = model.config.max_position_embeddings
     return scorer(model, tokenizer, wanted.casing)
 
 
 def make_language_model(
-    values: Mapping[str, Any], text: Sequence[Path], output: Path, seed: int = 0, log: Callable[[str], None] = print
+    values: Mapping[str, Any],
+    text: Sequence[Path],
+    output: Path,
+    seed: int = 0,
+    log: Callable[[str], None] = print,
 ) -> LmScorer:
-    """Make a small model as the values of :class:`SmallModel` say, and save it for ``transformers``.
+    """Make a small model as the values of :class:`SmallModel` say, and save it for
+    ``transformers``.
 
-    Its tokenizer is trained on text files with a sentence per line, plain or ``.gz``; its weights are random by
-    ``seed``.
+    Its tokenizer is trained on text files with a sentence per line, plain or ``.gz``;
+    its weights are random by ``seed``.
     """
-    scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
+    scorer = make_small_model(
+        checked(SmallModel, values, "small model"), list(sentences(text)), seed
+    )
     scorer.save(output)
     parameters = sum(parameter.numel() for parameter in scorer.parameters())
-    log(f"{output}: {values['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")
+    log(
+        f"{output}: {values['kind']} with {parameters:,} parameters and "
+        f"{len(scorer.tokenizer)} tokens"
+    )
     return scorer

@@ -1,8 +1,11 @@
-"""Train a scorer: updates, evaluations, the best model kept; a killed training resumes with the same numbers.
+"""Train a scorer: updates, evaluations, the best model kept; a killed training resumes
+with the same numbers.
 
-MWER has a gradient for each chunk of a batch, so the updates are written out here; Accelerate has the processes and the
-states of a resumed training. Processes have the whole model and share a batch, whose gradients are summed. The folder
-holds ``checkpoint<N>/``, what resuming needs; ``model/``, the best so far; ``training.json``, written last.
+MWER has a gradient for each chunk of a batch, so the updates are written out here;
+Accelerate has the processes and the states of a resumed training. Processes have the
+whole model and share a batch, whose gradients are summed. The folder holds
+``checkpoint<N>/``, what resuming needs; ``model/``, the best so far; ``training.json``,
+written last.
 """
 
 import hashlib
@@ -30,7 +33,10 @@ from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import write_json
 
 MODEL = "model"
-WEIGHTS, PROGRESS = "weights.pth", "progress.json"  # in a checkpoint, beside the states that Accelerate writes
+WEIGHTS, PROGRESS = (
+    "weights.pth",
+    "progress.json",
+)  # in a checkpoint, beside the states that Accelerate writes
 BEGUN = ".begun"  # marks the folder of a training that has not written a checkpoint yet
 CHECKPOINT = re.compile(r"checkpoint(\d+)")
 RANK_SEED = 7919  # dropout differs from process to process
@@ -43,9 +49,15 @@ class TrainingTask:
 
     module: nn.Module  # the model, on its device
     examples: Sequence[Any]
-    backward: Callable[[list[Any]], dict[str, float]]  # adds the gradient of a batch; returns numbers to log
-    evaluate: Callable[[], dict[str, float]]  # returns numbers on the development sets; draws no random numbers
-    best_by: tuple[str, ...]  # the model with the smallest of these numbers is best; later ones break ties
+    backward: Callable[
+        [list[Any]], dict[str, float]
+    ]  # adds the gradient of a batch; returns numbers to log
+    evaluate: Callable[
+        [], dict[str, float]
+    ]  # returns numbers on the development sets; draws no random numbers
+    best_by: tuple[
+        str, ...
+    ]  # the model with the smallest of these numbers is best; later ones break ties
     save: Callable[[Path], None]
 
 
@@ -56,19 +68,27 @@ def train(
     key: Mapping[str, Any],
     log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train, or resume a killed training, or return the report of a finished one, the contents of ``training.json``.
+    """Train, or resume a killed training, or return the report of a finished one, the
+    contents of ``training.json``.
 
-    At the end ``output/model`` is the best model, which may be the initial one. ``key`` is everything besides the
-    settings that the result depends on; a training resumes only with the same key.
+    At the end ``output/model`` is the best model, which may be the initial one. ``key``
+    is everything besides the settings that the result depends on; a training resumes
+    only with the same key.
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
     accelerator = Accelerator(
         cpu=next(task.module.parameters()).device.type == "cpu",
-        dataloader_config=DataLoaderConfiguration(split_batches=True),  # one step of the schedule for each update
+        dataloader_config=DataLoaderConfiguration(
+            split_batches=True
+        ),  # one step of the schedule for each update
     )
     settings_of_result = settings.model_dump(exclude={"checkpoint_minutes"})
-    begun = json.loads(json.dumps({**settings_of_result, **key, "processes": accelerator.num_processes}))
+    begun = json.loads(
+        json.dumps(
+            {**settings_of_result, **key, "processes": accelerator.num_processes}
+        )
+    )
     if (output / REPORT).exists():
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))
         _check_same(output, report["key"], begun)
@@ -80,22 +100,43 @@ def train(
     (output / BEGUN).touch()
     run = _Run(task, settings, output, begun, main_prints(log), accelerator)
     if run.total <= settings.warmup_steps:
-        run.log(f"warning: all {run.total} updates are in the warm-up of {settings.warmup_steps}: lower warmup_steps")
+        run.log(
+            f"warning: all {run.total} updates are in the warm-up of "
+            f"{settings.warmup_steps}: lower warmup_steps"
+        )
     return run.to_the_end()
 
 
 def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
-    """Refuse a folder in which a training would replace ``lm``, which it begins with, or a model of another origin."""
+    """Refuse a folder in which a training would replace ``lm``, which it begins with,
+    or a model of another origin.
+    """
     model = output / MODEL
-    if lm is not None and Path(lm).is_dir() and Path(lm).resolve() in (output.resolve(), model.resolve()):
-        raise InputError(f"{output}: holds {lm}, the model to begin with: name another folder for the training")
-    if model.exists() and not (checkpoints(output) or any((output / name).exists() for name in (BEGUN, REPORT))):
-        raise InputError(f"{model} was not written by this training, which would replace it: name another folder")
+    if (
+        lm is not None
+        and Path(lm).is_dir()
+        and Path(lm).resolve() in (output.resolve(), model.resolve())
+    ):
+        raise InputError(
+            f"{output}: holds {lm}, the model to begin with: name another folder "
+            "for the training"
+        )
+    if model.exists() and not (
+        checkpoints(output) or any((output / name).exists() for name in (BEGUN, REPORT))
+    ):
+        raise InputError(
+            f"{model} was not written by this training, which would replace it: "
+            "name another folder"
+        )
 
 
 def checkpoints(output: Path) -> list[Path]:
     """Return the checkpoints in the folder of a training, the last one at the end."""
-    found = [(int(match[1]), path) for path in output.glob("checkpoint*") if (match := CHECKPOINT.fullmatch(path.name))]
+    found = [
+        (int(match[1]), path)
+        for path in output.glob("checkpoint*")
+        if (match := CHECKPOINT.fullmatch(path.name))
+    ]
     return [path for _, path in sorted(found)]
 
 
@@ -121,17 +162,33 @@ class _Run:
     ):
         from transformers import get_linear_schedule_with_warmup
 
-        self.task, self.settings, self.output, self.key, self.log = task, settings, output, key, log
+        self.task, self.settings, self.output, self.key, self.log = (
+            task,
+            settings,
+            output,
+            key,
+            log,
+        )
         self.accelerator = accelerator
         self.total = settings.steps(len(task.examples))
-        self.parameters = [parameter for parameter in task.module.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.AdamW(self.parameters, lr=settings.lr, weight_decay=0.0, fused=True)
-        scheduler = get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, self.total)
+        self.parameters = [
+            parameter
+            for parameter in task.module.parameters()
+            if parameter.requires_grad
+        ]
+        optimizer = torch.optim.AdamW(
+            self.parameters, lr=settings.lr, weight_decay=0.0, fused=True
+        )
+        scheduler = get_linear_schedule_with_warmup(
+            optimizer, settings.warmup_steps, self.total
+        )
         self.optimizer, self.scheduler = accelerator.prepare(optimizer, scheduler)
         self.step = 0
         self.history: list[dict[str, float]] = []
         self.seconds = self.updating = 0.0  # of all, and of updates without evaluations
-        self.logged: list[dict[str, float]] = []  # of the updates since the last evaluation
+        self.logged: list[
+            dict[str, float]
+        ] = []  # of the updates since the last evaluation
         self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
     def to_the_end(self) -> dict[str, Any]:
@@ -139,7 +196,9 @@ class _Run:
             self._resume(found[-1])
             self.log(f"resumes after {self.step} of {self.total} updates")
         else:
-            torch.manual_seed(self.settings.seed + RANK_SEED * self.accelerator.process_index)
+            torch.manual_seed(
+                self.settings.seed + RANK_SEED * self.accelerator.process_index
+            )
             self._evaluate()
         every = self.settings.evaluate_every or max(1, self.total // 10)
         began = said = saved = time.monotonic()
@@ -151,7 +210,9 @@ class _Run:
                 self.log(f"{self.step:6d}/{self.total}")
             evaluates = self.step % every == 0 or self.step == self.total
             # process 0 decides for all: their clocks differ
-            late = gather_object([now - saved >= 60 * self.settings.checkpoint_minutes])[0]
+            late = gather_object(
+                [now - saved >= 60 * self.settings.checkpoint_minutes]
+            )[0]
             if evaluates or late:
                 self.seconds += now - began
                 self.updating += now - began
@@ -171,44 +232,69 @@ class _Run:
         self._sum_gradients(len(own) / len(batch))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.settings.grad_clip)
         if not norm.isfinite():
-            raise InputError(f"{self.output}: update {self.step + 1}: no finite gradient: it has diverged: lower lr")
+            raise InputError(
+                f"{self.output}: update {self.step + 1}: no finite gradient: it "
+                "has diverged: lower lr"
+            )
         self.optimizer.step()
         self.scheduler.step()
         self.step += 1
         return _weighted_means(gather_object([(len(own), numbers)]))
 
     def _sum_gradients(self, weight: float) -> None:
-        """Replace each gradient by the weighted sum over processes; a missing gradient is zero."""
+        """Replace each gradient by the weighted sum over processes; a missing gradient
+        is zero.
+        """
         if self.accelerator.num_processes == 1:
             return
         for parameter in self.parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        gradients = [
+            parameter.grad
+            for parameter in self.parameters
+            if parameter.grad is not None
+        ]
         # in one vector: each exchange costs time, however short what it sends
-        total = self.accelerator.reduce(parameters_to_vector(gradients).mul_(weight), "sum")
+        total = self.accelerator.reduce(
+            parameters_to_vector(gradients).mul_(weight), "sum"
+        )
         vector_to_parameters(total, gradients)
 
     def _batch(self) -> list[Any]:
-        """Return the examples of the next update; they depend only on the seed and the number of the update."""
+        """Return the examples of the next update; they depend only on the seed and the
+        number of the update.
+        """
         count, size = len(self.task.examples), self.settings.batch_size
         epoch, number = divmod(self.step, math.ceil(count / size))
         if self._order[0] != epoch:
-            generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + epoch)
+            generator = torch.Generator().manual_seed(
+                self.settings.seed * 1_000_003 + epoch
+            )
             self._order = epoch, torch.randperm(count, generator=generator)
-        return [self.task.examples[index] for index in self._order[1][number * size : (number + 1) * size]]
+        return [
+            self.task.examples[index]
+            for index in self._order[1][number * size : (number + 1) * size]
+        ]
 
     def _evaluate(self) -> None:
         """Evaluate, keep the model if it is the best, and write the checkpoint."""
         self.task.module.eval()
         began = time.monotonic()
         with torch.no_grad():
-            values = {f"dev_{name}": value for name, value in self.task.evaluate().items()}
+            values = {
+                f"dev_{name}": value for name, value in self.task.evaluate().items()
+            }
         count = len(self.logged)
-        numbers = {name: sum(each[name] for each in self.logged) / count for name in (self.logged or [{}])[0]}
+        numbers = {
+            name: sum(each[name] for each in self.logged) / count
+            for name in (self.logged or [{}])[0]
+        }
         self.logged = []
         self.history.append({"step": self.step, **numbers, **values})
-        shown = "  ".join(f"{name} {value:.5g}" for name, value in {**numbers, **values}.items())
+        shown = "  ".join(
+            f"{name} {value:.5g}" for name, value in {**numbers, **values}.items()
+        )
         self.log(f"{self.step:6d}/{self.total}  {shown}")
         best = self._best()
         if best == self.step and is_main():
@@ -226,7 +312,9 @@ class _Run:
         return int(min(self.history, key=rank)["step"])
 
     def _save_model(self) -> None:
-        """Replace the best model. Killed in between, a training resumes before this evaluation and saves it again."""
+        """Replace the best model. Killed in between, a training resumes before this
+        evaluation and saves it again.
+        """
         partial = self.output / f".{MODEL}"
         shutil.rmtree(partial, ignore_errors=True)
         self.task.save(partial)
@@ -245,7 +333,10 @@ class _Run:
         if not is_main():
             return
         torch.save(self.task.module.state_dict(), partial / WEIGHTS)
-        progress = {name: getattr(self, name) for name in ("key", "step", "history", "seconds", "updating", "logged")}
+        progress = {
+            name: getattr(self, name)
+            for name in ("key", "step", "history", "seconds", "updating", "logged")
+        }
         write_json(partial / PROGRESS, progress)
         older = checkpoints(self.output)
         partial.rename(final)
@@ -262,8 +353,16 @@ class _Run:
 
     def _finish(self) -> dict[str, Any]:
         best = self._best()
-        seconds = {"seconds": round(self.seconds, 1), "update_seconds": round(self.updating, 3)}
-        report = {"key": self.key, "best_step": best, **seconds, "history": self.history}
+        seconds = {
+            "seconds": round(self.seconds, 1),
+            "update_seconds": round(self.updating, 3),
+        }
+        report = {
+            "key": self.key,
+            "best_step": best,
+            **seconds,
+            "history": self.history,
+        }
         self.accelerator.wait_for_everyone()
         if not is_main():
             return report
@@ -274,9 +373,17 @@ class _Run:
 
 def summary(output: Path, report: Mapping[str, Any]) -> str:
     """Return the result of a training, as a line to print."""
-    best = next(values for values in report["history"] if values["step"] == report["best_step"])
-    shown = ", ".join(f"{name} {value:.5g}" for name, value in best.items() if name.startswith("dev_"))
-    which = f"after {best['step']} updates" if best["step"] else "the initial model, since no update was better"
+    best = next(
+        values for values in report["history"] if values["step"] == report["best_step"]
+    )
+    shown = ", ".join(
+        f"{name} {value:.5g}" for name, value in best.items() if name.startswith("dev_")
+    )
+    which = (
+        f"after {best['step']} updates"
+        if best["step"]
+        else "the initial model, since no update was better"
+    )
     return f"{output / MODEL}: {which}: {shown} ({report['seconds']:.0f} s of training)"
 
 
@@ -295,7 +402,16 @@ def module_digest(module: nn.Module) -> str:
     return digest(
         part
         for name, value in module.state_dict().items()
-        for part in (name, value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        for part in (
+            name,
+            value.detach()
+            .cpu()
+            .contiguous()
+            .view(-1)
+            .view(torch.uint8)
+            .numpy()
+            .tobytes(),
+        )
     )
 
 
@@ -303,13 +419,21 @@ def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     for name in {**old, **new}:
         if old.get(name) != new.get(name):
             raise InputError(
-                f"{output}: holds a training with another {name} ({old.get(name)}, now {new.get(name)}): remove the "
+                f"{output}: holds a training with another {name} "
+                f"({old.get(name)}, now {new.get(name)}): remove the "
                 "folder to train again, or give another folder"
             )
 
 
-def _weighted_means(shares: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
-    """Means over examples of the numbers of several processes, each given with its number of examples."""
+def _weighted_means(
+    shares: Sequence[tuple[int, Mapping[str, float]]],
+) -> dict[str, float]:
+    """Means over examples of the numbers of several processes, each given with its
+    number of examples.
+    """
     total = sum(number for number, _ in shares)
     names = next(numbers for _, numbers in shares if numbers)
-    return {name: sum(number * own.get(name, 0.0) for number, own in shares) / total for name in names}
+    return {
+        name: sum(number * own.get(name, 0.0) for number, own in shares) / total
+        for name in names
+    }

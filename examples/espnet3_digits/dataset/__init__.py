@@ -1,4 +1,6 @@
-"""The digits of ``examples/digits``: a tree in LibriSpeech's layout, which needs no preparation."""
+"""The digits of ``examples/digits``: a tree in LibriSpeech's layout, which needs no
+preparation.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -18,17 +20,29 @@ except ImportError:  # ESPnet 202610, where datasets declare no fields
 def read_transcripts(corpus: str, split: str) -> dict[Path, str]:
     """Read the transcript of each FLAC file of a split."""
     files = sorted(Path(corpus, split).rglob("*.trans.txt"))
-    lines = [(file, line.split(maxsplit=1)) for file in files for line in file.read_text().splitlines()]
-    return {file.with_name(f"{utterance}.flac"): text for file, (utterance, text) in lines}
+    lines = [
+        (file, line.split(maxsplit=1))
+        for file in files
+        for line in file.read_text().splitlines()
+    ]
+    return {
+        file.with_name(f"{utterance}.flac"): text for file, (utterance, text) in lines
+    }
 
 
 class Dataset(BaseDataset):
-    """Utterances of a split; ``ids`` adds their names, which inference writes and a training cannot batch."""
+    """Utterances of a split; ``ids`` adds their names, which inference writes and a
+    training cannot batch.
+    """
 
     def __init__(self, corpus: str, split: str, ids: bool = False):
         self.utterances = list(read_transcripts(corpus, split).items())
         self.ids = ids
-        names = [("speech", "audio"), ("text", "text"), *([("utt_id", "text")] if ids else [])]
+        names = [
+            ("speech", "audio"),
+            ("text", "text"),
+            *([("utt_id", "text")] if ids else []),
+        ]
         self.fields = tuple(Field(name=name, kind=kind) for name, kind in names)
 
     def __len__(self) -> int:
@@ -37,7 +51,9 @@ class Dataset(BaseDataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         path, text = self.utterances[index]
         speech, _ = soundfile.read(path, dtype="float32")
-        return {"speech": speech, "text": text} | ({"utt_id": path.stem} if self.ids else {})
+        return {"speech": speech, "text": text} | (
+            {"utt_id": path.stem} if self.ids else {}
+        )
 
 
 class DatasetBuilder(Builder):
@@ -47,7 +63,9 @@ class DatasetBuilder(Builder):
         return Path(corpus, "train-clean-100").is_dir()
 
     def prepare_source(self, corpus: str, **_: Any) -> None:
-        raise FileNotFoundError(f"{corpus}: no recordings: clone the whole repository, or set corpus")
+        raise FileNotFoundError(
+            f"{corpus}: no recordings: clone the whole repository, or set corpus"
+        )
 
     def is_built(self, **_: Any) -> bool:
         return True

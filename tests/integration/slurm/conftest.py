@@ -1,4 +1,6 @@
-"""A Slurm cluster of one node on the loopback address, of Debian's packages, with its files in a folder of its own."""
+"""A Slurm cluster of one node on the loopback address, of Debian's packages, with its
+files in a folder of its own.
+"""
 
 import os
 import platform
@@ -11,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "squeue", "sinfo")
+PROGRAMS = (
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "srun",
+    "sbatch",
+    "scancel",
+    "squeue",
+    "sinfo",
+)
 CPUS = 4
 CONFIG = """\
 ClusterName=loopback
@@ -47,13 +58,28 @@ def _require_packages() -> None:
     if not _missing():
         return
     if not shutil.which("apt-get"):
-        pytest.skip(f"needs {', '.join(_missing())}: install Slurm and munge (this is no Debian, so not done here)")
+        pytest.skip(
+            f"needs {', '.join(_missing())}: install Slurm and munge (this is no "
+            "Debian, so not done here)"
+        )
     # the packages' own daemons stay down: runlevel 1
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for command in (["update"], ["install", "-y", "--no-install-recommends", "slurm-wlm", "munge"]):
-        result = subprocess.run(["apt-get", *command], env=environment, capture_output=True, text=True, check=False)
+    for command in (
+        ["update"],
+        ["install", "-y", "--no-install-recommends", "slurm-wlm", "munge"],
+    ):
+        result = subprocess.run(
+            ["apt-get", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if result.returncode:
-            pytest.skip(f"apt-get {command[0]} failed: {result.stderr.strip().splitlines()[-1:]}")
+            pytest.skip(
+                f"apt-get {command[0]} failed: "
+                f"{result.stderr.strip().splitlines()[-1:]}"
+            )
     if _missing():
         pytest.skip(f"Debian's packages have no {', '.join(_missing())}")
 
@@ -77,7 +103,9 @@ def _wait(what: str, is_true, seconds: float = 60) -> None:
 
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
-    """The environment in which Slurm's commands find the cluster; its jobs and daemons end with the session."""
+    """The environment in which Slurm's commands find the cluster; its jobs and daemons
+    end with the session.
+    """
     _require_packages()
     folder = tmp_path_factory.mktemp("slurm")
     for name in ("munge", "state", "spool"):
@@ -87,14 +115,24 @@ def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
     key.chmod(0o400)
     host = socket.gethostname().partition(".")[0]
     config = folder / "slurm.conf"
-    config.write_text(CONFIG.format(host=host, folder=folder, ports=(_free_port(), _free_port()), cpus=CPUS))
+    config.write_text(
+        CONFIG.format(
+            host=host, folder=folder, ports=(_free_port(), _free_port()), cpus=CPUS
+        )
+    )
     environment = {**os.environ, "SLURM_CONF": str(config)}
     munge = [
         f"--{name}={folder}/munge/{name.partition('-')[0]}"
         for name in ("key-file", "pid-file", "log-file", "seed-file")
     ]
     commands = (
-        ["munged", "--foreground", "--force", f"--socket={folder}/munge/socket", *munge],
+        [
+            "munged",
+            "--foreground",
+            "--force",
+            f"--socket={folder}/munge/socket",
+            *munge,
+        ],
         ["slurmctld", "-D", "-L", str(folder / "slurmctld.log")],
         ["slurmd", "-D", "-N", host, "-L", str(folder / "slurmd.log")],
     )
@@ -102,10 +140,20 @@ def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
     try:
         for command in commands:
             with open(folder / f"{command[0]}.out", "w") as output:
-                daemons.append(subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT))
+                daemons.append(
+                    subprocess.Popen(
+                        command,
+                        env=environment,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
             if command[0] == "munged":
                 _wait("munge's socket", (folder / "munge" / "socket").exists)
-        _wait("an idle node", lambda: "idle" in _say(["sinfo", "--noheader", "--format=%t"], environment))
+        _wait(
+            "an idle node",
+            lambda: "idle" in _say(["sinfo", "--noheader", "--format=%t"], environment),
+        )
         yield environment
     finally:
         _say(["scancel", "--user=root"], environment)
@@ -115,7 +163,10 @@ def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
 def _stop(daemons: list[subprocess.Popen], environment: dict[str, str]) -> None:
     """The last one first: slurmd ends what is left of jobs."""
     if len(daemons) == 3:
-        _wait("the end of all jobs", lambda: not _say(["squeue", "--noheader"], environment).strip())
+        _wait(
+            "the end of all jobs",
+            lambda: not _say(["squeue", "--noheader"], environment).strip(),
+        )
     for daemon in reversed(daemons):
         daemon.terminate()
         try:
@@ -126,7 +177,9 @@ def _stop(daemons: list[subprocess.Popen], environment: dict[str, str]) -> None:
 
 
 def _say(command: list[str], environment: dict[str, str]) -> str:
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    ).stdout
 
 
 @pytest.fixture(scope="session")

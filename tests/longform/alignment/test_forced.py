@@ -1,4 +1,6 @@
-"""Word times from posteriors whose true path is known, and from torchaudio's alignment of the whole."""
+"""Word times from posteriors whose true path is known, and from torchaudio's alignment
+of the whole.
+"""
 
 import kaldialign
 import numpy as np
@@ -20,7 +22,9 @@ def spell(word: str) -> list[int]:
 
 
 def spoken(texts, seed=0, noise=0.3):
-    """Posteriors of a recording in which the words are spoken, (frames, vocabulary), and each word's frames."""
+    """Posteriors of a recording in which the words are spoken, (frames, vocabulary),
+    and each word's frames.
+    """
     rng = np.random.default_rng(seed)
     path, times = [], []
     for text in texts:
@@ -40,7 +44,11 @@ def spoken(texts, seed=0, noise=0.3):
 
 def run(posteriors, texts, piece, longest=10**6, part=37):
     aligner = Aligner(texts, [spell(text) for text in texts], piece, longest)
-    words = [word for at in range(0, len(posteriors), part) for word in aligner.step(posteriors[at : at + part])]
+    words = [
+        word
+        for at in range(0, len(posteriors), part)
+        for word in aligner.step(posteriors[at : at + part])
+    ]
     return words + aligner.finish()
 
 
@@ -59,7 +67,10 @@ def test_one_piece_is_what_torchaudio_aligns():
     texts = [str(rng.choice(rng_words)) for _ in range(40)]
     posteriors, _ = spoken(texts, noise=0.7)
     ids = [token for text in texts for token in spell(text)]
-    path, _ = forced_align(torch.from_numpy(np.log(posteriors)).unsqueeze(0), torch.tensor([ids], dtype=torch.int32))
+    path, _ = forced_align(
+        torch.from_numpy(np.log(posteriors)).unsqueeze(0),
+        torch.tensor([ids], dtype=torch.int32),
+    )
     words = run(posteriors, texts, piece=10**6)
     covered = np.zeros(len(posteriors), dtype=bool)
     for word in words:
@@ -71,16 +82,25 @@ def test_words_that_the_transcript_lacks_or_adds_disturb_only_their_neighbours()
     rng = np.random.default_rng(3)
     texts = [str(rng.choice(rng_words)) for _ in range(1000)]
     posteriors, times = spoken(texts)
-    kept = [place for place in range(1000) if place % 50 != 25]  # two words in a hundred are not written
+    kept = [
+        place for place in range(1000) if place % 50 != 25
+    ]  # two words in a hundred are not written
     words = run(posteriors, [texts[place] for place in kept], piece=400)
-    wrong = sum((word.start, word.end) != times[place] for word, place in zip(words, kept, strict=True))
+    wrong = sum(
+        (word.start, word.end) != times[place]
+        for word, place in zip(words, kept, strict=True)
+    )
     assert wrong < 0.05 * len(kept)
 
 
 def test_a_word_without_tokens_lies_behind_the_word_before():
     aligner = Aligner(["a", "-", "b"], [[1], [], [2]], 100, 100)
     assert aligner.step(np.eye(3, dtype=np.float32)[[0, 1, 0, 0, 2]]) == []
-    assert [(word.start, word.end) for word in aligner.finish()] == [(1, 2), (2, 2), (4, 5)]
+    assert [(word.start, word.end) for word in aligner.finish()] == [
+        (1, 2),
+        (2, 2),
+        (4, 5),
+    ]
 
 
 def test_the_space_before_a_word_is_no_part_of_it():
@@ -94,7 +114,12 @@ def test_another_recordings_transcript_is_refused():
     posteriors, _ = spoken([str(rng.choice(rng_words)) for _ in range(400)])
     others = [str(rng.choice(rng_words)) for _ in range(400)]
     with pytest.raises(InputError, match="does not agree with it"):
-        run(posteriors[:, [0, *range(VOCABULARY - 1, 0, -1)]], others, piece=200, longest=800)
+        run(
+            posteriors[:, [0, *range(VOCABULARY - 1, 0, -1)]],
+            others,
+            piece=200,
+            longest=800,
+        )
 
 
 def test_a_short_recordings_wrong_transcript_is_refused():
@@ -103,7 +128,9 @@ def test_a_short_recordings_wrong_transcript_is_refused():
     posteriors, _ = spoken(texts)
     assert len(run(posteriors, texts, piece=10**6)) == len(texts)
     for wrong in (others, texts[:28], texts[32:], texts[:1]):
-        with pytest.raises(InputError, match="from word 1 of the transcript on does not agree with it"):
+        with pytest.raises(
+            InputError, match="from word 1 of the transcript on does not agree with it"
+        ):
             run(posteriors, wrong, piece=10**6)
 
 
@@ -131,6 +158,11 @@ def test_matches_are_those_of_the_nearest_beginning():
         heard = [token for token in expected[:15] if rng.random() > 0.1]
         pairs = matches(expected, heard)
         assert all(expected[place] == heard[other] for place, other in pairs)
-        costs = [kaldialign.edit_distance(expected[:end], heard)["total"] for end in range(31)]
+        costs = [
+            kaldialign.edit_distance(expected[:end], heard)["total"]
+            for end in range(31)
+        ]
         cost, end = min(costs), costs.index(min(costs))
-        assert end + len(heard) - 2 * len(pairs) <= 2 * cost  # as many pairs as so few edits leave
+        assert (
+            end + len(heard) - 2 * len(pairs) <= 2 * cost
+        )  # as many pairs as so few edits leave

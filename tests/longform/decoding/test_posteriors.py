@@ -8,7 +8,9 @@ from espnet_ext.longform.decoding.posteriors import PosteriorMean, windows
 
 
 @settings(max_examples=200)
-@given(st.integers(1, 500), st.integers(1, 12), st.integers(1, 30), st.floats(0.05, 1.0))
+@given(
+    st.integers(1, 500), st.integers(1, 12), st.integers(1, 30), st.floats(0.05, 1.0)
+)
 def test_windows_cover_the_recording(length, unit, frames, stride):
     places = list(windows(length, unit, frames, stride))
     covered = np.zeros(length, dtype=bool)
@@ -18,7 +20,10 @@ def test_windows_cover_the_recording(length, unit, frames, stride):
     assert covered.all()
     assert places[-1].end == length and places[-1].frames is None
     assert all(window.end - window.start == frames * unit for window in places[:-1])
-    steps = {second.frame - first.frame for first, second in zip(places, places[1:], strict=False)}
+    steps = {
+        second.frame - first.frame
+        for first, second in zip(places, places[1:], strict=False)
+    }
     assert steps <= {max(1, round(frames * stride))}
     if length <= frames * unit:
         assert len(places) == 1
@@ -27,7 +32,10 @@ def test_windows_cover_the_recording(length, unit, frames, stride):
 def test_means_are_those_of_all_windows_and_memory_is_bounded():
     rng = np.random.default_rng(0)
     frames, total, step = 16, 300, 2
-    parts = [(start, rng.random((frames, 5), dtype=np.float32)) for start in range(0, total - frames + 1, step)]
+    parts = [
+        (start, rng.random((frames, 5), dtype=np.float32))
+        for start in range(0, total - frames + 1, step)
+    ]
     sums, counts = np.zeros((total, 5)), np.zeros((total, 1))
     for start, posteriors in parts:
         sums[start : start + frames] += posteriors

@@ -9,7 +9,14 @@ from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.scorers import score_lists
 
 LISTS = [
-    ["the cat sat on the mat", "the cat sat on a mat", "the cat sat", "", "dad bad cab", "the cat sat"],
+    [
+        "the cat sat on the mat",
+        "the cat sat on a mat",
+        "the cat sat",
+        "",
+        "dad bad cab",
+        "the cat sat",
+    ],
     [],
     ["the matmat sat on", "the xyz sat on"],
     ["the cat sat on the mat"],
@@ -33,30 +40,41 @@ def test_a_score_is_the_sum_over_tokens_and_the_end(causal_model, monkeypatch):
     _, model, tokenizer = causal_model
     scorer = CausalScorer(model, tokenizer)
     for texts, scores in zip(LISTS, score_lists(scorer, LISTS), strict=True):
-        assert scores == pytest.approx([by_hand(model, tokenizer, text) for text in texts], abs=1e-4)
+        assert scores == pytest.approx(
+            [by_hand(model, tokenizer, text) for text in texts], abs=1e-4
+        )
 
 
 @torch.no_grad()
 def test_no_log_probability_is_above_0_in_bfloat16(causal_model, monkeypatch):
-    """With logits as large as a confident model's, whose rounding is larger than what is left to 1."""
+    """With logits as large as a confident model's, whose rounding is larger than what
+    is left to 1.
+    """
     monkeypatch.setattr(vocabulary, "BLOCK", 7)
     _, model, tokenizer = causal_model
     model.get_output_embeddings().weight.mul_(100)
     scorer = CausalScorer(model, tokenizer)
     scorer.amp = True
-    assert max(terms.max().item() for terms, _ in map(scorer, scorer.chunks(LISTS))) <= 0
+    assert (
+        max(terms.max().item() for terms, _ in map(scorer, scorer.chunks(LISTS))) <= 0
+    )
 
 
 def test_trees_are_taken_by_models_that_take_their_mask(causal_model):
     family, model, tokenizer = causal_model
     scorer = CausalScorer(model, tokenizer)
     assert scorer.as_trees == (family in ("gpt2", "llama"))
-    assert any(chunk.rows.sees is not None for chunk in scorer.chunks(LISTS)) == scorer.as_trees
+    assert (
+        any(chunk.rows.sees is not None for chunk in scorer.chunks(LISTS))
+        == scorer.as_trees
+    )
     nodes = sum(int(chunk.rows.real.sum()) for chunk in scorer.chunks(LISTS[:1]))
     assert nodes == (18 if scorer.as_trees else 33)
     padded = CausalScorer(model, tokenizer)
     padded.as_trees = False
-    for found, wanted in zip(score_lists(scorer, LISTS), score_lists(padded, LISTS), strict=True):
+    for found, wanted in zip(
+        score_lists(scorer, LISTS), score_lists(padded, LISTS), strict=True
+    ):
         assert found == pytest.approx(wanted, abs=1e-4)
 
 

@@ -14,7 +14,9 @@ from espnet_ext.rescore.models.language_model import config_of, load, quiet
 @pytest.fixture
 def offline(monkeypatch, tmp_path):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr(
+        huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty")
+    )
 
 
 def test_without_a_network_the_hub_is_named_not_the_name(offline):
@@ -35,13 +37,24 @@ def test_attempts_of_the_client_are_not_shown(caplog):
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(tmp_path, monkeypatch, file):
-    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked on the terminal"))
+def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
+    tmp_path, monkeypatch, file
+):
+    monkeypatch.setattr(
+        "builtins.input", lambda *_: pytest.fail("asked on the terminal")
+    )
     (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     kinds = ("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer")
-    content = {"model_type": "mine", "auto_map": {kind: "own.Own" for kind in kinds}, "tokenizer_class": "Own"}
+    content = {
+        "model_type": "mine",
+        "auto_map": {kind: "own.Own" for kind in kinds},
+        "tokenizer_class": "Own",
+    }
     (tmp_path / file).write_text(json.dumps(content))
-    for read in (lambda: load(AutoModelForCausalLM, tmp_path), lambda: config_of(tmp_path)):
+    for read in (
+        lambda: load(AutoModelForCausalLM, tmp_path),
+        lambda: config_of(tmp_path),
+    ):
         with pytest.raises(InputError) as raised:
             read()
         assert "\n" not in str(raised.value)

@@ -20,7 +20,9 @@ def by_hand(model, tokenizer, text):
     total = 0.0
     for place in range(1, len(ids) - 1):
         masked = torch.tensor([ids[:place] + [MASK] + ids[place + 1 :]])
-        total += model(masked).logits[0, place].double().log_softmax(0)[ids[place]].item()
+        total += (
+            model(masked).logits[0, place].double().log_softmax(0)[ids[place]].item()
+        )
     return total
 
 
@@ -32,7 +34,9 @@ def test_a_score_is_the_sum_over_masked_tokens(monkeypatch, masked_model, budget
     scorer = PllScorer(model, tokenizer)
     scorer.budget = budget
     for texts, scores in zip(LISTS, score_lists(scorer, LISTS), strict=True):
-        assert scores == pytest.approx([by_hand(model, tokenizer, text) for text in texts], abs=1e-4)
+        assert scores == pytest.approx(
+            [by_hand(model, tokenizer, text) for text in texts], abs=1e-4
+        )
 
 
 def test_special_tokens_are_never_masked_and_all_sub_tokens_are(masked_model):
@@ -48,7 +52,8 @@ def test_special_tokens_are_never_masked_and_all_sub_tokens_are(masked_model):
 def test_copies_that_differ_under_the_mask_alone_are_computed_once(masked_model):
     _, model, tokenizer = masked_model
     scorer = PllScorer(model, tokenizer)
-    # 6 tokens each, all of the first two alike but the fifth; the third is the first again
+    # 6 tokens each, all of the first two alike but the fifth; the third is the first
+    # again
     texts = ["the cat sat on the mat", "the cat sat on a mat", "the cat sat on the mat"]
     (chunk,) = scorer.chunks([texts[:2], texts[2:]])
     assert len(chunk.ids) == 6 + 5
@@ -65,7 +70,10 @@ def test_a_hypothesis_may_be_as_long_as_the_model_takes(masked_model):
     scorer = PllScorer(model, tokenizer)
     assert scorer.longest == 32
     assert score_lists(scorer, [["cat " * 30]])[0][0] < 0
-    with pytest.raises(InputError, match='utt7: hypothesis "cat cat .*": 33 tokens, but the model takes 32'):
+    with pytest.raises(
+        InputError,
+        match='utt7: hypothesis "cat cat .*": 33 tokens, but the model takes 32',
+    ):
         score_lists(scorer, [["cat"], ["cat", "cat " * 31]], ["utt6", "utt7"])
 
 

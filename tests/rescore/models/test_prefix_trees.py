@@ -4,15 +4,23 @@ from hypothesis import strategies as st
 
 from espnet_ext.rescore.models.prefix_trees import PADDING, grow, in_batches, stack
 
-texts = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=6)
+texts = st.lists(
+    st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=6
+)
 
 
 @settings(max_examples=60)
-@given(lists=st.lists(texts, min_size=1, max_size=3), most=st.integers(1, 30), masked=st.booleans())
+@given(
+    lists=st.lists(texts, min_size=1, max_size=3),
+    most=st.integers(1, 30),
+    masked=st.booleans(),
+)
 def test_rows_hold_every_hypothesis_with_its_own_prefixes(lists, most, masked):
     trees, told = [], []
     for hypotheses in lists:
-        trees += grow([(len(told) + n, tokens) for n, tokens in enumerate(hypotheses)], most)
+        trees += grow(
+            [(len(told) + n, tokens) for n, tokens in enumerate(hypotheses)], most
+        )
         told += hypotheses
     rows = stack(trees, masked)
     ids, depths = rows.ids[rows.real].tolist(), rows.depths[rows.real].tolist()
@@ -29,14 +37,23 @@ def test_rows_hold_every_hypothesis_with_its_own_prefixes(lists, most, masked):
             inside = [node - starts[row] for node in path]
             assert inside == sorted(inside)  # each after its parent
             for place, node in enumerate(inside):
-                assert rows.sees[row, node].nonzero().squeeze(1).tolist() == inside[: place + 1]
+                assert (
+                    rows.sees[row, node].nonzero().squeeze(1).tolist()
+                    == inside[: place + 1]
+                )
     assert (rows.paths >= 0).sum(1).tolist() == [len(told[hyp]) for hyp in rows.hyps]
 
 
 @given(hypotheses=texts)
 def test_a_tree_has_each_prefix_once(hypotheses):
     (tree,) = grow(list(enumerate(hypotheses)), 1000)
-    assert len(tree) == len({tuple(tokens[: end + 1]) for tokens in hypotheses for end in range(len(tokens))})
+    assert len(tree) == len(
+        {
+            tuple(tokens[: end + 1])
+            for tokens in hypotheses
+            for end in range(len(tokens))
+        }
+    )
 
 
 @given(hypotheses=texts, most=st.integers(1, 20))
@@ -48,7 +65,9 @@ def test_a_tree_is_no_larger_than_allowed_but_for_one_long_hypothesis(hypotheses
 @given(sizes=st.lists(st.integers(1, 200), max_size=40), budget=st.integers(1, 400))
 def test_batches_hold_each_row_once_within_the_budget(sizes, budget):
     batches = in_batches(sizes, budget)
-    assert sorted(index for batch in batches for index in batch) == list(range(len(sizes)))
+    assert sorted(index for batch in batches for index in batch) == list(
+        range(len(sizes))
+    )
     for batch in batches:
         width = max(sizes[index] for index in batch)
         assert len(batch) * width <= budget or len(batch) == 1

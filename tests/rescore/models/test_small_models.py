@@ -1,15 +1,29 @@
-"""Small models: the same text gives the same tokenizer and weights, pieces are known, wrong recipes are refused."""
+"""Small models: the same text gives the same tokenizer and weights, pieces are known,
+wrong recipes are refused.
+"""
 
 import pytest
 from transformers import AutoTokenizer
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.scorers import load_lm
-from espnet_ext.rescore.training.small_models import SmallModel, byte_pairs, make_small_model, word_pieces
+from espnet_ext.rescore.training.small_models import (
+    SmallModel,
+    byte_pairs,
+    make_small_model,
+    word_pieces,
+)
 from espnet_ext.work.settings import checked
 
-TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + ["DON'T MIND HIM"]
-SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}
+TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + [
+    "DON'T MIND HIM"
+]
+SIZES = {
+    "num_hidden_layers": 1,
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
 
 
 def small(kind: str = "gpt2", casing: str = "as-is", **config) -> SmallModel:
@@ -41,7 +55,10 @@ def test_the_same_tokenizer_each_time(train):
 
 
 def test_the_seed_makes_the_weights():
-    weights = [make_small_model(small(), TEXTS, seed).model.transformer.wte.weight for seed in (0, 0, 1)]
+    weights = [
+        make_small_model(small(), TEXTS, seed).model.transformer.wte.weight
+        for seed in (0, 0, 1)
+    ]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
 
@@ -50,11 +67,20 @@ def test_the_seed_makes_the_weights():
     ("change", "message"),
     [
         ({"kind": "t5"}, "small: kind: must be one of gpt2, bert, is 't5'"),
-        ({"casing": "title"}, "small: casing: must be one of as-is, lower, upper, sentence, is 'title'"),
+        (
+            {"casing": "title"},
+            "small: casing: must be one of as-is, lower, upper, sentence, is 'title'",
+        ),
         ({"config": {"layers": 2}}, "small: GPT2Config has no layers"),
         ({"config": 2}, "small: config: must be a mapping .key: value., is 2"),
-        ({"layers": 2}, "small: unknown key 'layers'; known are kind, vocabulary, config, casing"),
-        ({"vocabulary": "many"}, "small: vocabulary: must be a whole number, is 'many'"),
+        (
+            {"layers": 2},
+            "small: unknown key 'layers'; known are kind, vocabulary, config, casing",
+        ),
+        (
+            {"vocabulary": "many"},
+            "small: vocabulary: must be a whole number, is 'many'",
+        ),
     ],
 )
 def test_wrong_recipes_are_refused(change, message):
@@ -66,6 +92,10 @@ def test_wrong_recipes_are_refused(change, message):
 def test_what_cannot_be_made_is_refused():
     with pytest.raises(InputError, match="no text"):
         make_small_model(small(), [])
-    for wrong in ({"num_attention_heads": 3}, {"num_hidden_layers": "two"}, {"num_attention_heads": 0}):
+    for wrong in (
+        {"num_attention_heads": 3},
+        {"num_hidden_layers": "two"},
+        {"num_attention_heads": 0},
+    ):
         with pytest.raises(InputError, match="^gpt2: [^\n]*$"):
             make_small_model(small(**wrong), TEXTS)

@@ -1,4 +1,6 @@
-"""MWER: the loss against the equations in numpy, and gradients in chunks against one graph of each model."""
+"""MWER: the loss against the equations in numpy, and gradients in chunks against one
+graph of each model.
+"""
 
 from dataclasses import replace
 
@@ -12,23 +14,48 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, graphs_at_once
 from espnet_ext.text.nbest import Hypothesis, NBest
 
-SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
+SENTENCES = [
+    "THE CAT SAT ON THE MAT",
+    "A DOG RAN",
+    "THE DOG SAT",
+    "TWO CATS RAN HOME",
+    "HE SAT AT HOME",
+]
 
 
-def example(utterance: str, scores: dict[str, float], errors: tuple[int, ...], reference: str) -> Example:
-    return Example(NBest(utterance, tuple(Hypothesis(*pair) for pair in scores.items()), reference), errors)
+def example(
+    utterance: str, scores: dict[str, float], errors: tuple[int, ...], reference: str
+) -> Example:
+    return Example(
+        NBest(
+            utterance, tuple(Hypothesis(*pair) for pair in scores.items()), reference
+        ),
+        errors,
+    )
 
 
 BATCH = [
-    example("a", {"THE CAT SAT ON A MAT": -3.0, SENTENCES[0]: -3.5, "CATS AT MAT": -6.0}, (1, 0, 5), SENTENCES[0]),
-    example("b", {"A DOG RAN": -1.0, "A DOG": -2.5, "": -9.0, "THE DOG RAN HOME": -2.0}, (0, 1, 3, 2), "A DOG RAN"),
+    example(
+        "a",
+        {"THE CAT SAT ON A MAT": -3.0, SENTENCES[0]: -3.5, "CATS AT MAT": -6.0},
+        (1, 0, 5),
+        SENTENCES[0],
+    ),
+    example(
+        "b",
+        {"A DOG RAN": -1.0, "A DOG": -2.5, "": -9.0, "THE DOG RAN HOME": -2.0},
+        (0, 1, 3, 2),
+        "A DOG RAN",
+    ),
     example("c", {"TWO CATS RAN": -4.0}, (1,), "TWO CATS RAN HOME"),
 ]
 
 
 def make_scorer(which: str, dropout: float = 0.0, dtype: torch.dtype = torch.float64):
     """With large weights, so that scores differ well; several chunks a batch."""
-    scorer = tiny_scorers.make_scorer(which, SENTENCES, dropout, units=32, hidden_size=16)
+    scorer = tiny_scorers.make_scorer(
+        which, SENTENCES, dropout, units=32, hidden_size=16
+    )
     torch.manual_seed(2)
     for parameter in scorer.parameters():
         if parameter.dim() > 1:
@@ -55,44 +82,78 @@ def naive_score(scorer, text: str) -> torch.Tensor:
         for place in range(1, len(ids) + 1):
             masked = torch.tensor([whole])
             masked[0, place] = tokenizer.mask_token_id
-            total = total + model(input_ids=masked).logits[0, place].log_softmax(dim=-1)[whole[place]]
+            total = (
+                total
+                + model(input_ids=masked)
+                .logits[0, place]
+                .log_softmax(dim=-1)[whole[place]]
+            )
         return total
-    hidden, head = model(input_ids=torch.tensor([whole])).last_hidden_state[0], scorer.head
+    hidden, head = (
+        model(input_ids=torch.tensor([whole])).last_hidden_state[0],
+        scorer.head,
+    )
     if scorer.pooling == "attention":
-        query, keys, values = head.query(head.origin), head.key(hidden), head.value(hidden)
+        query, keys, values = (
+            head.query(head.origin),
+            head.key(hidden),
+            head.value(hidden),
+        )
         return head.score((keys @ query / len(query) ** 0.5).softmax(dim=0) @ values)[0]
     return head.score(hidden[0 if scorer.pooling == "cls" else -1])[0]
 
 
 def balanced(scorer, weight: float) -> list[Example]:
-    """First-pass scores by which s_i is what BATCH has for them, so that no posterior is nearly 1."""
+    """First-pass scores by which s_i is what BATCH has for them, so that no posterior
+    is nearly 1.
+    """
 
     def moved(hyp: Hypothesis) -> Hypothesis:
-        return replace(hyp, score=(hyp.score - naive_score(scorer, hyp.text).item()) / weight)
+        return replace(
+            hyp, score=(hyp.score - naive_score(scorer, hyp.text).item()) / weight
+        )
 
-    return [replace(item, nbest=replace(item.nbest, hyps=tuple(map(moved, item.nbest.hyps)))) for item in BATCH]
+    return [
+        replace(
+            item, nbest=replace(item.nbest, hyps=tuple(map(moved, item.nbest.hyps)))
+        )
+        for item in BATCH
+    ]
 
 
 def naive_loss(scorer, batch: list[Example], loss: MwerLoss) -> torch.Tensor:
     """Eq. 7 to 9 written out, and alpha CE."""
     total = 0.0
     for item in batch:
-        s = [naive_score(scorer, hyp.text) + loss.first_pass_weight * hyp.score for hyp in item.nbest.hyps]
+        s = [
+            naive_score(scorer, hyp.text) + loss.first_pass_weight * hyp.score
+            for hyp in item.nbest.hyps
+        ]
         exponentials = [each.exp() for each in s]
-        total = total + sum(e / sum(exponentials) * errors for e, errors in zip(exponentials, item.errors, strict=True))
+        total = total + sum(
+            e / sum(exponentials) * errors
+            for e, errors in zip(exponentials, item.errors, strict=True)
+        )
         if loss.ce_weight:
             total = total - loss.ce_weight * naive_score(scorer, item.nbest.ref)
     return total / len(batch)
 
 
 def gradients(scorer) -> dict[str, torch.Tensor]:
-    return {name: value.grad.clone() for name, value in scorer.named_parameters() if value.grad is not None}
+    return {
+        name: value.grad.clone()
+        for name, value in scorer.named_parameters()
+        if value.grad is not None
+    }
 
 
 @pytest.mark.parametrize(
     ("which", "ce_weight"),
     [("gpt2", 0.0), ("gpt2", 0.1), ("bert", 0.0), ("bert", 0.1)]
-    + [(which, 0.0) for which in ("gpt2-last", "gpt2-attention", "bert-cls", "bert-attention")],
+    + [
+        (which, 0.0)
+        for which in ("gpt2-last", "gpt2-attention", "bert-cls", "bert-attention")
+    ],
 )
 def test_gradients_in_chunks_are_those_of_one_graph(which, ce_weight):
     scorer = make_scorer(which).train()
@@ -112,30 +173,52 @@ def test_gradients_in_chunks_are_those_of_one_graph(which, ce_weight):
 
 
 def test_the_parts_of_the_loss():
-    scores = [torch.tensor([-2.0, -1.0, -3.0, -4.0]), torch.tensor([0.0] * 4 + [-8.0]), torch.tensor([0.0, -6.0])]
+    scores = [
+        torch.tensor([-2.0, -1.0, -3.0, -4.0]),
+        torch.tensor([0.0] * 4 + [-8.0]),
+        torch.tensor([0.0, -6.0]),
+    ]
     values = MwerLoss(first_pass_weight=0.0, ce_weight=0.01)(scores, BATCH)
     assert values["ce"].item() == pytest.approx(6.0)
     weights = np.exp([-2.0, -1.0, -3.0])
-    assert values["mwer"].item() == pytest.approx((weights @ [1, 0, 5] / weights.sum() + 1.5 + 1.0) / 3)
+    assert values["mwer"].item() == pytest.approx(
+        (weights @ [1, 0, 5] / weights.sum() + 1.5 + 1.0) / 3
+    )
     assert values["loss"].item() == pytest.approx(values["mwer"].item() + 0.06)
-    assert list(MwerLoss()([each[:-1] for each in scores], BATCH)) == ["loss", "mwer", "effective"]
+    assert list(MwerLoss()([each[:-1] for each in scores], BATCH)) == [
+        "loss",
+        "mwer",
+        "effective",
+    ]
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
 def test_posteriors_are_those_of_scaled_scores(scale):
-    lm, first, errors = np.array([-20.0, -22.0, -19.0]), np.array([-3.0, -2.5, -4.0]), np.array([1.0, 0.0, 5.0])
-    item = example("u", dict(zip("ABC", first.tolist(), strict=True)), tuple(map(int, errors)), "B")
-    values = MwerLoss(first_pass_weight=6.0, posterior_scale=scale)([torch.tensor(lm)], [item])
+    lm, first, errors = (
+        np.array([-20.0, -22.0, -19.0]),
+        np.array([-3.0, -2.5, -4.0]),
+        np.array([1.0, 0.0, 5.0]),
+    )
+    item = example(
+        "u", dict(zip("ABC", first.tolist(), strict=True)), tuple(map(int, errors)), "B"
+    )
+    values = MwerLoss(first_pass_weight=6.0, posterior_scale=scale)(
+        [torch.tensor(lm)], [item]
+    )
     weights = np.exp(scale * (lm + 6.0 * first))
     posteriors = weights / weights.sum()
     assert values["mwer"].item() == pytest.approx(posteriors @ errors)
-    assert values["effective"].item() == pytest.approx(np.exp(-(posteriors * np.log(posteriors)).sum()))
+    assert values["effective"].item() == pytest.approx(
+        np.exp(-(posteriors * np.log(posteriors)).sum())
+    )
 
 
 def recorded(scorer) -> list[torch.Tensor]:
     """What the scorer gives of each chunk from now on."""
     seen: list[torch.Tensor] = []
-    scorer.register_forward_hook(lambda module, given, output: seen.append(output[0].detach().clone()))
+    scorer.register_forward_hook(
+        lambda module, given, output: seen.append(output[0].detach().clone())
+    )
     return seen
 
 
@@ -206,7 +289,11 @@ def test_memory_is_that_of_one_chunk():
 def test_a_score_that_is_not_finite_is_refused_and_nothing_learnt():
     scorer = make_scorer("gpt2")
     with torch.no_grad():
-        scorer.model.transformer.wte.weight[scorer.tokenizer("HOME").input_ids] = torch.nan
-    with pytest.raises(InputError, match="b: the language model gives a score that is not finite"):
+        scorer.model.transformer.wte.weight[scorer.tokenizer("HOME").input_ids] = (
+            torch.nan
+        )
+    with pytest.raises(
+        InputError, match="b: the language model gives a score that is not finite"
+    ):
         backward(scorer, BATCH[1:], MwerLoss())
     assert not gradients(scorer)

@@ -1,4 +1,6 @@
-"""MWER training on a few lists: they are learnt, the choice is made on development lists, bad input is refused."""
+"""MWER training on a few lists: they are learnt, the choice is made on development
+lists, bad input is refused.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -26,7 +28,14 @@ WRONG = [
 ERRORS = [[2, 2, 0], [2, 0], [2, 4, 0], [4, 4, 0]]
 # the first pass prefers what is wrong, but for the empty hypothesis
 LISTS = [
-    NBest(f"u{n}", (*(Hypothesis(text, -1.0 if text else -40.0) for text in wrong), Hypothesis(right, -2.0)), ref=right)
+    NBest(
+        f"u{n}",
+        (
+            *(Hypothesis(text, -1.0 if text else -40.0) for text in wrong),
+            Hypothesis(right, -2.0),
+        ),
+        ref=right,
+    )
     for n, (right, wrong) in enumerate(zip(RIGHT, WRONG, strict=True))
 ]
 SETTINGS = TrainingSettings(batch_size=2, epochs=30, lr=0.01, evaluate_every=10, seed=3)
@@ -41,22 +50,48 @@ def quiet(text: str) -> None:
 
 def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
     """No second pass chooses them, however likely they are."""
-    lists = [replace(own, hyps=tuple(hyp for hyp in own.hyps if hyp.text)) for own in LISTS]
-    likely = [replace(own, hyps=(own.hyps[0], Hypothesis("", 50.0), *own.hyps[1:])) for own in lists]
+    lists = [
+        replace(own, hyps=tuple(hyp for hyp in own.hyps if hyp.text)) for own in LISTS
+    ]
+    likely = [
+        replace(own, hyps=(own.hyps[0], Hypothesis("", 50.0), *own.hyps[1:]))
+        for own in lists
+    ]
     settings = SETTINGS.model_copy(update={"epochs": 5})
     reports = [
-        train_mwer(make_scorer("gpt2"), each, each, MwerLoss(1.0), settings, tmp_path / name, quiet)
+        train_mwer(
+            make_scorer("gpt2"),
+            each,
+            each,
+            MwerLoss(1.0),
+            settings,
+            tmp_path / name,
+            quiet,
+        )
         for name, each in (("without", lists), ("with", likely))
     ]
     assert reports[0]["history"] == reports[1]["history"]
     nothing = [NBest("u", (Hypothesis("", -1.0),), ref="the cat")]
-    report = train_mwer(make_scorer("gpt2"), lists, nothing, MwerLoss(1.0), settings, tmp_path / "nothing", quiet)
+    report = train_mwer(
+        make_scorer("gpt2"),
+        lists,
+        nothing,
+        MwerLoss(1.0),
+        settings,
+        tmp_path / "nothing",
+        quiet,
+    )
     assert report["history"][0]["dev_mwer"] == 2.0
 
 
 @pytest.mark.parametrize(
     ("which", "ce_weight", "lr"),
-    [("gpt2", 0.0, 0.01), ("bert", 0.01, 0.01), ("bert-cls", 0.0, 0.003), ("gpt2-attention", 0.0, 0.01)],
+    [
+        ("gpt2", 0.0, 0.01),
+        ("bert", 0.01, 0.01),
+        ("bert-cls", 0.0, 0.003),
+        ("gpt2-attention", 0.0, 0.01),
+    ],
 )
 def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
     scorer = make_scorer(which)
@@ -69,13 +104,23 @@ def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
         tmp_path,
         quiet,
     )
-    first, best = report["history"][0], min(report["history"], key=lambda values: values["dev_mwer"])
+    first, best = (
+        report["history"][0],
+        min(report["history"], key=lambda values: values["dev_mwer"]),
+    )
     assert first["dev_mwer"] > 0.5
     assert best["dev_mwer"] < 0.2 and best["dev_wer"] == 0.0
     chosen = load_lm(tmp_path / "model")
     assert chosen.name == scorer.name
-    assert evaluate(chosen, make_examples(LISTS), MwerLoss(1.0))["mwer"] == pytest.approx(
-        next(each["dev_mwer"] for each in report["history"] if each["step"] == report["best_step"]), abs=1e-4
+    assert evaluate(chosen, make_examples(LISTS), MwerLoss(1.0))[
+        "mwer"
+    ] == pytest.approx(
+        next(
+            each["dev_mwer"]
+            for each in report["history"]
+            if each["step"] == report["best_step"]
+        ),
+        abs=1e-4,
     )
     losses = [each["loss"] for each in report["history"][1:]]
     assert losses[-1] < losses[0]
@@ -86,18 +131,40 @@ def test_another_precision_is_another_training(tmp_path):
         scorer = make_scorer("gpt2")
         scorer.prepare_training(gradient_checkpointing=False, amp=amp)
         settings = TrainingSettings(batch_size=4, max_steps=1)
-        report = train_mwer(scorer, LISTS, LISTS[:2], MwerLoss(), settings, tmp_path / str(amp), quiet)
+        report = train_mwer(
+            scorer, LISTS, LISTS[:2], MwerLoss(), settings, tmp_path / str(amp), quiet
+        )
         assert report["key"].get("amp") is key
 
 
 def test_a_lambda_that_differs_in_its_last_digits_is_the_same_training(tmp_path):
     """As it does on another type of CPU, if it is tuned on the development lists."""
-    settings = TrainingSettings(batch_size=2, epochs=1, lr=0.01, evaluate_every=10, seed=3)
+    settings = TrainingSettings(
+        batch_size=2, epochs=1, lr=0.01, evaluate_every=10, seed=3
+    )
     for weight in (1.7648730975812736, 1.7648731317327933):
-        report = train_mwer(make_scorer("gpt2"), LISTS, LISTS[:2], MwerLoss(weight), settings, tmp_path, quiet)
+        report = train_mwer(
+            make_scorer("gpt2"),
+            LISTS,
+            LISTS[:2],
+            MwerLoss(weight),
+            settings,
+            tmp_path,
+            quiet,
+        )
         assert report["key"]["first_pass_weight"] == 1.7649
-    with pytest.raises(InputError, match="holds a training with another first_pass_weight"):
-        train_mwer(make_scorer("gpt2"), LISTS, LISTS[:2], MwerLoss(1.765), settings, tmp_path, quiet)
+    with pytest.raises(
+        InputError, match="holds a training with another first_pass_weight"
+    ):
+        train_mwer(
+            make_scorer("gpt2"),
+            LISTS,
+            LISTS[:2],
+            MwerLoss(1.765),
+            settings,
+            tmp_path,
+            quiet,
+        )
 
 
 def test_evaluation_written_out():
@@ -108,7 +175,9 @@ def test_evaluation_written_out():
     for nbest, lm, wrong in zip(LISTS, scores, ERRORS, strict=True):
         s = np.array(lm) + 0.5 * np.array([hyp.score for hyp in nbest.hyps])
         expected += np.exp(s) @ wrong / np.exp(s).sum() / len(LISTS)
-        with_words = [rank for rank, hyp in enumerate(nbest.hyps) if hyp.text]  # nothing else is chosen
+        with_words = [
+            rank for rank, hyp in enumerate(nbest.hyps) if hyp.text
+        ]  # nothing else is chosen
         chosen += wrong[max(with_words, key=lambda rank: s[rank])]
     assert found["mwer"] == pytest.approx(expected)
     assert found["wer"] <= 100 * chosen / 17
@@ -122,11 +191,15 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("which", ["gpt2", "bert-attention"])
 def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, which):
-    settings = TrainingSettings(batch_size=3, epochs=4, lr=0.01, evaluate_every=3, seed=2)
+    settings = TrainingSettings(
+        batch_size=3, epochs=4, lr=0.01, evaluate_every=3, seed=2
+    )
 
     def run(folder: str) -> list[dict]:
         scorer = make_scorer(which, dropout=0.2)
-        return train_mwer(scorer, LISTS, LISTS[:2], MwerLoss(), settings, tmp_path / folder, quiet)["history"]
+        return train_mwer(
+            scorer, LISTS, LISTS[:2], MwerLoss(), settings, tmp_path / folder, quiet
+        )["history"]
 
     expected = run("whole")
     updates, backward = iter(range(5)), mwer_training.backward
@@ -140,7 +213,10 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, whi
         patch.setattr(mwer_training, "backward", until_killed)
         run("killed")
     assert run("killed") == expected
-    files = [(tmp_path / each / "model" / "model.safetensors").read_bytes() for each in ("whole", "killed")]
+    files = [
+        (tmp_path / each / "model" / "model.safetensors").read_bytes()
+        for each in ("whole", "killed")
+    ]
     assert files[0] == files[1]
 
 
@@ -156,7 +232,9 @@ def test_bad_lists_are_refused_before_training(tmp_path):
         run(LISTS, [])
     with pytest.raises(InputError, match="x: no reference"):
         run([*LISTS, NBest("x", LISTS[0].hyps)])
-    with pytest.raises(InputError, match="long: hypothesis .* tokens, but the model takes 64"):
+    with pytest.raises(
+        InputError, match="long: hypothesis .* tokens, but the model takes 64"
+    ):
         run([*LISTS, NBest("long", (Hypothesis("cat " * 100, -1.0),), ref="a cat")])
     with pytest.raises(InputError, match="a pooled scorer has no cross-entropy"):
         run(LISTS, loss=MwerLoss(ce_weight=0.01), scorer=make_scorer("gpt2-last"))
@@ -164,9 +242,23 @@ def test_bad_lists_are_refused_before_training(tmp_path):
 
 
 def test_a_reference_is_taken_where_cross_entropy_needs_it(tmp_path):
-    """It may be longer than all hypotheses; without cross-entropy that is nobody's concern."""
+    """It may be longer than all hypotheses; without cross-entropy that is nobody's
+    concern.
+    """
     nbest = NBest("u", LISTS[0].hyps, ref="cat " * 100)
     settings = TrainingSettings(batch_size=1, max_steps=1)
-    train_mwer(make_scorer("gpt2"), [nbest], LISTS, MwerLoss(), settings, tmp_path, quiet)
-    with pytest.raises(InputError, match="u: hypothesis .* tokens, but the model takes 64"):
-        train_mwer(make_scorer("gpt2"), [nbest], LISTS, MwerLoss(ce_weight=0.1), settings, tmp_path / "ce", quiet)
+    train_mwer(
+        make_scorer("gpt2"), [nbest], LISTS, MwerLoss(), settings, tmp_path, quiet
+    )
+    with pytest.raises(
+        InputError, match="u: hypothesis .* tokens, but the model takes 64"
+    ):
+        train_mwer(
+            make_scorer("gpt2"),
+            [nbest],
+            LISTS,
+            MwerLoss(ce_weight=0.1),
+            settings,
+            tmp_path / "ce",
+            quiet,
+        )

@@ -1,4 +1,6 @@
-"""Settings of trainings: types and ranges, in one line that names the setting, its value and what is expected."""
+"""Settings of trainings: types and ranges, in one line that names the setting, its
+value and what is expected.
+"""
 
 import pytest
 
@@ -37,7 +39,11 @@ ON_TEXT = [
 
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
-    [(kind, *row) for kind, rows in ((MwerSettings, MWER), (LmSettings, ON_TEXT)) for row in rows],
+    [
+        (kind, *row)
+        for kind, rows in ((MwerSettings, MWER), (LmSettings, ON_TEXT))
+        for row in rows
+    ],
 )
 def test_bad_settings_are_refused(kind, values, message):
     with pytest.raises(InputError, match=f"^[^\n]*{message}[^\n]*$"):

@@ -1,4 +1,6 @@
-"""The training loop on a linear model: killed and resumed to the same bits, the best kept, bad settings refused."""
+"""The training loop on a linear model: killed and resumed to the same bits, the best
+kept, bad settings refused.
+"""
 
 import json
 from pathlib import Path
@@ -9,10 +11,19 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.training import write_quantities
 from espnet_ext.rescore.training.settings import TrainingSettings
-from espnet_ext.rescore.training.trainer import TrainingTask, digest, module_digest, refuse_foreign, summary, train
+from espnet_ext.rescore.training.trainer import (
+    TrainingTask,
+    digest,
+    module_digest,
+    refuse_foreign,
+    summary,
+    train,
+)
 from espnet_ext.work.files import atomic_write
 
-SETTINGS = TrainingSettings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
+SETTINGS = TrainingSettings(
+    batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7
+)
 
 
 class Killed(Exception):
@@ -20,13 +31,17 @@ class Killed(Exception):
 
 
 class Line:
-    """Least squares with dropout on the input, so that every update draws random numbers."""
+    """Least squares with dropout on the input, so that every update draws random
+    numbers.
+    """
 
     def __init__(self, kill_at: int | None = None):
         torch.manual_seed(0)
         self.module = torch.nn.Sequential(torch.nn.Dropout(0.3), torch.nn.Linear(4, 1))
         x = torch.randn(10, 4)
-        self.examples = list(zip(x, x @ torch.tensor([1.0, -2.0, 3.0, 0.5]), strict=True))
+        self.examples = list(
+            zip(x, x @ torch.tensor([1.0, -2.0, 3.0, 0.5]), strict=True)
+        )
         self.kill_at, self.batches = kill_at, []
 
     def loss(self, batch) -> torch.Tensor:
@@ -50,8 +65,21 @@ class Line:
         with atomic_write(folder / "weights.pth", "wb") as file:
             torch.save(self.module.state_dict(), file)
 
-    def train(self, output: Path, settings: TrainingSettings = SETTINGS, data: str = "a", log=lambda _: None) -> dict:
-        task = TrainingTask(self.module, self.examples, self.backward, self.evaluate, ("loss",), self.save)
+    def train(
+        self,
+        output: Path,
+        settings: TrainingSettings = SETTINGS,
+        data: str = "a",
+        log=lambda _: None,
+    ) -> dict:
+        task = TrainingTask(
+            self.module,
+            self.examples,
+            self.backward,
+            self.evaluate,
+            ("loss",),
+            self.save,
+        )
         return train(task, settings, output, {"data": data}, log)
 
 
@@ -64,25 +92,39 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kill_at):
     whole = Line()
     expected = whole.train(tmp_path / "whole")
     assert len(whole.batches) == 16
-    assert sorted(sum(whole.batches[:4], [])) == sorted(y.item() for _, y in whole.examples)
+    assert sorted(sum(whole.batches[:4], [])) == sorted(
+        y.item() for _, y in whole.examples
+    )
     assert whole.batches[:4] != whole.batches[4:8]
     with pytest.raises(Killed):
         Line(kill_at).train(tmp_path / "killed")
     found = Line().train(tmp_path / "killed")
-    assert found["history"] == expected["history"] and found["best_step"] == expected["best_step"]
+    assert (
+        found["history"] == expected["history"]
+        and found["best_step"] == expected["best_step"]
+    )
     for name, value in weights(tmp_path / "whole").items():
         assert torch.equal(weights(tmp_path / "killed")[name], value)
-    assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == ["model", "training.json"]
+    assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == [
+        "model",
+        "training.json",
+    ]
 
 
 def test_killed_while_it_finishes(tmp_path, monkeypatch):
     expected = Line().train(tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("espnet_ext.rescore.training.trainer.write_json", lambda *args: (_ for _ in ()).throw(Killed()))
+        patch.setattr(
+            "espnet_ext.rescore.training.trainer.write_json",
+            lambda *args: (_ for _ in ()).throw(Killed()),
+        )
         with pytest.raises(Killed):
             Line().train(tmp_path / "killed")
     assert Line().train(tmp_path / "killed")["history"] == expected["history"]
-    assert torch.equal(weights(tmp_path / "killed")["1.weight"], weights(tmp_path / "whole")["1.weight"])
+    assert torch.equal(
+        weights(tmp_path / "killed")["1.weight"],
+        weights(tmp_path / "whole")["1.weight"],
+    )
 
 
 def test_the_best_evaluation_is_kept_and_not_the_last(tmp_path):
@@ -91,7 +133,9 @@ def test_the_best_evaluation_is_kept_and_not_the_last(tmp_path):
     states = []
 
     def evaluate() -> dict[str, float]:
-        states.append({name: value.clone() for name, value in line.module.state_dict().items()})
+        states.append(
+            {name: value.clone() for name, value in line.module.state_dict().items()}
+        )
         return {"loss": next(values)}
 
     line.evaluate = evaluate
@@ -99,11 +143,15 @@ def test_the_best_evaluation_is_kept_and_not_the_last(tmp_path):
     assert [each["step"] for each in report["history"]] == [0, 3, 6, 9, 12, 15, 16]
     assert report["best_step"] == 9
     assert torch.equal(weights(tmp_path)["1.weight"], states[3]["1.weight"])
-    assert summary(tmp_path, report).startswith(f"{tmp_path}/model: after 9 updates: dev_loss 1 ")
+    assert summary(tmp_path, report).startswith(
+        f"{tmp_path}/model: after 9 updates: dev_loss 1 "
+    )
 
 
 def test_updates_are_those_of_adamw_with_linear_decay(tmp_path):
-    settings = TrainingSettings(batch_size=10, epochs=5, lr=0.1, grad_clip=0.5, warmup_steps=1)
+    settings = TrainingSettings(
+        batch_size=10, epochs=5, lr=0.1, grad_clip=0.5, warmup_steps=1
+    )
     line, other = Line(), Line()
     for each in (line, other):
         each.module[0].p = 0.0
@@ -122,7 +170,11 @@ def test_updates_are_those_of_adamw_with_linear_decay(tmp_path):
 def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path):
     report = Line().train(tmp_path)
     again = Line(kill_at=0)
-    assert again.train(tmp_path) == report == json.loads((tmp_path / "training.json").read_text())
+    assert (
+        again.train(tmp_path)
+        == report
+        == json.loads((tmp_path / "training.json").read_text())
+    )
     with pytest.raises(InputError, match=r"another data \(a, now b\)"):
         Line().train(tmp_path, data="b")
     with pytest.raises(Killed):
@@ -133,7 +185,9 @@ def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path)
 
 def test_a_model_of_others_is_not_replaced(tmp_path):
     (tmp_path / "model" / "model").mkdir(parents=True)
-    with pytest.raises(InputError, match="model/model was not written by this training"):
+    with pytest.raises(
+        InputError, match="model/model was not written by this training"
+    ):
         Line().train(tmp_path / "model")
     Line().train(tmp_path / "own")
     for lm in (tmp_path / "own" / "model", tmp_path / "own"):
@@ -143,8 +197,13 @@ def test_a_model_of_others_is_not_replaced(tmp_path):
 
 def test_a_training_that_never_leaves_its_warm_up_is_warned_of(tmp_path):
     said = []
-    Line().train(tmp_path, SETTINGS.model_copy(update={"warmup_steps": 99}), log=said.append)
-    assert any("all 16 updates are in the warm-up of 99: lower warmup_steps" in text for text in said)
+    Line().train(
+        tmp_path, SETTINGS.model_copy(update={"warmup_steps": 99}), log=said.append
+    )
+    assert any(
+        "all 16 updates are in the warm-up of 99: lower warmup_steps" in text
+        for text in said
+    )
 
 
 def test_divergence_is_said(tmp_path):
@@ -167,10 +226,15 @@ def test_quantities_of_several_seeds(tmp_path):
     for seed, best, effective in ((1, 0, 1.5), (2, 20, 2.5), (3, 10, 3.0)):
         folder = tmp_path / f"seed{seed}"
         folder.mkdir()
-        report = {"best_step": best, "history": [{"step": 0, "dev_effective": effective}]}
+        report = {
+            "best_step": best,
+            "history": [{"step": 0, "dev_effective": effective}],
+        }
         (folder / "training.json").write_text(json.dumps(report))
     write_quantities(tmp_path)
-    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    found = {
+        path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")
+    }
     assert found == {
         "best_step": {"value": 10, "unit": "updates", "seeds": 3},
         "initial_kept": {"value": 1, "unit": "seeds", "seeds": 3},

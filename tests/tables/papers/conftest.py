@@ -1,4 +1,6 @@
-"""The tables of a recipe and the numbers that its paper prints: those that a module names as RECIPE and PAPER."""
+"""The tables of a recipe and the numbers that its paper prints: those that a module
+names as RECIPE and PAPER.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,9 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def tables(request: pytest.FixtureRequest) -> Tables:
     scale = getattr(request.module, "SCALE", None)
-    return load_tables(HERE.parents[2] / "egs" / request.module.RECIPE / "conf" / "tables.yaml", scale)
+    return load_tables(
+        HERE.parents[2] / "egs" / request.module.RECIPE / "conf" / "tables.yaml", scale
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""The claims in the recipes' tables.yaml against the numbers of the papers that stand beside them."""
+"""The claims in the recipes' tables.yaml against the numbers of the papers that stand
+beside them.
+"""
 
 from pathlib import Path
 
@@ -12,12 +14,24 @@ EGS = Path(__file__).parents[3] / "egs"
 
 
 @pytest.mark.parametrize(
-    "recipe", ["asru2019_cs", "libricss_stitch", "librispeech_rescore", "librispeech_sem", "spotify_longctx"]
+    "recipe",
+    [
+        "asru2019_cs",
+        "libricss_stitch",
+        "librispeech_rescore",
+        "librispeech_sem",
+        "spotify_longctx",
+    ],
 )
 def test_claims_of_the_paper_hold_for_its_numbers(recipe: str):
     tables = load_tables(EGS / recipe / "conf" / "tables.yaml")
     assert tables.claims
     for design in tables.designs:
         claims = judge_claims(tables, design, Scores({}, {}, {}, None))
-        papers = [test.paper for claim in claims for test in claim.tests if test.paper is not None]
+        papers = [
+            test.paper
+            for claim in claims
+            for test in claim.tests
+            if test.paper is not None
+        ]
         assert papers and all(paper > 0 for paper in papers), papers

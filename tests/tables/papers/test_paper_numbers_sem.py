@@ -2,7 +2,13 @@
 
 import pytest
 
-from espnet_ext.tables.plan import load_scale, select, sets_needed, system_config, systems_needed
+from espnet_ext.tables.plan import (
+    load_scale,
+    select,
+    sets_needed,
+    system_config,
+    systems_needed,
+)
 from espnet_ext.tables.reading import Tables
 
 RECIPE, PAPER = "librispeech_sem", "p2"
@@ -16,14 +22,20 @@ def test_numbers_are_those_of_the_paper(tables: Tables, paper: dict):
     for name in printed:
         assert [column.name for column in tables.tables[name].columns] == COLUMNS
         for column in COLUMNS:
-            assert [row.paper[column] for row in tables.tables[name].rows] == printed[name][column], (name, column)
+            assert [row.paper[column] for row in tables.tables[name].rows] == printed[
+                name
+            ][column], (name, column)
 
 
 def test_rows_are_the_columns_of_the_paper(tables: Tables, paper: dict):
     heads = {name: table["head"] for name, table in paper["tables"].items()}
     for name in "1234":
-        assert [row.name for row in tables.tables[name].rows] == [cell.replace(" ", "") for cell in heads[name]]
-    ours = [tables.decodings[row.decoding]["lm_weight"] for row in tables.tables["5"].rows]
+        assert [row.name for row in tables.tables[name].rows] == [
+            cell.replace(" ", "") for cell in heads[name]
+        ]
+    ours = [
+        tables.decodings[row.decoding]["lm_weight"] for row in tables.tables["5"].rows
+    ]
     assert ours == heads["5"]
 
 
@@ -35,7 +47,9 @@ def test_average_is_the_mean_of_the_test_sets(tables: Tables, table: str):
 
 
 def test_rows_are_the_systems_they_say(tables: Tables):
-    """The row's name gives the changed end of eta ~ U(eta_a, eta_b) (P2, eq. 6), or the dropout rate."""
+    """The row's name gives the changed end of eta ~ U(eta_a, eta_b) (P2, eq. 6), or the
+    dropout rate.
+    """
     ends = {"1": lambda x: (-80.0, x), "2": lambda x: (x, 0.0), "3": lambda x: (x, x)}
     for table, expected in ends.items():
         for row in tables.tables[table].rows:
@@ -45,10 +59,15 @@ def test_rows_are_the_systems_they_say(tables: Tables):
             else:
                 conf = overrides["normalize_conf"]
                 assert overrides["normalize"] == "sem_global_mvn"
-                assert (conf["eta_min"], conf["eta_max"]) == expected(float(row.name.removesuffix("dB")))
+                assert (conf["eta_min"], conf["eta_max"]) == expected(
+                    float(row.name.removesuffix("dB"))
+                )
     for row in tables.tables["4"].rows[1:]:
         conf = {"dropout_rate": float(row.name.removeprefix("r="))}
-        assert tables.systems[row.system].overrides == {"normalize": "dropout_global_mvn", "normalize_conf": conf}
+        assert tables.systems[row.system].overrides == {
+            "normalize": "dropout_global_mvn",
+            "normalize_conf": conf,
+        }
     for row in tables.tables["5"].rows:
         conf = {"lm_weight": float(row.name.removeprefix("lm=")), "prior_weight": 0.003}
         assert row.system == "sem_m80_0" and tables.decodings[row.decoding] == conf
@@ -60,4 +79,10 @@ def test_a_system_of_several_tables_is_trained_once(tables: Tables):
     assert len(names) == len(set(names)) == len(tables.systems) == 17
     sections = load_scale(tables.recipe_dir, "full")
     assert len({str(system_config(sections, system)) for system in needed}) == 17
-    assert sum(system == "sem_m80_0" for system, _ in sets_needed(tables, select(tables, None))) == 5
+    assert (
+        sum(
+            system == "sem_m80_0"
+            for system, _ in sets_needed(tables, select(tables, None))
+        )
+        == 5
+    )

@@ -7,7 +7,15 @@ from espnet_ext.tables.reading import Row, Tables
 RECIPE, PAPER = "libricss_stitch", "p4"
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
-CONDITIONS = ("libricss 0S", "libricss 0L", "libricss 10", "libricss 20", "libricss 30", "libricss 40", "libricss")
+CONDITIONS = (
+    "libricss 0S",
+    "libricss 0L",
+    "libricss 10",
+    "libricss 20",
+    "libricss 30",
+    "libricss 40",
+    "libricss",
+)
 # the paper's method of each of our rows
 METHODS = {
     "No segmentation": "No segmentation",
@@ -22,14 +30,19 @@ CUTS = {"whole": "-", "windows0": "0%", "windows25": "25%", "windows50": "50%"}
 
 # rows beyond the paper, which has no numbers for them
 OURS = {
-    "2": ["Time-aware overlapping inference", *(f"Stitcher {style} guarded" for style in ("alignment", "WC", "WCOE"))],
+    "2": [
+        "Time-aware overlapping inference",
+        *(f"Stitcher {style} guarded" for style in ("alignment", "WC", "WCOE")),
+    ],
     "3": ["Time-aware 25 %", "25 % guarded"],
     "4": ["Time-aware overlapping inference", "Stitcher WCOE guarded"],
 }
 
 
 def papers_rows(tables: Tables, name: str) -> list[Row]:
-    """The rows of a table that the paper has; the others are named in ``OURS``, and last."""
+    """The rows of a table that the paper has; the others are named in ``OURS``, and
+    last.
+    """
     rows = tables.tables[name].rows
     count = len(rows) - len(OURS[name])
     assert [row.name for row in rows[count:]] == OURS[name]
@@ -39,7 +52,9 @@ def papers_rows(tables: Tables, name: str) -> list[Row]:
 
 def test_table_2(tables: Tables, paper: dict):
     rows = papers_rows(tables, "2")
-    assert [row.name for row in rows] == list(METHODS) and tuple(tables.tables["2"].rates) == MIXTURES
+    assert [row.name for row in rows] == list(METHODS) and tuple(
+        tables.tables["2"].rates
+    ) == MIXTURES
     for row, line in zip(rows, paper["2"], strict=True):
         overlap = CUTS[tables.systems[row.system].windows]
         assert [METHODS[row.name], overlap, *row.paper.values()] == line
@@ -54,7 +69,9 @@ def test_table_3(tables: Tables, paper: dict):
 
 
 def test_table_4(tables: Tables, paper: dict):
-    rows = {METHODS[row.name]: list(row.paper.values()) for row in papers_rows(tables, "4")}
+    rows = {
+        METHODS[row.name]: list(row.paper.values()) for row in papers_rows(tables, "4")
+    }
     assert rows == paper["4"] and tuple(tables.tables["4"].rates) == CONDITIONS
 
 
@@ -69,7 +86,9 @@ def test_table_1(tables: Tables, paper: dict):
     rows = tables.tables["1"].rows
     assert tuple(row.name for row in rows) == order and tables.file.quantities == UNITS
     for place, row in enumerate(rows):
-        wanted = {name: paper["1"][key][place] for name, key in quantities.items()} | {"overlap": None}
+        wanted = {name: paper["1"][key][place] for name, key in quantities.items()} | {
+            "overlap": None
+        }
         assert row.paper == wanted
         assert row.system == f"mixtures_{tables.systems[row.system].data[0]}"
     assert systems_needed(tables, [tables.tables["1"]]) == []
@@ -78,9 +97,20 @@ def test_table_1(tables: Tables, paper: dict):
 def test_systems_are_what_their_rows_say(tables: Tables):
     for row in papers_rows(tables, "2"):
         system = tables.systems[row.system]
-        untrained = {"No": "no", "Block-wise": "block", "Overlapping": "overlapping"}.get(row.name.split()[0])
-        style = {"alignment": "alignment", "WC": "wc", "WCOE": "wco_wce"}.get(row.name.split()[-1])
-        assert (system.kind, system.method) == (("merge", untrained) if untrained else ("train", style))
+        untrained = {
+            "No": "no",
+            "Block-wise": "block",
+            "Overlapping": "overlapping",
+        }.get(row.name.split()[0])
+        style = {"alignment": "alignment", "WC": "wc", "WCOE": "wco_wce"}.get(
+            row.name.split()[-1]
+        )
+        assert (system.kind, system.method) == (
+            ("merge", untrained) if untrained else ("train", style)
+        )
         section = {None: None, "alignment": "stitcher_alignment"}.get(style, "stitcher")
         assert system.config == section
-    assert {row.system for row in papers_rows(tables, "4")} == {"no_segmentation", "stitcher_wco_wce_windows50"}
+    assert {row.system for row in papers_rows(tables, "4")} == {
+        "no_segmentation",
+        "stitcher_wco_wce_windows50",
+    }
