@@ -19,7 +19,7 @@ def test_each_equation_and_no_other_is_named():
     )
     named = {
         (paper, int(number))
-        for paper, number in re.findall(r"(P\d), eq\. (\d+)", source)
+        for paper, number in re.findall(r"(P\d),[\s#]+eq\.[\s#]+(\d+)", source)
     }
     assert named == {
         (paper, number) for paper, numbers in EQUATIONS.items() for number in numbers

@@ -52,16 +52,20 @@ def align_recordings(
             aligner, list(words), work.file_stamps({name: str(files[name])})
         )
         paths = str(log / f"recording.{name}"), str(log / f"align.{name}.log")
-        more = {
-            "audio": files[name],
-            "words": tuple(words),
-            "config": config,
-            "model": model,
-            "ngpu": gpus,
-        }
         planned.append(
-            AlignmentShard(name, *paths, options=(), tables={}, key=key, **more)
-        )  # type: ignore[arg-type]
+            AlignmentShard(
+                name,
+                *paths,
+                options=(),
+                tables={},
+                key=key,
+                audio=files[name],
+                words=tuple(words),
+                config=config,
+                model=model,
+                ngpu=gpus,
+            )
+        )
     work.run_shards(
         [(output, planned)], align_recording, nj=ngpu or nj, describe="alignment"
     )
