@@ -2,8 +2,8 @@
 espnet_ext and of third parties::
 
 python -m espnet_ext.bin.run espnet2.bin.asr_transducer_train --config conf/train.yaml
-... python -m espnet_ext.bin.run run.py --stages train --training_config
-conf/training.yaml
+...
+python -m espnet_ext.bin.run run.py --stages train --training_config conf/training.yaml
 """
 
 import os

@@ -83,12 +83,14 @@ def prepare_asru2019(
 
     Args:
         layout: Whose layout ``corpus_dir`` has, one of
-        :data:`espnet_ext.corpora.code_switching.LAYOUTS`. folders: Part -> its folder,
-        for those of ``PARTS`` that do not lie where the layout has them. mandarin_dir:
-        The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of
-        ``train-zh``. librispeech_dir: LibriSpeech, if it does not lie at
-        ``<corpus_dir>/LibriSpeech``. options:
-        :class:`~espnet_ext.corpora.checks.Options`.
+            :data:`espnet_ext.corpora.code_switching.LAYOUTS`.
+        folders: Part -> its folder, for those of ``PARTS`` that do not lie where the
+            layout has them.
+        mandarin_dir: The Mandarin part: AISHELL-1, aidatatang_200zh or another folder,
+            in place of ``train-zh``.
+        librispeech_dir: LibriSpeech, if it does not lie at
+            ``<corpus_dir>/LibriSpeech``.
+        options: :class:`~espnet_ext.corpora.checks.Options`.
     """
     folders = {**({MANDARIN: mandarin_dir} if mandarin_dir else {}), **(folders or {})}
     found = find_folders(corpus_dir, parts, folders, librispeech_dir, layout)

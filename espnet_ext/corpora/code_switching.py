@@ -3,8 +3,9 @@ transcripts are read.
 
 ``asru2019`` is the challenge's corpus, as its participants got it; ``talcs`` TAL-CSASR
 and ``ascend`` ASCEND as they unpack, or as the hub has it (Parquet); ``seame`` SEAME
-(LDC2015S04) as Kaldi data dirs. The Mandarin part may be like the others, or AISHELL-1
-or aidatatang_200zh, with the archive of each speaker unpacked.
+(LDC2015S04) as Kaldi data dirs. The
+Mandarin part may be like the others, or AISHELL-1 or aidatatang_200zh, with the archive
+of each speaker unpacked.
 """
 
 import csv

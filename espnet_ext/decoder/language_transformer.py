@@ -66,17 +66,19 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
     Args:
         mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2);
-        ``bias``: the weight's logarithm is
-            added to them, which multiplies the attention weights before they are
-            normalised (not in P1); ``shared``: one stream per language, one set of
-            parameters; ``separate``: one set per language (P1, Fig. 1b and c).
+            ``bias``: the weight's logarithm is added to them, which multiplies the
+            attention weights before they are normalised (not in P1); ``shared``: one
+            stream per language, one set of parameters; ``separate``: one set per
+            language (P1, Fig. 1b and c).
         blocks: the blocks, from 1, that have this attention; the others have ESPnet's.
-        None: all. languages_file: ``languages.txt`` of the token stage
-        (:mod:`espnet_ext.text.token_languages`). same_language_weight: weight of scores
-        within a language. P1 gives no number, only that it increases them ...
+            None: all.
+        languages_file: ``languages.txt`` of the token stage
+            (:mod:`espnet_ext.text.token_languages`).
+        same_language_weight: weight of scores within a language. P1 gives no number,
+            only that it increases them ...
         other_language_weight: ... and that it reduces those between languages.
         other_language_factor: factor of the other languages' embeddings in a stream
-        (P1, section 4.2).
+            (P1, section 4.2).
     """
 
     mode = "none"  # also for a decoder from from_transformer

@@ -6,11 +6,12 @@ encoding h[m], on the decoder's state s[l] and on the weight feedback beta[l][m]
 sums up the attention that the frame has had before. With y[l] the token before step l
 (zero at the first one) and E its embedding:
 
-    s[l]       = LSTM(s[l-1], E y[l], c[l-1]) e[l][m]    = v . tanh(W_h h[m] + b + W_s
-    s[l] + w_beta beta[l-1][m]) a[l]       = softmax of e[l] over the frames m
-    beta[l][m] = beta[l-1][m] + 0.5 sigmoid(u . h[m]) a[l][m]       (sigmoid: the
-    inverse fertility of the frame) c[l]       = sum over m of a[l][m] h[m] p[l]       =
-    softmax(W_o maxout(W_r [s[l], E y[l], c[l]] + b_r) + b_o)
+    s[l]       = LSTM(s[l-1], E y[l], c[l-1])
+    e[l][m]    = v . tanh(W_h h[m] + b + W_s s[l] + w_beta beta[l-1][m])
+    a[l]       = softmax of e[l] over the frames m
+    beta[l][m] = beta[l-1][m] + 0.5 sigmoid(u . h[m]) a[l][m]       (sigmoid: the inverse fertility of the frame)
+    c[l]       = sum over m of a[l][m] h[m]
+    p[l]       = softmax(W_o maxout(W_r [s[l], E y[l], c[l]] + b_r) + b_o)
 
 Biases, sizes, the factor 0.5 and the zero before the first token are those of the
 published configuration of [17].

@@ -40,24 +40,25 @@ class LongFastConformerEncoder(AbsEncoder):
 
     Args:
         linear_units: hidden units of the feed-forward modules; None: 4 times
-        ``output_size``. cnn_module_kernel: frames of the layers' depthwise convolution,
-        an odd number. subsampling: ``fastconformer``: 8-fold by depthwise separable
-        convolutions; ``conformer``: 4-fold by full ones. subsampling_channels: channels
-        of these; None: 256 for ``fastconformer``, ``output_size`` for ``conformer``.
+            ``output_size``.
+        cnn_module_kernel: frames of the layers' depthwise convolution, an odd number.
+        subsampling: ``fastconformer``: 8-fold by depthwise separable convolutions;
+            ``conformer``: 4-fold by full ones.
+        subsampling_channels: channels of these; None: 256 for ``fastconformer``,
+            ``output_size`` for ``conformer``.
         norm: in the convolution module: ``batch_renorm``, ``batch`` or ``layer``.
-        Padding does not count in statistics. renorm_steps: for ``batch_renorm``, three
-        numbers of updates: until the first it is plain batch normalisation;
-            after the second and third its shift and its factor have reached their
-            limits.
+            Padding does not count in statistics.
+        renorm_steps: for ``batch_renorm``, three numbers of updates: until the first it
+            is plain batch normalisation; after the second and third its shift and its
+            factor have reached their limits.
         positions: ``rotary``, ``sinusoidal``, ``fourier`` or ``none``. ``sinusoidal``:
-        sines and cosines are added to
-            the input times the root of D, as in ESPnet. ``fourier``: ESPnet's learnable
-            Fourier features, with a frequency per pair of dimensions and divided by the
-            root of D, are added to the input as it is; the published models that P5
-            calls sinusoidal are of this kind.
+            sines and cosines are added to the input times the root of D, as in ESPnet.
+            ``fourier``: ESPnet's learnable Fourier features, with a frequency per pair
+            of dimensions and divided by the root of D, are added to the input as it is;
+            the published models that P5 calls sinusoidal are of this kind.
         rotary_base: base period of rotary encodings, theta in P5, section 2.4.
         double_norm: whether the last layer normalisation is applied twice, as in P5's
-        published models.
+            published models.
     """
 
     def __init__(

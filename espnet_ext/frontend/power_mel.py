@@ -24,11 +24,13 @@ class PowerMelFrontend(AbsFrontend):
     distances on HTK's mel scale.
 
     Args:
-        fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes. n_mels: number
-        of filterbank channels C. window_ms: length of the Hamming window in
-        milliseconds; ``hop_ms``: distance between frames. n_fft: FFT size K; None: the
-        power of two at or above the length of the window. fmin: lower edge of the
-        filterbank in Hz; ``fmax``: upper edge, None for half the sampling rate.
+        fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes.
+        n_mels: number of filterbank channels C.
+        window_ms: length of the Hamming window in milliseconds; ``hop_ms``: distance
+            between frames.
+        n_fft: FFT size K; None: the power of two at or above the length of the window.
+        fmin: lower edge of the filterbank in Hz; ``fmax``: upper edge, None for half
+            the sampling rate.
     """
 
     def __init__(

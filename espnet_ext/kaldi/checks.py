@@ -454,9 +454,10 @@ def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[s
     dropped files.
 
     They are complete if they are in all tables, with a transcript, and with a possible
-    segment. Recordings and speakers without utterances are dropped too, and so are
-    files of durations that have gaps or values that are not positive numbers. Audio
-    files are not checked: a disk that is not mounted must not empty a data dir.
+    segment.
+    Recordings and speakers without utterances are dropped too, and so are files of
+    durations that have gaps or values that are not positive numbers. Audio files are
+    not checked: a disk that is not mounted must not empty a data dir.
     """
     first = {
         utterance: (file, what, utterance)

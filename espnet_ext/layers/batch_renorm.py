@@ -38,13 +38,13 @@ class BatchRenorm(torch.nn.Module):
     running values.
 
     With the batch's mean m and deviation s, and their running values M and S, a
-    training step computes ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M)
-    / S``, both clipped to their limits, without a gradient (Ioffe, algorithm 1). Within
-    the limits that equals ``(x - M) / S``, which is what evaluation computes. Without a
-    ramp r is 1 and d is 0: batch normalisation. Padding does not count in the
-    statistics, and becomes 0. For the first ``1 / momentum`` batches, the running
-    values are plain means over the batches, so that their initial values have no
-    effect.
+    training step computes
+    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both clipped to
+    their limits, without a gradient (Ioffe, algorithm 1). Within the limits that equals
+    ``(x - M) / S``, which is what evaluation computes. Without a ramp r is 1 and d is
+    0: batch normalisation. Padding does not count in the statistics, and becomes 0. For
+    the first ``1 / momentum`` batches, the running values are plain means over the
+    batches, so that their initial values have no effect.
     """
 
     running_mean: torch.Tensor

@@ -3,8 +3,8 @@ section 3).
 
 All functions take power-mel features ``x = e ** (1 / 15)`` instead of the energies
 ``e`` of the paper. The power is strictly increasing, so percentiles and comparisons
-agree: ``e < e_peak * 10 ** (eta / 10)`` exactly where ``x < x_peak * 10 ** (eta /
-150)``.
+agree: ``e < e_peak * 10 ** (eta / 10)`` exactly where
+``x < x_peak * 10 ** (eta / 150)``.
 """
 
 import numpy as np

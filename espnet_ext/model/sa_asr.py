@@ -31,15 +31,13 @@ class SAASRModel(ESPnetASRModel):
 
     Args:
         speaker_encoder: SpeakerEncoder (eq. 6); gives as many frames as the ASR
-        encoder, or reads samples and stretches
-            its output to them, as :class:`espnet_ext.encoder.d_vectors.DVectorEncoder`
-            does.
+            encoder, or reads samples and stretches its output to them, as
+            :class:`espnet_ext.encoder.d_vectors.DVectorEncoder` does.
         change_symbol: the token of a speaker change, with or without the word boundary
-        of a word-piece model. speaker_conf: options of
-        :class:`SpeakerAttributedDecoder`; and ``attention_block``, of a transformer the
-        block
-            whose attention weights are used, see
-            :class:`espnet_ext.upstream.decoder_readouts.TransformerReadout`.
+            of a word-piece model.
+        speaker_conf: options of :class:`SpeakerAttributedDecoder`; and
+            ``attention_block``, of a transformer the block whose attention weights are
+            used, see :class:`espnet_ext.upstream.decoder_readouts.TransformerReadout`.
     """
 
     # ESPnet's model sets its own, which becomes part of a SpeakerAttributedDecoder
@@ -109,11 +107,13 @@ class SAASRModel(ESPnetASRModel):
         models do.
 
         Args:
-            speech: samples, (B, N), or features. text: serialized tokens, (B, L),
-            padded with -1. profiles: speaker profiles, (B, K, profile_size). speakers:
-            which profile is of the speaker of each utterance in the text, (B,
-            utterances), padded with -1. d_vectors: output of a speaker encoder that
-            reads samples, (B, W, D'), if it was computed before.
+            speech: samples, (B, N), or features.
+            text: serialized tokens, (B, L), padded with -1.
+            profiles: speaker profiles, (B, K, profile_size).
+            speakers: which profile is of the speaker of each utterance in the text, (B,
+                utterances), padded with -1.
+            d_vectors: output of a speaker encoder that reads samples, (B, W, D'), if it
+                was computed before.
         """
         if profiles is None or profiles_lengths is None or speakers is None:
             raise InputError(

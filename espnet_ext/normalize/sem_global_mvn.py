@@ -32,15 +32,16 @@ class SEMGlobalMVN(GlobalMVN):
     checkpoint can be decoded with either.
 
     Args:
-        stats_file, norm_means, norm_vars, eps: as of ESPnet's ``global_mvn``. eta_min:
-        lower bound of the threshold in dB relative to the utterance's peak, eta_a of
-        P2, eq. 6. eta_max: upper bound, eta_b. With ``eta_min == eta_max`` the
-        threshold is fixed (P2, Table 3). scale: features in the two sums of P2, eq. 10.
-        ``power_mel``: the un-normalised ones, which are never negative,
-            so that r >= 1. ``normalized``: the mean-subtracted ones, as the paper
-            literally says; their sums may be close to zero or negative, so r is limited
-            to ``max_scale``, and is 1 if the ratio is below 1 or undefined. ``none``: r
-            = 1.
+        stats_file, norm_means, norm_vars, eps: as of ESPnet's ``global_mvn``.
+        eta_min: lower bound of the threshold in dB relative to the utterance's peak,
+            eta_a of P2, eq. 6.
+        eta_max: upper bound, eta_b. With ``eta_min == eta_max`` the threshold is fixed
+            (P2, Table 3).
+        scale: features in the two sums of P2, eq. 10. ``power_mel``: the un-normalised
+            ones, which are never negative, so that r >= 1. ``normalized``: the
+            mean-subtracted ones, as the paper literally says; their sums may be close
+            to zero or negative, so r is limited to ``max_scale``, and is 1 if the ratio
+            is below 1 or undefined. ``none``: r = 1.
     """
 
     def __init__(

@@ -34,10 +34,11 @@ def evaluate(
 
     Ids need not be in the same order; an id alone in ``hypothesis`` was recognised as
     silence. ``unit`` is ``word``, ``char``, or ``mixed`` for the mixed error rate;
-    ``normaliser`` names what is done to both texts. ``kinds`` is a table of utterance
-    and the kind of each word of its normalised reference; each kind gets its own rate.
-    Returned are the score and what ``score.json`` holds. Raises InputError: as the
-    readers, the normaliser and the functions of :mod:`espnet_ext.scoring.score`.
+    ``normaliser`` names what is done to both
+    texts. ``kinds`` is a table of utterance and the kind of each word of its normalised
+    reference; each kind gets its own rate. Returned are the score and what
+    ``score.json`` holds. Raises InputError: as the readers, the normaliser and the
+    functions of :mod:`espnet_ext.scoring.score`.
     """
     apply, name = normaliser_called(normaliser)
     spoken = read_transcripts(reference)

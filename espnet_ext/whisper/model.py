@@ -40,13 +40,14 @@ def load_whisper(
 
     Args:
         model: a folder that CTranslate2 has converted, or None or ``bundled``: tiny.en
-        of the package. device: ``cpu`` or ``cuda``. compute_type: number format of
-        CTranslate2 (``float32``, ``int8``, ``float16`` ...); None: ``int8`` on a CPU
-        and
-            ``float16`` on a GPU. The rounding of ``int8`` depends on the CPU's
-            instruction set.
-        threads: on a CPU; 0 for the library's default. every_gpu: load a copy on each
-        GPU of the machine, so that several batches are decoded at the same time.
+            of the package.
+        device: ``cpu`` or ``cuda``.
+        compute_type: number format of CTranslate2 (``float32``, ``int8``, ``float16``
+            ...); None: ``int8`` on a CPU and ``float16`` on a GPU. The rounding of
+            ``int8`` depends on the CPU's instruction set.
+        threads: on a CPU; 0 for the library's default.
+        every_gpu: load a copy on each GPU of the machine, so that several batches are
+            decoded at the same time.
     """
     try:
         from faster_whisper import WhisperModel

@@ -29,7 +29,8 @@ class Design:
     Attributes:
         failing: share of the trainings of the second system that fail, by 15 points.
         equal: whether its other trainings are better by so much that the means of both
-        systems are equal. rule: whether trainings that fail are known, and left out.
+            systems are equal.
+        rule: whether trainings that fail are known, and left out.
     """
 
     seeds: int

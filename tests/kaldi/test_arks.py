@@ -1,6 +1,6 @@
 """Ark files: all readers read what either library writes alike, and nothing in them is
-run. Matrices of recordings by shards: the same by several processes as by one, and
-nothing twice.
+run. Matrices of
+recordings by shards: the same by several processes as by one, and nothing twice.
 """
 
 import os

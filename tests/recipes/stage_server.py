@@ -2,8 +2,9 @@
 longer than a run at smoke.
 
 ``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a
-client of the server. The command's arguments, environment, working directory and open
-files go to a fork of the server.
+client of
+the server. The command's arguments, environment, working directory and open files go to
+a fork of the server.
 """
 
 import fcntl

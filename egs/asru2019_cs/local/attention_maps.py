@@ -36,8 +36,10 @@ class AttentionMap:
 
     Attributes:
         weights: (L, L); row i is what token i takes from each token, as shares that sum
-        to 1. tokens: the L input tokens of the decoder; the first is the start of the
-        sentence. languages: the language of each token, ``-`` for neither.
+            to 1.
+        tokens: the L input tokens of the decoder; the first is the start of the
+            sentence.
+        languages: the language of each token, ``-`` for neither.
     """
 
     weights: np.ndarray

@@ -3,8 +3,8 @@
 and test parts become links.
 
 Noise is three other speakers or a hum, at 5 to 20 dB. The same seed gives the same
-bytes. Example: local/few_digits.py --corpus LibriSpeech-digits --output
-LibriSpeech-digits-few
+bytes.
+Example: local/few_digits.py --corpus LibriSpeech-digits --output LibriSpeech-digits-few
 """
 
 import argparse

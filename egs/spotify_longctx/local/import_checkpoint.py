@@ -144,17 +144,18 @@ def import_checkpoint(
     it is complete.
 
     Args:
-        checkpoint: one of the authors' files. bpemodel: their sentencepiece model.
-        output: a new folder, which may be moved later. seconds: the context, which
-        becomes the length of a window; None: the checkpoint's. trust_pickle: read also
-        a checkpoint that holds other objects than tensors and plain values. Its code is
-        run.
+        checkpoint: one of the authors' files.
+        bpemodel: their sentencepiece model.
+        output: a new folder, which may be moved later.
+        seconds: the context, which becomes the length of a window; None: the
+            checkpoint's.
+        trust_pickle: read also a checkpoint that holds other objects than tensors and
+            plain values. Its code is run.
 
     Raises:
         InputError: the folder exists, no such checkpoint or sentencepiece model,
-        settings other than the paper's,
-            a context below a second, or parameters that do not fit the settings or are
-            not finite.
+            settings other than the paper's, a context below a second, or parameters
+            that do not fit the settings or are not finite.
     """
     from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
