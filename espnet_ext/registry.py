@@ -161,6 +161,15 @@ def qualified_names(config: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+def plain_name(name: object) -> str:
+    """Return the name of a plugin in a config without that of its package.
+
+    >>> plain_name("espnet_ext:blstm_maxpool"), plain_name(None)
+    ('blstm_maxpool', '')
+    """
+    return str(name or "").lower().rpartition(":")[2]
+
+
 def missing_package(config: Mapping[str, Any]) -> str | None:
     """Say which plugin of a config, such as ``encoder: my_package:my_encoder``, is not
     installed; None if all are.

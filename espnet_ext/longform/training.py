@@ -52,6 +52,7 @@ from espnet_ext.longform.recording_features import (
     ChannelStatistics,
     RecordingFeatures,
 )
+from espnet_ext.registry import plain_name
 from espnet_ext.text.word_times import read_word_times
 from espnet_ext.upstream.option_faults import fitted
 
@@ -293,12 +294,12 @@ class RecordingsASRTask(ASRTask):
                 )
             )
             args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
-            if args.scheduler == "warmup_cosine":
+            if plain_name(args.scheduler) == "warmup_cosine":
                 args.scheduler_conf = {
                     **args.scheduler_conf,
                     "total_steps": max(1, total // args.accum_grad),
                 }
-        if args.model == "ctc_per_second":
+        if plain_name(args.model) == "ctc_per_second":
             args.model_conf = {
                 **args.model_conf,
                 "input_seconds": features.hop / features.rate,

@@ -72,9 +72,8 @@ def require_speaker_model(model_config: Path, model_file: Path) -> None:
                 f"{path}: no such file ({what}): check the path, or run the stage "
                 "that makes it"
             )
-    kind = str(read_yaml(model_config).get("model"))
-    if not kind.endswith("sa_asr"):
+    if "speaker_encoder" not in read_yaml(model_config):
         raise InputError(
-            f"{model_config}: a model of the kind {kind}, not sa_asr: give one of "
-            "sa_asr_train"
+            f"{model_config}: has no speaker_encoder, so it is no speaker-attributed "
+            "model: give one of sa_asr_train"
         )

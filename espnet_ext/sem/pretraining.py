@@ -12,6 +12,7 @@ from typing import Any, Self
 from pydantic import model_validator
 
 from espnet_ext.errors import InputError
+from espnet_ext.registry import plain_name
 from espnet_ext.sem.curriculum import Selection
 from espnet_ext.work.settings import Count, Share, StrictMapping, Whole
 
@@ -79,7 +80,7 @@ def grows(config: Mapping[str, Any]) -> bool:
     """Return whether the encoder of a training config is one that can be trained layer
     by layer.
     """
-    return config.get("encoder") == "blstm_maxpool"
+    return plain_name(config.get("encoder")) == "blstm_maxpool"
 
 
 def plan(

@@ -232,7 +232,11 @@ def _leads_out(name: str) -> bool:
 
 
 def task_of(config: Mapping[str, Any]) -> str:
-    """Return the task of a training config."""
+    """Return the task of a training config, by the keys that only that task writes.
+
+    A name in it, such as ``encoder: long_fastconformer``, says nothing: every task has
+    it.
+    """
     if "src_token_list" in config:
         return "mt"
     if "promptencoder" in config:
@@ -240,11 +244,11 @@ def task_of(config: Mapping[str, Any]) -> str:
             "a config of ESPnet's task s2t: espnet2.bin.s2t_inference_ctc decodes "
             "its models"
         )
-    if str(config.get("model")).endswith("sa_asr"):
+    if "speaker_encoder" in config:
         return "sa_asr"
-    return (
-        "long" if str(config.get("encoder")).endswith("long_fastconformer") else "asr"
-    )
+    # Speech2Text has no features that are normalised by recording: such a model is
+    # decoded in windows, whatever its encoder, and with or without a decoder.
+    return "long" if "features_conf" in config else "asr"
 
 
 def find_checkpoint(folder: Path, task: str = "asr") -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 
 from espnet_ext.errors import InputError
+from espnet_ext.registry import plain_name
 
 
 def option_values(options: Sequence[str]) -> list[str]:
@@ -49,13 +50,11 @@ def sampling_rate(config: Mapping) -> int | None:
     """Return the sampling rate in Hz of a training config's frontend, or None if it is
     unknown.
     """
-    frontend = (
-        config.get("frontend") and str(config["frontend"]).rpartition(":")[2]
-    )  # without the package's name
+    frontend = plain_name(config.get("frontend"))
     rate = (config.get("frontend_conf") or {}).get(
         "fs", 16000 if frontend in ("default", "power_mel") else None
     )
-    if rate is None or frontend is None:
+    if rate is None or not frontend:
         return None
     if isinstance(rate, str):
         import humanfriendly

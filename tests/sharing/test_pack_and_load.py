@@ -15,11 +15,16 @@ import espnet_ext
 from espnet_ext.errors import InputError
 from espnet_ext.registry import PACKAGE, PLUGINS, choices
 from espnet_ext.sharing.card import Card, write_card
-from espnet_ext.sharing.model_files import find_checkpoint, find_model, read_folder
+from espnet_ext.sharing.model_files import (
+    find_checkpoint,
+    find_model,
+    read_folder,
+    task_of,
+)
 from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.upstream.config_paths import named_files
 
-from .conftest import SEARCH
+from .conftest import MODEL, SEARCH, TOKENS
 
 
 def packing(home: Path, **options) -> Packing:
@@ -346,6 +351,46 @@ def test_names_that_are_no_model(tmp_path, model):
     (tmp_path / "best5.ave.pth").touch()  # a recipe's
     assert find_checkpoint(tmp_path).name == "best5.ave.pth"
     assert read_folder(model).task == "asr"
+
+
+@pytest.mark.parametrize(
+    ("config", "task"),
+    [
+        ({"encoder": "long_fastconformer", "decoder": "transformer"}, "asr"),
+        ({"encoder": "long_fastconformer", "decoder": None}, "asr"),
+        ({"encoder": "conformer", "features_conf": {"n_mels": 80}}, "long"),
+        ({"model": "their_sa_asr"}, "asr"),
+        ({"model": "espnet_ext:sa_asr", "speaker_encoder": "rnn"}, "sa_asr"),
+        ({"src_token_list": ["a"]}, "mt"),
+    ],
+)
+def test_a_task_is_told_by_its_own_keys_and_not_by_names(config, task):
+    assert task_of(config) == task
+
+
+def test_a_recogniser_with_an_encoder_of_long_recordings_is_loaded(
+    tmp_path, save_model, noise
+):
+    from espnet2.tasks.asr import ASRTask
+
+    folder = tmp_path / "seed1"
+    folder.mkdir()
+    settings = MODEL | {
+        "frontend": "default",
+        "frontend_conf": {"fs": 16000, "hop_length": 160, "n_mels": 20},
+        "normalize": "utterance_mvn",
+        "normalize_conf": {},
+        "encoder": "long_fastconformer",
+        "encoder_conf": {"output_size": 8, "attention_heads": 2, "num_blocks": 1},
+        "token_list": TOKENS,
+        "token_type": "char",
+    }
+    save_model(ASRTask, folder, **settings)
+    (folder / "model.pth").rename(folder / "valid.acc.best.pth")
+    (folder / "latest.pth").write_bytes(b"the last epoch is not what is decoded")
+    pack(Packing(folder), tmp_path / "shared.zip")
+    recogniser = espnet_ext.load(tmp_path / "shared.zip", beam_size=2)
+    assert isinstance(recogniser(noise)[0][0], str)
 
 
 def test_a_folder_where_a_file_must_be(tmp_path):
