@@ -1,16 +1,13 @@
-"""``decoder: language_transformer``: ESPnet's transformer decoder, fast, with
-language-related self-attention (P1).
+"""``decoder: language_transformer``: ESPnet's transformer decoder with
+language-related self-attention (P1), fast in a beam search.
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.pytorch_backend.nets_utils import make_pad_mask
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import (
     MultiHeadedAttention,
@@ -19,8 +16,9 @@ from espnet2.legacy.nets.pytorch_backend.transformer.decoder_layer import Decode
 from espnet2.legacy.nets.pytorch_backend.transformer.mask import subsequent_mask
 from torch.utils.checkpoint import checkpoint
 
+from espnet_ext.decoder.cached_transformer import CachedTransformerDecoder, run_block
 from espnet_ext.errors import InputError
-from espnet_ext.layers.cached_attention import EncoderMemory, ScoredPrefixes
+from espnet_ext.layers.cached_attention import ScoredPrefixes
 from espnet_ext.layers.language_attention import (
     LanguageAttention,
     ReweightedAttention,
@@ -29,8 +27,6 @@ from espnet_ext.layers.language_attention import (
     Stream,
     attend_by_language,
 )
-from espnet_ext.layers.prefix_tree import Path as TreePath
-from espnet_ext.layers.prefix_tree import PrefixTree, join, paths_of
 from espnet_ext.text.token_languages import language_codes, read_languages
 
 REWEIGHTING = ("reweight", "bias")
@@ -38,20 +34,7 @@ MODES = ("none", *REWEIGHTING, "shared", "separate")
 UNKNOWN = 255  # in the buffer, before a languages file or a checkpoint is read
 
 
-@dataclass(frozen=True)
-class Scored:
-    """The state of a hypothesis in a beam search: where the keys and values of its
-    tokens and of the encoder are.
-
-    Hypotheses share both; :mod:`espnet_ext.upstream.inference` drops the states of
-    those that have ended.
-    """
-
-    path: TreePath
-    memory: EncoderMemory
-
-
-class LanguageTransformerDecoder(TransformerDecoder):
+class LanguageTransformerDecoder(CachedTransformerDecoder):
     """Run ESPnet's ``TransformerDecoder`` with self-attention that distinguishes
     languages (P1, section 3).
 
@@ -59,10 +42,9 @@ class LanguageTransformerDecoder(TransformerDecoder):
     ``reweight``, ``bias`` and ``shared`` have one buffer more. ``separate`` has
     ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place of
     ``self_attn.``. With the same seed all modes start from the same values: each stream
-    of ``separate`` from those of the one attention that it replaces. In a beam search
-    all modes keep the keys and values of the scored tokens and of the encoder's output;
-    ESPnet's decoder computes them again at every step. The tokens' languages are saved
-    in the checkpoint as the buffer ``token_languages``: decoding needs no file.
+    of ``separate`` from those of the one attention that it replaces. The tokens'
+    languages are saved in the checkpoint as the buffer ``token_languages``: decoding
+    needs no file.
 
     Args:
         mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2);
@@ -81,7 +63,6 @@ class LanguageTransformerDecoder(TransformerDecoder):
             (P1, section 4.2).
     """
 
-    mode = "none"  # also for a decoder from from_transformer
     _known = False  # whether the languages were checked
 
     def __init__(
@@ -111,57 +92,54 @@ class LanguageTransformerDecoder(TransformerDecoder):
                 "more, each once"
             )
         kinds: dict[str, Callable[..., LanguageAttention]] = {
-            **{
-                mode: partial(
-                    ReweightedAttention,
-                    same_language_weight,
-                    other_language_weight,
-                    mode == "bias",
-                )
-                for mode in REWEIGHTING
-            },
             "shared": partial(SharedStreams, len(languages), other_language_factor),
             "separate": partial(SeparateStreams, len(languages), other_language_factor),
         }
-        numbers = list(range(1, len(self.decoders) + 1))
-        if blocks is not None and not (
-            isinstance(blocks, Sequence) and set(blocks) <= set(numbers)
-        ):
-            raise InputError(
-                f"language_transformer: blocks {blocks} is not a list of numbers "
-                f"from 1 to {len(numbers)}"
+        for name in REWEIGHTING:
+            kinds[name] = partial(
+                ReweightedAttention,
+                same_language_weight,
+                other_language_weight,
+                additive=name == "bias",
             )
-        for number in numbers if blocks is None else sorted(set(blocks)):
+        for number in self._chosen_blocks(blocks):
             layer = self.decoders[number - 1]
-            # ESPnet's fused attentions cannot change scores
-            fused = (
-                {"use_flash_attn": False, "use_sdpa": False}
-                if mode in REWEIGHTING
-                else {}
-            )
-            with torch.random.fork_rng(
-                devices=[]
-            ):  # what is built later starts as in mode none
-                attention = kinds[mode](**_options(layer.self_attn) | fused)
-            for stream in set(attention.attentions):
-                stream.load_state_dict(layer.self_attn.state_dict())
-            layer.self_attn = attention
+            layer.self_attn = self._replace_attention(layer.self_attn, kinds[mode])
         codes = _read_codes(languages_file, languages, vocab_size)
         self.languages_file = languages_file
         # uint8, since ESPnet's average over epochs adds up int64 tensors and divides
         # all others
         self.register_buffer("token_languages", torch.tensor(codes, dtype=torch.uint8))
 
-    @classmethod
-    def from_transformer(
-        cls, decoder: TransformerDecoder
-    ) -> "LanguageTransformerDecoder":
-        """Return a fast decoder from an ESPnet decoder: ``mode: none`` with the same
-        modules and parameters.
-        """
-        fast = copy(decoder)
-        fast.__class__ = cls
-        return fast
+    def _chosen_blocks(self, blocks: Sequence[int] | None) -> list[int]:
+        """Return the numbers, from 1, of the blocks that distinguish languages."""
+        numbers = list(range(1, len(self.decoders) + 1))
+        if blocks is None:
+            return numbers
+        if not (isinstance(blocks, Sequence) and set(blocks) <= set(numbers)):
+            raise InputError(
+                f"language_transformer: blocks {blocks} is not a list of numbers "
+                f"from 1 to {len(numbers)}"
+            )
+        return sorted(set(blocks))
+
+    def _replace_attention(
+        self,
+        attention: MultiHeadedAttention,
+        build: Callable[..., LanguageAttention],
+    ) -> LanguageAttention:
+        """Return an attention by language whose streams have these parameters."""
+        options = _options(attention)
+        if self.mode in REWEIGHTING:
+            # ESPnet's fused attentions cannot change scores
+            options |= {"use_flash_attn": False, "use_sdpa": False}
+        # The numbers drawn here must not move those of the modules built later, so that
+        # all modes start from the same values.
+        with torch.random.fork_rng(devices=[]):
+            by_language = build(**options)
+        for stream in set(by_language.attentions):
+            stream.load_state_dict(attention.state_dict())
+        return by_language
 
     def forward(
         self,
@@ -194,7 +172,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         def block(layer: DecoderLayer, x: torch.Tensor) -> torch.Tensor:
             attention = layer.self_attn
             by_language = isinstance(attention, LanguageAttention)
-            return _block(
+            return run_block(
                 layer,
                 x,
                 lambda x: (
@@ -220,103 +198,38 @@ class LanguageTransformerDecoder(TransformerDecoder):
             return (scores, hidden), lengths
         return ((scores, outputs) if return_all_hs else scores), lengths
 
-    def score(
+    def count_streams(self, layer: DecoderLayer) -> int:
+        """Return how many keys and values a layer's self-attention keeps of a token:
+        those of each stream.
+        """
+        attention = layer.self_attn
+        if isinstance(attention, LanguageAttention):
+            return len(attention.attentions)
+        return super().count_streams(layer)
+
+    def attend_to_prefixes(
         self,
+        layer: DecoderLayer,
+        prefixes: ScoredPrefixes,
+        slot: int,
         ys: torch.Tensor,
-        state: Scored | None,
         x: torch.Tensor,
-        return_hs: bool = False,
-    ) -> tuple:
-        """Score the next token of one hypothesis: ``ys`` (L,), ``x`` (T, D); see
-        :meth:`batch_score`.
+    ) -> torch.Tensor:
+        """Attend from new tokens, (n, new, D), to all tokens of their hypotheses, whose
+        languages are those of ``ys``, (n, L).
         """
-        scores, states = self.batch_score(
-            ys.unsqueeze(0), [state], x.unsqueeze(0), return_hs
-        )
-        if return_hs:
-            return scores[0].squeeze(0), scores[1], states[0]
-        return scores.squeeze(0), states[0]
+        attention = layer.self_attn
+        if not isinstance(attention, LanguageAttention):
+            return super().attend_to_prefixes(layer, prefixes, slot, ys, x)
 
-    @torch.no_grad()
-    def batch_score(
-        self,
-        ys: torch.Tensor,
-        states: list[Scored | None],
-        xs: torch.Tensor,
-        return_hs: bool = False,
-        xs_mask: torch.Tensor | None = None,
-    ) -> tuple[Any, list[Scored]]:
-        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and
-        the new states.
-
-        ``ys``: tokens so far, (n, L); ``states``: those that an earlier call returned
-        for all tokens but the last, or None; ``xs``: encodings, (n, T, D); ``xs_mask``:
-        False on padded frames, (n, 1, T), or None. With ``return_hs``, a pair of
-        log-probabilities and the input of the output layer, (n, D).
-        """
-        memory = self._memory(states, xs)
-        tree, nodes = self._join(states, memory.groups, ys)
-        known = nodes.size(1)
-        tree, nodes = tree.extended(nodes, ys.size(1) - known)
-        prefixes = ScoredPrefixes(tree, nodes, known)
-        languages = None if self.mode == "none" else self._languages(ys)
-        x = self.embed(ys)[:, known:]
-        slot = 0
-        for number, layer in enumerate(self.decoders):
-            x = _block(
-                layer,
-                x,
-                partial(_attend_to_prefix, layer.self_attn, prefixes, slot, languages),
-                partial(memory.attend, number, layer.src_attn, visible=xs_mask),
+        def attend(number: int, stream: Stream, x: torch.Tensor) -> torch.Tensor:
+            return prefixes.attend(
+                slot + number, stream.attention, x, stream.weights, stream.bias
             )
-            slot += _streams(layer.self_attn)
-        x = x[:, -1]
-        hidden = self.after_norm(x) if self.normalize_before else x
-        scores = (
-            hidden
-            if self.output_layer is None
-            else self.output_layer(hidden).log_softmax(-1)
-        )
-        new_states = [Scored(path, memory) for path in paths_of(tree, nodes)]
-        return ((scores, hidden) if return_hs else scores), new_states
 
-    def of_utterances(
-        self, states: list[Scored], utterances: torch.Tensor, xs: torch.Tensor
-    ) -> list[Scored]:
-        """Return the states of the hypotheses of some utterances, n of them with
-        encodings ``xs``, (n, T, D).
-        """
-        tree, memory = (
-            states[0].path.tree.of_groups(utterances),
-            states[0].memory.of_groups(utterances, xs),
-        )
-        return [
-            Scored(path, memory)
-            for path in paths_of(tree, [state.path.nodes for state in states])
-        ]
-
-    def _memory(self, states: list[Scored | None], xs: torch.Tensor) -> EncoderMemory:
-        """Return the encoder's keys and values: those of the states, unless these
-        encodings differ.
-        """
-        memories = {getattr(state, "memory", None) for state in states}
-        memory = memories.pop()
-        if memory is not None and not memories and memory.is_of(xs):
-            return memory
-        return EncoderMemory(xs, [layer.src_attn for layer in self.decoders])
-
-    def _join(
-        self, states: list[Scored | None], groups: int, ys: torch.Tensor
-    ) -> tuple[PrefixTree, torch.Tensor]:
-        """Return the tree of all hypotheses and their nodes in it, (n, t), for t tokens
-        before the last one.
-        """
-        paths = [state.path for state in states if state is not None]
-        if len(paths) < len(states):
-            slots = sum(_streams(layer.self_attn) for layer in self.decoders)
-            return PrefixTree(slots, groups, 0), ys.new_zeros(len(ys), 0)
-        tree, nodes = join(paths)
-        return tree, nodes[:, : ys.size(1) - 1]
+        languages = self._languages(ys)
+        new = languages[:, -x.size(1) :]
+        return attend_by_language(attention, x, new, languages, attend)
 
     def _languages(self, ys: torch.Tensor) -> torch.Tensor:
         """Return language codes of tokens."""
@@ -387,59 +300,3 @@ def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list
         return language_codes(languages.values(), names)
     except InputError as error:
         raise InputError(f"{path}: {error}: set languages in decoder_conf") from None
-
-
-def _streams(attention: torch.nn.Module) -> int:
-    """Return the number of keys and values per token in an attention."""
-    return len(attention.attentions) if isinstance(attention, LanguageAttention) else 1
-
-
-def _attend_to_prefix(
-    attention: torch.nn.Module,
-    prefixes: ScoredPrefixes,
-    slot: int,
-    languages: torch.Tensor | None,
-    x: torch.Tensor,
-) -> torch.Tensor:
-    """Compute self-attention of new tokens, (n, new, D), to all tokens of their
-    hypotheses.
-    """
-    if isinstance(attention, LanguageAttention):
-        assert languages is not None  # these kinds need them
-
-        def attend(number: int, stream: Stream, x: torch.Tensor) -> torch.Tensor:
-            return prefixes.attend(
-                slot + number, stream.attention, x, stream.weights, stream.bias
-            )
-
-        return attend_by_language(
-            attention, x, languages[:, -x.size(1) :], languages, attend
-        )
-    return prefixes.attend(slot, attention, x)
-
-
-def _block(
-    layer: DecoderLayer,
-    x: torch.Tensor,
-    self_attention: Callable[[torch.Tensor], torch.Tensor],
-    cross_attention: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Return an ESPnet block (norms, residuals, dropout, feed-forward) with these
-    attentions in place of its own.
-    """
-    parts = (
-        (layer.norm1, self_attention, "concat_linear1"),
-        (layer.norm2, cross_attention, "concat_linear2"),
-        (layer.norm3, layer.feed_forward, None),
-    )
-    for norm, function, linear in parts:
-        residual = x
-        if layer.normalize_before:
-            x = norm(x)
-        if layer.concat_after and linear is not None:
-            x = residual + getattr(layer, linear)(torch.cat((x, function(x)), dim=-1))
-        else:
-            x = residual + layer.dropout(function(x))
-        if not layer.normalize_before:
-            x = norm(x)
-    return x

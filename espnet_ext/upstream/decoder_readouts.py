@@ -11,7 +11,7 @@ from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
 from espnet_ext.decoder.batch_rnn import from_rnn
-from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
+from espnet_ext.decoder.cached_transformer import CachedTransformerDecoder
 from espnet_ext.errors import InputError
 
 
@@ -77,8 +77,8 @@ class TransformerReadout(torch.nn.Module):
 
     def __init__(self, decoder: TransformerDecoder, block: int = -1):
         super().__init__()
-        if not isinstance(decoder, LanguageTransformerDecoder):
-            decoder = LanguageTransformerDecoder.from_transformer(decoder)
+        if not isinstance(decoder, CachedTransformerDecoder):
+            decoder = CachedTransformerDecoder.from_transformer(decoder)
         count = len(decoder.decoders)
         if not (1 <= block <= count or -count <= block <= -1):
             raise InputError(
@@ -143,7 +143,9 @@ def readout(decoder: AbsDecoder, block: int = -1) -> RNNReadout | TransformerRea
     """
     if isinstance(decoder, RNNDecoder):
         return RNNReadout(decoder)
-    if type(decoder) in (TransformerDecoder, LanguageTransformerDecoder):
+    if type(decoder) is TransformerDecoder or isinstance(
+        decoder, CachedTransformerDecoder
+    ):
         return TransformerReadout(decoder, block)
     raise InputError(
         f"sa_asr: decoder {type(decoder).__name__} is not supported: take "

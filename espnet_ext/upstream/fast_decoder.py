@@ -13,24 +13,21 @@ from espnet2.legacy.nets.beam_search import BeamSearch
 from espnet2.lm.transformer_lm import TransformerLM
 from espnet2.torch_utils.quantization import quantize_dynamic
 
-from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
-from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
-from espnet_ext.decoder.weight_feedback_rnn import WeightFeedbackRNNDecoder
+from espnet_ext.decoder.batch_rnn import from_rnn
+from espnet_ext.decoder.cached_transformer import CachedTransformerDecoder
 from espnet_ext.errors import InputError
+from espnet_ext.layers.rnn_attention import WholeUtteranceScorer
 from espnet_ext.upstream.fast_lm import FastTransformerLM
 from espnet_ext.upstream.fast_search import make_fast
 from espnet_ext.upstream.whole_sets import WholeSets
 
 # ESPnet's class -> function that makes a fast decoder with the same parameters.
-# Subclasses may compute something else, so the exact class is looked up. Our own
-# decoders are fast already.
+# Subclasses may compute something else, so the exact class is looked up.
 FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
-    TransformerDecoder: LanguageTransformerDecoder.from_transformer,
+    TransformerDecoder: CachedTransformerDecoder.from_transformer,
     RNNDecoder: from_rnn,
-    LanguageTransformerDecoder: lambda decoder: decoder,
-    BatchRNNDecoder: lambda decoder: decoder,
-    WeightFeedbackRNNDecoder: lambda decoder: decoder,
 }
+FAST_ALREADY = (CachedTransformerDecoder, WholeUtteranceScorer)  # with their subclasses
 
 
 def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> None:
@@ -44,7 +41,7 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
     kind, or no search of batches.
     """
     search, decoder = speech2text.beam_search, speech2text.asr_model.decoder
-    if type(decoder) not in FAST:
+    if type(decoder) not in FAST and not isinstance(decoder, FAST_ALREADY):
         name = "no decoder" if decoder is None else type(decoder).__name__
         known = ", ".join(kind.__name__ for kind in FAST)
         raise InputError(
@@ -57,16 +54,10 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
             "search: set it to false"
         )
     if "decoder" in search.full_scorers:  # otherwise its weight is 0
-        try:
-            fast = FAST[type(decoder)](search.full_scorers["decoder"])
-        except InputError as error:
-            raise InputError(f"fast_decoder: {error}: set it to false") from None
-        search.scorers["decoder"] = search.full_scorers["decoder"] = search.nn_dict[
-            "decoder"
-        ] = fast
+        _replace_scorer(search, "decoder", _make_fast_decoder(search))
     if type(search.full_scorers.get("lm")) is TransformerLM:
         fast = FastTransformerLM.from_transformer(search.full_scorers["lm"])
-        search.scorers["lm"] = search.full_scorers["lm"] = search.nn_dict["lm"] = fast
+        _replace_scorer(search, "lm", fast)
     if make_fast(search) and not (speech2text.enh_s2t_task or speech2text.multi_asr):
         speech2text.__class__, speech2text.batch_size = WholeSets, batch_size
     elif batch_size != 1:
@@ -74,6 +65,23 @@ def use_fast_decoder(speech2text: Speech2Text, batch_size: int | str = 1) -> Non
             f"batch_size {batch_size}: a scorer of this search takes no batches: "
             "set it to 1"
         )
+
+
+def _make_fast_decoder(search: BeamSearch) -> torch.nn.Module:
+    decoder = search.full_scorers["decoder"]
+    if isinstance(decoder, FAST_ALREADY):
+        return decoder
+    try:
+        return FAST[type(decoder)](decoder)
+    except InputError as error:
+        raise InputError(f"fast_decoder: {error}: set it to false") from None
+
+
+def _replace_scorer(search: BeamSearch, name: str, scorer: torch.nn.Module) -> None:
+    """Put a scorer wherever a search of ESPnet's looks for it."""
+    search.scorers[name] = scorer
+    search.full_scorers[name] = scorer
+    search.nn_dict[name] = scorer
 
 
 def quantise(
@@ -113,7 +121,7 @@ def quantise(
         speech2text.asr_model
     )  # the one in the cache keeps its encoder
     model._modules = model._modules | {"encoder": fewer}
-    if isinstance(search.full_scorers.get("decoder"), LanguageTransformerDecoder):
+    if isinstance(search.full_scorers.get("decoder"), CachedTransformerDecoder):
         new = {"decoder": quantised(search.full_scorers["decoder"])}
         search.scorers, search.full_scorers = (
             search.scorers | new,

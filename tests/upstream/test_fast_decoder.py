@@ -13,7 +13,7 @@ from espnet2.tasks.asr import ASRTask
 from espnet2.tasks.lm import LMTask
 
 from espnet_ext.bin import asr_inference as our_inference
-from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
+from espnet_ext.decoder.cached_transformer import CachedTransformerDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import inference
 from espnet_ext.upstream.arguments import checked_arguments
@@ -128,14 +128,14 @@ def check_same(fast: dict[str, list[str]], slow: dict[str, list[str]]) -> None:
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_hypotheses_are_espnets(data, model, tmp_path, batch_size, monkeypatch):
     asked = []
-    batch_score = LanguageTransformerDecoder.batch_score
+    batch_score = CachedTransformerDecoder.batch_score
 
     @functools.wraps(batch_score)  # the search looks at its signature
     def count(self, *args, **options):
         asked.append(self)
         return batch_score(self, *args, **options)
 
-    monkeypatch.setattr(LanguageTransformerDecoder, "batch_score", count)
+    monkeypatch.setattr(CachedTransformerDecoder, "batch_score", count)
     slow = decode(model, data, tmp_path / "slow", "--batch_size", batch_size)
     assert not asked
     fast = decode(
