@@ -4,9 +4,9 @@ sections 2 and 3).
 
 import humanfriendly
 import torch
-import torchaudio
 from espnet2.asr.frontend.abs_frontend import AbsFrontend
 
+from espnet_ext.audio.mel_energies import MelEnergies, next_power_of_two
 from espnet_ext.errors import InputError
 from espnet_ext.layers.energy_mask import POWER
 from espnet_ext.layers.padding import valid_frames
@@ -16,12 +16,10 @@ class PowerMelFrontend(AbsFrontend):
     """Compute power-mel features, ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2,
     eq. 1, section 3); no logarithm.
 
-    Frame m covers the samples from ``m * hop`` to ``m * hop + window``. No frame
-    reaches beyond the end of the utterance, so that padding changes nothing. An
-    utterance shorter than a window is padded with zeros to one frame. The spectrum is
-    computed in float32 or better, whatever the autocast setting, since half precision
-    cannot hold energies. The channels are triangles in Hz with corners at equal
-    distances on HTK's mel scale.
+    The energies are those of :class:`~espnet_ext.audio.mel_energies.MelEnergies`: no
+    frame reaches beyond the end of the utterance, so that padding changes nothing. They
+    are computed in float32 or better, whatever the autocast setting, since half
+    precision cannot hold them.
 
     Args:
         fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes.
@@ -59,21 +57,16 @@ class PowerMelFrontend(AbsFrontend):
         self.n_mels = n_mels
         self.window_length = round(fs * window_ms / 1000.0)
         self.hop_length = round(fs * hop_ms / 1000.0)
-        self.n_fft = n_fft or 1 << (self.window_length - 1).bit_length()
+        self.n_fft = n_fft or next_power_of_two(self.window_length)
         if self.n_fft < self.window_length:
             raise InputError(
                 f"power_mel: n_fft ({self.n_fft}) is shorter than the window "
                 f"({self.window_length})"
             )
-        self.register_buffer(
-            "window",
-            torch.hamming_window(self.window_length, periodic=False),
-            persistent=False,
+        window = torch.hamming_window(self.window_length, periodic=False)
+        self.energies = MelEnergies(
+            window, self.hop_length, fs, n_mels, self.n_fft, fmin, fmax
         )
-        mel = torchaudio.functional.melscale_fbanks(
-            self.n_fft // 2 + 1, fmin, fmax, n_mels, fs, norm=None, mel_scale="htk"
-        )
-        self.register_buffer("mel", mel, persistent=False)
 
     def output_size(self) -> int:
         return self.n_mels
@@ -103,31 +96,10 @@ class PowerMelFrontend(AbsFrontend):
         features = energies.masked_fill(empty, 1.0).pow(POWER).masked_fill(empty, 0.0)
         return features.to(input.dtype), lengths
 
-    def energies(self, waveform: torch.Tensor) -> torch.Tensor:
-        """Return energies e[m, c] (P2, eq. 1), a vector per frame (P2, eq. 5), (B, T,
-        n_mels), of (B, samples).
-        """
-        missing = self.window_length - waveform.size(1)
-        if missing > 0:
-            waveform = torch.nn.functional.pad(waveform, (0, missing))
-        frames = waveform.unfold(
-            1, self.window_length, self.hop_length
-        ) * self.window.to(waveform.dtype)
-        spectrum = torch.fft.rfft(frames, self.n_fft)
-        return (spectrum.real.square() + spectrum.imag.square()) @ self.mel.to(
-            waveform.dtype
-        )
-
     def output_lengths(self, input_lengths: torch.Tensor) -> torch.Tensor:
         """Return the number of frames of utterances with these numbers of samples,
         (B,).
         """
-        frames = (
-            torch.div(
-                input_lengths - self.window_length,
-                self.hop_length,
-                rounding_mode="floor",
-            )
-            + 1
-        )
+        last = input_lengths - self.window_length
+        frames = torch.div(last, self.hop_length, rounding_mode="floor") + 1
         return frames.clamp(min=1)

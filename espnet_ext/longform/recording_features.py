@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from espnet_ext.audio.mel_energies import MelEnergies
 from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio
 from espnet_ext.errors import InputError
-from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
@@ -56,18 +56,15 @@ class RecordingFeatures:
     hop: int = 160
     rate: int = 16000
     log: bool = False
-    _frontend: PowerMelFrontend = field(init=False, repr=False, compare=False)
+    _energies: MelEnergies = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        milliseconds = 1000 / self.rate
-        frontend = PowerMelFrontend(
-            fs=self.rate,
-            n_mels=self.n_mels,
-            window_ms=self.window * milliseconds,
-            hop_ms=self.hop * milliseconds,
-        )
-        frontend.window = torch.hann_window(self.window)
-        object.__setattr__(self, "_frontend", frontend)
+        for name in ("n_mels", "window", "hop", "rate"):
+            if getattr(self, name) <= 0:
+                raise InputError(f"features_conf: {name} must be above 0")
+        window = torch.hann_window(self.window)
+        energies = MelEnergies(window, self.hop, self.rate, self.n_mels)
+        object.__setattr__(self, "_energies", energies)
 
     @property
     def _silence(self) -> np.float32:
@@ -93,10 +90,10 @@ class RecordingFeatures:
                 first * self.hop, (number - 1) * self.hop + self.window
             )
             with torch.no_grad():
-                energies = self._frontend.energies(torch.from_numpy(samples)[None])[0]
-                parts.append(
-                    (torch.log(energies + _LOG_FLOOR) if self.log else energies).numpy()
-                )
+                energies = self._energies(torch.from_numpy(samples)[None])[0]
+            if self.log:
+                energies = torch.log(energies + _LOG_FLOOR)
+            parts.append(energies.numpy())
         return np.concatenate(parts)
 
     def normalised(
