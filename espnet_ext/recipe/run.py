@@ -18,6 +18,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
 from espnet_ext.recipe.options import checked_options, listed
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
+from espnet_ext.recipe.step_keys import all_names, named_folders
 from espnet_ext.recipe.steps import Step, show
 from espnet_ext.tables.plan import (
     decode_config,
@@ -29,7 +30,7 @@ from espnet_ext.tables.plan import (
 )
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import System
-from espnet_ext.work.once import fingerprint, read_key, write_note
+from espnet_ext.work.once import fingerprint, read_key, read_note, write_note
 from espnet_ext.work.parallel import require_gpus
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
@@ -227,8 +228,11 @@ class Run:
         """Run a stage, and note whose folder of experiments this is, in which no other
         corpus or variant may run.
         """
-        self.recipe.stages[name](self)
-        write_note(self.expdir / MADE_BY, self.tag)
+        note = self.expdir / MADE_BY
+        names = names_of_folders(self, read_note(note).get("folders", {}))
+        with named_folders({**names, "RECIPE": [Path.cwd()]}):
+            self.recipe.stages[name](self)
+        write_note(note, self.tag, folders=names)
 
     def path(self, option: str) -> Path | None:
         """Return the path in an option, or None if it is empty."""
@@ -373,6 +377,17 @@ class Run:
         run_side_by_side(
             self, {self.name_of(*pair): job(*pair) for pair in pairs}, **kind
         )
+
+
+def names_of_folders(run: Run, before: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the names of a run's folders: those that they have now, then those that
+    they had ``before``, since configs of trainings keep them.
+    """
+    now = {"EXPDIR": all_names(run.expdir), "DATADIR": all_names(run.datadir)}
+    return {
+        folder: list(dict.fromkeys((*names, *before.get(folder, ()))))
+        for folder, names in now.items()
+    }
 
 
 def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:

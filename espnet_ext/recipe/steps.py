@@ -1,8 +1,8 @@
 """Steps of a stage: skipped when done, resumed when killed, several in parallel.
 
 A step runs in a process forked from that of the stages, which has its imports. It is
-done when the note beside its log holds its key: a hash of the function's arguments and
-of the contents of those that are files.
+done when the note beside its log holds its key, of the function's arguments and of the
+contents of those that are files (:mod:`espnet_ext.recipe.step_keys`).
 """
 
 import inspect
@@ -26,6 +26,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.loading import prepare_forks
 from espnet_ext.recipe.guard import end_with_parent, kill_group
+from espnet_ext.recipe.step_keys import StepKey, make_key, refuse_other_work
 from espnet_ext.recipe.step_logs import (
     cannot_write,
     failure_reason,
@@ -34,10 +35,12 @@ from espnet_ext.recipe.step_logs import (
     warnings_in,
 )
 from espnet_ext.work import once
+from espnet_ext.work.files import files_below
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
 # in a folder whose work is resumed: the key under which it was started
 BEGUN = ".begun.json"
+PARAMETERS = (".pth", ".pt", ".bin", ".safetensors")  # how files of models end
 SHOW_SECONDS = 10.0
 POLL_SECONDS = 0.2
 
@@ -90,19 +93,16 @@ class Step:
         """The file that holds the step's key when it is done."""
         return self.log.with_suffix(".done")
 
-    def key(self) -> str:
-        """Return a hash of everything that the result depends on."""
+    def key(self) -> StepKey:
+        """Return the key of everything that the result depends on."""
         files = {Path(path) for path in self.inputs}
         files.update(path for path in paths_in(self.arguments) if path.is_file())
         files.difference_update(Path(path) for path in self.outputs)
-        name = f"{self.function.__module__}.{self.function.__qualname__}"
-        return once.fingerprint(
-            name, dict(self.arguments), self.depends, files=sorted(files)
-        )
+        return make_key(self.function, self.arguments, self.depends, sorted(files))
 
-    def is_done(self, key: str) -> bool:
+    def is_done(self, key: StepKey) -> bool:
         """Return whether it was done under this key, and all its outputs exist."""
-        return once.read_key(self.note) == key and all(
+        return once.read_key(self.note) == key.key and all(
             Path(path).exists() for path in self.outputs
         )
 
@@ -302,7 +302,7 @@ def _show_warnings(step: Step) -> None:
         show(f"{step.name}: {warning}")
 
 
-def _child(step: Step, key: str, lane: tuple[str, ...], parent: int) -> None:
+def _child(step: Step, key: StepKey, lane: tuple[str, ...], parent: int) -> None:
     """Run a step in this process, which was forked for it, and exit with its status."""
     os.setsid()
     if lane:  # CUDA is not initialised yet
@@ -320,7 +320,7 @@ def _child(step: Step, key: str, lane: tuple[str, ...], parent: int) -> None:
     os._exit(status)
 
 
-def _do(step: Step, key: str) -> int:
+def _do(step: Step, key: StepKey) -> int:
     def on_wait(seconds: float) -> None:
         text = (
             "another process is running it, waiting for it to "
@@ -348,7 +348,7 @@ def _do(step: Step, key: str) -> int:
             )
             if not _succeeds(step):
                 return FAILED
-            once.write_note(step.note, key, step=step.name)
+            once.write_note(step.note, key.key, step=step.name)
     except OSError as error:
         raise InputError(cannot_write(step.name, step.log, error)) from None
     return 0
@@ -370,23 +370,23 @@ def _succeeds(step: Step) -> bool:
     return False
 
 
-def _refuse_other_work(step: Step, folder: Path, key: str) -> None:
-    """Raise InputError if the work in a folder was started under another key."""
-    if once.read_key(folder / BEGUN) not in (None, key):
-        raise InputError(
-            f"{step.name}: {folder} was started with another config or other "
-            f"data: remove it (rm -r {folder}) "
-            "or give another --expdir"
-        )
+def _refuse_other_work(step: Step, folder: Path, key: StepKey) -> None:
+    """Raise InputError if the work in a folder was started under another key; where no
+    parameters are there yet, nothing is lost by starting anew.
+    """
+    given = {Path(path) for path in step.inputs}
+    models = (path for path in files_below(folder) if path.suffix in PARAMETERS)
+    if any(path not in given for path in models):
+        refuse_other_work(step.name, folder, folder / BEGUN, key)
 
 
-def _claim(step: Step, folder: Path, key: str) -> None:
+def _claim(step: Step, folder: Path, key: StepKey) -> None:
     """Note the key under which the work in a folder is started, and keep the log of
     earlier starts.
     """
     _refuse_other_work(step, folder, key)
     folder.mkdir(parents=True, exist_ok=True)
-    once.write_note(folder / BEGUN, key)
+    once.write_note(folder / BEGUN, key.key, made_of=key.made_of)
     if step.log.is_file():
         with open(step.log.with_suffix(".earlier.log"), "ab") as earlier:
             earlier.write(step.log.read_bytes())

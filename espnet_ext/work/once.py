@@ -47,30 +47,36 @@ def digest(path: str | Path) -> str | None:
 
 
 def stamps(*folders: Path) -> str:
-    """Return a hash of the names, sizes and times of all files below folders. It
-    changes when a file does.
+    """Return a hash of the absolute names, sizes and times of all files below folders.
+    It changes when a file does.
     """
     paths = [path for folder in folders for path in files_below(folder)]
     found = [(path, path.stat() if path.exists() else None) for path in paths]
     return fingerprint(
         [
-            [str(path), status and (status.st_size, status.st_mtime_ns)]
+            [os.path.abspath(path), status and (status.st_size, status.st_mtime_ns)]
             for path, status in found
         ]
     )
 
 
+def read_note(note: str | Path) -> dict[str, Any]:
+    """Return what a note holds; nothing if there is no note or it cannot be read."""
+    try:
+        found = json.loads(Path(note).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def read_key(note: str | Path) -> str | None:
     """Return the key in a note; None if there is no note or it cannot be read."""
-    try:
-        return json.loads(Path(note).read_text(encoding="utf-8"))["key"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    return read_note(note).get("key")
 
 
-def write_note(note: str | Path, key: str, **more: str) -> None:
-    """Write a note with the key of a result, completely or not at all. ``more`` is
-    information for people.
+def write_note(note: str | Path, key: str, **more: Any) -> None:
+    """Write a note with the key of a result, completely or not at all. ``more`` says
+    what the key is made of, and whose it is.
     """
     write_json(note, {"key": key, **more})
 

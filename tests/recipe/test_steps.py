@@ -175,18 +175,95 @@ def test_a_step_runs_again_only_when_what_it_depends_on_changes(tmp_path):
     )
 
 
-def test_half_done_work_of_another_config_is_refused(tmp_path):
-    body = 'run_steps(step("train", fail, inputs=[Path("conf")], resumes=Path("exp")))'
-    (tmp_path / "conf").write_text("a")
-    assert run(tmp_path, body).returncode == 1
-    assert run(tmp_path, body).returncode == 1 and len(lines(tmp_path)) == 2
-    (tmp_path / "conf").write_text("b")
-    result = run(tmp_path, body)
-    assert (
-        result.returncode == 1
-        and "rm -r exp" in result.stderr
-        and len(lines(tmp_path)) == 2
-    )
+TRAIN = """run_steps(step("train", fail, arguments={"text": "--lr"},
+    inputs=[Path("exp/conf.yaml"), Path("exp/data")], resumes=Path("exp/train")))"""
+
+
+def begin_training(folder: Path) -> None:
+    """Leave a training that has failed after its first epoch."""
+    (folder / "exp").mkdir()
+    (folder / "exp" / "conf.yaml").write_text("optim_conf: {lr: 0.5, eps: 1}")
+    (folder / "exp" / "data").write_text("a")
+    assert run(folder, TRAIN).returncode == 1
+    (folder / "exp" / "train" / "checkpoint.pth").touch()
+    assert run(folder, TRAIN).returncode == 1 and len(lines(folder)) == 2
+
+
+def refusal(folder: Path) -> str:
+    """Return the last line of a run that must not call the step's function."""
+    before = lines(folder)
+    result = run(folder, TRAIN)
+    assert result.returncode == 1 and lines(folder) == before
+    return result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "named", "not_named"),
+    [
+        (
+            "exp/conf.yaml",
+            "optim_conf: {lr: 0.25, eps: 1}",
+            ("exp/conf.yaml: optim_conf.lr 0.5, now 0.25", "rm -r exp/train"),
+            ("eps",),
+        ),
+        ("exp/data", "b", ("exp/data has changed", "rm -r exp/train"), ("conf.yaml",)),
+    ],
+)
+def test_what_differs_is_named_before_a_training_is_given_up(
+    file, content, named, not_named, tmp_path
+):
+    begin_training(tmp_path)
+    (tmp_path / file).write_text(content)
+    said = refusal(tmp_path)
+    assert all(text in said for text in named)
+    assert not any(text in said for text in not_named)
+
+
+def test_a_training_without_a_checkpoint_begins_again_with_another_config(tmp_path):
+    begin_training(tmp_path)
+    (tmp_path / "exp" / "train" / "checkpoint.pth").unlink()
+    (tmp_path / "exp" / "conf.yaml").write_text("optim_conf: {lr: 0.25}")
+    assert run(tmp_path, TRAIN).returncode == 1 and len(lines(tmp_path)) == 3
+
+
+def test_a_note_of_an_earlier_version_is_named(tmp_path):
+    begin_training(tmp_path)
+    note = tmp_path / "exp" / "train" / ".begun.json"
+    note.write_text('{"key": "0"}')
+    assert "rm exp/train/.begun.json" in refusal(tmp_path)
+    note.unlink()
+    assert run(tmp_path, TRAIN).returncode == 1 and len(lines(tmp_path)) == 3
+
+
+def test_a_folder_by_another_name_is_the_same(tmp_path):
+    body = """
+    folder = Path(FOLDER)
+    with named_folders({"EXPDIR": [*all_names(folder), *OLD]}):
+        run_steps(step(
+            "train", append,
+            log=folder / "log",
+            arguments={"word": str(folder / "x"), "files": [f"--config={folder}/x"]},
+            inputs=[folder / "conf.yaml"],
+        ))
+    """
+    (tmp_path / "exp" / "a").mkdir(parents=True)
+    conf = tmp_path / "exp" / "a" / "conf.yaml"
+    conf.write_text("stats_file: exp/a/stats/x.npz\nother: exp/a.b/x")
+    head = "from espnet_ext.recipe.step_keys import all_names, named_folders\n"
+
+    def call(name: object, old: object = ()) -> str:
+        values = f"FOLDER, OLD = {str(name)!r}, {old!r}\n"
+        result = run(tmp_path, head + values + textwrap.dedent(body))
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    assert "done before" not in call("exp/a")
+    for same in ("exp/a", tmp_path / "exp" / "a", f"{tmp_path}/exp/../exp/a"):
+        assert "done before" in call(same)
+    (tmp_path / "exp" / "a").rename(tmp_path / "exp" / "b")
+    assert "done before" in call("exp/b", ("exp/a",))
+    (tmp_path / "exp" / "b" / "conf.yaml").write_text("other: exp/a/x")
+    assert "done before" not in call("exp/b", ("exp/a",))
 
 
 def test_what_a_killed_run_has_logged_is_kept(tmp_path):

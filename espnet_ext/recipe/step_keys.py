@@ -1,0 +1,258 @@
+"""What the result of a step depends on: its key, and how two of them differ.
+
+Paths below the folders of a run are named after these (``EXPDIR/stats``), so that a run
+is the same in a folder of another name.
+"""
+
+import hashlib
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.once import digest, fingerprint, read_note
+from espnet_ext.work.yaml_files import read_yaml
+
+# Configs up to this size are kept in notes, so that a refusal can name the value that
+# differs; a vocabulary in them makes them larger.
+MOST_BYTES = 100_000
+SHOWN = 3
+
+# a name such as EXPDIR -> the names that this folder has, or has had
+_folders: ContextVar[Mapping[str, Sequence[str]]] = ContextVar("folders", default={})  # noqa: B039 (it is not changed)
+
+
+@dataclass(frozen=True)
+class StepKey:
+    """The key of a step's result, and what it is made of.
+
+    ``made_of`` has the ``function``, its ``arguments``, what else it ``depends`` on,
+    and the ``files`` with their hashes; ``values`` has the content of configs.
+    """
+
+    key: str
+    made_of: Mapping[str, Any]
+
+
+@contextmanager
+def named_folders(folders: Mapping[str, Iterable[str | Path]]) -> Iterator[None]:
+    """Within this block, keys of steps do not depend on how these folders are called."""
+    names = {name: [str(path) for path in paths] for name, paths in folders.items()}
+    token = _folders.set(names)
+    try:
+        yield
+    finally:
+        _folders.reset(token)
+
+
+def all_names(path: Path) -> list[str]:
+    """Return the names of a folder: as it is given, absolute, and from here."""
+    absolute = os.path.abspath(path)
+    names = [str(path), absolute, os.path.relpath(absolute)]
+    # A bare word is no path; one that leads upward is one only by chance.
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if os.sep in name and not name.startswith("..")
+    ]
+
+
+def make_key(
+    function: Callable[..., object],
+    arguments: Mapping[str, Any],
+    depends: object,
+    files: Iterable[Path],
+) -> StepKey:
+    """Make the key of a call whose result depends on its arguments and these files."""
+    hashes = {}
+    values = {}
+    for path in files:
+        name = name_paths(str(path))
+        hashes[name] = hash_file(path)
+        is_config = path.suffix == ".yaml" and path.is_file()
+        if is_config and path.stat().st_size <= MOST_BYTES:
+            values[name] = plain(read_yaml(path))
+    made_of = {
+        # without its module: where a function is kept says nothing about its result
+        "function": function.__qualname__,
+        "arguments": plain(arguments),
+        "depends": plain(depends),
+        "files": hashes,
+    }
+    return StepKey(fingerprint(made_of), {**made_of, "values": values})
+
+
+def name_paths(text: str) -> str:
+    """Replace the folders of the run in a text by their fixed names."""
+    for name, paths in _folders.get().items():
+        if not paths:
+            continue
+        longest_first = sorted(map(re.escape, paths), key=len, reverse=True)
+        pattern = rf"(?<![\w./+-])(?:{'|'.join(longest_first)})(?![\w.+-])"
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def present_names(text: str) -> str:
+    """Replace the fixed names of the run's folders in a text by what they are called
+    now.
+    """
+    for name, paths in _folders.get().items():
+        if paths:
+            text = re.sub(rf"\b{name}\b", lambda _, now=paths[0]: now, text)
+    return text
+
+
+def hash_file(path: Path) -> str | None:
+    """Return the hash of a file, of a config without the run's own folders; None if
+    there is no such file.
+    """
+    if path.suffix != ".yaml" or not path.is_file():
+        return digest(path)
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    named = name_paths(text).encode(errors="surrogateescape")
+    return hashlib.sha256(named).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it, with the run's folders by their fixed names."""
+    if isinstance(value, BaseModel):
+        return plain(value.model_dump())
+    if hasattr(value, "__dataclass_fields__") and not inspect.isclass(value):
+        return plain(vars(value))
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(each) for each in value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return name_paths(str(value))
+
+
+def refuse_other_work(step: str, folder: Path, note: Path, key: StepKey) -> None:
+    """Raise InputError if the work in a folder was begun under another key than that in
+    its note, and say what differs.
+    """
+    begun = read_note(note)
+    if begun.get("key") in (None, key.key):
+        return
+    place = f"{step}: {folder}"
+    old = begun.get("made_of")
+    if not isinstance(old, Mapping):
+        raise InputError(
+            f"{place} was begun by an earlier version, which did not note with what: "
+            f"if that was the same, remove its note (rm {note}) and "
+            f"run the same command again, which resumes; otherwise remove it "
+            f"(rm -r {folder}) or give another --expdir"
+        )
+    settings = differing_settings(old, key.made_of)
+    files = differing_files(old, key.made_of)
+    if settings:
+        raise InputError(
+            f"{place} was begun with other settings: {listed(settings)}: give the old "
+            "ones again, or another --expdir, or begin anew without what is there "
+            f"(rm -r {folder})"
+        )
+    raise InputError(
+        f"{place} was begun with other data: {listed(files)}: if that is damage, "
+        "remove it and run the same command again, which makes it anew; if the data "
+        "are others, give another --expdir, or begin anew without what is there "
+        f"(rm -r {folder})"
+    )
+
+
+def listed(differences: Sequence[str]) -> str:
+    """Return the first differences, and the number of the others."""
+    more = len(differences) - SHOWN
+    text = present_names("; ".join(differences[:SHOWN]))
+    return f"{text}; and {more} more" if more > 0 else text
+
+
+def differing_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what differs in arguments and in configs: the name, the old value, and the
+    new one.
+    """
+    found = []
+    if old.get("function") != new["function"]:
+        found.append(f"function {old.get('function')}, now {new['function']}")
+    found += _compare(old.get("arguments"), new["arguments"])
+    before, after = old.get("values", {}), new["values"]
+    for name in after:
+        if name in before:
+            found += [f"{name}: {each}" for each in _compare(before[name], after[name])]
+    return found
+
+
+def differing_files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return the files that differ, or that only one of the two depends on."""
+    before, after = old.get("files", {}), new["files"]
+    found = []
+    for name in dict.fromkeys((*before, *after)):
+        if before.get(name) == after.get(name):
+            continue
+        how = "has changed"
+        if name not in before or before[name] is None:
+            how = "was not there"
+        elif name not in after or after[name] is None:
+            how = "is not there"
+        found.append(f"{name} {how}")
+    if old.get("depends") != new["depends"]:
+        found.append("files of the corpus have changed")
+    return found
+
+
+def _compare(old: Any, new: Any) -> list[str]:
+    before, after = _flat(old), _flat(new)
+    found = []
+    for name in dict.fromkeys((*before, *after)):
+        if before.get(name) == after.get(name):
+            continue
+        found.append(f"{name} {_shown(before, name)}, now {_shown(after, name)}")
+    return found
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    if name not in values:
+        return "not given"
+    text = json.dumps(values[name], ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _flat(value: Any, place: str = "") -> dict[str, Any]:
+    """Return the values of nested mappings by dotted names; of a list of options, by
+    option.
+    """
+    if isinstance(value, list) and any(str(word).startswith("--") for word in value):
+        return _options(value)
+    if not isinstance(value, Mapping):
+        return {place: value}
+    found = {}
+    for name, each in value.items():
+        found |= _flat(each, f"{place}.{name}" if place else str(name))
+    return found
+
+
+def _options(words: Sequence[Any]) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {}
+    option = ""
+    for word in words:
+        if str(word).startswith("--"):
+            option = str(word)
+            found.setdefault(option, [])
+        else:
+            found.setdefault(option, []).append(word)
+    return {
+        name: values[0] if len(values) == 1 else values
+        for name, values in found.items()
+    }
