@@ -1,6 +1,4 @@
-"""``espnet-ext transcribe``: audio files of any length to text, subtitles and word
-times; who speaks, if asked.
-"""
+"""``espnet-ext transcribe``: audio files to text, subtitles and word times."""
 
 import tempfile
 from functools import partial
@@ -27,7 +25,7 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
     "--model",
     "Packed model, folder of a model, its checkpoint, user/model on the hub, or "
     "the folder of a Whisper of "
-    "CTranslate2.  [default: Whisper tiny.en, English]",
+    "CTranslate2.  [default: Whisper tiny.en, English, by faster-whisper]",
     metavar="MODEL",
 )
 @common.output(
@@ -41,16 +39,10 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
     metavar="LIST",
     help=KINDS,
 )
-@click.option("--speakers", is_flag=True, default=None, help="Tell who speaks.")
-@click.option(
-    "--num-speakers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Tell who speaks; so many do.  [default: found out]",
-)
 @common.path(
     "--enrolment",
-    "Folder with one folder of audio files per speaker, with their names.",
+    "Folder with one folder of audio files per speaker, with their names, for a "
+    "speaker-attributed model.",
     metavar="DIR",
 )
 @common.choice(
@@ -63,7 +55,7 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
 @click.option(
     "--language",
     metavar="CODE",
-    help="Language, for multilingual Whisper models.  [default: en]",
+    help="Language, for multilingual Whisper models.  [default: detected]",
 )
 @click.option(
     "--window",
@@ -73,7 +65,7 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
 )
 @common.window_overlap(
     None,
-    most="below 1; with speakers 0.5",
+    most="below 1; of a speaker-attributed model 0.5",
     says="  [default: the model's, else 0.5; 0.875 for models of long recordings]",
 )
 @common.config("Options of the beam search, over the model's own.")
@@ -111,10 +103,9 @@ def transcribe(
     that plays the audio.
 
     Short files are decoded by the model's beam search, longer ones in moving windows by
-    its CTC. Without --model, Whisper tiny.en recognises English. With --speakers,
-    voices are told too: one at a time, as speaker1, speaker2, ..., or, with
-    --enrolment, by name, others being `unknown`. For overlapped speech name a
-    speaker-attributed model. With --channels separate, each channel of a call is a
+    its CTC. Without --model, faster-whisper recognises English with Whisper tiny.en. A
+    speaker-attributed model tells who of the speakers of --enrolment says what, also
+    where they speak at once. With --channels separate, each channel of a call is a
     speaker.
 
     Reads wav, flac, mp3, ogg, and with the extra `whisper` m4a, mp4 and the like; of a

@@ -57,9 +57,9 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
     """
     if model is None or is_converted(model):
         check_options("Whisper", request)
-        from espnet_ext.transcription.whisper import whisper
+        from espnet_ext.transcription.whisper import load_whisper_engine
 
-        return whisper(model, request)
+        return load_whisper_engine(model, request)
     from espnet_ext.sharing.model_files import find_model
 
     files = find_model(model)
@@ -70,14 +70,9 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         )
     if files.task == "sa_asr":
         check_options("a speaker-attributed model", request)
-        from espnet_ext.transcription.speakers import speakers_by_model
+        from espnet_ext.transcription.speaker_attributed import load_speaker_engine
 
-        return speakers_by_model(request, files)
-    if request.speakers or request.enrolment:
-        raise InputError(
-            f"{files.name}: does not tell speakers: name a speaker-attributed "
-            "model, or leave out --model"
-        )
+        return load_speaker_engine(request, files)
     check_options("a recogniser", request)
     kind = read_yaml(files.config).get("model")
     if isinstance(kind, str) and kind in OTHER_DECODING:

@@ -22,8 +22,6 @@ class Request:
     describes.
     """
 
-    speakers: bool | None = None  # tell who speaks
-    num_speakers: int | None = None  # how many do, at most
     enrolment: Path | None = (
         None  # folder with a folder of audio files for each speaker
     )
@@ -32,7 +30,7 @@ class Request:
         # together
         None
     )
-    language: str | None = None  # for multilingual models of Whisper (en)
+    language: str | None = None  # for multilingual models of Whisper; None: heard
     window: float | None = None  # seconds
     window_overlap: float | None = (
         None  # the share of it that two neighbours have in common
@@ -81,22 +79,17 @@ def loading() -> Iterator[None]:
         raise UnusableModel(*error.args) from error
 
 
-COMMON = frozenset({"window", "window_overlap", "channels"})
+WINDOWS = frozenset({"window", "window_overlap", "config"})
 READ = {  # the options that each kind of engine reads
-    "Whisper": COMMON | {"speakers", "num_speakers", "enrolment", "language", "work"},
-    "a recogniser": COMMON | {"config"},
-    "a speaker-attributed model": COMMON
-    | {"speakers", "enrolment", "config", "stitcher", "speaker_model", "work"},
+    "Whisper": frozenset({"channels", "language"}),
+    "a recogniser": WINDOWS | {"channels"},
+    "a speaker-attributed model": WINDOWS
+    | {"enrolment", "stitcher", "speaker_model", "work"},
 }
 
 
 def check_options(kind: str, request: Request) -> None:
     """Refuse a given option that this kind of engine, a key of ``READ``, does not read."""
-    if request.channels and request.given() & {"speakers", "num_speakers", "enrolment"}:
-        raise InputError(
-            "--channels tells speakers by their channels: leave out --speakers, "
-            "--num-speakers and --enrolment, or it"
-        )
     wrong = min(request.given() - READ[kind], default=None)
     if wrong is not None:
         suits = " or ".join(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import batched
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,26 +63,14 @@ DEFAULT_SEARCH = WhisperSearch()
 
 
 class WindowWhisper:
-    """Whisper on batches of windows; without a ``network`` of its own it is tiny.en."""
+    """Whisper tiny.en on batches of windows."""
 
-    def __init__(
-        self,
-        search: WhisperSearch,
-        network: Any = None,
-        language: str = "en",
-        beam_size: int = 1,
-    ) -> None:
-        self._network, self._search, self._beam_size = (
-            network or load_once(threads=1),
-            search,
-            beam_size,
-        )
+    def __init__(self, search: WhisperSearch) -> None:
+        self._network = load_once(threads=1)
+        self._search = search
         from faster_whisper.tokenizer import Tokenizer
 
-        multilingual = self._network.model.is_multilingual
-        self._tokenizer = Tokenizer(
-            self._network.hf_tokenizer, multilingual, "transcribe", language
-        )
+        self._tokenizer = Tokenizer(self._network.hf_tokenizer, multilingual=False)
         self._suppressed = [-1]  # what the model's own config names
         if not search.digits:
             vocabulary = self._network.hf_tokenizer.get_vocab().items()
@@ -132,7 +120,7 @@ class WindowWhisper:
             encoded,
             [[*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]]
             * len(windows),
-            beam_size=self._beam_size,
+            beam_size=1,
             # it halves the length that it is given
             max_length=2
             * token_limit(

@@ -3,7 +3,6 @@ cannot be used.
 """
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -58,8 +57,8 @@ def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatc
     )
     assert list(engine_for(model, Request())(audio)) == ["search"]  # of 3 s
     assert list(engine_for(model, Request(window=2.0))(audio)) == ["windows"]
-    with pytest.raises(InputError, match="does not tell speakers"):
-        engine_for(model, Request(speakers=True))
+    with pytest.raises(InputError, match="--enrolment"):
+        engine_for(model, Request(enrolment=audio.parent))
 
 
 def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_path):
@@ -243,45 +242,6 @@ def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narro
         audio
     )
     assert all(line.words for line in beam)
-
-
-def test_with_no_model_whisper_hears_a_sentence(tmp_path, capsys):
-    pytest.importorskip("faster_whisper", reason="the extra 'whisper' is not installed")
-    pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
-    from espnet_ext.synthetic.voices import speak
-
-    spoken = speak(
-        "the ship left the harbour before the storm",
-        "en-us+f2",
-        rate=150,
-        pitch=50,
-        pitch_range=50,
-        seed=0,
-    )
-    soundfile.write(tmp_path / "ship.wav", spoken.samples, 22050)
-    call(
-        [
-            "transcribe",
-            str(tmp_path / "ship.wav"),
-            "--output",
-            str(tmp_path),
-            "--formats",
-            "json,html",
-        ]
-    )
-    found = json.loads((tmp_path / "ship.json").read_text())
-    words = re.findall("[a-z]+", found["text"].lower())
-    assert (
-        len(
-            {"ship", "left", "the", "harbor", "harbour", "before", "storm"} & set(words)
-        )
-        >= 5
-    )
-    times = [
-        word["start"] for segment in found["segments"] for word in segment["words"]
-    ]
-    assert times == sorted(times) and times[-1] < len(spoken.samples) / 22050
-    assert "ship.wav" in capsys.readouterr().out
 
 
 def test_long_files_go_through_windows_of_a_folder_of_a_model(audio, model, tmp_path):

@@ -477,13 +477,13 @@ def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(
         ("AUDIO --model no/such/thing", "no/such/thing"),
         ("AUDIO --model mod\udce9l", r"'--model': mod\\xe9l"),
         ("AUDIO --window 0", "--window .* 0"),
-        ("AUDIO --window 60", "--window 60"),
+        ("AUDIO --window 20", "--window is for .* this is Whisper"),
         ("AUDIO --window-overlap 50", "50"),
         ("AUDIO --enrolment nobody", "nobody: "),
         ("AUDIO --enrolment FOLDER", "people: "),
         ("AUDIO --language de", "--language de"),
         ("AUDIO --stitcher s", "--stitcher .* this is Whisper"),
-        ("AUDIO --channels separate --speakers", "--channels"),
+        ("AUDIO --channels separate --enrolment PEOPLE", "--enrolment .* Whisper"),
         ("AUDIO --output AUDIO", "--output .*my talk.flac"),
         ("AUDIO --output /proc/out", "--output /proc/out"),
         ("AUDIO --model MODEL --window 1 --work there", (
@@ -501,6 +501,9 @@ def test_what_is_refused_before_any_work(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people").mkdir()
+    (tmp_path / "voices" / "ann").mkdir(parents=True)
+    (tmp_path / "voices" / "ann" / "1.wav").touch()
     names = {"AUDIO": str(audio), "MODEL": str(model), "FOLDER": "people"}
+    names["PEOPLE"] = "voices"
     with pytest.raises(InputError, match=place):
         call(["transcribe", *(names.get(word, word) for word in words.split())])

@@ -152,7 +152,7 @@ def test_the_command(model, data, tmp_path, capsys):
             "not -0.5",
         ),
         (["--language", "de"], "--language is for Whisper"),
-        (["--enrolment", "VOICES"], "does not tell speakers"),
+        (["--enrolment", "VOICES"], "--enrolment is for a speaker-attributed"),
     ],
 )
 def test_bad_options(options, fault, model, data, tmp_path):

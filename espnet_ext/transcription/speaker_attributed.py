@@ -5,16 +5,23 @@ The recording is cut into windows, these are recognised, and the hypotheses are 
 by a method or a stitcher.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
+import soundfile
+
+from espnet_ext.audio.recordings import copy_times, opened
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import write_data_dir
+from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
 from espnet_ext.multitalker.profiles import (
+    RATE,
+    Embed,
     espnet_speaker_model,
+    make_profiles,
     resemblyzer,
     write_profiles,
 )
@@ -29,12 +36,13 @@ from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.request import Engine, Request, find_enrolment, loading
-from espnet_ext.transcription.voices import copy_audio, enrolled
 from espnet_ext.work.once import digest
 from espnet_ext.work.yaml_files import read_yaml
 
+_BLOCK = 60 * RATE  # samples that are copied at a time
 
-def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
+
+def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
     """Return a speaker-attributed model, which chooses among enrolled speakers.
 
     Windows are the stitcher's, else the model's, else 16 s long, and overlap by half;
@@ -65,7 +73,7 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
         if speaker_model
         else resemblyzer()
     )
-    scp = write_profiles(request.folder / "profiles", enrolled(request, embed))
+    scp = write_profiles(request.folder / "profiles", embed_enrolment(request, embed))
     ngpu, usable = int(request.device != "cpu"), cache(partial(_check_loads, model))
 
     def lines(path: Path) -> Iterator[Segment]:
@@ -122,3 +130,58 @@ def windowing_of(request: Request, model: ModelFiles) -> Windowing:
     if request.stitcher:
         require_windows(trained, windowing, request.stitcher)
     return windowing
+
+
+def embed_enrolment(request: Request, embed: Embed) -> dict[str, np.ndarray]:
+    """Speaker -> embeddings of the enrolment files, (files, E); their audio is copied."""
+    assert request.enrolment
+    found, work = find_enrolment(request.enrolment), request.folder
+    utterances = {
+        f"{who}--{number}": path
+        for who, files in found.items()
+        for number, path in enumerate(files)
+    }
+    speakers = {key: key.rpartition("--")[0] for key in utterances}
+    copy_audio(utterances, work / "enrolment", speakers, request.broken)
+    return make_profiles(
+        [work / "enrolment" / "data"], embed, max(map(len, found.values()))
+    )[0]
+
+
+def copy_audio(
+    files: Mapping[str, Path],
+    folder: Path,
+    speakers: Mapping[str, str] | None = None,
+    broken: Callable[[Path, str], None] | None = None,
+) -> DataDir:
+    """Write audio of any format, rate and number of channels with one channel at 16
+    kHz, and a data dir of it.
+
+    ``broken`` is called with a file that cannot be read, which is then left out.
+    """
+    (folder / "audio").mkdir(parents=True, exist_ok=True)
+    paths, seconds = {}, {}
+    for key, path in files.items():
+        copy = str((folder / "audio" / f"{key}.flac").resolve())
+        try:
+            with (
+                opened(path, RATE) as audio,
+                soundfile.SoundFile(copy, "w", RATE, 1, subtype="PCM_16") as file,
+            ):
+                for start in range(0, audio.length, _BLOCK):
+                    file.write(audio.read(start, min(_BLOCK, audio.length - start)))
+        except InputError as error:
+            if broken is None:
+                raise
+            broken(path, str(error))
+            continue
+        copy_times(path, copy)
+        paths[key], seconds[key] = copy, format_seconds(audio.length / RATE)
+    if not paths:
+        raise InputError(
+            f"{path.parent}: no audio file can be read, here or beside it: replace them"
+        )
+    who = {key: speakers[key] if speakers else key for key in paths}
+    data = DataDir(wav_scp=paths, utt2spk=who, utt2dur=seconds, reco2dur=seconds)
+    write_data_dir(data, folder / "data")
+    return data

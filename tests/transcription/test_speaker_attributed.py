@@ -21,10 +21,10 @@ from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
-from espnet_ext.transcription import speakers
+from espnet_ext.transcription import speaker_attributed
 from espnet_ext.transcription.engines import engine_for
 from espnet_ext.transcription.request import Request
-from espnet_ext.transcription.speakers import windowing_of
+from espnet_ext.transcription.speaker_attributed import windowing_of
 from espnet_ext.work.files import write_json
 
 SEARCH = {"beam_size": 2, "maxlenratio": -4, "minlenratio": -2}
@@ -97,7 +97,7 @@ def request(folder: Path, **changes) -> Request:
 
 @pytest.fixture(autouse=True)
 def by_loudness(monkeypatch):
-    monkeypatch.setattr(speakers, "resemblyzer", lambda: loudness)
+    monkeypatch.setattr(speaker_attributed, "resemblyzer", lambda: loudness)
 
 
 def heard(folder: Path) -> list[Segment]:
@@ -143,7 +143,7 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
         language="en",
     )
     monkeypatch.setattr(
-        speakers, "resemblyzer", lambda: lambda samples: loudness(samples)[:3]
+        speaker_attributed, "resemblyzer", lambda: lambda samples: loudness(samples)[:3]
     )
     refused("the profiles have 3 dimensions, but the model takes 4")
     (enrolment / "people" / "cid").mkdir()
