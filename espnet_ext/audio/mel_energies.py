@@ -6,7 +6,7 @@ import torchaudio
 
 class MelEnergies(torch.nn.Module):
     """Compute ``e[m, c] = sum_k |X[m, k]|^2 M_c[k]`` (P2, eq. 1), the energy of channel
-    c in frame m.
+    c in frame m; those of a frame are a vector (P2, eq. 5).
 
     Frame m covers the samples from ``m * hop`` to ``m * hop + window``; no frame
     reaches beyond the end. The channels are triangles in Hz with corners at equal
@@ -21,6 +21,9 @@ class MelEnergies(torch.nn.Module):
         fmin: lower edge of the filterbank in Hz.
         fmax: upper edge; None: half the sampling rate.
     """
+
+    window: torch.Tensor
+    mel: torch.Tensor
 
     def __init__(
         self,
