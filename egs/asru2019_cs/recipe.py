@@ -2,8 +2,9 @@
 Mandarin-English code-switching speech.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.corpora.asru2019 import find_folders
 from espnet_ext.corpora.code_switching import (
@@ -181,20 +182,33 @@ def pretrained(run: Run) -> bool:
 
 
 def statistics(run: Run) -> None:
+    """Collect statistics of the features and the training set of each training, of the
+    same ones once.
+    """
     token_type = run.sections["settings"]["token_type"]
-    config = run.features_config()
-    all_data = "+".join(train_parts(run))
-    names = (
-        [all_data]
-        if shared(run)
-        else [*([all_data] if pretrained(run) else []), *training_sets(run)]
-    )
-    for name in dict.fromkeys(names):
-        run_steps(
-            asr.statistics_step(
-                run, config, name, valid_set(run), asr.tokens_dir(run), token_type
-            )
+    steps = [
+        asr.statistics_step(
+            run, config, name, valid_set(run), asr.tokens_dir(run), token_type
         )
+        for config, name in trained_on(run)
+    ]
+    run_steps(*{step.log: step for step in steps}.values())
+
+
+def trained_on(run: Run) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Return the config of each training and a data dir by which it is normalised, or
+    which it is trained on.
+    """
+    all_data = "+".join(train_parts(run))
+    if shared(run) or pretrained(run):
+        yield run.sections["train"], all_data
+    if shared(run):
+        return
+    for system in run.systems:
+        config = system_config(run.sections, system)
+        if pretrained(run):  # as the encoder with which it begins
+            yield config, all_data
+        yield config, training_set(system)
 
 
 def encoder(run: Run) -> None:

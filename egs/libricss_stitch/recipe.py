@@ -39,7 +39,9 @@ from espnet_ext.tables.schema import TRAIN
 from espnet_ext.text.windows import write_windows
 from espnet_ext.whisper.windows import WhisperSearch, decode_turns
 from espnet_ext.work.files import write_json
+from espnet_ext.work.once import fingerprint
 from espnet_ext.work.settings import checked
+from espnet_ext.work.yaml_files import read_yaml
 
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
 stitchers = load_script(Path(__file__).parent / "local" / "stitchers.py")
@@ -164,7 +166,8 @@ def tokens(run: Run) -> None:
 
 def statistics(run: Run) -> None:
     folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
-    config, names = recogniser_config(run), list(trainings(run).values())
+    config = read_yaml(recogniser_config(run))
+    names = list(trainings(run).values())
     run_steps(
         *(
             asr.statistics_step(
@@ -174,27 +177,31 @@ def statistics(run: Run) -> None:
         )
     )
     if computed_d_vectors(run):
-        _, options = speaker_encoder(run)
-        run_steps(
-            *(
-                d_vectors_step(run, run.datadir / name, options)
-                for name in (*names, "dev_sa")
-            )
-        )
+        run_steps(*(d_vectors_step(run, name) for name in (*names, "dev_sa")))
 
 
-def d_vectors_step(run: Run, folder: Path, options: Mapping[str, Any]) -> Step:
+def d_vectors_dir(run: Run, name: str) -> Path:
+    """The folder of a set's d-vectors, one for each speaker encoder: a recogniser of the
+    user's own may have another.
+    """
+    _, options = speaker_encoder(run)
+    return run.datadir / name / f"d_vectors_{fingerprint(options)[:8]}"
+
+
+def d_vectors_step(run: Run, name: str) -> Step:
     """The output of the speaker encoder, which is the network of the profiles, for a
     set.
     """
+    data, output = run.datadir / name, d_vectors_dir(run, name)
+    _, options = speaker_encoder(run)
     return Step(
-        name=f"d-vectors of {folder.name}",
-        log=folder / "log" / "d_vectors.log",
+        name=f"d-vectors of {name}",
+        log=output / "log" / "d_vectors.log",
         function=write_d_vectors,
-        arguments={"data": folder, "output": folder, "options": options},
+        arguments={"data": data, "output": output, "options": options},
         free=free_of(run, ngpu=run.gpu),
-        inputs=[folder / "wav.scp", folder / "text"],
-        outputs=[folder / "d_vectors.scp"],
+        inputs=[data / "wav.scp", data / "text"],
+        outputs=[output / "d_vectors.scp"],
         preload=["espnet_ext.encoder.d_vectors"],
     )
 
@@ -219,7 +226,8 @@ def train_recogniser(run: Run) -> Iterator[Step]:
         ):
             tables = [(source / "text_speakers", "speakers", "text")]
             if computed_d_vectors(run):
-                tables.append((source / "d_vectors.scp", "d_vectors", "kaldi_ark"))
+                vectors = d_vectors_dir(run, source.name) / "d_vectors.scp"
+                tables.append((vectors, "d_vectors", "kaldi_ark"))
             options += data_options(part, tables)
             inputs += [path for path, _, _ in tables]
         yield asr.asr_train_step(
@@ -447,6 +455,7 @@ def check(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="librispeech",
+    features="sa_asr_lstm",
     trained={"asr_config": Trained("merge", "sa_asr_"), "stitcher_config": Trained()},
     options={
         "recogniser": "",

@@ -133,7 +133,8 @@ def recognise(run: Run) -> Iterator[Step]:
     tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
     yield asr.combine_step(run, "dev", dev_sets(run))
     yield asr.tokens_step(run, part, tokens, "bpe", size)
-    yield asr.statistics_step(run, config, part, "dev", tokens, "bpe")
+    features = run.sections["asr_train"]
+    yield asr.statistics_step(run, features, part, "dev", tokens, "bpe")
     yield asr.asr_train_step(run, folder, config, part, "dev", tokens, "bpe", 1)
     yield average_step(run, folder, average)
     decoding = run.section_config("asr_decode", name="decode_nbest")
@@ -453,6 +454,7 @@ def variant(options: Mapping[str, str]) -> str:
 
 RECIPE = Recipe(
     corpus="librispeech",
+    features="asr_train",
     trained={"rescorer_config": Trained()},
     options={
         "lm_text": "",

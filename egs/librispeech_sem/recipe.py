@@ -59,13 +59,24 @@ def tokens(run: Run) -> None:
 
 
 def statistics(run: Run) -> None:
-    config = run.features_config()
+    """Collect statistics of the features of each system, of the same ones once."""
     token_type = run.sections["settings"]["token_type"]
     run_steps(
-        asr.statistics_step(
-            run, config, "train", "dev", asr.tokens_dir(run), token_type
+        *(
+            asr.statistics_step(
+                run, config, "train", "dev", asr.tokens_dir(run), token_type
+            )
+            for config in configs_by_features(run).values()
         )
     )
+
+
+def configs_by_features(run: Run) -> dict[Path, dict[str, Any]]:
+    """Return the configs of systems that differ in features, by the folder of their
+    statistics.
+    """
+    configs = [system_config(run.sections, system) for system in run.systems]
+    return {run.stats_of(config): config for config in configs}
 
 
 def language_model(run: Run) -> None:
@@ -95,12 +106,11 @@ def planned(
     return pretraining.plan(config, settings, run.sections["settings"]["max_tokens"])
 
 
-def selections(run: Run) -> list[Selection]:
-    """Return what trainings see of the training set, each selection once."""
-    stages = planned(run, run.sections["train"])
+def selections(run: Run, config: Mapping[str, Any]) -> list[Selection]:
+    """Return what a training sees of the training set, each selection once."""
     found = [
         Selection(run.sections["settings"]["max_tokens"]),
-        *(selection for _, selection in stages),
+        *(selection for _, selection in planned(run, config)),
     ]
     return list(dict.fromkeys(found))
 
@@ -109,17 +119,32 @@ def pretrains(run: Run) -> bool:
     return str(run.setting("pretrain")).lower() == "true"
 
 
-def shapes_of(run: Run, selection: Selection) -> Path:
-    """Return the shape file of a selection; ESPnet's own if it takes all."""
-    shapes = run.stats / "train" / "train" / "speech_shape"
+def shapes_of(stats: Path, selection: Selection) -> Path:
+    """Return the shape file of a selection, in the folder of statistics; ESPnet's own
+    if it takes all.
+    """
+    shapes = stats / "train" / "train" / "speech_shape"
     return (
         shapes.with_name(f"speech_shape.{selection.name}") if selection.name else shapes
     )
 
 
-def selection_step(run: Run, selection: Selection) -> Step:
+def selection_steps(run: Run) -> list[Step]:
+    """Select what trainings see, once for all that see the same."""
+    steps = {}
+    for system in run.systems:
+        config = system_config(run.sections, system)
+        for selection in selections(run, config):
+            if selection.name:
+                step = selection_step(run, run.stats_of(config), selection)
+                steps[step.outputs[0]] = step
+    return list(steps.values())
+
+
+def selection_step(run: Run, every_stats: Path, selection: Selection) -> Step:
     token_type = run.sections["settings"]["token_type"]
-    stats, shapes = run.stats / "train" / "train", shapes_of(run, selection)
+    stats = every_stats / "train" / "train"
+    shapes = shapes_of(every_stats, selection)
     return Step(
         name=f"selection {selection.name}",
         log=stats / "log" / f"{shapes.name}.log",
@@ -140,13 +165,13 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     """Train a system: its encoder grows layer by layer where the scale pre-trains."""
     folder = run.folder_of(system, seed)
     path, config = run.system_config(system), system_config(run.sections, system)
-    stages = planned(run, config)
+    stages, stats = planned(run, config), run.stats_of(config)
     if stages:
-        staged = pretraining.staged_config(config, stages, partial(seen, run))
+        staged = pretraining.staged_config(config, stages, partial(seen, stats))
         path = run.write_config(
             f"{system.name}_growing", staged, f"system {system.name}, which grows"
         )
-    shapes = [shapes_of(run, selection) for _, selection in stages]
+    shapes = [shapes_of(stats, selection) for _, selection in stages]
     yield asr.asr_train_step(
         run,
         folder,
@@ -158,7 +183,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         seed,
         task="growing_asr" if stages else "asr",
         inputs=list(dict.fromkeys(shapes)),
-        shapes=shapes_of(run, Selection(run.sections["settings"]["max_tokens"])),
+        shapes=shapes_of(stats, Selection(run.sections["settings"]["max_tokens"])),
     )
     whole = 1 + sum(
         stage.epochs for stage, _ in stages
@@ -168,20 +193,14 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     )
 
 
-def seen(run: Run, selection: Selection) -> tuple[str, float]:
+def seen(stats: Path, selection: Selection) -> tuple[str, float]:
     """Return the shape file of a selection, and its share of the audio."""
-    shapes = shapes_of(run, selection)
+    shapes = shapes_of(stats, selection)
     return str(shapes), audio_share(shapes) if selection.name else 1.0
 
 
 def training(run: Run) -> None:
-    run_steps(
-        *(
-            selection_step(run, selection)
-            for selection in selections(run)
-            if selection.name
-        )
-    )
+    run_steps(*selection_steps(run))
     run.each_system(train_system)
 
 

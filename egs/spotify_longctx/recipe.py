@@ -14,7 +14,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
-from espnet_ext.recipe.run import Recipe, Run, load_script
+from espnet_ext.recipe.run import STATS, Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
@@ -68,28 +68,39 @@ def statistics(run: Run) -> None:
         corpora.VALID: max(run.skip_faulty, DEV_SILENT) if run.skip_faulty else 0.0,
         corpora.TRAIN: run.skip_faulty,
     }
-    run_steps(*(statistics_step(run, name, share) for name, share in shares.items()))
+    configs = [corpora.training_config(run, system) for system in run.systems]
+    different = {run.stats_of(config): config for config in configs}
+    run_steps(
+        *(
+            statistics_step(run, config, name, share)
+            for config in different.values()
+            for name, share in shares.items()
+        )
+    )
 
 
-def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
+def statistics_step(
+    run: Run, config: Mapping[str, Any], name: str, skip_silent: float
+) -> Step:
     """Compute mean and deviation of each recording, and its features if they are kept,
-    for all systems. A share ``skip_silent`` of the recordings may be silent, and is
+    for all systems that have these features. A share ``skip_silent`` of the recordings may be silent, and is
     then left out of training.
     """
+    output = run.stats_of(config) / name
     return Step(
-        name=f"statistics of {name}",
-        log=run.stats / name / "log" / "statistics.log",
+        name=f"{output.parent.name.replace(STATS, 'statistics')} of {name}",
+        log=output / "log" / "statistics.log",
         function=compute_statistics,
         arguments={
             "data": str(run.datadir / name),
-            "output": str(run.stats / name),
-            "features_conf": read_yaml(run.features_config())["features_conf"],
+            "output": str(output),
+            "features_conf": config["features_conf"],
             "keep_features": keeps_features(run),
             "skip_silent": skip_silent,
         },
         free=free_of(run),
         inputs=[run.datadir / name / "wav.scp"],
-        outputs=[run.stats / name / "statistics.scp"],
+        outputs=[output / "statistics.scp"],
         preload=["espnet_ext.longform.recording_features"],
     )
 
@@ -122,13 +133,15 @@ def compute_statistics(
     print(f"{count} recordings -> {output}/statistics.scp")
 
 
-def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
+def recording_tables(
+    run: Run, config: Mapping[str, Any], name: str
+) -> list[tuple[Path, str, str]]:
     """Return the tables of a set that training on recordings reads: path, name and
     type.
     """
     # podcasts that were held out are of the training part
     part = corpora.VALID if name == corpora.VALID and run.synthetic else corpora.TRAIN
-    stats, data_dir = run.stats / name, run.datadir / name
+    stats, data_dir = run.stats_of(config) / name, run.datadir / name
     tables = {
         "speech": data_dir / "wav.scp",
         "duration": data_dir / "utt2dur",
@@ -157,9 +170,10 @@ def with_shared_gpus(run: Run, system: System) -> Run:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
+    values = corpora.training_config(run, system)
     sets = {
-        "train": recording_tables(run, corpora.TRAIN),
-        "valid": recording_tables(run, corpora.VALID),
+        "train": recording_tables(run, values, corpora.TRAIN),
+        "valid": recording_tables(run, values, corpora.VALID),
     }
     folder, pieces = run.folder_of(system, seed), asr.tokens_dir(run)
     options = [
@@ -170,9 +184,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     for part, tables in sets.items():
         options += data_options(part, tables)
     inputs = [path for tables in sets.values() for path, *_ in tables]
-    config = run.write_config(
-        system.name, corpora.training_config(run, system), f"system {system.name}"
-    )
+    config = run.write_config(system.name, values, f"system {system.name}")
     yield train_step(
         with_shared_gpus(run, system),
         folder,

@@ -8,7 +8,7 @@ from typing import Any
 
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.options import listed
-from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.run import STATS, Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import (
     average_step,
@@ -23,6 +23,7 @@ from espnet_ext.tables.schema import System
 from espnet_ext.upstream.decode import Decoding, decode_all
 from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps
+from espnet_ext.work.yaml_files import read_yaml
 
 
 def synthetic_corpus(
@@ -179,7 +180,7 @@ def tokens_step(
 
 def statistics_step(
     run: Run,
-    config: Path,
+    config: Mapping[str, Any],
     train: str,
     valid: str,
     tokens: Path,
@@ -187,19 +188,24 @@ def statistics_step(
     *,
     task: str = "asr",
 ) -> Step:
-    """Collect lengths of utterances, and mean and variance of the features, in
-    ``run.stats / train``.
+    """Collect lengths of utterances, and mean and variance of the features of a training
+    config, in ``run.stats_of(config) / train``.
     """
-    folder = run.stats / train
+    folder = run.stats_of(config) / train
     _, token_list, *options = token_options(tokens, token_type)
     parts = run.datadir / train, run.datadir / valid
     return Step(
-        name=f"statistics of {train}",
+        name=f"{folder.parent.name.replace(STATS, 'statistics')} of {train}",
         log=folder / "log" / "stats.log",
         function=collect_stats,
         arguments={
             "job": Statistics(
-                *parts, config, Path(token_list), folder, tuple(options), task
+                *parts,
+                run.features_config(config),
+                Path(token_list),
+                folder,
+                tuple(options),
+                task,
             )
         },
         free=free_of(run),
@@ -233,8 +239,9 @@ def asr_train_step(
     utterances to train on (default of both: the training set). ``sound`` is ESPnet's
     type of the audio, ``files`` are options whose values are files.
     """
-    stats = run.stats / train
-    features = run.stats / (statistics or train) / "train" / "feats_stats.npz"
+    every_stats = run.stats_of(read_yaml(config))
+    stats = every_stats / train
+    features = every_stats / (statistics or train) / "train" / "feats_stats.npz"
     words = [
         *("--seed", str(seed)),
         *token_options(tokens, token_type),

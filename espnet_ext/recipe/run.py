@@ -18,7 +18,11 @@ from espnet_ext.errors import InputError
 from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
 from espnet_ext.recipe.options import checked_options, listed
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
-from espnet_ext.recipe.step_keys import all_names, named_folders
+from espnet_ext.recipe.step_keys import (
+    all_names,
+    follow_moved_folders,
+    named_folders,
+)
 from espnet_ext.recipe.steps import Step, show
 from espnet_ext.tables.plan import (
     decode_config,
@@ -41,13 +45,20 @@ WHOLE_TEXT = "whole_text"  # of a rehearsal: all transcripts to train on
 # there
 MADE_BY = ".made_by.json"
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+STATS = "stats"  # begins the names of folders of statistics
+# keys of a training config on which statistics of features depend
 FEATURES = (
     "frontend",
     "frontend_conf",
     "feats_extract",
     "features_conf",
     "input_size",
-)  # keys of a training config
+    "preprocessor",
+    "preprocessor_conf",
+    "use_preprocessor",
+    "speech_volume_normalize",
+)
+COLLECTED = "extract_feats_in_collect_stats"  # of model_conf: are there any features?
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,8 @@ class Recipe:
     trained: Mapping[str, Trained] = (
         EMPTY  # options with a training config of the user's own, and what it trains
     )
+    # the section of full.yaml whose features most systems have
+    features: str = "train"
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
     check: "Callable[[Run], None]" = lambda run: (
         None
@@ -194,29 +207,14 @@ class Run:
         """The name of the corpus in results."""
         return "synthetic" if self.synthetic else self.corpus.name
 
-    @property
-    def stats(self) -> Path:
-        """The folder of statistics; a config of the user's own with other features has
-        its own.
+    def stats_of(self, config: Mapping[str, Any]) -> Path:
+        """Return the folder of the statistics of a training config's features: those of
+        the recipe's own, or of others, by their key.
         """
-        return self.expdir / (
-            f"stats_{self.own.name}" if self.own and self.own_features else "stats"
-        )
-
-    @cached_property
-    def own_features(self) -> bool:
-        """Has the config of the user's own other features than the recipe's systems?"""
-        own, common = self.own, self.sections.get("train")
-        return bool(
-            own
-            and (
-                own.below
-                or (
-                    common
-                    and any(own.config.get(key) != common.get(key) for key in FEATURES)
-                )
-            )
-        )
+        features = features_of(config)
+        if features == features_of(self.sections.get(self.recipe.features, {})):
+            return self.expdir / STATS
+        return self.expdir / f"{STATS}_{fingerprint(features)[:8]}"
 
     @property
     def lm(self) -> Path:
@@ -231,6 +229,8 @@ class Run:
         note = self.expdir / MADE_BY
         names = names_of_folders(self, read_note(note).get("folders", {}))
         with named_folders({**names, "RECIPE": [Path.cwd()]}):
+            if changed := follow_moved_folders(self.expdir):
+                show(f"moved here: the paths in {len(changed)} configs are corrected")
             self.recipe.stages[name](self)
         write_note(note, self.tag, folders=names)
 
@@ -338,12 +338,16 @@ class Run:
             name or section, config, f"section {section} of scale {self.scale}"
         )
 
-    def features_config(self) -> Path:
-        """Write the config whose features the statistics are of: the section ``train``,
-        or that of the user's own.
+    def features_config(self, config: Mapping[str, Any]) -> Path:
+        """Write a config with the features of a training config and the recipe's own
+        model, the same file for all systems that have these features.
         """
-        return self.section_config(
-            self.own.name if self.own and self.own_features else "train"
+        common = self.sections[self.recipe.features]
+        model = {name: value for name, value in common.items() if name not in FEATURES}
+        return self.write_config(
+            self.stats_of(config).name,
+            deep_merge(model, features_of(config)),
+            "the features that systems have, and a model",
         )
 
     def decode_config(self, decoding: str) -> Path:
@@ -377,6 +381,22 @@ class Run:
         run_side_by_side(
             self, {self.name_of(*pair): job(*pair) for pair in pairs}, **kind
         )
+
+
+def features_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a training config the statistics of its features depend on.
+
+    What ESPnet takes where a config says nothing is left out.
+    """
+    found = {name: config[name] for name in FEATURES if name in config}
+    if found.get("frontend") == "default":
+        del found["frontend"]
+    for name in FEATURES:
+        if name.endswith("_conf") and not found.get(name):
+            found.pop(name, None)
+    if not (config.get("model_conf") or {}).get(COLLECTED, True):
+        found["model_conf"] = {COLLECTED: False}
+    return found
 
 
 def names_of_folders(run: Run, before: Mapping[str, Any]) -> dict[str, list[str]]:

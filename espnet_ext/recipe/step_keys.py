@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import atomic_write
 from espnet_ext.work.once import digest, fingerprint, read_note
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -110,6 +111,27 @@ def present_names(text: str) -> str:
         if paths:
             text = re.sub(rf"\b{name}\b", lambda _, now=paths[0]: now, text)
     return text
+
+
+def follow_moved_folders(folder: Path) -> list[Path]:
+    """Correct the configs that trainings have left below a folder, where they name the
+    run's folders as these were called before they were moved; return those changed.
+
+    ESPnet looks for the files that such a config names, as statistics, when it decodes.
+    """
+    names = [name for paths in _folders.get().values() for name in paths[1:]]
+    places = {os.path.realpath(paths[0]) for paths in _folders.get().values() if paths}
+    if all(os.path.realpath(name) in places for name in names):
+        return []
+    changed = []
+    for path in sorted(folder.rglob("config.yaml")):
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        new = present_names(name_paths(text))
+        if new != text:
+            with atomic_write(path, "wb") as file:
+                file.write(new.encode(errors="surrogateescape"))
+            changed.append(path)
+    return changed
 
 
 def hash_file(path: Path) -> str | None:

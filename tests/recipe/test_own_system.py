@@ -54,7 +54,9 @@ def test_one_system_is_run_with_its_config_on_the_recipes_data(
     assert system.name == "mine" and system.model_dump(include=set(same)) == same
     below = system_config(run.sections, like)
     assert system_config(run.sections, system) == deep_merge(below, changed)
-    assert run.seeds_of(system) == [1] and run.stats.name == "stats"
+    assert run.seeds_of(system) == [1]
+    if option == "asr_config":
+        assert run.stats_of(system_config(run.sections, system)).name == "stats"
     (chosen,) = run.selected
     names = [row.name for row in chosen.rows]
     rows = [
@@ -98,8 +100,12 @@ def test_a_whole_config_as_a_training_has_left_it(prepared):
     config = system_config(run.sections, run.systems[1])
     taken = ("encoder", "encoder_conf", "frontend")
     assert config == {**{key: left[key] for key in taken}, "normalize_conf": {"a": 1}}
-    assert run.stats.name == "stats_conformer-2"
-    assert yaml.safe_load(run.features_config().read_text()) == config
+    stats = run.stats_of(config)
+    assert stats.name.startswith("stats_")
+    features = yaml.safe_load(run.features_config(config).read_text())
+    assert "frontend" not in features and "frontend_conf" not in features
+    assert run.stats_of({**config, "encoder": "rnn"}) == stats
+    assert run.stats_of(run.sections["train"]) == run.expdir / "stats"
 
 
 def test_a_recogniser_below_all_systems(prepared):
@@ -118,7 +124,48 @@ def test_a_recogniser_below_all_systems(prepared):
     assert config == deep_merge(
         plain.sections["sa_asr_lstm"], {"optim_conf": {"lr": 0.5}}
     )
-    assert run.stats.name == "stats_mine"
+    assert run.stats_of(config) == run.stats_of(plain.sections["sa_asr_lstm"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "features", "options"),
+    [
+        (
+            "librispeech_sem",
+            {"frontend": "default", "frontend_conf": {"n_mels": 40}},
+            {"table": "1", "rows": "baseline", "pretrain": "false"},
+        ),
+        (
+            "asru2019_cs",
+            {"frontend_conf": {"hop_length": 200}},
+            {"table": "1", "rows": "reweight", "encoder": "joint"},
+        ),
+        (
+            "spotify_longctx",
+            {"features_conf": {"hop_length": 200}},
+            {"figure": "1", "rows": "Rev16 at 10 s"},
+        ),
+    ],
+)
+def test_other_features_beside_it_change_nothing_of_a_system(
+    prepared, recipe, features, options
+):
+    module = load_script(EGS / recipe / "recipe.py")
+    plain = prepare(EGS / recipe, {"scale": "smoke", "expdir": "exp", **options}, {})
+    (alone,) = plain.systems
+    run = prepared(recipe, "asr_config", {"base": alone.name, **features}, **options)
+    same, own = run.systems
+    steps = [
+        next(iter(module.train_system(of, system, 1, 1)))
+        for of, system in ((plain, alone), (run, same), (run, own))
+    ]
+    words = [" ".join(step.arguments["options"]) for step in steps]
+    places = [
+        words[0].replace(str(plain.expdir), "E"),
+        words[1].replace(str(run.expdir), "E"),
+    ]
+    assert same == alone and places[0] == places[1] and "/stats/" in words[1]
+    assert "/stats/" not in words[2] and "/stats_" in words[2]
 
 
 @pytest.mark.parametrize(

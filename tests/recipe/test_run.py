@@ -193,7 +193,7 @@ def test_each_scale_variant_and_corpus_has_folders_of_its_own(
             Path(options[name]).mkdir()
     found = prepared(**options)
     assert (found.expdir, found.datadir) == (Path(f"exp/{tag}"), Path(f"data/{tag}"))
-    assert (found.stats, found.lm) == (Path(f"exp/{tag}/stats"), Path(f"exp/{tag}/lm"))
+    assert found.lm == Path(f"exp/{tag}/lm")
     given = options.get("librispeech")
     assert found.corpus == Path(given or f"data/{tag}/corpus")
     assert found.corpus_name == (
