@@ -105,7 +105,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         )
         context, weights = self._attend(groups, self.dropout_dec[0](z[:, 0]))
 
-        child = torch.tensor(child_of, device=z.device)
+        child = torch.tensor(child_of).to(z.device, non_blocking=True)
         first = self._first_layer(ys[:, -1], context, z[:, 0], c[:, 0], child)
         z, c = self._other_layers(*first, z[child], c[child])
         out = self.dropout_dec[-1](z[:, -1])

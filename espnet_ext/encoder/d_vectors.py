@@ -87,6 +87,13 @@ class DVectorEncoder(AbsEncoder):
                 "d_vectors: needs samples: give the data `speech` as audio (type "
                 "sound), not as features"
             )
+        # Resemblyzer's features are powers, for which float16 has no room
+        with torch.autocast(xs_pad.device.type, enabled=False):
+            return self._extract_vectors(xs_pad, ilens)
+
+    def _extract_vectors(
+        self, xs_pad: torch.Tensor, ilens: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
         frames, counts = self._spectrogram(xs_pad, ilens)
         windows = (
             (counts - self.window).clamp(min=0) + self.shift - 1

@@ -187,11 +187,14 @@ class SAASRModel(ESPnetASRModel):
         ``speech``: (B, N); ``d_vectors``: what a speaker encoder that reads samples
         gives for it, if it is known.
         """
-        feats, lengths = self._extract_feats(speech, speech_lengths)
-        if self.specaug is not None and self.training:
-            feats, lengths = self.specaug(feats, lengths)
-        if self.normalize is not None:
-            feats, lengths = self.normalize(feats, lengths)
+        # as in ESPnet's encode(): float16 has no room for powers, nor for the floor
+        # below their logarithms
+        with torch.autocast(speech.device.type, enabled=False):
+            feats, lengths = self._extract_feats(speech, speech_lengths)
+            if self.specaug is not None and self.training:
+                feats, lengths = self.specaug(feats, lengths)
+            if self.normalize is not None:
+                feats, lengths = self.normalize(feats, lengths)
         encodings, frames, _ = self.encoder(feats, lengths)
         if getattr(self.speaker_encoder, "reads_samples", False):
             vectors, windows = (

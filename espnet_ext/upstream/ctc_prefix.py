@@ -25,6 +25,10 @@ from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
 BLANK = 0
 LOG_ZERO = -1e10  # ESPnet's, in place of -inf
+# The least log-probability of a label in a frame. Sums over frames are subtracted from
+# each other, and minus infinity less itself is NaN; LOG_ZERO would take the digits of
+# all frames that come after it.
+LEAST_LABEL = -1e5
 AT_ONCE = 2**24  # probabilities that are added up together, so that memory is bounded
 # as a difference of logarithms nothing in single precision; exp takes ten times as long
 # for less
@@ -81,6 +85,7 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
         labels = (
             self.ctc.log_softmax(x)
             .to(torch.promote_types(x.dtype, torch.float32))
+            .clamp(min=LEAST_LABEL)
             .transpose(1, 2)
             .contiguous()
         )

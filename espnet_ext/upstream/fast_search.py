@@ -8,14 +8,17 @@ the last one is, and CTC's scores of the whole vocabulary.
 
 from dataclasses import dataclass, replace
 from inspect import signature
+from math import isnan
 from typing import Any
 
 import torch
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch, Hypothesis
+from espnet2.legacy.nets.e2e_asr_common import end_detect
 from espnet2.legacy.nets.pytorch_backend.nets_utils import make_pad_mask
 from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
 from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
+from torch.nn.functional import pad
 
 from espnet_ext.upstream.ctc_prefix import LazyCTCPrefixScorer, Prefixes
 
@@ -28,7 +31,7 @@ class Beams:
 
     ``utterances``: their numbers, B; ``xs``: encodings, (n, T, D); ``mask``: False on
     padding, (n, 1, T), or None; ``tokens``: (n, L); ``active``: False where none is,
-    before the first token or after its end, n; ``score``: (n,); ``scores`` and
+    before the first token or after its end, (n,); ``score``: (n,); ``scores`` and
     ``states``: of each scorer, (n,) and n; ``prefixes``: the states of CTC.
     """
 
@@ -36,11 +39,27 @@ class Beams:
     xs: torch.Tensor
     mask: torch.Tensor | None
     tokens: torch.Tensor
-    active: list[bool]
+    active: torch.Tensor
     score: torch.Tensor
     scores: dict[str, torch.Tensor]
     states: dict[str, Any]
     prefixes: Prefixes | None
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What the processor knows of the n hypotheses after a step.
+
+    All of it comes in one transfer: a GPU works ahead of the processor, and each
+    transfer waits until it has done all that it was given.
+
+    ``parents``: the hypothesis that each continues; ``ends``: whether it has ended;
+    ``scores``: minus infinity where there is none.
+    """
+
+    parents: list[int]
+    ends: list[bool]
+    scores: list[float]
 
 
 class FastSearch(BatchBeamSearch):
@@ -71,9 +90,9 @@ class FastSearch(BatchBeamSearch):
         ended: list[list[Hypothesis]] = [[] for _ in range(count)]
         beams = self._begin(x if batched else x.unsqueeze(0), x_lengths)
         for step in range(max(maxlens)):
-            beams = self._step(beams)
+            beams, result = self._step(beams)
             running = self._end(
-                beams, step, maxlens, minlens, maxlenratio == 0.0, ended
+                beams, result, step, maxlens, minlens, maxlenratio == 0.0, ended
             )
             if not running:
                 break
@@ -104,7 +123,7 @@ class FastSearch(BatchBeamSearch):
             tokens=torch.stack(self._primers(len(x), x.device)).repeat_interleave(
                 beam, 0
             ),
-            active=([True] + [False] * (beam - 1)) * len(x),
+            active=torch.arange(count, device=x.device) % beam == 0,
             score=x.new_zeros(count),
             scores=dict.fromkeys(self.scorers, x.new_zeros(count)),
             states={name: states[name] for name in self.full_scorers},
@@ -113,7 +132,7 @@ class FastSearch(BatchBeamSearch):
             else None,
         )
 
-    def _step(self, beams: Beams) -> Beams:
+    def _step(self, beams: Beams) -> tuple[Beams, StepResult]:
         """Add a token to each hypothesis, and keep the best ones of each utterance."""
         new, states = {}, {}
         total = beams.xs.new_zeros(len(beams.tokens), self.n_vocab)
@@ -132,42 +151,41 @@ class FastSearch(BatchBeamSearch):
         if beams.prefixes is not None:
             by_ctc, extensions = self.part_scorers["ctc"].extend(beams.prefixes, ids)
             total = total + self.weights["ctc"] * by_ctc
-        active = torch.tensor(beams.active, device=total.device)
         total = (total + beams.score.unsqueeze(1)).masked_fill(
-            ~active.unsqueeze(1), -torch.inf
+            ~beams.active.unsqueeze(1), -torch.inf
         )
 
-        score, best = total.view(len(beams.utterances), -1).topk(self.beam_size)
-        first = torch.arange(0, len(ids), self.beam_size, device=best.device).unsqueeze(
-            1
-        )
-        rows, columns = (
-            (best // ids.size(1) + first).flatten(),
-            (best % ids.size(1)).flatten(),
-        )
+        by_utterance = total.view(len(beams.utterances), -1)
+        score, best = by_utterance.topk(self.beam_size)
+        first = torch.arange(0, len(ids), self.beam_size, device=best.device)
+        rows = (best // ids.size(1) + first.unsqueeze(1)).flatten()
+        columns = (best % ids.size(1)).flatten()
+        score = score.flatten()
         tokens = ids[rows, columns]
+        ends = tokens == self.eos
         scores = {
             name: beams.scores[name][rows] + each[rows, tokens]
             for name, each in new.items()
         }
+        prefixes = None
         if beams.prefixes is not None:
             scores["ctc"] = beams.scores["ctc"][rows] + by_ctc[rows, columns]
-        return replace(
+            prefixes = self.part_scorers["ctc"].advance(extensions, rows, columns)
+        result = _transfer(rows, ends, score)
+        stepped = replace(
             beams,
             tokens=torch.cat((beams.tokens[rows], tokens.unsqueeze(1)), 1),
-            active=(score.flatten() > -torch.inf).tolist(),
-            score=score.flatten(),
+            active=(score > -torch.inf) & ~ends,
+            score=score,
             scores=scores,
-            states=self._select(states, rows),
-            prefixes=self.part_scorers["ctc"].advance(extensions, rows, columns)
-            if self.part_scorers
-            else None,
+            states=self._select(states, result.parents),
+            prefixes=prefixes,
         )
+        return stepped, result
 
-    def _select(self, states: dict[str, Any], rows: torch.Tensor) -> dict[str, Any]:
-        chosen = rows.tolist()
+    def _select(self, states: dict[str, Any], rows: list[int]) -> dict[str, Any]:
         return {
-            name: [self.scorers[name].select_state(each, row) for row in chosen]
+            name: [self.scorers[name].select_state(each, row) for row in rows]
             for name, each in states.items()
         }
 
@@ -196,6 +214,7 @@ class FastSearch(BatchBeamSearch):
     def _end(
         self,
         beams: Beams,
+        result: StepResult,
         step: int,
         maxlens: list[int],
         minlens: list[int],
@@ -205,51 +224,60 @@ class FastSearch(BatchBeamSearch):
         """Move hypotheses that end to ``ended``; return the places of the utterances
         that are not done.
         """
-        ends, active, beam = (
-            (beams.tokens[:, -1] == self.eos).tolist(),
-            beams.active,
-            self.beam_size,
-        )
         running = []
         for place, utterance in enumerate(beams.utterances):
             last = step == maxlens[utterance] - 1
-            for row in range(place * beam, (place + 1) * beam):
-                if active[row] and (last or ends[row]):
-                    active[row] = False
-                    if step >= minlens[utterance]:
-                        ended[utterance].append(self._ended(beams, row, last))
-            rows = slice(place * beam, (place + 1) * beam)
-            if any(active[rows]) and not (
-                detect and self.end_detected(ended[utterance], step)
-            ):
+            first = place * self.beam_size
+            left = 0
+            for row in range(first, first + self.beam_size):
+                if result.scores[row] == -torch.inf or isnan(result.scores[row]):
+                    continue
+                if not (last or result.ends[row]):
+                    left += 1
+                elif step >= minlens[utterance]:
+                    score = result.scores[row]
+                    ended[utterance].append(self._ended(beams, row, score, last))
+            if left and not (detect and self.end_detected(ended[utterance], step)):
                 running.append(place)
             else:
-                active[rows] = [False] * beam
+                beams.active[first : first + self.beam_size] = False
         return running
 
-    def _ended(self, beams: Beams, row: int, last: bool) -> Hypothesis:
+    def _ended(self, beams: Beams, row: int, score: float, last: bool) -> Hypothesis:
         """Return a hypothesis that has ended. At the greatest length ESPnet adds an
         end, also after an end.
         """
+        tokens = beams.tokens[row]
         return Hypothesis(
-            yseq=self.append_token(beams.tokens[row], self.eos)
-            if last
-            else beams.tokens[row].clone(),
-            score=beams.score[row],
+            yseq=pad(tokens, (0, 1), value=self.eos) if last else tokens.clone(),
+            # on the processor, as it is compared with others and printed there
+            score=torch.tensor(score, dtype=beams.score.dtype),
             scores={name: each[row] for name, each in beams.scores.items()},
             states={name: each[row] for name, each in beams.states.items()}
             if self.return_states
             else {},
         )
 
+    def end_detected(self, ended_hyps: list[Hypothesis], i: int) -> bool:
+        """Return whether a search is over, as ESPnet's method does, which fetches the
+        tokens of each hypothesis although it needs no more than their number.
+        """
+        lengths_and_scores = [
+            {"yseq": range(len(each.yseq)), "score": float(each.score)}
+            for each in ended_hyps
+        ]
+        return end_detect(lengths_and_scores, i + self._primer_length() - 1)
+
     def _keep(self, beams: Beams, running: list[int]) -> Beams:
         """Drop all utterances but those at these places."""
-        numbers = torch.tensor(running, device=beams.xs.device)
-        rows = (
-            numbers.unsqueeze(1) * self.beam_size
-            + torch.arange(self.beam_size, device=numbers.device)
-        ).flatten()
-        xs, states = beams.xs[rows], self._select(beams.states, rows)
+        beam = self.beam_size
+        kept = [
+            row for place in running for row in range(place * beam, (place + 1) * beam)
+        ]
+        device = beams.xs.device
+        numbers = torch.tensor(running).to(device, non_blocking=True)
+        rows = torch.tensor(kept).to(device, non_blocking=True)
+        xs, states = beams.xs[rows], self._select(beams.states, kept)
         for name, each in states.items():
             if hasattr(self.scorers[name], "of_utterances"):
                 states[name] = self.scorers[name].of_utterances(each, numbers, xs)
@@ -258,7 +286,7 @@ class FastSearch(BatchBeamSearch):
             xs=xs,
             mask=None if beams.mask is None else beams.mask[rows],
             tokens=beams.tokens[rows],
-            active=[beams.active[row] for row in rows.tolist()],
+            active=beams.active[rows],
             score=beams.score[rows],
             scores={name: each[rows] for name, each in beams.scores.items()},
             states=states,
@@ -267,23 +295,36 @@ class FastSearch(BatchBeamSearch):
         )
 
 
+def _transfer(
+    rows: torch.Tensor, ends: torch.Tensor, scores: torch.Tensor
+) -> StepResult:
+    # double precision holds all three exactly
+    packed = torch.stack([each.double() for each in (rows, ends, scores)])
+    rows_, ends_, scores_ = packed.tolist()
+    return StepResult([int(row) for row in rows_], [end > 0 for end in ends_], scores_)
+
+
 def make_fast(search: BeamSearch, return_states: bool = False) -> bool:
-    """Make a search of ESPnet a :class:`FastSearch`; return whether it is one that has
-    only batched scorers.
+    """Make a search of ESPnet a :class:`FastSearch`; return whether that is possible.
+
+    It is not, and the search stays as it is, with a scorer that takes no batches, with
+    another partial scorer than one for CTC named ``ctc``, with a ``pre_beam_score_key``
+    that is one scorer's, and with ``return_hs``.
     """
     batched = all(
         isinstance(scorer, BatchScorerInterface)
         for scorer in search.full_scorers.values()
     )
-    batched = batched and all(
-        type(scorer) is CTCPrefixScorer for scorer in search.part_scorers.values()
+    only_ctc = all(
+        name == "ctc" and type(scorer) is CTCPrefixScorer
+        for name, scorer in search.part_scorers.items()
     )
-    if type(search) not in (BeamSearch, BatchBeamSearch) or not batched:
+    by_all_scores = not search.do_pre_beam or search.pre_beam_score_key == "full"
+    known = type(search) in (BeamSearch, BatchBeamSearch)
+    if not (known and batched and only_ctc and by_all_scores) or search.return_hs:
         return False
-    search.end_always, search.return_states = (
-        type(search) is BatchBeamSearch,
-        return_states,
-    )
+    search.end_always = type(search) is BatchBeamSearch
+    search.return_states = return_states
     search.__class__ = FastSearch
     for name, scorer in search.part_scorers.items():
         search.scorers[name] = search.part_scorers[name] = LazyCTCPrefixScorer(

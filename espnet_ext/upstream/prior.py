@@ -32,13 +32,18 @@ class PriorScorer(BatchScorerInterface):
         """Score the next token, (vocabulary,). Only the device and type of the
         encodings ``x`` are used.
         """
-        return self.log_prior.to(x), None
+        return self._on_device_of(x), None
 
     def batch_score(
         self, ys: torch.Tensor, states: list[Any], xs: torch.Tensor
     ) -> tuple[torch.Tensor, list[None]]:
         """Score the next token for each of n hypotheses, (n, vocabulary)."""
-        return self.log_prior.to(xs).expand(len(ys), -1), [None] * len(ys)
+        return self._on_device_of(xs).expand(len(ys), -1), [None] * len(ys)
+
+    def _on_device_of(self, x: torch.Tensor) -> torch.Tensor:
+        # kept there: a transfer at each step would wait for the device
+        self.log_prior = self.log_prior.to(x)
+        return self.log_prior
 
 
 def add_prior(
