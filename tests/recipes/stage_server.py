@@ -125,6 +125,9 @@ def serve(address: str, pid: str) -> None:
 
 def answer(client: socket.socket) -> None:
     """Be the process of one command."""
+    sys.path.insert(0, str(ROOT / "tests" / "docs"))
+    import call_trace
+
     from espnet_ext import cli
     from espnet_ext.recipe import steps
 
@@ -139,6 +142,8 @@ def answer(client: socket.socket) -> None:
         os.chdir(request["folder"])
         sys.argv = ["espnet-ext", *request["arguments"]]
         steps._PARENT = os.getppid()
+        if trace := os.environ.get(call_trace.VARIABLE):
+            call_trace.start_trace(trace)
         status: object = 1
         try:
             cli.main(request["arguments"])

@@ -14,10 +14,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import call_trace
 import numpy as np
 import pytest
 import torch
 import yaml
+from make_walkthrough import OPTIONS, PAGE, files_on
 from runs import (
     EGS,
     assert_nothing_is_repeated,
@@ -72,8 +74,20 @@ def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     model.
     """
     folder = tmp_path_factory.mktemp("smoke")
-    result = run("--table", "1,2,3,4,r", "--rows", "baseline,0dB", folder=folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(call_trace.VARIABLE, str(folder / "trace"))
+        result = smoke_run(RECIPE.name, *OPTIONS, folder=folder)
     return folder, result
+
+
+def test_every_file_that_ran_is_on_the_walkthrough(smoke):
+    """If not, run ``python tests/docs/make_walkthrough.py``."""
+    folder, _ = smoke
+    ran = {call.file for call in call_trace.read_trace(folder / "trace")}
+    page = files_on(PAGE.read_text(encoding="utf-8"))
+    assert len(ran) > 80
+    assert not ran - page
+    assert all((call_trace.ROOT / file).is_file() for file in page)
 
 
 def test_run_fills_the_rows_that_were_asked_for(smoke):
