@@ -75,13 +75,16 @@ def results(recipe: tuple[Path, ...], results: Path | None) -> None:
 
     They replace those that the recipe keeps of the same scale and corpus. RESULTS.md
     holds the claims, the main tables and conf/notes.md;
-    results/<scale>-<corpus>/tables.md holds all.
+    results/<scale>-<corpus>/tables.md holds all. Printed are all claims with every
+    design: baselines, units, verdict and p-value.
     """
     from espnet_ext.tables.publish import (
         keep_results,
+        read_claims,
         recipes_with_results,
         write_pages,
     )
+    from espnet_ext.tables.render import claim_lines
 
     if results and len(recipe) != 1:
         raise InputError("--results: give the one --recipe that these results are of")
@@ -93,6 +96,7 @@ def results(recipe: tuple[Path, ...], results: Path | None) -> None:
             click.echo(f"written: {path}")
         if not changed:
             click.echo(f"{folder}: all pages are up to date")
+        click.echo("\n".join(claim_lines(read_claims(folder))))
 
 
 @table.command()

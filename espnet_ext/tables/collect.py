@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from espnet_ext.scoring.significance import mean_interval
-from espnet_ext.tables.reading import Column, Row, Table, Tables
+from espnet_ext.tables.reading import Column, Row, Table, Tables, name_row
 from espnet_ext.tables.result import (
     Cell,
     ClaimResult,
@@ -23,17 +23,25 @@ from espnet_ext.tables.verdicts import judge_claims
 def collect(
     tables: Tables, names: Iterable[str], scores: Scores, meta: Meta
 ) -> list[TableResult]:
-    """Compute the results of some tables, with the paper's numbers beside them, in the
-    order of ``tables.yaml``.
+    """Compute the results of some tables, in the order of ``tables.yaml``.
 
-    Claims are decided as the design for the corpus and scale says; without one there
-    are none.
+    The paper's numbers stand beside ours on its own corpus alone; on another one, sets
+    have names of their own. Claims are decided as the designs for the corpus and scale
+    say; without one there are none.
     """
+    names_here = tables.names_on(meta.corpus)
     if not meta.paper:
         tables = tables.without_paper()
+    claims = [
+        claim
+        for design in tables.designs_of(meta.scale, meta.corpus)
+        for claim in judge_claims(tables, design, scores)
+    ]
+    if names_here is not None:
+        rows = {row.name: name_row(row, names_here) for row in tables.rows.values()}
+        tables = tables.without_paper(names_here)
+        claims = [_rename_tests(claim, tables, rows) for claim in claims]
     wanted = set(names)
-    design = tables.design_of(meta.scale, meta.corpus)
-    claims = judge_claims(tables, design, scores) if design else []
     return [
         _collect(
             tables,
@@ -45,6 +53,21 @@ def collect(
         for name, table in tables.tables.items()
         if name in wanted
     ]
+
+
+def _rename_tests(
+    claim: ClaimResult, tables: Tables, rows: Mapping[str, str]
+) -> ClaimResult:
+    """Call test sets and rows by their names on this corpus."""
+    tests = tuple(
+        replace(
+            test,
+            column=tables.columns[test.column.name],
+            against=rows[test.against],
+        )
+        for test in claim.tests
+    )
+    return replace(claim, tests=tests)
 
 
 def _collect(

@@ -2,9 +2,9 @@
 (``docs/statistics.md``).
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from espnet_ext.tables.schema import Columns, Name, Names
 from espnet_ext.work.settings import Count, Flag, StrictMapping, Text, Weight, known
@@ -29,32 +29,40 @@ Side = Annotated[
 ]  # a row as "table/row", or a change from one to another
 
 
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+_AS_TUPLE = BeforeValidator(_as_tuple)  # one side may be written without brackets
+
+
 class Claim(StrictMapping):
     """A statement: on each column ``better`` has a lower error rate (or change of it)
     than ``worse``.
     """
 
     text: Text
-    better: Side  # rows as "table/row", or changes from one row to another
-    worse: Side
+    better: Side  # a row as "table/row", or a change from one row to another
+    worse: Annotated[tuple[Side, ...], Field(min_length=1), _AS_TUPLE]
     columns: Columns | None = (
         None  # on which it is tested; None for all error rates of the first row's table
     )
+    earlier: int = Field(0, ge=0)  # designs of it whose results are no longer kept
 
     @model_validator(mode="after")
     def _check_sides(self) -> Self:
         if missing := [row for row in self.rows if "/" not in row]:
             raise ValueError(f"{missing[0]!r} must be table/row")
-        if type(self.better) is not type(self.worse):
+        if any(type(self.better) is not type(side) for side in self.worse):
             raise ValueError(
                 "better and worse must both be rows, or both changes {from: row, "
                 "to: row}"
             )
-        if self.better == self.worse:
+        if self.better in self.worse:
             raise ValueError(
                 f"better and worse are the same row or change, {self.better!r}"
             )
-        for side in (self.better, self.worse):
+        for side in (self.better, *self.worse):
             if isinstance(side, Change) and side.before == side.after:
                 raise ValueError(f"from and to are the same row, {side.after!r}")
         return self
@@ -69,55 +77,76 @@ class Claim(StrictMapping):
         """All rows that it names, as "table/row": those of ``better``, then ``worse``;
         of a change, ``from`` first.
         """
-        sides = (self.better, self.worse)
         return tuple(
-            row
-            for side in sides
-            for row in ((side,) if isinstance(side, str) else (side.before, side.after))
+            row for side in (self.better, *self.worse) for row in rows_of_side(side)
         )
 
 
+def rows_of_side(side: "str | Change") -> tuple[str, ...]:
+    """Return the rows of one side of a claim: its row, or ``from`` and ``to``."""
+    return (side,) if isinstance(side, str) else (side.before, side.after)
+
+
 class Design(StrictMapping):
-    """How claims are decided on one corpus at one scale; committed before its test sets
-    were decoded.
+    """How claims are decided on one corpus at one scale.
+
+    It is committed before its test sets are decoded; one that was made after that says
+    ``seen``. A design stays when a later one asks the same question again.
     """
 
     corpus: Text  # of the results, as ``scale``
     scale: Name
     commit: Text | None = None  # which has the design, and none of the results
-    claims: Names  # by name, the most important first
+    seen: Flag = False  # made after its results had been seen
+    claims: Names
     seeds: Annotated[
         tuple[Count, ...], Field(min_length=1)
     ]  # that each system is trained with
     units: Text  # what a test set has, such as "6 speakers"
+    own_voices: Flag = False  # of recordings or sessions: no two share a voice
+    columns: Columns | None = None  # in place of those of its claims
+    against: Text | None = None  # the only baseline of its claims that it knew
+    # for how many p-values they are corrected, looks included; 1 where claims were to be
+    # tested in order; None: its claims
+    tests: Count | None = None
+    margin: Weight | None = None  # in points; differences below it count as none
+    # a training with a higher loss on the dev sets has failed, and is left out
+    failed: Weight | None = None
+    # a speaker or recording with a higher error rate, in percent, has failed with one
+    # of the systems, and is left out of all
+    failed_units: Weight | None = None
+    # the degrees of freedom of the direction that has fewer: the rule of before
+    # November 26, 2026, under which no difference is excluded
+    fewest: Flag = False
     detectable: Text | None = (
         None  # what difference is found in 80 of 100 such experiments
     )
-    hours: Weight | None = None  # of one core
-    # claims are tested in order, each at the whole level, up to the first undecided;
-    # else Holm
-    order: Flag = False
-    family: Count = 1  # how many claims the design had, if it has fewer now
-    looks: Count = (
-        1  # at the results before the last seed is there; p is multiplied by that
-    )
-    margin: Weight | None = None  # in points; differences below it count as none
-    failed: Weight | None = (
-        # a training with a higher loss on the dev sets has failed, and is left out
-        None
-    )
-    freedom: Literal["satterthwaite", "fewest"] = (
-        "satterthwaite"  # fewest: in earlier designs
-    )
+    not_testable: dict[Name, Text] = {}  # why not, by claim
+    open: dict[Name, Text] = {}  # why there is no verdict, by claim
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for name in (*self.not_testable, *self.open):
+            if name not in self.claims:
+                raise ValueError(f"{name!r} is no claim of this design")
+        return self
+
+
+class Making(StrictMapping):
+    """How results that a recipe keeps were made, beyond what the run has recorded."""
+
+    before: Text | None = None  # the command that makes its corpus or its lists
+    hours: Weight | None = None  # of one core, for all its systems and seeds
 
 
 class DesignFile(StrictMapping):
     """All of ``design.yaml``: at most six claims, what the paper's abstract and
-    conclusion say, and designs.
+    conclusion say, and designs; ``made`` is by folder of results.
     """
 
     claims: Annotated[dict[Name, Claim], Field(max_length=6)] = {}
     designs: tuple[Design, ...] = ()
+    made: dict[Text, Making] = {}
 
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
@@ -129,3 +158,16 @@ class DesignFile(StrictMapping):
                 f"designs: unknown claim {unknown[0]!r}; {known(self.claims)}"
             )
         return self
+
+    def count_designs(self, name: str) -> int:
+        """Count the designs that ask the question of a claim: about the same rows."""
+        asked = self.claims[name]
+        same = {
+            other: claim
+            for other, claim in self.claims.items()
+            if (claim.better, claim.worse) == (asked.better, asked.worse)
+        }
+        kept = sum(
+            any(other in design.claims for other in same) for design in self.designs
+        )
+        return kept + max(claim.earlier for claim in same.values())

@@ -5,16 +5,16 @@ into ``RESULTS.md``.
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables import render
 from espnet_ext.tables.collect import collect
-from espnet_ext.tables.design import DESIGN, Design
+from espnet_ext.tables.design import DESIGN, Making
 from espnet_ext.tables.reading import Table, Tables, load_tables
-from espnet_ext.tables.result import TableResult
+from espnet_ext.tables.result import ClaimResult, TableResult
 from espnet_ext.tables.run_scores import gather
 from espnet_ext.tables.score_table import (
     META,
@@ -33,6 +33,8 @@ NOTES = Path("conf") / "notes.md"
 REPORT, PAGE = "RESULTS.md", "tables.md"
 MAIN = "mini-synthetic"  # whose tables RESULTS.md shows
 LINES = 120  # of RESULTS.md
+NOTHING_MORE = Making()
+NOTES_BEGIN = "## Notes"  # what is above it in the notes begins RESULTS.md
 OF_PAPER = (
     "Small corpora and models say whether an effect can be seen there, not whether "
     "the paper is right at its own size."
@@ -88,6 +90,7 @@ def write_tables(
         normaliser=scores.normaliser,
         quantities={system: dict(own) for system, own in scores.quantities.items()},
         dev_losses={system: dict(own) for system, own in scores.dev_losses.items()},
+        unfinished=dict(scores.unfinished),
         lm_perplexity=float(perplexity.read_text(encoding="utf-8"))
         if perplexity and perplexity.is_file()
         else None,
@@ -155,32 +158,61 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
     of each folder of results.
     """
     recipe_dir = Path(recipe_dir)
+    kept = _read_kept(recipe_dir)
+    tables = load_tables(recipe_dir / TABLES)
+    check_registered(tables)
+    notes = recipe_dir / NOTES
+    text = notes.read_text(encoding="utf-8") if notes.is_file() else ""
+    pages = {recipe_dir / REPORT: report_page(kept, tables, text)}
+    for folder, results in kept.items():
+        making = tables.made.get(folder.name, NOTHING_MORE)
+        pages[folder / PAGE] = folder_page(results, making)
+    return pages
+
+
+def _read_kept(recipe_dir: Path) -> dict[Path, list[TableResult]]:
     folders = kept_folders(recipe_dir)
     if not folders:
         raise InputError(
             f"{recipe_dir / 'results'}: nothing is kept there yet: give a run's "
             "folder with --results"
         )
-    kept = {folder: read_results(folder, recipe_dir) for folder in folders}
+    return {folder: read_results(folder, recipe_dir) for folder in folders}
+
+
+def read_claims(recipe_dir: str | Path) -> list[ClaimResult]:
+    """Return the claims of a recipe on all results that it keeps, in the order of
+    ``design.yaml``, each with all of its designs.
+    """
+    recipe_dir = Path(recipe_dir)
     tables = load_tables(recipe_dir / TABLES)
-    check_registered(tables)
-    notes = recipe_dir / NOTES
-    report = report_page(
-        kept,
-        tables.designs,
-        notes.read_text(encoding="utf-8") if notes.is_file() else "",
+    return sort_claims(_read_kept(recipe_dir).values(), tables)
+
+
+def sort_claims(
+    kept: Iterable[Sequence[TableResult]], tables: Tables
+) -> list[ClaimResult]:
+    """Bring claims into the order of ``design.yaml``: claims first, then designs."""
+    claims = [
+        claim for results in kept for result in results for claim in result.claims
+    ]
+    names = list(tables.claims)
+    return sorted(
+        claims,
+        key=lambda claim: (names.index(claim.name), tables.designs.index(claim.design)),
     )
-    return {recipe_dir / REPORT: report} | {
-        folder / PAGE: folder_page(results) for folder, results in kept.items()
-    }
 
 
 def check_registered(tables: Tables) -> None:
     """Refuse designs that do not name the commit which has them."""
-    if missing := [design.scale for design in tables.designs if not design.commit]:
+    if missing := [
+        design.scale
+        for design in tables.designs
+        if not design.commit and not design.seen
+    ]:
         text = (
             f"the design of {missing[0]} names no commit: commit it before test sets "
-            "are decoded, and name that"
+            "are decoded, and name that; or say seen: true"
         )
         raise InputError(f"{tables.path.with_name(DESIGN)}: {text}")
 
@@ -220,7 +252,7 @@ def verify_pages(recipe_dir: str | Path) -> list[Path]:
     return list(pages)
 
 
-def folder_page(results: Sequence[TableResult]) -> str:
+def folder_page(results: Sequence[TableResult], making: Making = NOTHING_MORE) -> str:
     """Return the page of one folder of results: all its tables and figures, with their
     claims.
     """
@@ -241,78 +273,89 @@ def folder_page(results: Sequence[TableResult]) -> str:
             )
     if missing := [result.table.title for result in results if not result.has_run]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
-    return "\n".join([*lines, *render.markdown_meta(meta)]).rstrip("\n") + "\n"
+    lines += render.markdown_meta(meta, making)
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def report_page(
-    kept: Mapping[Path, Sequence[TableResult]], designs: Sequence[Design], notes: str
+    kept: Mapping[Path, Sequence[TableResult]], tables: Tables, notes: str
 ) -> str:
-    """Return ``RESULTS.md``: all claims, of the first folder's tables those that fit on
-    the page, and the notes.
+    """Return ``RESULTS.md``: what can be quoted, all claims, of the first folder's
+    tables those that fit on the page, how all were made, and the notes.
     """
-    (main, first), text = next(iter(kept.items())), notes.strip().splitlines()
+    main, first = next(iter(kept.items()))
     meta = first[0].meta
+    quoted, heading, text = notes.strip().partition(NOTES_BEGIN)
     head = [
         f"# Results of {meta.recipe}",
         "",
         f"Paper: {first[0].paper.citation}",
         "",
+        *quoted.strip().splitlines(),
+        "",
         OF_PAPER,
         "",
-    ]
-    by_run = {
-        (results[0].meta.scale, results[0].meta.corpus): results
-        for results in kept.values()
-    }
-    for design in designs:
-        head += _claims_section(design, by_run.get((design.scale, design.corpus), ()))
-    pages = [f"[{folder.name}](results/{folder.name}/{PAGE})" for folder in kept]
-    head += [
-        f"## Tables: {meta.corpus}, scale {meta.scale}",
-        "",
-        f"All, and how they were made: {', '.join(pages)}.",
-        "",
+        *_claims_section(sort_claims(kept.values(), tables), tables),
     ]
     foot = [
-        f"Written by `espnet-ext table results` from `results/`, `conf/{DESIGN}` "
-        f"and `{NOTES}`; `table verify` renders "
-        "it again. [docs/statistics.md](../../docs/statistics.md): how claims are "
-        "tested; "
-        "[docs/reproducibility.md](../../docs/reproducibility.md): how far "
-        "another machine gives the same numbers.",
+        "## How they were made",
         "",
+        *_list_made(kept, tables),
+        "",
+        f"Written by `espnet-ext table results` from `results/`, `conf/{DESIGN}` "
+        f"and `{NOTES}`; `table verify` renders it again. "
+        "[docs/statistics.md](../../docs/statistics.md): how claims are tested; "
+        "[docs/reproducibility.md](../../docs/reproducibility.md): how far another "
+        "machine gives the same numbers.",
+        "",
+        *f"{heading}{text}".splitlines(),
     ]
-    shown: list[str] = []
+    shown = [f"## Tables: {meta.corpus}, scale {meta.scale}", ""]
     for result in first:
         table = (
             render.markdown_table(result, "###", f"results/{main.name}/")
             if result.has_run
             else []
         )
-        fits = len(head) + len(shown) + len(table) + len(foot) + len(text) <= LINES
+        fits = len(head) + len(shown) + len(table) + len(foot) <= LINES
         shown += table if fits else []
-    return "\n".join([*head, *shown, *foot, *text]).rstrip("\n") + "\n"
+    return "\n".join([*head, *shown, *foot]).rstrip("\n") + "\n"
 
 
-def _claims_section(design: Design, results: Sequence[TableResult]) -> list[str]:
-    """Return the claims of a design, a line each, and the design; nothing if its
-    results are not there.
-    """
-    found = {claim.name: claim for result in results for claim in result.claims}
-    if not found:
+def _claims_section(claims: Sequence[ClaimResult], tables: Tables) -> list[str]:
+    """Return all claims, a line for each design of each, and then the designs."""
+    if not claims:
         return []
-    claims = [found[name] for name in design.claims if name in found]
-    lines = [
-        f"## {design.corpus}, scale {design.scale}: {render.counts_text(claims)}",
-        "",
+    designs = [
+        design
+        for design in tables.designs
+        if any(claim.design == design for claim in claims)
     ]
     return [
-        *lines,
+        f"## Claims, with every design: {render.counts_text(claims)}",
+        "",
         *render.claims_grid(claims).text("pipe").splitlines(),
         "",
-        render.design_text(design),
+        *(
+            f"- {design.corpus}, {design.scale}. "
+            f"{render.design_text(design, tables.tried)}"
+            for design in designs
+        ),
         "",
     ]
+
+
+def _list_made(kept: Mapping[Path, Sequence[TableResult]], tables: Tables) -> list[str]:
+    """Return a line for each folder of results: commands, commit, machine, time."""
+    lines = []
+    for folder, results in kept.items():
+        making = tables.made.get(folder.name, NOTHING_MORE)
+        page = f"[{folder.name}](results/{folder.name}/{PAGE})"
+        runs = " ".join(
+            f"{render.run_text(run, versions=False)}." for run in results[0].meta.runs
+        )
+        lines.append(f"- {page}: {render.making_text(making)}{runs}")
+    return lines
 
 
 def recipes_with_results() -> list[Path]:

@@ -8,6 +8,7 @@ such as ``base_10``.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables import schema
-from espnet_ext.tables.design import DESIGN, Claim, Design, DesignFile
+from espnet_ext.tables.design import DESIGN, Claim, Design, DesignFile, Making
 from espnet_ext.work.settings import fault, known
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -27,13 +28,14 @@ class Column:
     such as the latency in ms.
 
     ``sets`` are the test set of a rate, or all of them for their average; none for a
-    quantity.
+    quantity. ``shown`` is its name on a corpus that is not the paper's.
     """
 
     name: str
     sets: tuple[str, ...] = ()
     measure: str | None = None
     unit: str | None = None
+    shown: str = ""
 
     @property
     def average(self) -> bool:
@@ -42,8 +44,8 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The name, with the unit of a quantity."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+        """The name of the set on its corpus, or of a quantity with its unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.shown or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,28 +129,27 @@ class Tables:
     columns: Mapping[str, Column]
     claims: Mapping[str, Claim]
     designs: tuple[Design, ...]
+    tried: Mapping[str, int]  # how many designs ask the question of a claim
+    made: Mapping[str, Making]
 
-    def design_of(self, scale: str, corpus: str) -> Design | None:
-        """Return the design for results of a corpus at a scale; None: they are numbers
-        without verdicts.
+    def designs_of(self, scale: str, corpus: str) -> list[Design]:
+        """Return the designs for results of a corpus at a scale; without one they are
+        numbers without verdicts.
         """
-        return next(
-            (
-                each
-                for each in self.designs
-                if (each.scale, each.corpus) == (scale, corpus)
-            ),
-            None,
-        )
-
-    def tested(self, claim: Claim) -> list[Column]:
-        """Return the columns on which a claim is tested: those that it names, by
-        default all error rates.
-        """
-        columns = [
-            self.columns[name]
-            for name in claim.columns or self.rows[claim.rows[0]].paper
+        return [
+            each
+            for each in self.designs
+            if (each.scale, each.corpus) == (scale, corpus)
         ]
+
+    def tested(
+        self, claim: Claim, columns: Sequence[str] | None = None
+    ) -> list[Column]:
+        """Return the columns on which a claim is tested: those of a design or those
+        that it names, by default all error rates.
+        """
+        names = columns or claim.columns or self.rows[claim.rows[0]].paper
+        columns = [self.columns[name] for name in names]
         return [column for column in columns if column.sets and not column.average]
 
     @property
@@ -165,21 +166,47 @@ class Tables:
             for row in table.rows
         }
 
-    def without_paper(self) -> "Tables":
-        """Return the tables without the paper's numbers, for results on a corpus of
-        which it has none.
+    def names_on(self, corpus: str) -> Mapping[str, str] | None:
+        """Return the names of test sets and curves on a corpus that is not the paper's;
+        None if it may be.
         """
+        for pattern, names in self.file.names.items():
+            if fnmatchcase(corpus, pattern):
+                return names
+        return None
+
+    def without_paper(self, names: Mapping[str, str] | None = None) -> "Tables":
+        """Return the tables without the paper's numbers, for results on a corpus of
+        which it has none; its sets and curves may have names of their own.
+        """
+        names = names or {}
+        columns = {
+            name: replace(column, shown=_name_shown(column, names))
+            for name, column in self.columns.items()
+        }
 
         def blank(table: Table) -> Table:
             rows = (
-                replace(row, paper=dict.fromkeys(row.paper), spread=None)
+                replace(
+                    row,
+                    name=name_row(row, names),
+                    paper=dict.fromkeys(row.paper),
+                    spread=None,
+                    curve=names.get(row.curve, row.curve),
+                )
                 for row in table.rows
             )
-            return replace(table, rows=tuple(rows))
+            figure = table.figure and replace(table.figure, largest={})
+            return replace(
+                table,
+                rows=tuple(rows),
+                columns=tuple(columns[column.name] for column in table.columns),
+                reductions=tuple(columns[column.name] for column in table.reductions),
+                figure=figure,
+            )
 
-        return replace(
-            self, tables={name: blank(table) for name, table in self.tables.items()}
-        )
+        tables = {name: blank(table) for name, table in self.tables.items()}
+        return replace(self, tables=tables, columns=columns)
 
     def seeds_of(self, system: str, scale: str) -> list[int]:
         """Return the seeds of a system where a run names none: of the scale, or of that
@@ -191,6 +218,21 @@ class Tables:
         path = self.path.with_name(f"{scale}.yaml")
         below = read_yaml(path).get(schema.OVER) if path.is_file() else None
         return [1] if below is None else self.seeds_of(system, below)
+
+
+def name_row(row: Row, names: Mapping[str, str]) -> str:
+    """Return the name of a row, of a figure with the name of its curve."""
+    shown = names.get(row.curve, row.curve) if row.curve else ""
+    return f"{shown}{row.name.removeprefix(row.curve)}"
+
+
+def _name_shown(column: Column, names: Mapping[str, str]) -> str:
+    """Return the name of a column's set, with its measure."""
+    if len(column.sets) != 1:
+        return ""
+    [test_set] = column.sets
+    shown = names.get(test_set, test_set)
+    return f"{shown} {column.measure}" if column.measure else shown
 
 
 def load_tables(path: str | Path, scale: str | None = None) -> Tables:
@@ -272,6 +314,8 @@ class _Reader:
             self.columns,
             {},
             design.designs,
+            {name: design.count_designs(name) for name in design.claims},
+            design.made,
         )
         for table in tables.values():
             if table.baseline:

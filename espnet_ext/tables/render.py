@@ -3,7 +3,7 @@ that pages share.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tabulate import tabulate
@@ -15,11 +15,12 @@ from espnet_ext.scoring.formatting import (
     format_p,
     format_value,
 )
-from espnet_ext.tables.design import Design
+from espnet_ext.tables.design import Design, Making
 from espnet_ext.tables.reading import Column
 from espnet_ext.tables.result import (
     VERDICTS,
     ClaimResult,
+    ClaimTest,
     Effect,
     Result,
     ResultRow,
@@ -33,10 +34,10 @@ OURS = (
     f"recordings, for these trainings]; {NOTHING}: not run"
 )
 EFFECT = (
-    "effect: how much lower (as claimed) or higher the error rate is, in points, "
-    "mean over seeds, with its 95% interval"
-    " for other trainings and other units (below zero: the other way); p: "
-    "two-sided, corrected as the design says."
+    "effect: how much lower (as claimed) or higher the error rate is, in points, mean "
+    "over seeds, with its interval for other trainings and other units (below zero: "
+    "the other way); p: two-sided; both are corrected for the claims of the design "
+    "and for all designs of the question."
 )
 PAPER = ", paper"  # ends the heading of a column of the paper's numbers
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
@@ -83,7 +84,8 @@ def grid_of(
                 tuple(map(percent_text, result.reduction_of(row, column)))
                 for row in rows
             ]
-            _add(head, body, f"{column.name} against {result.reference.name}", reduced)
+            heading = f"{column.heading} against {result.reference.name}"
+            _add(head, body, heading, reduced)
     return Grid(
         (*head, "seeds"),
         tuple(
@@ -211,55 +213,103 @@ def effect_interval(effect: Effect) -> str:
 
 
 def claims_grid(claims: Iterable[ClaimResult]) -> Grid:
-    """Lay out claims, a line each: the paper's effect, ours with its interval, verdict,
-    p-value, seeds and units.
+    """Lay out claims, a line for each design: on what, against which baselines, the
+    paper's effect on its own corpus, ours, verdict, p-value, seeds and units.
     """
     rows = []
     for claim in claims:
-        paper = [
-            f"{test.column.name} {effect_text(test.paper)}"
+        effects = [_effect_text(claim, test) for test in claim.tests if test.here]
+        units = dict.fromkeys(
+            count_of(test.here.units, test.here.unit)
             for test in claim.tests
-            if test.paper is not None
-        ]
-        ours = [(test.column.name, test.here) for test in claim.tests if test.here]
-        effects = [
-            f"{name} {effect_text(here.points)} {effect_interval(here)}".rstrip()
-            for name, here in ours
-        ]
-        units = dict.fromkeys(count_of(here.units, here.unit) for _, here in ours)
-        first = (
-            claim.claim.text,
-            "; ".join(paper) or NOTHING,
-            "; ".join(effects) or NOTHING,
+            if test.here
         )
-        verdict = (
-            claim.verdict_text,
-            format_p(claim.p_corrected),
-            _seeds(claim.seeds),
-            ", ".join(units) or NOTHING,
+        rows.append(
+            (
+                claim.claim.text,
+                f"{claim.design.corpus}, {claim.design.scale}",
+                ", ".join(claim.baselines),
+                "; ".join(_paper_effects(claim)) or NOTHING,
+                "; ".join(effects) or NOTHING,
+                claim.verdict_text,
+                format_p(claim.p_corrected),
+                _seeds(claim.seeds),
+                ", ".join(units) or NOTHING,
+            )
         )
-        rows.append((*first, *verdict))
-    return Grid(
-        ("claim", "paper's effect", "ours", "verdict", "p", "seeds", "units"),
-        tuple(rows),
+    head = (
+        "claim",
+        "data",
+        "baseline",
+        "paper, on its corpus",
+        "ours",
+        "verdict",
+        "p",
+        "seeds",
+        "units",
     )
+    return Grid(head, tuple(rows))
 
 
-def design_text(design: Design) -> str:
-    """Say how claims are decided, and since when that is fixed."""
-    level = (
-        "in their order"
-        if design.order
-        else f"corrected for {max(design.family, len(design.claims))} (Holm)"
-    )
+def _paper_effects(claim: ClaimResult) -> list[str]:
+    """Write the paper's effect on each of its sets; against several rows, the least."""
+    least: dict[str, float] = {}
+    for test in claim.tests:
+        if test.paper is not None:
+            name = test.column.name
+            least[name] = min(test.paper, least.get(name, test.paper))
+    return [f"{name} {effect_text(points)}" for name, points in least.items()]
+
+
+def _effect_text(claim: ClaimResult, test: ClaimTest) -> str:
+    assert test.here is not None
+    against = f" than {test.against}" if len(claim.baselines) > 1 else ""
+    text = f"{test.column.heading} {effect_text(test.here.points)}{against}"
+    return f"{text} {effect_interval(test.here)}".rstrip()
+
+
+def claim_lines(claims: Sequence[ClaimResult]) -> list[str]:
+    """Write claims for the terminal, each with all of its designs below it."""
+    lines: list[str] = []
+    for claim in claims:
+        head = f"{claim.claim.text} (against {', '.join(claim.baselines)})"
+        if head not in lines:
+            lines.append(head)
+        effects = "; ".join(
+            _effect_text(claim, test) for test in claim.tests if test.here
+        )
+        corrected = (
+            "no p-value"
+            if claim.p_corrected is None
+            else f"p = {format_p(claim.p_corrected)}, corrected for {claim.times}"
+        )
+        lines.append(
+            f"    {claim.design.corpus}, {claim.design.scale}: {claim.verdict_text}; "
+            f"{effects or NOTHING}; {corrected}; {claim.design.units}"
+        )
+    return lines
+
+
+def design_text(design: Design, tried: Mapping[str, int] | None = None) -> str:
+    """Say how claims are decided, and since when that is fixed; ``tried`` says how many
+    designs ask the question of each claim.
+    """
+    since = "Not registered" if design.seen else f"Design of commit {design.commit}"
+    asked = {name: (tried or {}).get(name, 1) for name in design.claims}
+    numbers = " or ".join(str(number) for number in sorted(set(asked.values())))
     parts = [
-        f"Design of commit {design.commit}: "
-        f"{count_of(len(design.seeds), 'seed')}, {design.units}",
-        f"claims {level}, {count_of(design.looks, 'look')}",
+        f"{since}: {count_of(len(design.seeds), 'seed')}, {design.units}",
+        f"corrected for {count_of(design.tests or len(design.claims), 'test')} "
+        f"(Holm) and for {numbers} designs of a question",
+        *(["degrees of freedom of the fewer"] if design.fewest else []),
         *([f"margin {count_of(design.margin, 'point')}"] if design.margin else []),
         *([f"failed: loss on dev above {design.failed:g}"] if design.failed else []),
+        *(
+            [f"left out: units with an error rate above {design.failed_units:g} %"]
+            if design.failed_units
+            else []
+        ),
         *([f"detectable: {design.detectable}"] if design.detectable else []),
-        *([f"hours of one core: {design.hours:g}"] if design.hours else []),
     ]
     return "; ".join(parts) + "."
 
@@ -290,10 +340,7 @@ def plain_table(result: TableResult, row_names: Sequence[str] | None = None) -> 
         "",
         legend(result),
     ]
-    lines += [
-        f"{claim.claim.text}: {claim.verdict_text}, p = {format_p(claim.p_corrected)}"
-        for claim in result.claims
-    ]
+    lines += claim_lines(result.claims)
     return "\n".join(lines) + "\n"
 
 
@@ -320,7 +367,7 @@ def markdown_table(result: TableResult, heading: str, pictures: str = "") -> lis
     ]
 
 
-def run_text(run: RunRecord) -> str:
+def run_text(run: RunRecord, versions: bool = True) -> str:
     """Return how results were made: command, commit, date, machine and versions."""
     git, machine = run.git, run.hardware
     commit = (
@@ -333,7 +380,7 @@ def run_text(run: RunRecord) -> str:
     ]
     cores = [] if machine.cores is None else [count_of(machine.cores, "core")]
     on = ", ".join([machine.cpu, *cores, *gpus, f"{machine.memory_gib} GiB"])
-    versions = ", ".join(
+    installed = ", ".join(
         f"{name} {version}" for name, version in run.versions.items() if version
     )
     return "; ".join(
@@ -342,12 +389,19 @@ def run_text(run: RunRecord) -> str:
             f"commit {commit}",
             run.date,
             on,
-            *([versions] if versions else []),
+            *([installed] if installed and versions else []),
         ]
     )
 
 
-def markdown_meta(meta: Meta) -> list[str]:
+def making_text(making: Making) -> str:
+    """Say what was done before a run, and how long all took; ends with a space."""
+    hours = [f"{making.hours:g} hours of one core."] if making.hours else []
+    before = [f"First: {making.before}."] if making.before else []
+    return "".join(f"{part} " for part in (*hours, *before))
+
+
+def markdown_meta(meta: Meta, making: Making) -> list[str]:
     """Say how the results of one corpus and scale were made, as lines of Markdown."""
     perplexity = (
         ""
@@ -355,7 +409,8 @@ def markdown_meta(meta: Meta) -> list[str]:
         else f"; perplexity of the language model {meta.lm_perplexity:.2f}"
     )
     lines = [
-        f"Text normalisation: {meta.normaliser or 'none'}{perplexity}. Made by:",
+        f"Text normalisation: {meta.normaliser or 'none'}{perplexity}. "
+        f"{making_text(making)}Made by:",
         "",
     ]
     return [*lines, *(f"- {run_text(run)}" for run in meta.runs), ""]

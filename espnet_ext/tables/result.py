@@ -17,7 +17,16 @@ from espnet_ext.tables.score_table import Meta
 
 HOLDS, CONTRADICTED, NO_DIFFERENCE = "holds", "contradicted", "no difference"
 EXCLUDED, OPEN, NOT_RUN = "the paper's effect is excluded", "open", "not run"
-VERDICTS = (HOLDS, CONTRADICTED, NO_DIFFERENCE, EXCLUDED, OPEN, NOT_RUN)
+NOT_TESTABLE = "not testable here"
+VERDICTS = (
+    HOLDS,
+    CONTRADICTED,
+    NO_DIFFERENCE,
+    EXCLUDED,
+    OPEN,
+    NOT_TESTABLE,
+    NOT_RUN,
+)
 
 
 @dataclass(frozen=True)
@@ -71,9 +80,9 @@ class Effect:
     """
 
     points: float
-    interval: (
-        tuple[float, float] | None
-    )  # None, as ``p_value``, where there are too few seeds or units
+    # corrected as the p-value of the claim is; None, as ``p_value``, where there are too
+    # few seeds or units
+    interval: tuple[float, float] | None
     p_value: float | None
     within: bool  # whether it is less than the margin of the design, either way
     excludes: bool  # whether it is less than the paper's
@@ -82,17 +91,19 @@ class Effect:
     different_seeds: int  # how many of them gave different output
     units: int  # how many of ``unit``: speakers or recordings
     unit: str
+    failed_units: int = 0  # left out, since a system failed on them
 
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """A claim on one column: the effect in the paper's numbers, and ours; None for what
-    is not there.
+    """A claim on one column against one row: the effect in the paper's numbers, and
+    ours; None for what is not there.
     """
 
     column: Column
     paper: float | None
     here: Effect | None
+    against: str
 
 
 @dataclass(frozen=True)
@@ -103,9 +114,10 @@ class ClaimResult:
     claim: Claim
     design: Design
     verdict: str
-    reason: str | None  # why it could not be decided, or what the verdict is about
+    notes: tuple[str, ...]  # why there is none, or what it is about
     p_value: float | None  # of the whole claim; None if it cannot be tested
-    p_corrected: float | None  # as the design says
+    p_corrected: float | None
+    times: int  # by what p-value and interval are corrected
     tests: tuple[ClaimTest, ...]
     failed: (
         str  # how many trainings of ``better`` and of ``worse`` have failed, in words
@@ -113,19 +125,29 @@ class ClaimResult:
 
     @property
     def verdict_text(self) -> str:
-        """The verdict, the reason why it could not be decided or what it is about, and
-        trainings that failed.
-        """
+        """The verdict, why there is none or what it is about, and what has failed."""
         margin = (
             f" above {count_of(self.design.margin or 0, 'point')}"
             if self.verdict == NO_DIFFERENCE
             else ""
         )
-        return (
-            f"{self.verdict}{margin}"
-            + (f" ({self.reason})" if self.reason else "")
-            + self.failed
+        notes = f" ({'; '.join(self.notes)})" if self.notes else ""
+        return f"{self.verdict}{margin}{notes}{self._failed_units}{self.failed}"
+
+    @property
+    def _failed_units(self) -> str:
+        failed = max(
+            (test.here.failed_units for test in self.tests if test.here), default=0
         )
+        limit = f"{self.design.failed_units or 0:g} %"
+        return (
+            f"; left out: {failed} with an error rate above {limit}" if failed else ""
+        )
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """The rows that it was tested against."""
+        return tuple(dict.fromkeys(test.against for test in self.tests))
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -2,9 +2,10 @@
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -15,6 +16,8 @@ from espnet_ext.tables.reading import Column, Tables
 from espnet_ext.tables.score_table import Key, Score, Scores, Unit, check_same_units
 from espnet_ext.work.settings import read_settings
 
+REPORT = "training.json"  # of the training of a rescorer
+STILL_FALLING = 0.01  # of the loss
 AGAIN = "delete it and run its step again"
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 _LOSS = re.compile(r"epoch results: .*\[valid\] .*?\bloss=([-+.0-9a-z]+)")
@@ -31,6 +34,13 @@ class _Counts(BaseModel):
 class _Summary(_Counts):
     normaliser: str
     measures: dict[str, _Counts] | None = None
+
+
+class _Report(BaseModel):
+    """What tables need of a rescorer's ``training.json``."""
+
+    best_step: int
+    history: list[dict[str, Any]]
 
 
 class _Quantity(BaseModel):
@@ -95,25 +105,58 @@ def gather(
         system: _dev_losses(expdir / system)
         for system in dict.fromkeys(key.system for key in rates)
     }
-    made = {system: own for system, own in losses.items() if own}
-    return Scores(rates, quantities, units, first.normaliser if first else None, made)
+    lowest = {
+        system: {seed: _lowest(course) for seed, course in own.items()}
+        for system, own in losses.items()
+        if own
+    }
+    unfinished = {
+        system: found
+        for system, own in losses.items()
+        if (found := _find_unfinished(expdir / f"{system}{tags[0]}", own))
+    }
+    normaliser = first.normaliser if first else None
+    return Scores(rates, quantities, units, normaliser, lowest, unfinished)
 
 
-def _dev_losses(folder: Path) -> dict[int, float]:
-    """Return the lowest loss on the dev sets of each training by ESPnet, by seed; "nan"
-    is higher than any number.
-    """
+def _dev_losses(folder: Path) -> dict[int, list[float]]:
+    """Return the losses on the dev sets of each training by ESPnet, by seed."""
     found = {}
     for path in folder.glob("seed*/log/train.log"):
-        losses = [
-            float(loss)
-            for loss in _LOSS.findall(
-                path.read_text(encoding="utf-8", errors="replace")
-            )
-        ]
+        text = path.read_text(encoding="utf-8", errors="replace")
+        losses = [float(loss) for loss in _LOSS.findall(text)]
         if losses and (match := _SEED.fullmatch(path.parents[1].name)):
-            found[int(match[1])] = min(losses, key=lambda loss: (loss != loss, loss))
+            found[int(match[1])] = losses
     return dict(sorted(found.items()))
+
+
+def _lowest(losses: Sequence[float]) -> float:
+    """Return the lowest loss; "nan" is higher than any number."""
+    return min(losses, key=lambda loss: (loss != loss, loss))
+
+
+def _find_unfinished(
+    folder: Path, losses: Mapping[int, Sequence[float]]
+) -> tuple[int, ...]:
+    """Return the seeds whose training was best at its last step, by the loss of an
+    ESPnet training or by the report of a rescorer's.
+    """
+    seeds = {seed for seed, course in losses.items() if _is_falling(course)}
+    for path in folder.glob(f"seed*/{REPORT}"):
+        report = read_settings(_Report, path, AGAIN)
+        match = _SEED.fullmatch(path.parent.name)
+        last = max((values["step"] for values in report.history), default=0)
+        if match and report.best_step and report.best_step == last:
+            seeds.add(int(match[1]))
+    return tuple(sorted(seeds))
+
+
+def _is_falling(losses: Sequence[float]) -> bool:
+    """Tell whether the last loss is the lowest, by more than a schedule that ends at a
+    rate of zero leaves to chance.
+    """
+    *earlier, last = losses
+    return bool(earlier) and last < (1 - STILL_FALLING) * _lowest(earlier)
 
 
 def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Column]]:

@@ -382,7 +382,9 @@ class TablesFile(StrictMapping):
 
     ``measures`` are those of ``score.json`` that columns name, ``quantities`` columns
     of ``<quantity>.json`` and their units; ``seeds`` are those of a run without
-    ``--seed``, by scale and system (``default``: the others; else one).
+    ``--seed``, by scale and system (``default``: the others; else one). ``names`` are
+    those of test sets and curves on corpora that the paper does not have, by a pattern
+    of the corpus.
     """
 
     recipe: Name
@@ -391,6 +393,7 @@ class TablesFile(StrictMapping):
     measures: Annotated[Names, Field()] = ()
     quantities: dict[Name, Text] = {}
     seeds: dict[Name, dict[Name, Count]] = {}
+    names: dict[Text, dict[Text, Text]] = {}
     systems: Annotated[dict[Name, System], _named("name")]
     decodings: dict[Name, Decoding] = {}
     axis: Axis | None = None

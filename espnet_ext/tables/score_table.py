@@ -96,6 +96,8 @@ class Scores:
     dev_losses: Mapping[str, Mapping[int, float]] = field(
         default_factory=dict
     )  # the lowest, by system and seed
+    # seeds of trainings that were best at their last step, by system
+    unfinished: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def of(
         self, system: str, decoding: str, test_set: str, measure: str | None
@@ -157,10 +159,11 @@ class Meta(StrictMapping):
     tables: tuple[StrictStr, ...]  # the tables that were asked for
     # whether the paper's numbers are of this corpus, or of one that it stands for
     paper: StrictBool = True
-    units: dict[StrictStr, Unit]  # as :class:`Scores` has it, and the three below
+    units: dict[StrictStr, Unit]  # as :class:`Scores` has it, and the four below
     normaliser: StrictStr | None
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
     dev_losses: dict[StrictStr, dict[NonNegativeInt, float]] = {}
+    unfinished: dict[StrictStr, tuple[NonNegativeInt, ...]] = {}
     lm_perplexity: Weight | None = (
         None  # of a token under the language model, if a table uses one
     )
@@ -208,8 +211,14 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
         file.write(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
     write_json(
         Path(folder) / META,
-        meta.model_dump(mode="json", exclude={"paper"} if meta.paper else None),
+        meta.model_dump(mode="json", exclude=_defaults(meta)),
     )
+
+
+def _defaults(meta: Meta) -> set[str]:
+    """Return the fields that are left out of the file: those that say nothing."""
+    unsaid = {"paper": meta.paper, "unfinished": not meta.unfinished}
+    return {name for name, left_out in unsaid.items() if left_out}
 
 
 def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
@@ -231,9 +240,15 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
         for key, found in rates.items()
     }
     check_same_units(made)
-    return Scores(
-        made, meta.quantities, meta.units, meta.normaliser, meta.dev_losses
-    ), meta
+    scores = Scores(
+        made,
+        meta.quantities,
+        meta.units,
+        meta.normaliser,
+        meta.dev_losses,
+        meta.unfinished,
+    )
+    return scores, meta
 
 
 def _read_lines(path: Path) -> list[_Line]:

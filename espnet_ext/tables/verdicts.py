@@ -1,24 +1,24 @@
 """Whether a paper's claims hold on results: tests over seeds crossed with units, as
-their design says.
+their design says (``docs/statistics.md``).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from espnet_ext.scoring.formatting import format_p
+from espnet_ext.scoring.formatting import count_of, format_p
 from espnet_ext.scoring.significance import (
     EXACT_BELOW,
     LEAST_SEEDS,
+    CrossedTest,
     crossed_test,
-    holm,
     outputs_test,
 )
 from espnet_ext.tables import result
-from espnet_ext.tables.design import Design
+from espnet_ext.tables.design import Claim, Design, rows_of_side
 from espnet_ext.tables.reading import Column, Row, Tables
 from espnet_ext.tables.schema import MERGE
 from espnet_ext.tables.score_table import Scores, errors_and_words
@@ -26,6 +26,38 @@ from espnet_ext.tables.score_table import Scores, errors_and_words
 SIGNIFICANCE = 0.05
 # without a training of their own, systems are tested over units alone
 THIS_RECOGNISER = "for this recogniser"
+SHARED_VOICES = "of these recordings alone, which may share voices"
+SEEN = "decided after the results were seen"
+ALONE = "against {} alone, not all that the paper names"
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A test of one comparison before it is corrected."""
+
+    column: Column
+    against: Row  # the last row of the side that should be worse
+    paper: float | None
+    margin_says: bool  # whether the margin is below the paper's effect
+    outcome: CrossedTest | None  # None: not run
+    enough: bool  # whether there are seeds enough for an interval
+    relative_paper: float  # the paper's effect, or less: relative to our error rate
+    run: int
+    seeds: tuple[int, ...]
+    unit: str
+    failed_units: tuple[int, int]  # left out, of how many
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A claim with its tests, before p-values are corrected for their number."""
+
+    name: str
+    claim: Claim
+    tests: tuple[_Test, ...]
+    obstacle: str | None  # why there is no verdict
+    p_value: float | None
+    failures: str
 
 
 def judge_claims(
@@ -33,98 +65,272 @@ def judge_claims(
 ) -> list[result.ClaimResult]:
     """Test the claims of a design, and decide them, in the order of the design.
 
-    A claim holds if it points the right way on each of its columns, and is contradicted
-    if the wrong way on one, with a corrected p-value below 0.05. Otherwise differences
-    above the margin, or the paper's effect, may be excluded.
+    A claim holds if it points the right way in each of its comparisons, and is
+    contradicted if the wrong way in one, with a corrected p-value below 0.05. Otherwise
+    differences above the margin, or the paper's effect, may be excluded. p-values are
+    corrected for the tests of the design (Holm) and for the designs of the question;
+    intervals by the same number.
     """
-    claims = [_judged(tables, name, design, scores) for name in design.claims]
-    p_values = [
-        1.0 if claim.p_value is None else min(1.0, design.looks * claim.p_value)
-        for claim in claims
+    judged = [_judge(tables, name, design, scores) for name in design.claims]
+    number = design.tests or len(judged)
+    factors = _holm_factors([claim.p_value for claim in judged], number)
+    times = [
+        factor * tables.tried.get(claim.name, 1)
+        for factor, claim in zip(factors, judged, strict=True)
     ]
-    corrected = (
-        accumulate(p_values, max)
-        if design.order
-        else holm(p_values, max(design.family, len(claims)))
-    )
+    corrected = _corrected(judged, times)
     return [
-        claim if claim.p_value is None else _decided(claim, p)
-        for claim, p in zip(claims, corrected, strict=True)
+        _decide(claim, design, factor, corrected.get(claim.name))
+        for claim, factor in zip(judged, times, strict=True)
     ]
 
 
-def _judged(
-    tables: Tables, name: str, design: Design, scores: Scores
-) -> result.ClaimResult:
-    """Test one claim on each of its columns, of changes by their difference; not yet
-    decided.
+def _holm_factors(p_values: Sequence[float | None], number: int) -> list[int]:
+    """Return by how much each p-value is multiplied: the smallest by the number, and
+    none by less than one.
     """
+    tested = sorted(
+        (place for place, p_value in enumerate(p_values) if p_value is not None),
+        key=lambda place: p_values[place] or 0.0,
+    )
+    factors = [number] * len(p_values)
+    for rank, place in enumerate(tested):
+        factors[place] = max(1, number - rank)
+    return factors
+
+
+def _corrected(judged: Sequence[_Judged], times: Sequence[int]) -> dict[str, float]:
+    """Multiply p-values; one is never below that of a smaller p-value (Holm)."""
+    found: dict[str, float] = {}
+    highest = 0.0
+    tested = [
+        (claim.p_value, claim.name, factor)
+        for claim, factor in zip(judged, times, strict=True)
+        if claim.p_value is not None
+    ]
+    for p_value, name, factor in sorted(tested):
+        highest = max(highest, min(1.0, factor * p_value))
+        found[name] = highest
+    return found
+
+
+def _judge(tables: Tables, name: str, design: Design, scores: Scores) -> _Judged:
+    """Test one claim in each of its comparisons, of changes by their difference."""
     claim = tables.claims[name]
-    rows = [tables.rows[row] for row in claim.rows]
-    merged = design.freedom != "fewest" and all(
+    known = [side for side in claim.worse if side == design.against]
+    sides = known or claim.worse
+    better = [tables.rows[row] for row in rows_of_side(claim.better)]
+    rows = [tables.rows[row] for side in sides for row in rows_of_side(side)]
+    tests = tuple(
+        _test(
+            better,
+            [tables.rows[row] for row in rows_of_side(side)],
+            tables,
+            design,
+            scores,
+            column,
+        )
+        for side in sides
+        for column in tables.tested(claim, design.columns)
+    )
+    obstacle = None
+    p_value = None
+    if all(test.outcome for test in tests):
+        obstacle = _obstacle([*better, *rows], tests, tables, design, scores)
+        obstacle = design.open.get(name, obstacle)
+        if obstacle is None and name not in design.not_testable:
+            p_value = _p_value([test.outcome for test in tests if test.outcome])
+    return _Judged(
+        name, claim, tests, obstacle, p_value, _failures(better, rows, design, scores)
+    )
+
+
+def _test(
+    better: Sequence[Row],
+    worse: Sequence[Row],
+    tables: Tables,
+    design: Design,
+    scores: Scores,
+    column: Column,
+) -> _Test:
+    rows = [*better, *worse]
+    [test_set] = column.sets
+    by_row = [
+        scores.of(row.system, row.decoding, test_set, column.measure) for row in rows
+    ]
+    run = [seed for seed in design.seeds if all(seed in by_seed for by_seed in by_row)]
+    seeds = [seed for seed in run if seed not in _failed_seeds(rows, design, scores)]
+    paper = _paper_effect(better, worse, column)
+    unit = scores.units.get(test_set, "")
+    if not seeds:
+        return _Test(
+            column, worse[-1], paper, False, None, False, 0.0, len(run), (), unit,
+            (0, 0),
+        )  # fmt: skip
+    errors, words = errors_and_words(
+        [by_seed[seed] for by_seed in by_row for seed in seeds]
+    )
+    errors = errors.reshape(len(rows), len(seeds), -1)
+    sound = _find_sound_units(errors, words, design.failed_units)
+    errors, words = errors[:, :, sound], words[sound]
+    merged = _are_merged(rows, tables, design)
+    half = len(better)
+    changes = _change(list(errors[:half])), _change(list(errors[half:]))
+    outcome = (
+        outputs_test(*changes, words)
+        if merged
+        else crossed_test(*changes, words, fewest=design.fewest)
+    )
+    effect = paper or 0.0
+    of_paper = worse[-1].paper[column.name]
+    if len(rows) == 2 and of_paper:
+        # The paper's effect is in points, or relative to the error rate if that is less
+        rate = 100 * float(errors[half].mean(axis=0).sum() / words.sum())
+        effect *= min(1.0, rate / of_paper)
+    return _Test(
+        column,
+        worse[-1],
+        paper,
+        design.margin is not None and (paper is None or design.margin < effect),
+        outcome,
+        outcome.p_value is not None and (merged or outcome.seeds >= LEAST_SEEDS),
+        effect,
+        len(run),
+        tuple(seeds),
+        unit,
+        (int((~sound).sum()), len(sound)),
+    )
+
+
+def _are_merged(rows: Sequence[Row], tables: Tables, design: Design) -> bool:
+    """Tell whether no system has a training of its own."""
+    return not design.fewest and all(
         tables.systems[row.system].kind == MERGE for row in rows
     )
-    tests = tuple(
-        result.ClaimTest(
-            column,
-            _paper_effect(rows, column),
-            _effect(rows, design, scores, column, merged),
-        )
-        for column in tables.tested(claim)
-    )
-    found = [test.here for test in tests if test.here]
-    complete = len(found) == len(tests)
-    reason = _obstacle(found, design, merged) if complete else None
-    p_value = _p_value(found) if complete and reason is None else None
-    verdict = result.OPEN if complete else result.NOT_RUN
-    if merged and reason is None:
-        reason = THIS_RECOGNISER
+
+
+def _find_sound_units(
+    errors: NDArray[np.int64], words: NDArray[np.int64], limit: float | None
+) -> NDArray[np.bool_]:
+    """Return which units no system fails on, (units,): none has an error rate above the
+    limit in percent, as the mean over seeds; ``errors`` is (rows, seeds, units).
+    """
+    if limit is None:
+        return np.ones(len(words), dtype=bool)
+    worst = errors.mean(axis=1).max(axis=0)
+    return 100 * worst <= limit * words
+
+
+def _decide(
+    judged: _Judged, design: Design, times: int, p_corrected: float | None
+) -> result.ClaimResult:
+    tests = tuple(_finish_test(test, design, times) for test in judged.tests)
+    effects = [test.here for test in tests if test.here]
+    why_not = design.not_testable.get(judged.name)
+    notes = [note for note in (why_not, judged.obstacle) if note][:1]
+    if any(test.outcome is None for test in judged.tests):
+        verdict = result.NOT_RUN
+        notes = []
+    elif why_not:
+        verdict = result.NOT_TESTABLE
+    elif p_corrected is None:
+        verdict = result.OPEN
+    else:
+        verdict = _read_verdict(judged, effects, design, p_corrected)
+        notes += [] if verdict == result.OPEN else _scope(judged, design)
     return result.ClaimResult(
-        name,
-        claim,
+        judged.name,
+        judged.claim,
         design,
         verdict,
-        reason,
-        p_value,
-        None,
+        tuple(notes),
+        judged.p_value,
+        p_corrected,
+        times,
         tests,
-        _failures(rows, design, scores),
+        judged.failures,
     )
 
 
-def _decided(claim: result.ClaimResult, p_value: float) -> result.ClaimResult:
-    effects = [test.here for test in claim.tests if test.here]
-    verdict = result.OPEN
-    if p_value < SIGNIFICANCE:
-        verdict = (
-            result.CONTRADICTED
-            if any(effect.points < 0 for effect in effects)
-            else result.HOLDS
-        )
-    elif claim.design.freedom != "fewest":
-        excluded = all(effect.excludes for effect in effects)
-        verdict = (
-            result.NO_DIFFERENCE
-            if all(effect.within for effect in effects)
-            else result.EXCLUDED
-            if excluded
-            else result.OPEN
-        )
-    return replace(claim, verdict=verdict, p_corrected=p_value)
+def _read_verdict(
+    judged: _Judged,
+    effects: Sequence[result.Effect],
+    design: Design,
+    p_corrected: float,
+) -> str:
+    if p_corrected < SIGNIFICANCE:
+        wrong = any(effect.points < 0 for effect in effects)
+        return result.CONTRADICTED if wrong else result.HOLDS
+    if design.fewest:
+        return result.OPEN
+    if all(effect.within for effect in effects) and all(
+        test.margin_says for test in judged.tests
+    ):
+        return result.NO_DIFFERENCE
+    excluded = all(effect.excludes for effect in effects)
+    return result.EXCLUDED if excluded else result.OPEN
 
 
-def _paper_effect(rows: Sequence[Row], column: Column) -> float | None:
+def _scope(judged: _Judged, design: Design) -> list[str]:
+    """Say what a verdict is about, if that is less than the paper's sentence, other
+    trainings, and other voices.
+    """
+    tests = judged.tests
+    notes = []
+    if len({test.against.name for test in tests}) < len(judged.claim.worse):
+        notes.append(ALONE.format(tests[0].against.name))
+    if all(_is_of_outputs(test) for test in tests):
+        notes.append(THIS_RECOGNISER)
+    if not design.own_voices and any(test.unit != "speaker" for test in tests):
+        notes.append(SHARED_VOICES)
+    if design.seen:
+        notes.append(SEEN)
+    return notes
+
+
+def _is_of_outputs(test: _Test) -> bool:
+    return test.enough and test.outcome is not None and test.outcome.seeds < LEAST_SEEDS
+
+
+def _finish_test(test: _Test, design: Design, times: int) -> result.ClaimTest:
+    """Give a test its interval, corrected as its p-value is."""
+    against = test.against.name
+    if test.outcome is None:
+        return result.ClaimTest(test.column, test.paper, None, against)
+    limits = test.outcome.interval(1 - SIGNIFICANCE / times) if test.enough else None
+    interval = limits and (round(100 * limits[0], 4), round(100 * limits[1], 4))
+    low, high = interval or (-math.inf, math.inf)
+    p_value = test.outcome.p_value if test.enough else None
+    effect = result.Effect(
+        points=round(100 * test.outcome.difference, 4),
+        interval=interval,
+        p_value=None if p_value is None else round(p_value, 6),
+        within=max(-low, high) < (design.margin or 0.0),
+        excludes=test.relative_paper > max(0.0, high),
+        run=test.run,
+        seeds=test.seeds,
+        different_seeds=test.outcome.seeds,
+        units=test.outcome.units,
+        unit=test.unit,
+        failed_units=test.failed_units[0],
+    )
+    return result.ClaimTest(test.column, test.paper, effect, against)
+
+
+def _paper_effect(
+    better: Sequence[Row], worse: Sequence[Row], column: Column
+) -> float | None:
     """Return how much lower the paper's error rate (or change of it) is, in points;
     None if a number is missing.
     """
-    papers = [
-        value for row in rows if (value := row.paper.get(column.name)) is not None
-    ]
-    half = len(rows) // 2
-    return (
-        round(_change(papers[half:]) - _change(papers[:half]), 4)
-        if len(papers) == len(rows)
-        else None
+    ours = [row.paper.get(column.name) for row in better]
+    theirs = [row.paper.get(column.name) for row in worse]
+    if None in ours or None in theirs:
+        return None
+    return round(
+        _change([value for value in theirs if value is not None])
+        - _change([value for value in ours if value is not None]),
+        4,
     )
 
 
@@ -135,83 +341,39 @@ def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
-def _effect(
-    rows: Sequence[Row], design: Design, scores: Scores, column: Column, merged: bool
-) -> result.Effect | None:
-    [test_set] = column.sets
-    by_row = [
-        scores.of(row.system, row.decoding, test_set, column.measure) for row in rows
-    ]
-    failed = {
+def _failed_seeds(rows: Sequence[Row], design: Design, scores: Scores) -> set[int]:
+    return {
         seed
         for row in rows
-        for seed, own in _failed(row.system, design, scores).items()
-        if own
+        for seed, has_failed in _failed(row.system, design, scores).items()
+        if has_failed
     }
-    run = [seed for seed in design.seeds if all(seed in by_seed for by_seed in by_row)]
-    seeds = [seed for seed in run if seed not in failed]
-    if not seeds:
-        return None
-    errors, words = errors_and_words(
-        [by_seed[seed] for by_seed in by_row for seed in seeds]
-    )
-    sides, half = list(errors.reshape(len(rows), len(seeds), -1)), len(rows) // 2
-    better, worse = _change(sides[:half]), _change(sides[half:])
-    test = (
-        outputs_test(better, worse, words)
-        if merged
-        else crossed_test(better, worse, words, fewest=design.freedom == "fewest")
-    )
-    enough = test.p_value is not None and (merged or test.seeds >= LEAST_SEEDS)
-
-    def interval(error_rate: float) -> tuple[float, float] | None:
-        limits = test.interval(1 - error_rate) if enough else None
-        return limits and (round(100 * limits[0], 4), round(100 * limits[1], 4))
-
-    # Claims and looks are counted. The paper's effect is in points, or relative to the
-    # error rate if that is less.
-    level = SIGNIFICANCE / (design.looks * max(design.family, len(design.claims)))
-    low, high = interval(level) or (-math.inf, math.inf)
-    paper, of_paper = _paper_effect(rows, column) or 0.0, rows[half].paper[column.name]
-    if len(rows) == 2 and of_paper:
-        paper *= min(
-            1.0, 100 * float(sides[half].mean(axis=0).sum() / words.sum()) / of_paper
-        )
-    return result.Effect(
-        points=round(100 * test.difference, 4),
-        interval=interval(SIGNIFICANCE),
-        p_value=round(test.p_value, 6) if test.p_value is not None and enough else None,
-        within=max(-low, high) < (design.margin or 0.0),
-        excludes=paper > max(0.0, high),
-        run=len(run),
-        seeds=tuple(seeds),
-        different_seeds=test.seeds,
-        units=test.units,
-        unit=scores.units[test_set],
-    )
 
 
-def _failed(system: str, design: Design, scores: Scores) -> dict[int, bool]:
+def _failed(system: str, design: Design, scores: Scores) -> Mapping[int, bool]:
     """Return for each seed whether the training has failed; one whose loss is not a
     number has.
     """
-    losses = {} if design.failed is None else scores.dev_losses.get(system, {})
+    if design.failed is None:
+        return {}
+    losses = scores.dev_losses.get(system, {})
     return {
-        seed: not losses[seed] <= (design.failed or 0)
+        seed: not losses[seed] <= design.failed
         for seed in design.seeds
         if seed in losses
     }
 
 
-def _failures(rows: Sequence[Row], design: Design, scores: Scores) -> str:
-    half = len(rows) // 2
+def _failures(
+    better: Sequence[Row], worse: Sequence[Row], design: Design, scores: Scores
+) -> str:
     sides = [
         [
-            each
+            has_failed
             for system in {row.system for row in side}
-            for each in _failed(system, design, scores).values()
+            for has_failed in _failed(system, design, scores).values()
         ]
-        for side in (rows[:half], rows[half:])
+        for side in (better, worse)
     ]
     if not any(map(any, sides)):
         return ""
@@ -225,41 +387,56 @@ def _failures(rows: Sequence[Row], design: Design, scores: Scores) -> str:
 
 
 def _obstacle(
-    effects: Sequence[result.Effect], design: Design, merged: bool
+    rows: Sequence[Row],
+    tests: Sequence[_Test],
+    tables: Tables,
+    design: Design,
+    scores: Scores,
 ) -> str | None:
     """Return why tests cannot decide; None if they can."""
-    fewest = min(effects, key=lambda effect: effect.units)
-    if not merged:
-        run, different = (
-            min(getattr(each, name) for each in effects)
-            for name in ("run", "different_seeds")
-        )
+    outcomes = [test.outcome for test in tests if test.outcome]
+    if not _are_merged(rows, tables, design):
+        run = min(test.run for test in tests)
+        different = min(outcome.seeds for outcome in outcomes)
         if run < len(design.seeds):
             return f"{run} of {len(design.seeds)} seeds"
         if different < LEAST_SEEDS:
-            return (
-                f"{run} seeds, {different} that differ{'s' if different == 1 else ''}"
-            )
-    if fewest.units < EXACT_BELOW and 2.0 ** (1 - fewest.units) >= SIGNIFICANCE:
-        return f"{fewest.units} {fewest.unit}{'' if fewest.units == 1 else 's'}"
+            differ = "differs" if different == 1 else "differ"
+            return f"{run} seeds, {different} that {differ}"
+    fewest = min(
+        tests, key=lambda test: test.outcome.units if test.outcome else math.inf
+    )
+    units = fewest.outcome.units if fewest.outcome else 0
+    if units < EXACT_BELOW and 2.0 ** (1 - units) >= SIGNIFICANCE:
+        return count_of(units, fewest.unit)
+    return _unfinished(rows, design, scores)
+
+
+def _unfinished(rows: Sequence[Row], design: Design, scores: Scores) -> str | None:
+    """Name the trainings that were best at their last step, so that more steps might
+    change which system is better.
+    """
+    for row in rows:
+        at_end = set(scores.unfinished.get(row.system, ())) & set(design.seeds)
+        if at_end:
+            number = f"{len(at_end)} of {len(design.seeds)} trainings"
+            return f"{row.name}: {number} are best at their last step"
     return None
 
 
-def _p_value(effects: Sequence[result.Effect]) -> float:
-    """Return the p-value of a claim on several columns, which must hold on each and is
-    contradicted by one.
+def _p_value(outcomes: Sequence[CrossedTest]) -> float | None:
+    """Return the p-value of a claim on several comparisons, which must hold in each and
+    is contradicted by one.
 
-    So it is the largest, or, times the number of columns, the smallest of those that
-    point the wrong way.
+    So it is the largest, or, times their number, the smallest of those that point the
+    wrong way.
     """
     p_values = [
-        (effect.points < 0, effect.p_value)
-        for effect in effects
-        if effect.p_value is not None
+        (outcome.difference < 0, round(outcome.p_value, 6))
+        for outcome in outcomes
+        if outcome.p_value is not None
     ]
     wrong = [p_value for is_wrong, p_value in p_values if is_wrong]
-    return (
-        min(1.0, len(effects) * min(wrong))
-        if wrong
-        else max(p_value for _, p_value in p_values)
-    )
+    if wrong:
+        return min(1.0, len(outcomes) * min(wrong))
+    return max(p_value for _, p_value in p_values)

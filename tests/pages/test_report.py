@@ -48,7 +48,7 @@ def test_a_recipe(toy_recipe, tmp_path):
         f"{score['value']:.2f} ["
     )
     assert " ± " in cells["base"][2], "of two seeds"
-    assert cells["new is better"][3].startswith("open"), "a verdict needs three seeds"
+    assert cells["new is better"][5].startswith("open"), "a verdict needs three seeds"
     for address in page.addresses:
         assert (
             address.startswith(("data:", "#"))

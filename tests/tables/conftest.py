@@ -71,7 +71,7 @@ claims:
   better: {text: new is better, better: 1/-1dB, worse: 1/base row}
   worse: {text: new is worse, better: 1/base row, worse: 1/-1dB}
 designs:
-  - {corpus: c, scale: mini, commit: abc, claims: [better, worse], seeds: [1, 2, 3], units: all, freedom: fewest}
+  - {corpus: c, scale: mini, commit: abc, claims: [better, worse], seeds: [1, 2, 3], units: all, fewest: true}
 """
 
 MIXED_DESIGN = """

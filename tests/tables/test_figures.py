@@ -120,9 +120,9 @@ def test_means_spreads_and_reductions(curves: Path, run: None, computed: Callabl
     )
     assert [point.cell.here for point in deep] == [None, None]
     (claim,) = result.claims
-    assert (claim.verdict, claim.reason, claim.tests[0].here.points) == (
+    assert (claim.verdict, claim.notes, claim.tests[0].here.points) == (
         "open",
-        "2 of 3 seeds",
+        ("2 of 3 seeds",),
         2.0,
     )
     assert curve_grid(result).rows[0][:2] == ("2.5", "6.00 ± 1.41 (-50.0 ± 9.0%)")
