@@ -166,11 +166,9 @@ def mean_interval(errors: ArrayLike, words: ArrayLike) -> tuple[float, float] | 
     return max(0.0, rate - margin), rate + margin
 
 
-def holm(p_values: Sequence[float], number: int | None = None) -> list[float]:
+def holm(p_values: Sequence[float]) -> list[float]:
     """Correct p-values for their number (Holm, Scandinavian Journal of Statistics 6(2),
     1979), in the same order.
-
-    ``number`` counts those that are not here, too.
 
     If those at most 0.05 are called, the chance of any wrong call among all is at most
     0.05.
@@ -178,16 +176,35 @@ def holm(p_values: Sequence[float], number: int | None = None) -> list[float]:
     >>> holm([0.01, 0.04, 0.02])
     [0.03, 0.04, 0.04]
     """
+    return multiply_in_order(p_values, holm_factors(p_values, len(p_values)))
+
+
+def holm_factors(p_values: Sequence[float], number: int) -> list[int]:
+    """Return by what Holm multiplies each p-value: the smallest by the number of tests,
+    which may be more than there are p-values, the next by one less.
+
+    >>> holm_factors([0.01, 0.04, 0.02], 4)
+    [4, 2, 3]
+    """
+    factors = [number] * len(p_values)
+    for rank, place in enumerate(_rising(p_values)):
+        factors[place] = max(1, number - rank)
+    return factors
+
+
+def multiply_in_order(p_values: Sequence[float], factors: Sequence[int]) -> list[float]:
+    """Multiply p-values; none comes out below that of a smaller one, or above 1."""
     corrected = [0.0] * len(p_values)
     highest = 0.0
-    for rank, place in enumerate(
-        sorted(range(len(p_values)), key=lambda index: p_values[index])
-    ):
-        highest = max(
-            highest, min(1.0, ((number or len(p_values)) - rank) * p_values[place])
-        )
+    for place in _rising(p_values):
+        highest = max(highest, min(1.0, factors[place] * p_values[place]))
         corrected[place] = highest
     return corrected
+
+
+def _rising(p_values: Sequence[float]) -> list[int]:
+    """Return the places of p-values, the smallest first."""
+    return sorted(range(len(p_values)), key=lambda place: p_values[place])
 
 
 def _gains(

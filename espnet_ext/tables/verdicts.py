@@ -15,6 +15,8 @@ from espnet_ext.scoring.significance import (
     LEAST_SEEDS,
     CrossedTest,
     crossed_test,
+    holm_factors,
+    multiply_in_order,
     outputs_test,
 )
 from espnet_ext.tables import result
@@ -73,45 +75,24 @@ def judge_claims(
     """
     judged = [_judge(tables, name, design, scores) for name in design.claims]
     number = design.tests or len(judged)
-    factors = _holm_factors([claim.p_value for claim in judged], number)
-    times = [
-        factor * tables.tried.get(claim.name, 1)
-        for factor, claim in zip(factors, judged, strict=True)
-    ]
-    corrected = _corrected(judged, times)
+    tested = [claim for claim in judged if claim.p_value is not None]
+    p_values = [claim.p_value for claim in tested if claim.p_value is not None]
+    factors = {
+        claim.name: factor
+        for claim, factor in zip(tested, holm_factors(p_values, number), strict=True)
+    }
+    times = {
+        claim.name: factors.get(claim.name, number) * tables.tried.get(claim.name, 1)
+        for claim in judged
+    }
+    corrected = multiply_in_order(p_values, [times[claim.name] for claim in tested])
+    found = {
+        claim.name: p_value for claim, p_value in zip(tested, corrected, strict=True)
+    }
     return [
-        _decide(claim, design, factor, corrected.get(claim.name))
-        for claim, factor in zip(judged, times, strict=True)
+        _decide(claim, design, times[claim.name], found.get(claim.name))
+        for claim in judged
     ]
-
-
-def _holm_factors(p_values: Sequence[float | None], number: int) -> list[int]:
-    """Return by how much each p-value is multiplied: the smallest by the number, and
-    none by less than one.
-    """
-    tested = sorted(
-        (place for place, p_value in enumerate(p_values) if p_value is not None),
-        key=lambda place: p_values[place] or 0.0,
-    )
-    factors = [number] * len(p_values)
-    for rank, place in enumerate(tested):
-        factors[place] = max(1, number - rank)
-    return factors
-
-
-def _corrected(judged: Sequence[_Judged], times: Sequence[int]) -> dict[str, float]:
-    """Multiply p-values; one is never below that of a smaller p-value (Holm)."""
-    found: dict[str, float] = {}
-    highest = 0.0
-    tested = [
-        (claim.p_value, claim.name, factor)
-        for claim, factor in zip(judged, times, strict=True)
-        if claim.p_value is not None
-    ]
-    for p_value, name, factor in sorted(tested):
-        highest = max(highest, min(1.0, factor * p_value))
-        found[name] = highest
-    return found
 
 
 def _judge(tables: Tables, name: str, design: Design, scores: Scores) -> _Judged:
