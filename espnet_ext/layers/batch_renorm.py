@@ -26,11 +26,9 @@ class Ramp:
         on the device of ``updates``.
         """
         past = (updates - self.start).double()
-        r = 1.0 + (self.rmax - 1.0) * (past / (self.factor_end - self.start)).clamp(
-            0.0, 1.0
-        )
-        d = self.dmax * (past / (self.shift_end - self.start)).clamp(0.0, 1.0)
-        return r, d
+        factor = (past / (self.factor_end - self.start)).clamp(0.0, 1.0)
+        shift = (past / (self.shift_end - self.start)).clamp(0.0, 1.0)
+        return 1.0 + (self.rmax - 1.0) * factor, self.dmax * shift
 
 
 class BatchRenorm(torch.nn.Module):
@@ -76,6 +74,8 @@ class BatchRenorm(torch.nn.Module):
         weight, bias = self.weight, self.bias
         if self.training:
             r, d = self._correction(frames.detach())
+            # ((x - m) / s * r + d) * weight + bias, in one kernel of torch's: batch
+            # normalisation whose weight and bias hold the correction
             frames = torch.batch_norm(
                 frames,
                 weight * r,
@@ -96,7 +96,7 @@ class BatchRenorm(torch.nn.Module):
 
     @torch.no_grad()
     def _correction(self, frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return r and d of a batch's frames, (D,) each, and update the running values."""
+        """Return r and d of a batch's frames, (D,) each; update the running values."""
         # half precision is too coarse for sums over thousands of frames
         precise = frames.to(torch.promote_types(frames.dtype, torch.float32))
         variance, mean = torch.var_mean(precise, dim=0, correction=0)
@@ -109,6 +109,7 @@ class BatchRenorm(torch.nn.Module):
                 (mean - self.running_mean) / self.running_deviation, -dmax, dmax
             )
         self.updates += 1
+        # 1 / updates at first: a plain mean over the batches so far
         share = self.updates.to(self.running_mean).reciprocal().clamp(min=self.momentum)
         self.running_mean.lerp_(mean.to(share), share)
         self.running_deviation.lerp_(deviation.to(share), share)

@@ -118,7 +118,9 @@ class EncoderMemory:
         ``xs``.
         """
         memory = copy(self)
-        memory._source, memory._version, memory.groups = xs, _version(xs), len(groups)
+        memory._source = xs
+        memory._version = _version(xs)
+        memory.groups = len(groups)
         memory._blocks = [
             (keys[groups], values[groups]) for keys, values in self._blocks
         ]
@@ -160,13 +162,14 @@ def count_groups(xs: torch.Tensor) -> int:
     """
     if _is_one(xs):
         return 1
-    changes = (xs[1:] != xs[:-1]).flatten(1).any(1).nonzero().flatten().tolist()
+    differs = (xs[1:] != xs[:-1]).flatten(1).any(1)
+    changes = differs.nonzero().flatten().tolist()
     groups = len(changes) + 1
+    if len(xs) % groups:
+        return len(xs)
     each = len(xs) // groups
-    regular = len(xs) % groups == 0 and changes == [
-        each * index - 1 for index in range(1, groups)
-    ]
-    return groups if regular else len(xs)
+    regular = [each * index - 1 for index in range(1, groups)]
+    return groups if changes == regular else len(xs)
 
 
 class ScoredPrefixes:
@@ -192,14 +195,13 @@ class ScoredPrefixes:
         self._end = tree.size
         self._first = tree.size - count // tree.groups * new
         self._index = nodes.unsqueeze(1).expand(-1, new, -1)
-        earlier = (
-            torch.ones(new, length, dtype=torch.bool, device=nodes.device)
-            .tril(known)
-            .expand(count, -1, -1)
-        )
-        self._visible = self._by_node(
-            earlier if shown is None else earlier & shown.unsqueeze(1)
-        )
+        # A new token sees those before it and itself. By node, this also hides the
+        # tokens of the group's other hypotheses: they are on no path of this one.
+        earlier = torch.ones(new, length, dtype=torch.bool, device=nodes.device)
+        visible = earlier.tril(known).expand(count, -1, -1)
+        if shown is not None:
+            visible = visible & shown.unsqueeze(1)
+        self._visible = self._by_node(visible)
 
     def _by_node(self, x: torch.Tensor) -> torch.Tensor:
         """Rearrange values per token of each hypothesis, (n, new, L), to values per
@@ -228,9 +230,10 @@ class ScoredPrefixes:
             grouped(keys, self.tree.groups),
             grouped(values, self.tree.groups),
         )
-        weights, bias = (
-            None if each is None else self._by_node(each) for each in (weights, bias)
-        )
+        if weights is not None:
+            weights = self._by_node(weights)
+        if bias is not None:
+            bias = self._by_node(bias)
         keys, values = self.tree.read(slot, self._end)
         return attend(
             attention,

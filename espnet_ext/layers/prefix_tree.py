@@ -70,32 +70,38 @@ class PrefixTree:
         new ones, (n, t + tokens). The new nodes are the last of their group; those of a
         hypothesis are consecutive.
         """
-        tree, room = self, len(nodes) // self.groups * tokens
+        tree = self
+        room = len(nodes) // self.groups * tokens
         if self.size + room > self.capacity:
-            tree, nodes = self._living(nodes, room)
-        new = (
-            torch.arange(tree.size, tree.size + room, device=nodes.device)
-            .view(-1, tokens)
-            .repeat(self.groups, 1)
-        )
+            tree, nodes = self._copy_living(nodes, room)
+        # Nodes are numbered within a group, and all groups grow alike, so the numbers
+        # of the new ones are the same in each.
+        new = torch.arange(tree.size, tree.size + room, device=nodes.device)
+        new = new.view(-1, tokens).repeat(self.groups, 1)
         tree.size += room
         return tree, torch.cat((nodes, new), dim=1)
 
-    def _living(
+    def _copy_living(
         self, nodes: torch.Tensor, room: int
     ) -> tuple["PrefixTree", torch.Tensor]:
-        """Return a larger tree with only the nodes on these paths, and the paths in it."""
+        """Return a larger tree with only the nodes on these paths, and the paths there.
+
+        Here what the search has pruned is dropped at last.
+        """
         paths = nodes.view(self.groups, -1)
-        alive = torch.zeros(
-            self.groups, self.size, dtype=torch.bool, device=nodes.device
-        ).scatter_(1, paths, True)
+        shape = (self.groups, self.size)
+        alive = torch.zeros(shape, dtype=torch.bool, device=nodes.device)
+        alive.scatter_(1, paths, True)
+        # All groups must have as many nodes as the one with most; the others keep some
+        # dead ones. A stable sort leaves the living ones first and in their order.
         count = int(alive.sum(1).max()) if self.size else 0
         kept = alive.int().argsort(dim=1, descending=True, stable=True)[:, :count]
-        tree = PrefixTree(
-            self.slots, self.groups, count + max(STEPS * room, count // PART)
-        )
+        spare = max(STEPS * room, count // PART)
+        tree = PrefixTree(self.slots, self.groups, count + spare)
         tree._take([(self, group, kept[group]) for group in range(self.groups)])
-        return tree, (alive.cumsum(1) - 1).gather(1, paths).view_as(nodes)
+        # A node's new number is how many living ones come before it.
+        renumbered = alive.cumsum(1) - 1
+        return tree, renumbered.gather(1, paths).view_as(nodes)
 
     def of_groups(self, groups: torch.Tensor) -> "PrefixTree":
         """Return a tree of some of the groups, with the same nodes."""
@@ -140,13 +146,21 @@ def join(paths: Sequence[Path]) -> tuple[PrefixTree, torch.Tensor]:
     in which each is a group.
     """
     tree = paths[0].tree
-    if all(path.tree is tree for path in paths) and len(paths) % tree.groups == 0:
-        each = len(paths) // tree.groups
-        if [path.group for path in paths] == [
-            index // each for index in range(len(paths))
-        ]:
-            return tree, torch.stack([path.nodes for path in paths])
+    if _fill_one_tree(paths):
+        return tree, torch.stack([path.nodes for path in paths])
     tokens = len(paths[0].nodes)
     own = PrefixTree(tree.slots, len(paths), tokens + max(STEPS, tokens // PART))
     own._take([(path.tree, path.group, path.nodes) for path in paths])
-    return own, torch.arange(tokens, device=paths[0].nodes.device).repeat(len(paths), 1)
+    nodes = torch.arange(tokens, device=paths[0].nodes.device)
+    return own, nodes.repeat(len(paths), 1)
+
+
+def _fill_one_tree(paths: Sequence[Path]) -> bool:
+    """Return whether hypotheses are of all groups of one tree, in order, equally many
+    of each.
+    """
+    tree = paths[0].tree
+    if any(path.tree is not tree for path in paths) or len(paths) % tree.groups:
+        return False
+    each = len(paths) // tree.groups
+    return all(path.group == index // each for index, path in enumerate(paths))

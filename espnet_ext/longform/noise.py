@@ -5,6 +5,7 @@ The noise is of a MUSAN folder (https://www.openslr.org/17), or generated music;
 ratio is of mean powers.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +36,8 @@ class GeneratedMusic:
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Return samples ``start`` to ``start + count``, float32, (count,)."""
-        first, last = start // self._beat, -(-(start + count) // self._beat)
+        first = start // self._beat
+        last = math.ceil((start + count) / self._beat)
         music = np.concatenate([self._play(beat) for beat in range(first, last)])
         return music[start - first * self._beat :][:count]
 
@@ -57,12 +59,12 @@ def _note(semitone: int, length: int, rate: int) -> np.ndarray:
     pitch = _LOWEST * 2 ** (semitone / 12)
     sound = np.zeros(length)
     for harmonic in range(1, _HARMONICS + 1):
-        sound += (
-            np.sin(2 * np.pi * harmonic * pitch * time)
-            / harmonic
-            * np.exp(-time * (2 + harmonic))
-        )
-    return 0.1 * sound * np.minimum(1, time / 0.01) * np.minimum(1, time[::-1] / 0.01)
+        tone = np.sin(2 * np.pi * harmonic * pitch * time) / harmonic
+        sound += tone * np.exp(-time * (2 + harmonic))
+    # 10 ms of fading at both ends, so that no note begins or ends with a click
+    fade_in = np.minimum(1, time / 0.01)
+    fade_out = np.minimum(1, time[::-1] / 0.01)
+    return 0.1 * sound * fade_in * fade_out
 
 
 class NoiseFiles:
@@ -82,12 +84,15 @@ class NoiseFiles:
         """Return samples ``start`` to ``start + count``, float32, (count,)."""
         parts = []
         while count:
+            # The files follow each other; after the last one comes the first again.
             place = start % int(self._ends[-1])
             index = int(np.searchsorted(self._ends, place, side="right"))
-            within = place - (int(self._ends[index]) - self._files[index].length)
-            number = min(count, self._files[index].length - within)
-            parts.append(self._files[index].read(within, number))
-            start, count = start + number, count - number
+            file = self._files[index]
+            within = place - (int(self._ends[index]) - file.length)
+            number = min(count, file.length - within)
+            parts.append(file.read(within, number))
+            start += number
+            count -= number
         return np.concatenate(parts)
 
 
@@ -115,16 +120,16 @@ class NoisyAudio:
         """Return samples ``start`` to ``start + count``, float32, (count,); they may
         exceed 1.
         """
-        return self._audio.read(start, count) + self._gain * self._noise.read(
-            start, count
-        )
+        noise = self._noise.read(start, count)
+        return self._audio.read(start, count) + self._gain * noise
 
 
 def _power(audio: Audio) -> float:
-    return (
-        sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks(audio))
-        / audio.length
-    )
+    """Return the mean power of a recording, which is read a block at a time."""
+    energy = 0.0
+    for block in blocks(audio):
+        energy += float(np.square(block, dtype=np.float64).sum())
+    return energy / audio.length
 
 
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
@@ -159,7 +164,9 @@ def with_noise(
     """Return the recording with these files as background noise, or with generated
     music if there are none.
     """
-    size = seed, audio.rate, audio.length
-    return NoisyAudio(
-        audio, NoiseFiles(paths, *size) if paths else GeneratedMusic(*size), snr
-    )
+    noise: Audio
+    if paths:
+        noise = NoiseFiles(paths, seed, audio.rate, audio.length)
+    else:
+        noise = GeneratedMusic(seed, audio.rate, audio.length)
+    return NoisyAudio(audio, noise, snr)

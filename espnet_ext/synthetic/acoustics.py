@@ -54,10 +54,11 @@ def draw_scene(
     """Draw a chapter's scene. ``talkers``: speech at 22050 Hz for the babble, an array
     for each talker.
     """
+    # The order of the draws decides the bytes of every synthetic corpus.
+    t60 = rng.uniform(*condition.t60)
+    direct = rng.uniform(*condition.direct)
     return Scene(
-        impulse_response=_impulse_response(
-            rng.uniform(*condition.t60), rng.uniform(*condition.direct), rng
-        ),
+        impulse_response=_impulse_response(t60, direct, rng),
         colour=rng.uniform(0.8, 1.6),
         level=rng.uniform(-32, -20),
         snr=rng.uniform(*condition.snr),
@@ -81,18 +82,21 @@ def record_shifted(
     that in the recording.
     """
     dry, trimmed = _trim(soxr.resample(speech, VOICE_RATE, SAMPLE_RATE))
-    before, after = (int(SAMPLE_RATE * rng.uniform(0.1, 0.4)) for _ in range(2))
-    silent = np.concatenate([np.zeros(before), dry, np.zeros(after)])
-    wet = fftconvolve(silent, scene.impulse_response)[: len(silent)]
-    wet *= 10 ** ((scene.level + rng.uniform(-2, 2)) / 20) / _rms(
-        wet[before : before + len(dry)]
-    )
+    before = int(SAMPLE_RATE * rng.uniform(0.1, 0.4))
+    after = int(SAMPLE_RATE * rng.uniform(0.1, 0.4))
+    padded = np.concatenate([np.zeros(before), dry, np.zeros(after)])
+    wet = fftconvolve(padded, scene.impulse_response)[: len(padded)]
+    # Level and noise are measured against the speech alone, not the silence around it.
+    spoken = slice(before, before + len(dry))
+    level = scene.level + rng.uniform(-2, 2)
+    wet *= _amplitude(level) / _rms(wet[spoken])
     snr = np.clip(scene.snr + rng.uniform(-3, 3), *condition.snr)
     noise = _noise(len(wet), scene, rng)
-    noise *= _rms(wet[before : before + len(dry)]) * 10 ** (-snr / 20) / _rms(noise)
+    noise *= _rms(wet[spoken]) * _amplitude(-snr) / _rms(noise)
     mixture = wet + noise
     mixture *= min(1.0, _PEAK / np.abs(mixture).max())
-    return np.round(mixture * 32767).astype(np.int16), (before - trimmed) / SAMPLE_RATE
+    samples = np.round(mixture * 32767).astype(np.int16)
+    return samples, (before - trimmed) / SAMPLE_RATE
 
 
 def _noise(length: int, scene: Scene, rng: np.random.Generator) -> np.ndarray:
@@ -101,9 +105,8 @@ def _noise(length: int, scene: Scene, rng: np.random.Generator) -> np.ndarray:
         return hum
     start = int(rng.integers(len(scene.babble)))
     babble = np.take(scene.babble, np.arange(start, start + length), mode="wrap")
-    return (
-        babble / _rms(babble) + 0.3 * hum
-    )  # babble over the room's own noise, which fills its pauses
+    # The room's own noise fills the pauses of the babble.
+    return babble / _rms(babble) + 0.3 * hum
 
 
 def _coloured_noise(length: int, colour: float, rng: np.random.Generator) -> np.ndarray:
@@ -126,11 +129,11 @@ def _impulse_response(
     dB in ``t60`` seconds.
     """
     time = np.arange(int(SAMPLE_RATE * t60)) / SAMPLE_RATE
+    # 60 dB are three powers of ten of the amplitude.
     tail = rng.standard_normal(len(time)) * 10 ** (-3 * time / t60)
-    tail[: int(0.002 * SAMPLE_RATE)] = (
-        0  # the first reflection comes later than the direct sound
-    )
-    tail *= 10 ** (-direct / 20) / np.sqrt(np.sum(tail**2))
+    # The first reflection comes later than the direct sound.
+    tail[: int(0.002 * SAMPLE_RATE)] = 0
+    tail *= _amplitude(-direct) / np.sqrt(np.sum(tail**2))
     tail[0] = 1
     return tail
 
@@ -152,8 +155,13 @@ def _trim(samples: np.ndarray) -> tuple[np.ndarray, int]:
     """Keep the samples from the first to the last sound (above 50 dB below the peak),
     and where the first is.
     """
-    loud = np.flatnonzero(np.abs(samples) > np.abs(samples).max() * 10 ** (-50 / 20))
+    size = np.abs(samples)
+    loud = np.flatnonzero(size > size.max() * _amplitude(-50))
     return samples[loud[0] : loud[-1] + 1], int(loud[0])
+
+
+def _amplitude(decibels: float) -> float:
+    return 10 ** (decibels / 20)
 
 
 def _rms(samples: np.ndarray) -> float:

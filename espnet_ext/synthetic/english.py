@@ -46,25 +46,34 @@ def rules_of(section: Mapping[str, Any]) -> Rules:
         rows = table_rows(table)
         for name, lines in table.get("all", {}).items():
             for line in [lines] if isinstance(lines, str) else lines:
-                for row in rows:
-                    own = name.format(**row)
-                    rules[own] = (*rules.get(own, ()), *_expansions(line.format(**row)))
+                _extend_rules(rules, name, line, rows)
         for name, line in table.get("each", {}).items():
-            rules |= {
-                name.format(**row): _expansions(line.format(**row)) for row in rows
-            }
+            for row in rows:
+                rules[name.format(**row)] = _expansions(line.format(**row))
     return rules
 
 
+def _extend_rules(
+    rules: Rules, name: str, line: str, rows: list[dict[str, str]]
+) -> None:
+    """Add the expansions that a line makes of each row to those of the row's name."""
+    for row in rows:
+        own = name.format(**row)
+        before = rules.get(own, ())
+        rules[own] = (*before, *_expansions(line.format(**row)))
+
+
 def _expansions(line: str) -> tuple[Expansion, ...]:
-    expansions: list[Expansion] = []
-    for text in line.split(" / "):
-        weight, words, order = _EXPANSION.fullmatch(text).groups()  # type: ignore[union-attr]
-        expansion = float(weight or 1), words
-        expansions.append(
-            (*expansion, tuple(map(int, order.split(",")))) if order else expansion
-        )
-    return tuple(expansions)
+    return tuple(_read_expansion(text) for text in line.split(" / "))
+
+
+def _read_expansion(text: str) -> Expansion:
+    found = _EXPANSION.fullmatch(text)
+    assert found  # every text matches: all groups but the words may be missing
+    weight, words, order = found.groups()
+    if not order:
+        return float(weight or 1), words
+    return float(weight or 1), words, tuple(map(int, order.split(",")))
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,10 @@ class Grammar:
         weights, texts = zip(*self.rules[name], strict=True)
         words: list[str] = []
         for word in rng.choices(texts, weights)[0].split():
-            words += self._expand(word[1:-1], rng) if word.startswith("<") else [word]
+            if word.startswith("<"):
+                words += self._expand(word[1:-1], rng)
+            else:
+                words.append(word)
         return words
 
 
