@@ -1,113 +1,148 @@
-"""Draw README's picture, docs/results.png, from the committed results: one comparison
-of each recipe.
+"""Draw README's picture, docs/results.png, from the committed results: the main claim
+of each recipe, as a difference in percent of its baseline.
 
 From the root of the repository: python docs/results_picture.py
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from espnet_ext.tables.collect import collect
-from espnet_ext.tables.reading import load_tables
-from espnet_ext.tables.score_table import read_scores
+from espnet_ext.tables.publish import read_results
+from espnet_ext.tables.result import ClaimResult, TableResult
 from espnet_ext.work.plot_style import BLUE, COLOURS
 
 ROOT = Path(__file__).parents[1]
-PANELS = {  # recipe: results, test set, title, and bars: table, row, label
-    "asru2019_cs": (
-        "mini_again-synthetic",
-        "test All",
-        "P1: attention by language\nMER of test, all data (%)",
-        [("2", "CS+CH+EN", "baseline"), ("4", "CS+CH+EN", "separate\nattention")],
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One comparison: a claim of kept results, on one set against one row."""
+
+    recipe: str
+    results: str
+    claim: str
+    test_set: str
+    against: str
+    label: str
+    real: bool
+
+
+BARS = (
+    Bar(
+        "asru2019_cs", "mini_again-synthetic", "separate_all", "test All", "CS+CH+EN",
+        "P1: attention by language\nagainst none, all data", False,
     ),
-    "librispeech_sem": (
-        "mini_few-LibriSpeech-digits-few",
-        "test-other",
-        "P2: Small Energy Masking\nWER of noisy real digits (%)",
-        [("1", "baseline", "baseline"), ("1", "0dB", "masking")],
+    Bar(
+        "librispeech_sem", "mini_few-LibriSpeech-digits-few", "sem_other", "test-other",
+        "baseline", "P2: energy masking against none,\n18 minutes of digits, in noise",
+        True,
     ),
-    "librispeech_rescore": (
-        "mini-synthetic",
-        "test-other",
-        "P3: rescoring\nWER of test-other (%)",
-        [
-            ("1", "first pass", "first\npass"),
-            ("1", "GPT-2 initial", "GPT-2"),
-            ("1", "GPT-2 MWER", "with\nMWER"),
-        ],
+    Bar(
+        "librispeech_sem", "mini_short-LibriSpeech-digits-all", "sem", "test-other",
+        "baseline", "P2: the same, all of the digits", True,
     ),
-    "libricss_stitch": (
-        "mini_digits-LibriSpeech-digits",
-        "test-short",
-        "P4: hypothesis stitcher\nSA-WER of real digits (%)",
-        [
-            ("2", "Block-wise inference", "blocks"),
-            ("2", "Stitcher WCOE", "stitcher"),
-            ("2", "Time-aware overlapping inference", "by time\n(ours)"),
-        ],
+    Bar(
+        "librispeech_sem", "mini_short-synthetic", "sem", "test-other", "baseline",
+        "P2: the same, noisy phrases", False,
     ),
-    "spotify_longctx": (
-        "mini-synthetic",
-        "earnings22",
-        "P5: long contexts\nWER of Earnings-22 (%)",
-        [
-            ("figure1", f"Earnings-22 at {context} s", f"{context} s")
-            for context in (10, 20, 40)
-        ],
+    Bar(
+        "librispeech_rescore", "mini-synthetic", "bert_mwer", "test-other", "BERT CE",
+        "P3: BERT by MWER against by CE,\nnoisy phrases", False,
     ),
-}
+    Bar(
+        "libricss_stitch", "mini_digits-LibriSpeech-digits", "wcoe", "test-long",
+        "No segmentation", "P4: stitcher against no segmentation,\ndigits of six voices",
+        True,
+    ),
+    Bar(
+        "libricss_stitch", "mini_digits-LibriSpeech-digits", "wcoe", "test-long",
+        "Block-wise inference", "P4: stitcher against blocks alone,\nthe same", True,
+    ),
+    Bar(
+        "spotify_longctx", "mini-synthetic", "earnings22", "earnings22",
+        "calls (synthetic) at 10 s", "P5: context of 40 s against 10 s,\ncalls", False,
+    ),
+)  # fmt: skip
 
 
 def main() -> None:
-    """Draw one panel per recipe: bars with the values of single seeds and the interval."""
-    figure, axes = plt.subplots(1, len(PANELS), figsize=(15, 3.6), layout="constrained")
-    for axis, (recipe, (results, test_set, title, bars)) in zip(
-        axes, PANELS.items(), strict=True
-    ):
-        tables = load_tables(
-            ROOT / "egs" / recipe / "conf" / "tables.yaml", results.partition("-")[0]
+    """Draw a row for each comparison, with its interval and its verdict."""
+    figure, axes = plt.subplots(figsize=(10.5, 5.4), layout="constrained")
+    colours = {True: BLUE, False: COLOURS[5]}
+    for place, bar in enumerate(BARS):
+        results = read_results(
+            ROOT / "egs" / bar.recipe / "results" / bar.results,
+            ROOT / "egs" / bar.recipe,
         )
-        scores, meta = read_scores(ROOT / "egs" / recipe / "results" / results)
-        for place, (table, row, _) in enumerate(bars):
-            [result] = collect(tables, [table], scores, meta)
-            [cells] = [each.cells for each in result.rows if each.name == row]
-            [here] = [
-                cell.here for column, cell in cells.items() if column.name == test_set
-            ]
-            axis.bar(
-                place,
-                here.value,
-                width=0.6,
-                color=COLOURS[5] if place == 0 else BLUE,
-                alpha=0.75,
-            )
-            low, high = here.interval
-            axis.errorbar(
-                place,
-                here.value,
-                [[here.value - low], [high - here.value]],
-                color="black",
-                capsize=4,
-            )
-            axis.plot(
-                [place + 0.38] * len(here.by_seed),
-                list(here.by_seed.values()),
-                "k.",
-                markersize=4,
-            )
-            axis.annotate(
-                f"{here.value:.1f}",
-                (place, 0),
-                (0, 4),
-                textcoords="offset points",
-                ha="center",
-            )
-        axis.set_xticks(range(len(bars)), [label for _, _, label in bars])
-        axis.set_title(title, fontsize=11)
-        axis.set_ylim(bottom=0)
-        axis.spines[["top", "right"]].set_visible(False)
+        points, low, high, verdict = _read_difference(results, bar)
+        axes.errorbar(
+            points, place, xerr=[[points - low], [high - points]], fmt="o",
+            color=colours[bar.real], markerfacecolor=colours[bar.real]
+            if bar.real
+            else "white", capsize=4, linewidth=2, markersize=8,
+        )  # fmt: skip
+        axes.text(
+            1.01, place, verdict, transform=axes.get_yaxis_transform(), va="center"
+        )
+    for is_real, said in ((True, "real speech"), (False, "synthetic speech")):
+        face = colours[is_real] if is_real else "white"
+        axes.plot([], [], "o", color=colours[is_real], markerfacecolor=face, label=said)
+    axes.axvline(0, color="black", linewidth=1)
+    axes.set_yticks(range(len(BARS)), [bar.label for bar in BARS])
+    axes.invert_yaxis()
+    axes.set_xlabel(
+        "errors of the paper's method minus those of the baseline, in % of the "
+        "baseline's,\nwith corrected intervals; left of zero the method is better"
+    )
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     figure.savefig(ROOT / "docs" / "results.png", dpi=100)
+
+
+def _read_difference(
+    results: list[TableResult], bar: Bar
+) -> tuple[float, float, float, str]:
+    """Return a claim's difference and interval in percent of its baseline, and its
+    verdict.
+    """
+    claims = [
+        claim
+        for result in results
+        for claim in result.claims
+        if claim.name == bar.claim and bar.against in claim.baselines
+    ]
+    # of several designs that which is against this row alone, if there is one
+    claim = max(claims, key=lambda claim: claim.baselines == (bar.against,))
+    [effect] = [
+        test.here
+        for test in claim.tests
+        if test.column.name == bar.test_set and test.against == bar.against
+    ]
+    assert effect is not None and effect.interval is not None
+    base = _read_rate(results, claim, bar)
+    low, high = effect.interval
+    scale = -100 / base
+    least = max(-100.0, scale * high)  # there are no fewer errors than none
+    return scale * effect.points, least, scale * low, claim.verdict
+
+
+def _read_rate(results: list[TableResult], claim: ClaimResult, bar: Bar) -> float:
+    """Return the error rate of the baseline, in percent."""
+    tables = {side.partition("/")[0] for side in claim.claim.rows}
+    rates = [
+        cell.here.value
+        for result in results
+        if result.table.id in tables
+        for row in result.rows
+        if row.name == bar.against
+        for column, cell in row.cells.items()
+        if column.name == bar.test_set and cell.here
+    ]
+    return rates[-1]
 
 
 if __name__ == "__main__":

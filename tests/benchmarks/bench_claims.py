@@ -4,8 +4,8 @@ there, by simulation.
 Words, speakers and trainings vary as they do in the results that the recipes keep: an
 error rate of 30%, trainings with a standard deviation of 2, 4.5 or 6 points, speakers
 of 10, what a speaker does to one system rather than the other of 2, and to one training
-of it of 3 points; some hundred words a speaker, unevenly spread. docs/statistics.md has
-what this prints.
+of it of 3 points; some hundred words a speaker, unevenly spread. docs/statistics.md
+quotes what this prints.
 """
 
 import argparse
