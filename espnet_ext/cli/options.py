@@ -156,6 +156,25 @@ def references(
     return path("--ref", what, required=required)
 
 
+FORMATS = (
+    "auto",
+    "kaldi",
+    "trn",
+    "stm",
+    "ctm",
+    "rttm",
+    "seglst",
+    "whisper",
+    "srt",
+    "vtt",
+    "nemo",
+    "windows",
+)  # of transcripts
+reference_format = choice(
+    "--ref-format", FORMATS, "Format of the references.", "reference_form"
+)
+
+
 def nbest(
     what: str = "N-best lists of any decoder (see --format).", *, several: bool = False
 ) -> Decorator:

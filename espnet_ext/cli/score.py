@@ -1,30 +1,17 @@
 """``espnet-ext score``: error rates, and tests between systems."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from espnet_ext.cli import options as common
+from espnet_ext.cli.options import FORMATS
 from espnet_ext.errors import warn
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NORMALISERS
 
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
-FORMATS = (
-    "auto",
-    "kaldi",
-    "trn",
-    "stm",
-    "ctm",
-    "rttm",
-    "seglst",
-    "whisper",
-    "srt",
-    "vtt",
-    "nemo",
-    "windows",
-)
 RATES = {"word": ("WER", "words"), "char": ("CER", "chars"), "mixed": ("MER", "tokens")}
 LONG_COLLAR = 60.0  # seconds; collars of 1 to 10 are usual
 
@@ -56,6 +43,14 @@ def _check_collar(
     return value
 
 
+def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--format`` and ``--ref-format``."""
+    what = "Format of the hypotheses. auto: by the file's name, or its first lines."
+    return common.choice("--format", FORMATS, what, "form")(
+        common.reference_format(function)
+    )
+
+
 _collar = click.option(
     "--collar",
     type=click.FloatRange(min=0, min_open=True),
@@ -72,6 +67,7 @@ _collar = click.option(
 @_hypotheses
 @_speakers
 @common.choice("--unit", ("word", "char"), "What is counted.")
+@_formats
 @_normaliser
 @_reports
 def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
@@ -80,18 +76,10 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     Prints the rate with its 95% bootstrap interval. --output writes score.json,
     per_utterance.tsv, alignment.txt and, with --utt2spk, per_speaker.tsv.
     """
-    from espnet_ext.scoring.score import MUCH_WRITING
     from espnet_ext.scoring.score_files import evaluate
 
     result, summary = evaluate(ref, hyp, output, **options)
     _print_score(result, summary, output)
-    if result.of_writing > MUCH_WRITING * result.total.errors:
-        click.echo(
-            f"{result.of_writing} of the {result.total.errors} errors are only "
-            "case or punctuation: --normaliser lower "
-            "leaves case out, whisper_english and librispeech punctuation too",
-            err=True,
-        )
 
 
 @score.command()
@@ -104,6 +92,7 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     "Normalise both texts first. mandarin_english: case, punctuation, full width "
     "and noise marks do not count.",
 )
+@_formats
 @_reports
 def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """Mixed error rate of one system on code-switching speech.
@@ -131,12 +120,16 @@ def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
 
 
 def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -> None:
+    from espnet_ext.scoring.score import hint_of_writing
+
     name, counted = RATES[result.unit]
     _print_rate(name, summary, counted)
     click.echo(
         f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} "
-        "utterances have an error"
+        f"{result.whole}s have an error"
     )
+    if hint := hint_of_writing(result.of_writing, result.total.errors):
+        warn(hint)
     if result.speakers:
         rates = {
             name: 100 * counts.rate
@@ -148,13 +141,13 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
             f"{len(result.speakers)} speakers, the worst {worst} at "
             f"{rates[worst]:.2f} %"
         )
-    _print_end(result, "utterances", output)
+    _print_end(result, output)
 
 
-def _print_end(result: Any, what: str, output: Path | None) -> None:
+def _print_end(result: Any, output: Path | None) -> None:
     if silent := result.silent:
         click.echo(
-            f"in {len(silent)} {what} nothing is said ({silent[0]}): what is "
+            f"in {len(silent)} {result.whole}s nothing is said ({silent[0]}): what is "
             "recognised there is inserted"
         )
     if output:
@@ -162,10 +155,9 @@ def _print_end(result: Any, what: str, output: Path | None) -> None:
 
 
 def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
-    low, high = summary["ci95"]
-    click.echo(
-        f"{name} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})"
-    )
+    from espnet_ext.scoring.score_files import format_interval_of
+
+    click.echo(f"{name} {summary['value']:.2f} %  ({format_interval_of(summary)})")
     click.echo(
         f"{summary['errors']} errors in {summary['words']} {counted}: "
         f"{summary['substitutions']} substitutions, "
@@ -181,6 +173,7 @@ def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
     required=True,
 )
 @common.path("--groups", "Table of recording and condition: score each condition too.")
+@_formats
 @_normaliser
 @_collar
 @_reports
@@ -191,6 +184,7 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     (where all words have times) and the error of speaker counting. A recording that a
     CTM does not name counts as silence.
     """
+    from espnet_ext.scoring.score import hint_of_writing
     from espnet_ext.scoring.score_files import measures_table
     from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 
@@ -220,7 +214,9 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
         )
     if "measures" in summary:
         click.echo(f"\n{measures_table(summary)}\n")
-    _print_end(result.score, "recordings", output)
+    if hint := hint_of_writing(*result.of_writing):
+        warn(hint)
+    _print_end(result.score, output)
 
 
 @score.command()
@@ -238,13 +234,7 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
 )
 @common.choice("--metric", COMPARED, "The error rate.")
 @_collar
-@common.choice(
-    "--format",
-    FORMATS,
-    "Format of the hypotheses. auto: by the file's name, or its first lines.",
-    "form",
-)
-@common.choice("--ref-format", FORMATS, "Format of the reference.", "reference_form")
+@_formats
 @common.path(
     "--utt2spk", "Speakers of utterances or recordings: the units of the test."
 )

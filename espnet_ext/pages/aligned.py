@@ -21,7 +21,7 @@ def aligned_data(
 
     ``systems`` has, by name and by what a training is called (such as its seed), the
     tokens aligned by row. In the result, ``systems`` are names, each with those of its
-    trainings, and ``rows`` lists of key, speaker, tokens of the reference joined by
+    trainings, and ``rows`` lists of label, speaker, tokens of the reference joined by
     blanks, place among the rows, what was recognised, and address of the audio, which
     may be put there. What was recognised is, by system and training, the marks of the
     alignment and the tokens that differ from the reference.
@@ -46,7 +46,7 @@ def aligned_data(
         "total": len(rows),
         "rows": [
             [
-                row.key,
+                row.label,
                 row.speaker,
                 " ".join(map(shown, row.tokens)),
                 number,

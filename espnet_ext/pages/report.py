@@ -19,7 +19,7 @@ from espnet_ext.pages.aligned import aligned_data
 from espnet_ext.pages.clips import write_clips
 from espnet_ext.pages.page import write_page
 from espnet_ext.scoring.alignment_file import read_alignment
-from espnet_ext.scoring.alignments import Aligned, Row
+from espnet_ext.scoring.alignments import Aligned, Key, Row
 from espnet_ext.tables.publish import TABLES, kept_folders, read_results
 from espnet_ext.tables.render import (
     EFFECT,
@@ -287,7 +287,7 @@ def read_aligned(
     ``files`` are ``<system>/seed<N>/decode_<decoding>/<test set>/alignment.txt``;
     ``speakers``, by utterance, are for files that name none, and may be incomplete.
     """
-    rows: dict[str, Row] = {}
+    rows: dict[Key, Row] = {}
     systems: dict[str, dict[str, Aligned]] = {}
     for path in files:
         decoding = path.parents[1].name.removeprefix("decode_")
@@ -298,12 +298,17 @@ def read_aligned(
             path.parents[2].name.removeprefix("seed"), {}
         )
         for block in read_alignment(path):
-            key = block.key if block.speaker is None else f"{block.key} {block.speaker}"
+            key = block.key, block.speaker
+            label = " ".join(filter(None, key))
             tokens = tuple(left for left, _ in block.pairs if left is not None)
             rows.setdefault(
                 key,
                 Row(
-                    key, block.key, block.speaker or speakers.get(block.key, ""), tokens
+                    key,
+                    label,
+                    block.key,
+                    block.speaker or speakers.get(block.key, ""),
+                    tokens,
                 ),
             )
             aligned[key] = block.pairs

@@ -374,17 +374,13 @@ def score(
     options: Mapping[str, Any],
 ) -> None:
     """Write the error reports of a decoding, and print its error rate."""
-    from espnet_ext.scoring.score_files import evaluate
+    from espnet_ext.scoring.score_files import evaluate, format_interval_of
 
     unit = "mixed" if rate == "mer" else "word"
     _, summary = evaluate(
         reference, hypothesis, Path(output), unit=unit, utt2spk=utt2spk, **options
     )
-    low, high = summary["ci95"]
-    print(
-        f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to "
-        f"{high:.2f})"
-    )
+    print(f"{rate.upper()} {summary['value']:.2f} %  ({format_interval_of(summary)})")
 
 
 def train_and_average(

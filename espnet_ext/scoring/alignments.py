@@ -6,13 +6,13 @@ turn of the word before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Pairs, cp_pairs, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import Pair, align
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
-from espnet_ext.scoring.recordings import recognised_texts, recorded_turns
+from espnet_ext.scoring.recordings import normalised_turns
 from espnet_ext.scoring.score import check_ids, split_units
 from espnet_ext.text.transcripts import Transcripts
 from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
@@ -37,22 +37,29 @@ class Measure:
     collar: float = COLLAR
 
 
+# What a row is of (utterance, or recording), and which part: a turn's number, or a name.
+Key = tuple[str, int | str | None]
+NOBODY = "nobody"  # the part for words that were given to nobody
+
+
 @dataclass(frozen=True)
 class Row:
-    """A stretch of the reference, which the page calls ``key``: a part of the utterance
-    or recording ``whole``.
+    """A stretch of the reference, which the page calls ``label``: a part of the
+    utterance or recording ``whole``.
 
-    ``speaker`` is "" if not known. A recording's last row, without tokens, is for words
-    that were given to nobody.
+    ``key`` is unique, ``label`` need not be: two turns may have equal times. ``speaker``
+    is "" if not known. A recording's last row, without tokens, is for words that were
+    given to nobody.
     """
 
-    key: str
+    key: Key
+    label: str
     whole: str
     speaker: str
     tokens: tuple[str, ...]
 
 
-Aligned = dict[str, tuple[Pair, ...]]  # by key of a row
+Aligned = dict[Key, tuple[Pair, ...]]  # by key of a row
 
 
 def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
@@ -64,20 +71,25 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
     """
     by_speaker, split = measure.rate in BY_SPEAKER, _splitter(measure)
     said = (
-        recorded_turns(reference, reference, measure.normaliser)[0]
+        normalised_turns(reference, measure.normaliser)
         if by_speaker
         else reference.segments
     )
     rows = [
-        Row(key, key, "", tuple(split(text))) for key, text in reference.texts.items()
+        Row((key, None), key, key, "", tuple(split(text)))
+        for key, text in reference.texts.items()
     ]
     for recording, turns in by_recording(in_order(said)).items():
         for number, turn in enumerate(turns, start=1):
             time = f"{turn.start:.2f}-{turn.end:.2f}" if turn.has_span else f"#{number}"
-            key = f"{recording} {time} {turn.speaker}".rstrip()
-            rows.append(Row(key, recording, turn.speaker, tuple(split(turn.text))))
+            label = f"{recording} {time} {turn.speaker}".rstrip()
+            tokens = tuple(split(turn.text))
+            rows.append(
+                Row((recording, number), label, recording, turn.speaker, tokens)
+            )
         if by_speaker:
-            rows.append(Row(_nobody(recording), recording, "", ()))
+            label = f"{recording} {NOBODY}"
+            rows.append(Row((recording, NOBODY), label, recording, "", ()))
     if not any(row.tokens for row in rows):
         raise InputError(
             f"{reference.path}: nothing is said in it: there is nothing to score"
@@ -117,7 +129,7 @@ def align_to(
         wholes.setdefault(row.whole, []).append(row)
     if measure.rate in BY_SPEAKER:
         return _by_speaker(reference, wholes, hypothesis, measure)
-    split, texts = _splitter(measure), recognised_texts(reference, hypothesis, wholes)
+    split, texts = _splitter(measure), hypothesis.plain
     what = "utterance" if reference.of_utterances else "recording"
     check_ids(wholes, texts, (str(reference.path), str(hypothesis.path)), what)
     found: Aligned = {}
@@ -136,7 +148,8 @@ def _by_speaker(
     hypothesis: Transcripts,
     measure: Measure,
 ) -> Aligned:
-    real, heard = recorded_turns(reference, hypothesis, measure.normaliser)
+    real = normalised_turns(reference, measure.normaliser)
+    heard = normalised_turns(hypothesis, measure.normaliser)
     spoken, recognised = by_recording(in_order(real)), by_recording(in_order(heard))
     check_ids(
         spoken, recognised, (str(reference.path), str(hypothesis.path)), "recording"
@@ -164,13 +177,8 @@ def _by_speaker(
                 found |= _cut(own, aligned)
             else:
                 nobody += aligned
-        found[_nobody(whole)] = tuple(nobody)
+        found[whole, NOBODY] = tuple(nobody)
     return found
-
-
-def _nobody(whole: str) -> str:
-    # the key of the row for words that were given to nobody of the reference
-    return f"{whole} nobody"
 
 
 def _speaker_pairs(
@@ -202,28 +210,3 @@ def _cut(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
             number = next(left)
         parts[number].append(pair)
     return {row.key: tuple(part) for row, part in zip(rows, parts, strict=True)}
-
-
-def split_channels(files: Sequence[Transcripts]) -> list[Transcripts]:
-    """Split the recordings of files by channel, where the first (the reference) has
-    several in one recording.
-
-    All files must know channels; otherwise they are returned as they are.
-    """
-    channels = {(turn.recording, turn.channel) for turn in files[0].segments}
-    several = len(channels) > len({recording for recording, _ in channels})
-    if not several or not all(
-        each.segments and all(turn.channel for turn in each.segments) for each in files
-    ):
-        return list(files)
-
-    def split(turns: Sequence[Segment]) -> tuple[Segment, ...]:
-        return tuple(
-            replace(turn, recording=f"{turn.recording}/{turn.channel}")
-            for turn in turns
-        )
-
-    return [
-        replace(each, segments=split(each.segments), ignored=split(each.ignored))
-        for each in files
-    ]

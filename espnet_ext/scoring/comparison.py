@@ -24,11 +24,16 @@ from espnet_ext.scoring.alignments import (
     Row,
     align_to,
     reference_rows,
-    split_channels,
 )
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_pairs
 from espnet_ext.scoring.normalise import normaliser_called
-from espnet_ext.scoring.score import refuse
+from espnet_ext.scoring.recordings import load_for_scoring
+from espnet_ext.scoring.score import (
+    count_writing_errors,
+    hint_of_writing,
+    refuse,
+    speaker_in,
+)
 from espnet_ext.scoring.score_files import percent
 from espnet_ext.scoring.significance import (
     EXACT_BELOW,
@@ -38,15 +43,10 @@ from espnet_ext.scoring.significance import (
     mean_interval,
     outputs_test,
 )
-from espnet_ext.text.transcripts import AUTO, Transcripts, read_transcripts
-from espnet_ext.text.words import by_recording, overlap_ratio
+from espnet_ext.text.transcripts import AUTO, Transcripts
 
 VERSION = 2  # of compare.json
 LEVEL = 0.05
-MUCH_CASE = (
-    0.05  # share of words that differ in case only, from which on a warning is due
-)
-MUCH_OVERLAP = 0.01
 
 Errors = NDArray[np.int64]
 
@@ -101,11 +101,14 @@ def compare_systems(
     """
     _check_systems(systems)
     paths = [path for system in systems for path in system.files]
-    recognised = [read_transcripts(path, form, recognised=True) for path in paths]
-    files = [read_transcripts(reference, reference_form), *recognised]
-    if measure.rate not in BY_SPEAKER:
-        files = split_channels(files)
-    real, heard = files[0], iter(files[1:])
+    loaded = load_for_scoring(
+        reference,
+        paths,
+        by_speaker=measure.rate in BY_SPEAKER,
+        reference_form=reference_form,
+        form=form,
+    )
+    real, heard = loaded.reference, iter(loaded.hypotheses)
     rows = reference_rows(real, measure)
     aligned = {
         system.name: [align_to(real, rows, next(heard), measure) for _ in system.files]
@@ -160,7 +163,7 @@ def compare_systems(
                 for a, b in combinations(systems, 2)
             ]
         ),
-        "warnings": _warnings(real, files[1:], rows, aligned, measure),
+        "warnings": [*loaded.warnings, *_warnings(real, paths, rows, aligned)],
     }
     return Compared(result, rows, aligned)
 
@@ -191,14 +194,15 @@ def _units(
     wholes = list(dict.fromkeys(row.whole for row in rows))
     if utt2spk is not None:
         table = read_table(utt2spk)
-        lost = [key for key in wholes if not table.get(key)]
+        speaker_of = {key: speaker_in(table, key) for key in wholes}
+        lost = [key for key in wholes if not speaker_of[key]]
         refuse(
             lost,
             str(utt2spk),
             f"of {reference.path} has no speaker: add it",
             _whole(reference),
         )
-        return "speaker", {key: table[key] for key in wholes}
+        return "speaker", speaker_of
     speakers: dict[str, set[str]] = {}
     for row in rows:
         speakers.setdefault(row.whole, set()).add(row.speaker)
@@ -280,12 +284,13 @@ def _corrected(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _warnings(
     reference: Transcripts,
-    hypotheses: Sequence[Transcripts],
+    hypotheses: Sequence[Path],
     rows: Sequence[Row],
     aligned: Mapping[str, Sequence[Aligned]],
-    measure: Measure,
 ) -> list[str]:
-    """Return what people should know before they believe the numbers."""
+    """Return what the alignments say that people should know before they believe the
+    numbers.
+    """
     warnings = []
     if empty := _empty(rows):
         what = f"{len(empty)} {_whole(reference)}s ({empty[0]})"
@@ -293,35 +298,11 @@ def _warnings(
             f"{reference.path}: nothing is said in {what}: what is heard there is "
             "inserted"
         )
-    known = {row.whole for row in rows}
-    for each in hypotheses:
-        silent = known - {turn.recording for turn in each.segments}
-        if silent and not each.of_utterances:
-            names = f"{len(silent)} recordings ({min(silent)})"
-            warnings.append(f"{each.path}: has no word of {names}: counted as silence")
-    for each, found in zip(hypotheses, chain(*aligned.values()), strict=True):
-        pairs = [pair for own in found.values() for pair in own]
-        cased = sum(
-            a != b and a is not None and b is not None and a.lower() == b.lower()
-            for a, b in pairs
-        )
-        if cased >= MUCH_CASE * max(1, sum(a is not None for a, _ in pairs)):
-            warnings.append(
-                f"{each.path}: {cased} substitutions differ only in case: try "
-                "--normaliser lower"
-            )
-    spoken = by_recording(
-        turn for turn in reference.segments if turn.words and turn.has_span
-    )
-    overlap = fmean(
-        [overlap_ratio(turn.span for turn in own) for own in spoken.values()] or [0.0]
-    )
-    if measure.rate not in BY_SPEAKER and overlap > MUCH_OVERLAP:
-        warnings.append(
-            f"{reference.path}: {100 * overlap:.0f} % of its speech is "
-            "overlapped, so the order of words is unclear: "
-            "tcpwer or cpwer count each speaker"
-        )
+    for path, found in zip(hypotheses, chain(*aligned.values()), strict=True):
+        pairs = list(chain(*found.values()))
+        errors = count_pairs(pairs).errors
+        if hint := hint_of_writing(count_writing_errors(pairs), errors):
+            warnings.append(f"{path}: {hint}")
     return warnings
 
 

@@ -1,29 +1,133 @@
-"""Turns of recordings made ready to be scored: normalised, without what is not scored,
-and with silent recordings.
+"""The one loader of all score commands: files read and made ready to be scored.
+
+What it knows, all rates know: channels of a call, stretches that are not scored,
+recordings without a word, overlapped speech.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LOWER, NONE, normaliser_called
-from espnet_ext.text.transcripts import OF_WORDS, Transcripts
-from espnet_ext.text.words import Segment, by_recording
+from espnet_ext.text.transcripts import AUTO, OF_WORDS, Transcripts, read_transcripts
+from espnet_ext.text.words import Segment, by_recording, overlap_ratio
+
+MUCH_OVERLAP = 0.01  # share of the speech, from which on a warning is due
 
 
-def _normalised(
-    turns: Iterable[Segment], normaliser: Callable[[str], str]
-) -> list[Segment]:
-    """Normalise the words of turns; a turn may lose all of them."""
-    return [
-        replace(
-            turn,
-            words=tuple(normaliser(turn.text).split()),
-            times=None,
-            confidences=None,
+@dataclass(frozen=True)
+class Loaded:
+    """A reference and hypotheses, ready to be scored, and what people should know of
+    them.
+
+    Where channels are told apart, each is a recording of its own, ``name/channel``.
+    """
+
+    reference: Transcripts
+    hypotheses: tuple[Transcripts, ...]
+    warnings: tuple[str, ...]
+
+
+def load_for_scoring(
+    reference: Path,
+    hypotheses: Sequence[Path],
+    *,
+    by_speaker: bool = False,
+    reference_form: str = AUTO,
+    form: str = AUTO,
+) -> Loaded:
+    """Read a reference and hypotheses, and make them ready; ``by_speaker`` keeps a
+    recording's channels together.
+
+    Raises InputError: as :func:`read_transcripts` and :func:`prepare`.
+    """
+    return prepare(
+        read_transcripts(reference, reference_form),
+        [read_transcripts(path, form, recognised=True) for path in hypotheses],
+        by_speaker=by_speaker,
+    )
+
+
+def prepare(
+    reference: Transcripts,
+    hypotheses: Sequence[Transcripts],
+    *,
+    by_speaker: bool = False,
+) -> Loaded:
+    """Make transcripts ready: channels apart, without what is not scored, silence
+    named.
+
+    Raises InputError: speakers are scored, and a file names none.
+    """
+    if by_speaker:
+        _refuse_utterances([reference, *hypotheses])
+    warnings = [] if by_speaker else list(_warn_of_overlap(reference))
+    recordings = {turn.recording: turn.recording for turn in reference.segments}
+    named = [{turn.recording for turn in each.segments} for each in hypotheses]
+    if not by_speaker:
+        apart = split_channels([reference, *hypotheses])
+        if apart is None:
+            warnings += _warn_of_channels([reference, *hypotheses])
+        else:
+            recordings = {
+                channel.recording: turn.recording
+                for turn, channel in zip(
+                    reference.segments, apart[0].segments, strict=True
+                )
+            }
+            reference, *hypotheses = apart
+    if reference.of_utterances:
+        recordings = {key: key for key in reference.texts}
+    ready = []
+    for each, own in zip(hypotheses, named, strict=True):
+        if not each.of_utterances:
+            turns = without_ignored(each.segments, reference)
+            silence = _silent_turns(each, turns, recordings, own)
+            warnings += _warn_of_silence(each, silence)
+            each = replace(each, segments=(*turns, *silence))
+        ready.append(each)
+    return Loaded(reference, tuple(ready), tuple(warnings))
+
+
+def _refuse_utterances(files: Iterable[Transcripts]) -> None:
+    for each in files:
+        if each.of_utterances:
+            raise InputError(
+                f"{each.path}: {each.format} does not say who spoke when: give "
+                "STM, CTM or SegLST"
+            )
+
+
+def split_channels(files: Sequence[Transcripts]) -> list[Transcripts] | None:
+    """Split the recordings of files by channel, where the first (the reference) has
+    several in one recording.
+
+    None where it has not, or where a file names no channels.
+    """
+    if not _has_channels(files[0]):
+        return None
+    if not all(turn.channel for each in files for turn in each.segments):
+        return None
+    if any(each.of_utterances for each in files):
+        return None
+
+    def split(turns: Sequence[Segment]) -> tuple[Segment, ...]:
+        return tuple(
+            replace(turn, recording=f"{turn.recording}/{turn.channel}")
+            for turn in turns
         )
-        for turn in turns
+
+    return [
+        replace(each, segments=split(each.segments), ignored=split(each.ignored))
+        for each in files
     ]
+
+
+def _has_channels(transcripts: Transcripts) -> bool:
+    channels = {(turn.recording, turn.channel) for turn in transcripts.segments}
+    return len(channels) > len({recording for recording, _ in channels})
 
 
 def without_ignored(
@@ -59,61 +163,80 @@ def without_ignored(
     return tuple(scored)
 
 
-def with_silence(
-    transcripts: Transcripts, turns: Sequence[Segment], recordings: Iterable[str]
+def _silent_turns(
+    transcripts: Transcripts,
+    turns: Sequence[Segment],
+    recordings: Mapping[str, str],
+    named: set[str],
 ) -> list[Segment]:
-    """Add a wordless turn for each recording that a file does not name, if it is a CTM
-    or has no turn: it cannot name those in which nothing was recognised.
+    """Make a wordless turn for each recording of the reference that has no turn, if
+    the file cannot name it.
+
+    A CTM has no line for a recording in which nothing was recognised, nor has any file
+    for a channel of a recording that it names. ``recordings`` are names in the
+    reference, with those that they had before channels were told apart.
     """
-    if transcripts.format not in OF_WORDS and transcripts.segments:
-        return list(turns)
     known = {turn.recording for turn in turns}
+    nameless = transcripts.format in OF_WORDS or not named
     return [
-        *turns,
-        *(
-            Segment(recording, "", ())
-            for recording in recordings
-            if recording not in known
-        ),
+        Segment(recording, "", ())
+        for recording, whole in recordings.items()
+        if recording not in known and (nameless or whole in named)
     ]
 
 
-def recognised_texts(
-    reference: Transcripts, hypothesis: Transcripts, wholes: Iterable[str]
-) -> dict[str, str]:
-    """Return what was recognised, by utterance or recording, without what the reference
-    excludes from scoring.
+def _warn_of_silence(
+    transcripts: Transcripts, silence: Sequence[Segment]
+) -> Iterator[str]:
+    if silence:
+        first = min(turn.recording for turn in silence)
+        yield (
+            f"{transcripts.path}: has no word of {len(silence)} recordings "
+            f"({first}): counted as silence"
+        )
+
+
+def _warn_of_overlap(reference: Transcripts) -> Iterator[str]:
+    """Say how much of a channel's speech is overlapped, where the order of words
+    matters.
     """
-    if hypothesis.of_utterances:
-        return hypothesis.texts
-    turns = with_silence(
-        hypothesis, without_ignored(hypothesis.segments, reference), wholes
-    )
-    return replace(hypothesis, segments=tuple(turns)).plain
+    channels: dict[tuple[str, str], list[Segment]] = {}
+    for turn in reference.segments:
+        if turn.words and turn.has_span:
+            channels.setdefault((turn.recording, turn.channel), []).append(turn)
+    ratios = [overlap_ratio(turn.span for turn in own) for own in channels.values()]
+    if ratios and fmean(ratios) > MUCH_OVERLAP:
+        yield (
+            f"{reference.path}: {100 * fmean(ratios):.0f} % of its speech is "
+            "overlapped, so the order of words is unclear: "
+            "tcpwer or cpwer count each speaker"
+        )
 
 
-def recorded_turns(
-    reference: Transcripts, hypothesis: Transcripts, normaliser: str = NONE
-) -> tuple[list[Segment], list[Segment]]:
-    """Make the turns of two files of recordings ready to be scored: normalised, and
-    without what is excluded.
+def _warn_of_channels(files: Sequence[Transcripts]) -> Iterator[str]:
+    """Say that channels are mixed, because another file does not tell them apart."""
+    mixed = next((each for each in files if _has_channels(each)), None)
+    if mixed is not None:
+        yield (
+            f"{mixed.path}: it has several channels in a recording, which the other "
+            "file does not tell apart: their words are in the order of time"
+        )
 
-    Raises InputError: a file names utterances and no recordings, or has one word per
-    line where the normaliser needs more.
+
+def normalised_turns(transcripts: Transcripts, normaliser: str = NONE) -> list[Segment]:
+    """Normalise the words of turns; a turn may lose all of them.
+
+    Raises InputError: one word per line, where the normaliser needs more.
     """
-    for each in (reference, hypothesis):
-        if each.of_utterances:
-            raise InputError(
-                f"{each.path}: {each.format} does not say who spoke when: give "
-                "STM, CTM or SegLST"
-            )
-        if each.format in OF_WORDS and normaliser not in (NONE, LOWER):
-            raise InputError(
-                f"{each.path}: {normaliser} joins words, such as numbers, and a "
-                "CTM has single words"
-            )
+    if transcripts.format in OF_WORDS and normaliser not in (NONE, LOWER):
+        raise InputError(
+            f"{transcripts.path}: {normaliser} joins words, such as numbers, and a "
+            "CTM has single words"
+        )
     apply, _ = normaliser_called(normaliser)
-    real = _normalised(reference.segments, apply)
-    recognised = without_ignored(hypothesis.segments, reference)
-    silence = dict.fromkeys(turn.recording for turn in real)
-    return real, with_silence(hypothesis, _normalised(recognised, apply), silence)
+    return [
+        replace(
+            turn, words=tuple(apply(turn.text).split()), times=None, confidences=None
+        )
+        for turn in transcripts.segments
+    ]

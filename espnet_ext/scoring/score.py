@@ -12,6 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import (
     ZERO,
     ErrorRate,
+    Pair,
     align,
     count_errors,
     count_pairs,
@@ -51,6 +52,7 @@ class Score:
     parts: Mapping[str, "Score"] = field(
         default_factory=dict
     )  # counts of some tokens only, or of none
+    whole: str = "utterance"  # what the keys of ``utterances`` name
 
     @cached_property
     def total(self) -> ErrorRate:
@@ -80,14 +82,16 @@ class Score:
         >>> score_texts({"u": "Yes, we can."}, {"u": "yes we can't"}).of_writing
         1
         """
-        same = (
-            count_errors(
-                _plain(self.reference[key], self.unit),
-                _plain(self.hypothesis[key], self.unit),
+        return sum(
+            count_writing_errors(
+                align(
+                    split_units(self.reference[key], self.unit),
+                    split_units(self.hypothesis[key], self.unit),
+                )
             )
-            for key in self.utterances
+            for key, counts in self.utterances.items()
+            if counts.errors
         )
-        return max(0, self.total.errors - sum(same, ZERO).errors)
 
     def with_counts(self, utterances: Mapping[str, ErrorRate]) -> "Score":
         """Return a score of the same texts with other counts, summed by speaker."""
@@ -99,8 +103,39 @@ class Score:
         )
 
 
-def _plain(text: str, unit: str) -> list[str]:
-    return split_units(re.sub(r"[^\w\s]|_", "", text.lower()), unit)
+def count_writing_errors(pairs: Iterable[Pair]) -> int:
+    """Count the errors of an alignment that are only case or punctuation.
+
+    >>> count_writing_errors([("Yes,", "yes"), ("-", None), ("we", "they")])
+    2
+    """
+    return sum(
+        left != right and _spelling(left) == _spelling(right) for left, right in pairs
+    )
+
+
+def _spelling(token: str | None) -> str:
+    return re.sub(r"[^\w\s]|_", "", (token or "").lower())
+
+
+def hint_of_writing(of_writing: int, errors: int) -> str:
+    """Return what to do where many errors are only case or punctuation; "" where few
+    are.
+    """
+    if of_writing <= MUCH_WRITING * errors:
+        return ""
+    return (
+        f"{of_writing} of the {errors} errors are only case or punctuation: "
+        "--normaliser lower leaves case out, whisper_english and librispeech (for "
+        "mixed text mandarin_english) punctuation too"
+    )
+
+
+def speaker_in(utt2spk: Mapping[str, str], key: str) -> str:
+    """Return the speaker of an utterance or recording; of one channel of it,
+    ``name/channel``, that of the whole if the channel has none. "" if unknown.
+    """
+    return utt2spk.get(key) or utt2spk.get(key.rpartition("/")[0], "")
 
 
 def split_units(text: str, unit: str) -> list[str]:
@@ -157,13 +192,14 @@ def score_texts(
             "nothing to score"
         )
     if utt2spk is not None:
-        lost = [key for key in reference if not utt2spk.get(key)]
+        lost = [key for key in reference if not speaker_in(utt2spk, key)]
         refuse(lost, speakers, f"of {real} has no speaker: add it")
     utterances = {
         key: count_errors(split_units(text, unit), split_units(hypothesis[key], unit))
         for key, text in reference.items()
     }
-    speaker_of = {} if utt2spk is None else {key: utt2spk[key] for key in reference}
+    known = utt2spk or {}
+    speaker_of = {key: speaker_in(known, key) for key in reference if known}
     return Score(
         unit, reference, hypothesis, utterances, speaker_of=speaker_of
     ).with_counts(utterances)

@@ -4,16 +4,24 @@ tables of counts, aligned text.
 
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import alignment_blocks
-from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate, bootstrap_interval
+from espnet_ext.scoring.error_rate import (
+    REPLICAS,
+    ZERO,
+    ErrorRate,
+    bootstrap_interval,
+)
+from espnet_ext.scoring.formatting import count_of
 from espnet_ext.scoring.normalise import NONE, normaliser_called
-from espnet_ext.scoring.recordings import recognised_texts
+from espnet_ext.scoring.recordings import load_for_scoring
 from espnet_ext.scoring.score import WHOLE, Score, score_by_kind, score_texts
-from espnet_ext.text.transcripts import read_transcripts
+from espnet_ext.text.transcripts import AUTO
 from espnet_ext.work.files import atomic_write, write_json
 
 PARTS = "parts"  # the folder of a score's parts
@@ -28,6 +36,8 @@ def evaluate(
     utt2spk: Path | None = None,
     normaliser: str = NONE,
     kinds: Path | None = None,
+    form: str = AUTO,
+    reference_form: str = AUTO,
 ) -> tuple[Score, dict[str, Any]]:
     """Score texts of any format, by utterance or recording; with ``output``, write the
     reports into that folder.
@@ -41,13 +51,14 @@ def evaluate(
     functions of :mod:`espnet_ext.scoring.score`.
     """
     apply, name = normaliser_called(normaliser)
-    spoken = read_transcripts(reference)
-    texts = recognised_texts(
-        spoken, read_transcripts(hypothesis, recognised=True), spoken.plain
+    loaded = load_for_scoring(
+        reference, [hypothesis], reference_form=reference_form, form=form
     )
+    for warning in loaded.warnings:
+        warn(warning)
     real, heard = (
-        {key: apply(text) for key, text in table.items()}
-        for table in (spoken.plain, texts)
+        {key: apply(text) for key, text in each.plain.items()}
+        for each in (loaded.reference, *loaded.hypotheses)
     )
     speakers = None if utt2spk is None else read_table(utt2spk)
     names = str(reference), str(hypothesis), str(utt2spk)
@@ -63,6 +74,15 @@ def evaluate(
         }
     else:
         score = score_texts(real, heard, unit=unit, utt2spk=speakers, names=names)
+    if not loaded.reference.of_utterances:
+        score = replace(
+            score,
+            whole="recording",
+            parts={
+                key: replace(part, whole="recording")
+                for key, part in score.parts.items()
+            },
+        )
     if kinds:
         score = score_by_kind(score, read_table(kinds), str(kinds))
     summary = summarise(score, normaliser=name) | more
@@ -77,12 +97,13 @@ def summarise(score: Score, *, normaliser: str = NONE) -> dict[str, Any]:
 
     ``normaliser`` names what was done to both texts before. ``measures`` holds the same
     numbers of each part by name; ``value`` and ``ci95`` are null if the reference has
-    no token of a part.
+    no token of a part, ``ci95`` also where a single speaker (or session) is known.
+    ``interval`` says over which units ``ci95`` is.
     """
     return {
         **_figures(score),
         "normaliser": normaliser,
-        "bootstrap": {"replicas": REPLICAS, "seed": 0, "resample": "utterance"},
+        "interval": _kind_of_interval(score),
         **(
             {"measures": {name: _figures(part) for name, part in score.parts.items()}}
             if score.parts
@@ -96,9 +117,7 @@ def _figures(score: Score) -> dict[str, Any]:
     return {
         "unit": score.unit,
         "value": percent(total.rate) if known else None,
-        "ci95": [*map(percent, bootstrap_interval([*score.utterances.values()]))]
-        if known
-        else None,
+        "ci95": _interval(score) if known else None,
         "errors": total.errors,
         "words": total.reference_length,
         "correct": total.correct,
@@ -108,6 +127,70 @@ def _figures(score: Score) -> dict[str, Any]:
         "utterances": len(score.utterances),
         "sentence_error_rate": percent(score.sentence_error_rate),
     }
+
+
+def _units(score: Score) -> tuple[str, Mapping[str, str]]:
+    """Return of what kind the units are that share speakers, and that of each
+    utterance; the utterances themselves if nothing else is known.
+    """
+    if score.session_of:
+        return "session", score.session_of
+    if score.speaker_of:
+        return "speaker", score.speaker_of
+    return score.whole, {}
+
+
+def _interval(score: Score) -> list[float] | None:
+    """Return the interval in percent: over speakers or sessions that of comparisons
+    and tables; over utterances, of which there are many, that of the bootstrap.
+    """
+    _, unit_of = _units(score)
+    if not unit_of:
+        return [*map(percent, bootstrap_interval([*score.utterances.values()]))]
+    from espnet_ext.scoring.significance import mean_interval
+
+    sums: dict[str, ErrorRate] = {}
+    for key, counts in score.utterances.items():
+        sums[unit_of[key]] = sums.get(unit_of[key], ZERO) + counts
+    errors = [counts.errors for counts in sums.values()]
+    lengths = [counts.reference_length for counts in sums.values()]
+    found = mean_interval([errors], lengths)
+    return found and [*map(percent, found)]
+
+
+def _kind_of_interval(score: Score) -> dict[str, Any]:
+    unit, unit_of = _units(score)
+    if unit_of:
+        number = len({unit_of[key] for key in score.utterances})
+        return {"unit": unit, "number": number, "method": "t"}
+    return {
+        "unit": unit,
+        "number": len(score.utterances),
+        "method": "bootstrap",
+        "replicas": REPLICAS,
+        "seed": 0,
+    }
+
+
+def format_interval_of(summary: Mapping[str, Any]) -> str:
+    """Write the interval of a summary with its unit, to follow the rate.
+
+    >>> of = {"unit": "speaker", "number": 6}
+    >>> format_interval_of({"ci95": [12.3, 33.6], "interval": of})
+    '95% interval 12.30 to 33.60 over 6 speakers'
+    >>> format_interval_of({"ci95": None, "interval": {"unit": "speaker", "number": 1}})
+    'no interval over 1 speaker'
+    """
+    if "interval" not in summary:
+        raise InputError(
+            "score.json does not say over which units its interval is: score again"
+        )
+    of = summary["interval"]
+    units = count_of(of["number"], of["unit"])
+    if summary["ci95"] is None:
+        return f"no interval over {units}"
+    low, high = summary["ci95"]
+    return f"95% interval {low:.2f} to {high:.2f} over {units}"
 
 
 def measures_table(summary: Mapping[str, Any]) -> str:

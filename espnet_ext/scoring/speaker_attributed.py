@@ -13,16 +13,22 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import speaker_blocks
-from espnet_ext.scoring.assignments import COLLAR, cp_errors, streams, tcp_pairs
+from espnet_ext.scoring.assignments import (
+    COLLAR,
+    cp_errors,
+    cp_pairs,
+    streams,
+    tcp_pairs,
+)
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors, count_pairs
 from espnet_ext.scoring.normalise import NONE, normaliser_called
-from espnet_ext.scoring.recordings import recorded_turns
-from espnet_ext.scoring.score import Score, check_ids, refuse
+from espnet_ext.scoring.recordings import load_for_scoring, normalised_turns
+from espnet_ext.scoring.score import Score, check_ids, count_writing_errors, refuse
 from espnet_ext.scoring.score_files import percent, summarise, write_reports
-from espnet_ext.text.transcripts import read_transcripts
+from espnet_ext.text.transcripts import AUTO
 from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
 
 Pairs = dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
@@ -46,13 +52,26 @@ class SpeakerScore:
         return sum(not real for own in self.pairs.values() for real, _ in own.values())
 
     @property
+    def of_writing(self) -> tuple[int, int]:
+        """How many of the errors of cpWER are only case or punctuation, and how many
+        there are.
+        """
+        aligned = (
+            cp_pairs(_said(own, 0), _said(own, 1)).values()
+            for own in self.pairs.values()
+        )
+        pairs = chain.from_iterable(chain.from_iterable(aligned))
+        return count_writing_errors(pairs), self.cp.errors
+
+    @property
     def counting(self) -> dict[str, ErrorRate]:
         """By recording, speakers who say a word: those missed count as deletions, those
         too many as insertions.
         """
         return {
             key: count_speakers(
-                *(sum(map(bool, side)) for side in zip(*own.values(), strict=True))
+                sum(bool(real) for real, _ in own.values()),
+                sum(bool(heard) for _, heard in own.values()),
             )
             for key, own in self.pairs.items()
         }
@@ -67,6 +86,8 @@ def evaluate_speakers(
     sessions: Path | None = None,
     collar: float = COLLAR,
     normaliser: str = NONE,
+    form: str = AUTO,
+    reference_form: str = AUTO,
 ) -> tuple[SpeakerScore, dict[str, Any]]:
     """Score speaker-attributed transcripts; with ``output``, write the reports into
     that folder.
@@ -78,10 +99,18 @@ def evaluate_speakers(
     ``score.json`` holds. Raises InputError: as the readers, the normaliser and
     :func:`score_speakers`.
     """
-    real, heard = recorded_turns(
-        read_transcripts(reference),
-        read_transcripts(hypothesis, recognised=True),
-        normaliser,
+    loaded = load_for_scoring(
+        reference,
+        [hypothesis],
+        by_speaker=True,
+        reference_form=reference_form,
+        form=form,
+    )
+    for warning in loaded.warnings:
+        warn(warning)
+    real, heard = (
+        normalised_turns(each, normaliser)
+        for each in (loaded.reference, *loaded.hypotheses)
     )
     names = str(reference), str(hypothesis)
     result = score_speakers(
@@ -175,6 +204,13 @@ def score_speakers(
     )
 
 
+def _said(
+    pairs: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]], side: int
+) -> dict[str, tuple[str, ...]]:
+    """Return the words of the speakers of the reference (0) or hypothesis (1)."""
+    return {name: words[side] for name, words in pairs.items() if words[side]}
+
+
 def _sum(counts: Iterable[ErrorRate]) -> ErrorRate:
     return sum(counts, start=ZERO)
 
@@ -188,7 +224,14 @@ def _score(
     for speaker, errors in chain(*(each.items() for each in own.values())):
         speakers[speaker] = speakers.get(speaker, ZERO) + errors
     utterances = {key: _sum(each.values()) for key, each in own.items()}
-    return Score("word", {}, {}, utterances, dict(sorted(speakers.items())))
+    return Score(
+        "word",
+        {},
+        {},
+        utterances,
+        dict(sorted(speakers.items())),
+        whole="recording",
+    )
 
 
 def count_speakers(real: int, heard: int) -> ErrorRate:
@@ -206,10 +249,9 @@ def summarise_speakers(
     """Return the content of ``score.json``: SA-WER as the tables read it, and the other
     measures; rates in percent.
 
-    The interval resamples whole recordings.
+    The interval is over recordings, or over sessions where they are known.
     """
     summary = summarise(result.score, normaliser=normaliser)
-    summary["bootstrap"]["resample"] = "recording"
     for name, rate in (("cpwer", result.cp), ("tcpwer", result.tcp)):
         if rate is not None:
             summary[name] = {

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from espnet_ext.scoring.score_files import format_interval_of
+
 LOAD = """```
 pip install espnet_ext    # from its repository; the model has modules of this package
 ```
@@ -131,9 +133,9 @@ def measured(card: Card) -> list[dict[str, Any]]:
 def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the error rates as a Markdown table."""
     lines = [
-        f"| {part} | {score['value']:.2f} | {score['ci95'][0]:.2f} to {score['ci95'][1]:.2f} |"
+        f"| {part} | {score['value']:.2f} | {format_interval_of(score)} |"
         for part, score in results.items()
     ]
     return "\n".join(
-        ["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines]
+        ["| test set | error rate (%) | interval |", "|---|---|---|", *lines]
     )

@@ -11,14 +11,18 @@ from espnet_ext.text.words import Span
 from espnet_ext.work.settings import Whole, fault
 
 _Name = Annotated[str, Field(min_length=1)]
+# Sessions and speakers may be numbers, as MeetEval reads them.
+_NUMBERS = {"coerce_numbers_to_str": True}
+_NameOrNumber = Annotated[str, Field(min_length=1, **_NUMBERS)]
+_TextOrNumber = Annotated[str, Field(**_NUMBERS)]
 _OneWord = Annotated[str, Field(pattern=r"^[^\s\x1c-\x1f]+$")]
 
 
 class Turn(BaseModel):
     """A turn of SegLST."""
 
-    session_id: _Name
-    speaker: str
+    session_id: _NameOrNumber
+    speaker: _TextOrNumber
     words: str
     start_time: float | None = None
     end_time: float | None = None

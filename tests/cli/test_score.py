@@ -47,7 +47,7 @@ def test_one_system(files, tmp_path, capsys):
     ]
     call(["score", "wer", *texts, "--output", str(output)])
     printed = capsys.readouterr().out
-    assert "WER 50.00 %  (95% interval 50.00 to 50.00)" in printed
+    assert "WER 50.00 %  (95% interval 50.00 to 50.00 over 4 speakers)" in printed
     assert (
         "80 errors in 160 words: 80 substitutions, 0 deletions, 0 insertions" in printed
     )
@@ -311,3 +311,60 @@ def test_speakers_in_stm_and_ctm(tmp_path, capsys):
         ]
     )
     assert "SA-WER 100.00 %" in capsys.readouterr().out
+
+
+CALL = "c A ann 0 2 one two\nc B bob 0.5 2 three four\n"
+CALL_WORDS = "c A 0.1 0.2 one\nc A 1.5 0.2 two\nc B 0.6 0.2 three\nc B 1.0 0.2 four\n"
+
+
+@pytest.mark.parametrize("command", ["wer", "mer"])
+def test_channels_of_a_call_are_kept_apart(tmp_path, capsys, command):
+    (tmp_path / "c.stm").write_text(CALL)
+    (tmp_path / "c.ctm").write_text(CALL_WORDS)
+    files = ["--ref", str(tmp_path / "c.stm"), "--hyp", str(tmp_path / "c.ctm")]
+    call(["score", command, *files])
+    assert " 0.00 %" in capsys.readouterr().out
+    (tmp_path / "utt2spk").write_text("c ann\n")
+    call(["score", command, *files, "--utt2spk", str(tmp_path / "utt2spk")])
+    assert "over 1 speaker" in capsys.readouterr().out
+
+
+def test_a_silent_channel_is_counted_and_named(tmp_path, capsys):
+    (tmp_path / "c.stm").write_text(CALL)
+    for name, text in (
+        ("c.ctm", CALL_WORDS[: CALL_WORDS.index("c B")]),
+        ("h.stm", "c A x 0 2 one two\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        files = ["--ref", str(tmp_path / "c.stm"), "--hyp", str(tmp_path / name)]
+        call(["score", "wer", *files])
+        printed = capsys.readouterr()
+        assert "WER 50.00 %" in printed.out and f"{name}: has no word" in printed.err
+
+
+@pytest.mark.parametrize("command", ["wer", "mer", "sa"])
+def test_what_the_loader_knows_all_commands_say(tmp_path, capsys, command):
+    (tmp_path / "r.stm").write_text(
+        "m 1 a 0 4 One Two Three\nm 1 b 1 3 Four\nn 1 a 0 1 Five\n"
+    )
+    (tmp_path / "h.ctm").write_text("m a 0.1 0.2 one\nm a 0.2 0.2 two\n")
+    files = ["--ref", str(tmp_path / "r.stm"), "--hyp", str(tmp_path / "h.ctm")]
+    call(["score", command, *files])
+    said = capsys.readouterr().err
+    assert "h.ctm: has no word of 1 recordings (n)" in said
+    assert "case or punctuation" in said
+    assert ("overlapped" in said) == (command != "sa")
+
+
+def test_recordings_in_which_nobody_speaks_on_either_side(tmp_path, capsys):
+    """Ids and speakers may be numbers, as MeetEval reads them."""
+    for name in ("r.json", "h.json"):
+        turns = [
+            {"session_id": 1, "speaker": 7, "words": "one two"},
+            {"session_id": 2, "speaker": "", "words": ""},
+        ]
+        (tmp_path / name).write_text(json.dumps(turns))
+    files = ["--ref", str(tmp_path / "r.json"), "--hyp", str(tmp_path / "h.json")]
+    call(["score", "sa", *files])
+    printed = capsys.readouterr().out
+    assert "SA-WER 0.00 %" in printed and "in 1 recordings nothing is said" in printed

@@ -26,7 +26,8 @@ def system(tmp_path, monkeypatch) -> Path:
     folder = recipe / "exp/mini/baseline/seed1"
     (folder / "decode_default/test-clean").mkdir(parents=True)
     (folder / "decode_default/test-clean/score.json").write_text(
-        '{"unit": "word", "value": 5.634, "ci95": [2.2, 9.0]}'
+        '{"unit": "word", "value": 5.634, "ci95": [2.2, 9.0], '
+        '"interval": {"unit": "speaker", "number": 40}}'
     )
     (folder / "best5.ave.pth").write_bytes(b"weights")
     config = {
@@ -71,7 +72,7 @@ def test_a_system_of_a_recipe(system, tmp_path, monkeypatch, capsys):
     ]
     assert yaml.safe_load(card.split("---")[1])["license"] == "cc-by-4.0"
     assert (
-        "| test-clean | 5.63 | 2.20 to 9.00 |" in card
+        "| test-clean | 5.63 | 95% interval 2.20 to 9.00 over 40 speakers |" in card
         and "Small energy masking" in card
         and "seed 1" in card
     )

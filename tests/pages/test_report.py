@@ -78,7 +78,7 @@ def test_rows_and_counts_are_those_of_scoring(toy_recipe):
     run = toy_recipe() / "exp" / "mini"
     files = sorted(run.glob("*/seed*/*/clean/alignment.txt"))
     rows, systems = read_aligned(files, {"spk0-u00000": "ann"})
-    assert [row.key for row in rows][:2] == ["spk0-u00000", "spk1-u00001"] and rows[
+    assert [row.label for row in rows][:2] == ["spk0-u00000", "spk1-u00001"] and rows[
         0
     ].speaker == "ann"
     for system, seeds in systems.items():

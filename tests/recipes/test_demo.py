@@ -67,9 +67,11 @@ def test_the_recordings_are_small_and_name_their_licence():
 
 
 def test_the_last_screen_has_rates_and_three_commands():
-    values = {"value": 12.34, "ci95": [10.0, 15.0], "words": 1234}
+    of = {"unit": "speaker", "number": 6}
+    values = {"value": 12.34, "ci95": [10.0, 15.0], "interval": of, "words": 1234}
     scores = {system: dict.fromkeys(demo.SETS, values) for system in demo.SYSTEMS}
     shown = demo.result(scores, 300.0)
     assert shown.count("12.3 [10.0, 15.0]") == 4 and "1234 words" in shown
+    assert "over speakers" in shown
     assert shown.count("./run.sh ") == 2 and "espnet-ext score compare" in shown
     assert len(demo.drawn(scores).axes[0].patches) == 4

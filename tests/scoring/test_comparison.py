@@ -4,6 +4,7 @@ force.
 
 import itertools
 import json
+import random
 from pathlib import Path
 
 import jiwer
@@ -15,8 +16,9 @@ from scipy import stats
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.scoring.alignments import Measure
+from espnet_ext.scoring.alignments import RATES, Measure
 from espnet_ext.scoring.comparison import System, compare_systems, parse_system
+from espnet_ext.scoring.score_files import evaluate
 from espnet_ext.scoring.significance import crossed_test, holm
 from espnet_ext.text.transcripts import OF_UTTERANCES, detect_format
 
@@ -166,18 +168,18 @@ def test_speakers(tmp_path, rate, theirs):
         and compared.result["unit"]["kind"] == "recording"
     )
     [found] = compared.aligned["x"]
-    assert found["m1 nobody"] == ((None, "noise"),)
-    assert found["m1 0.00-2.00 ann"] == (
+    assert found["m1", "nobody"] == ((None, "noise"),)
+    assert found["m1", 1] == (
         ("one", "one"),
         ("two", "too"),
         ("three", "three"),
     )
-    assert found["m1 2.50-4.00 bob"] == (
+    assert found["m1", 2] == (
         ("four", "four"),
         ("five", "five"),
         (None, "six"),
     )
-    assert found["m1 4.50-6.00 ann"] == (("six", None), ("seven", "seven"))
+    assert found["m1", 3] == (("six", None), ("seven", "seven"))
 
 
 def test_names_of_speakers(tmp_path):
@@ -192,8 +194,8 @@ def test_names_of_speakers(tmp_path):
         "the right words under the wrong name"
     )
     [found] = compared.aligned["x"]
-    assert found["m1 nobody"] == ((None, "four"), (None, "five"))
-    assert found["m1 2.50-4.00 bob"] == (("four", None), ("five", None))
+    assert found["m1", "nobody"] == ((None, "four"), (None, "five"))
+    assert found["m1", 2] == (("four", None), ("five", None))
 
 
 def test_plain_words_of_recordings_in_any_format(tmp_path):
@@ -224,7 +226,7 @@ def test_plain_words_of_recordings_in_any_format(tmp_path):
         f"{tmp_path}/hyp.ctm: has no word of 1 recordings (m2): counted as silence"
     ]
     [found] = compared.aligned["ctm"]
-    assert found["m1 0.00-2.00 ann"] == (
+    assert found["m1", 1] == (
         (None, "oh"),
         ("one", "one"),
         ("two", None),
@@ -266,9 +268,9 @@ def test_what_people_are_warned_of(tmp_path):
     systems = [System(name, (tmp_path / name,)) for name in "ab"]
     found = compare_systems(tmp_path / "ref", systems, Measure()).result
     assert found["systems"][0]["errors"] == [[2, 1, 1]] and found["words"] == [2, 0, 1]
-    assert [warning.split(": ", 1)[1] for warning in found["warnings"]] == [
-        "nothing is said in 1 utterances (u2): what is heard there is inserted",
-        "3 substitutions differ only in case: try --normaliser lower",
+    assert [warning.split(": ")[1] for warning in found["warnings"]] == [
+        "nothing is said in 1 utterances (u2)",
+        "3 of the 4 errors are only case or punctuation",
     ]
     found = compare_systems(
         tmp_path / "ref", systems, Measure(normaliser="lower")
@@ -360,3 +362,82 @@ def test_the_examples_of_the_documentation(tmp_path):
             ]
             == 0
         )
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_turns_with_equal_times_keep_their_errors(tmp_path, rate):
+    """Turns of equal times, speakers and recordings are rows of their own."""
+    (tmp_path / "ref.stm").write_text(
+        "m 1 ann 0.001 1 one two\nm 1 ann 0.002 1 three four\n"
+        "m 1 ann 0.002 1 five six\n"
+    )
+    (tmp_path / "x.stm").write_text("m 1 ann 0 1 one two three\n")
+    (tmp_path / "y.stm").write_text("m 1 ann 0 1 four five six\n")
+    systems = [System(name, (tmp_path / f"{name}.stm",)) for name in "xy"]
+    compared = compare_systems(tmp_path / "ref.stm", systems, Measure(rate))
+    values = [system["value"] for system in compared.result["systems"]]
+    assert values[0] == values[1] if rate != "cer" else min(values) > 50
+    assert rate == "cer" or values[0] == 50
+    assert len({row.key for row in compared.rows}) == len(compared.rows)
+    for found in compared.aligned.values():
+        heard = [right for pairs in found[0].values() for _, right in pairs if right]
+        assert rate == "cer" or len(heard) == 3
+
+
+def test_totals_of_equal_times_and_silent_recordings_are_theirs(tmp_path):
+    """Against jiwer and MeetEval: equal times, several channels, recordings and
+    channels without a word.
+    """
+    rng = random.Random(54)
+    for trial in range(12):
+        spoken, heard = [], []
+        for recording in ("r1", "r2", "r3"):
+            for channel in "AB":
+                for turns in (spoken, heard):
+                    if rng.random() < 0.15:
+                        continue
+                    for _ in range(rng.randint(1, 5)):
+                        start = rng.choice((0.0, 0.001, 0.004, 1.0))
+                        words = " ".join(rng.choices("abc", k=rng.randint(1, 3)))
+                        turns.append((recording, channel, start, start + 1.0, words))
+        spoken = [*spoken, ("r1", "A", 5.0, 6.0, "a"), ("r1", "B", 5.0, 6.0, "a")]
+        heard = [
+            *heard,
+            *((r, "A", 5.0, 6.0, "b") for r in sorted({t[0] for t in spoken})),
+        ]
+        heard = [turn for turn in heard if turn[0] in {t[0] for t in spoken}]
+        for name, turns in (("ref", spoken), ("hyp", heard)):
+            lines = (f"{r} {c} s{c} {a} {b} {words}\n" for r, c, a, b, words in turns)
+            (tmp_path / f"{name}.stm").write_text("".join(lines))
+        systems = [System(name, (tmp_path / "hyp.stm",)) for name in "xy"]
+
+        def joined(turns, key):
+            own = sorted((t for t in turns if t[:2] == key), key=lambda turn: turn[2])
+            return " ".join(turn[4] for turn in own)
+
+        keys = sorted({turn[:2] for turn in spoken})
+        lost = {turn[:2] for turn in heard} - set(keys)
+        if not lost:
+            found = compare_systems(tmp_path / "ref.stm", systems, Measure()).result
+            theirs = jiwer.process_words(
+                [joined(spoken, key) for key in keys],
+                [joined(heard, key) for key in keys],
+            )
+            assert found["systems"][0]["value"] == pytest.approx(
+                100 * theirs.wer, abs=1e-4
+            ), trial
+            _, summary = evaluate(tmp_path / "ref.stm", tmp_path / "hyp.stm")
+            assert summary["value"] == found["systems"][0]["value"], "one loader"
+        for rate, peer in (
+            ("cpwer", cpwer),
+            ("tcpwer", lambda *files: tcpwer(*files, collar=5)),
+        ):
+            expected = peer(
+                *(
+                    meeteval.io.load(tmp_path / name, parse_float=float)
+                    for name in ("ref.stm", "hyp.stm")
+                )
+            )
+            found = compare_systems(tmp_path / "ref.stm", systems, Measure(rate)).result
+            errors = sum(each.errors for each in expected.values())
+            assert sum(found["systems"][0]["errors"][0]) == errors, (trial, rate)

@@ -5,8 +5,16 @@ and normalised turns.
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.recordings import recorded_turns
+from espnet_ext.scoring.recordings import normalised_turns, prepare
 from espnet_ext.text.transcripts import read_transcripts
+
+
+def recorded_turns(reference, hypothesis, normaliser="none"):
+    loaded = prepare(reference, [hypothesis], by_speaker=True)
+    return [
+        normalised_turns(each, normaliser)
+        for each in (loaded.reference, *loaded.hypotheses)
+    ]
 
 
 def test_stretches_that_are_not_scored(tmp_path):

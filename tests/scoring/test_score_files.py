@@ -20,6 +20,7 @@ from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
+from espnet_ext.scoring.significance import mean_interval
 from espnet_ext.scoring.speaker_attributed import score_speakers
 from espnet_ext.text.words import Segment
 
@@ -101,7 +102,13 @@ def test_summary_holds_what_tables_read():
         "utterances": 2,
         "sentence_error_rate": 100.0,
         "normaliser": "lower",
-        "bootstrap": {"replicas": 10_000, "seed": 0, "resample": "utterance"},
+        "interval": {
+            "unit": "utterance",
+            "number": 2,
+            "method": "bootstrap",
+            "replicas": 10_000,
+            "seed": 0,
+        },
     }
 
 
@@ -166,12 +173,14 @@ def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
         0,
     )
     lines = (tmp_path / "measures.txt").read_text().splitlines()
+    assert summary["interval"] == {"unit": "speaker", "number": 2, "method": "t"}
+    low, high = mean_interval([[1, 1]], [4, 2])
     assert lines[2].split() == [
         "All",
         "33.33",
-        "25.00",
+        f"{100 * low:.2f}",
         "to",
-        "50.00",
+        f"{100 * high:.2f}",
         "6",
         "2",
         "1",

@@ -169,7 +169,8 @@ def test_the_archive_holds_relative_paths_and_nothing_of_the_training(training):
 def test_a_hub_reads_the_error_rates_from_the_card():
     from huggingface_hub import ModelCard
 
-    score = {"unit": "word", "value": 3.21, "ci95": [2.0, 4.5]}
+    of = {"unit": "speaker", "number": 33}
+    score = {"unit": "word", "value": 3.21, "ci95": [2.0, 4.5], "interval": of}
     card = ModelCard(
         write_card(
             Card(corpus="digits", results={"test-other": score}), "model", "asr", {}, {}
@@ -181,7 +182,10 @@ def test_a_hub_reads_the_error_rates_from_the_card():
         3.21,
         "digits, test-other",
     )
-    assert "| test-other | 3.21 | 2.00 to 4.50 |" in card.text
+    assert (
+        "| test-other | 3.21 | 95% interval 2.00 to 4.50 over 33 speakers |"
+        in card.text
+    )
 
 
 def test_espnet_without_this_package_names_it(training):

@@ -18,6 +18,7 @@ import numpy as np
 from few_digits import draw_training_set, speech, write
 from matplotlib.figure import Figure
 
+from espnet_ext.scoring.formatting import format_interval
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE
 from espnet_ext.synthetic.parameters import generator
 from espnet_ext.work.plot_style import BLUE, VERMILLION, save_png
@@ -102,17 +103,21 @@ def in_pink_noise(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def result(scores: dict[str, dict[str, dict]], seconds: float) -> str:
-    """Return the last screen: error rates with their intervals over speakers, and what
-    to type next.
+    """Return the last screen: error rates with their intervals, and what to type
+    next.
     """
+    units = {
+        score["interval"]["unit"] for own in scores.values() for score in own.values()
+    }
+    over = " and ".join(sorted(f"{unit}s" for unit in units))
     lines = [
         f"\nDone in {seconds / 60:.1f} min. Word error rate in % on real speech, "
-        "with its 95% interval over speakers:\n"
+        f"with its 95% interval over {over}:\n"
     ]
     lines += [f"{'':20}" + "".join(f"{SETS[part]:>22}" for part in SETS)]
     for system, name in SYSTEMS.items():
         cells = [
-            f"{score['value']:.1f} [{score['ci95'][0]:.1f}, {score['ci95'][1]:.1f}]"
+            f"{score['value']:.1f} {format_interval(score['ci95'], digits=1)}".rstrip()
             for score in scores[system].values()
         ]
         lines.append(f"{name:20}" + "".join(f"{cell:>22}" for cell in cells))
@@ -146,7 +151,10 @@ def drawn(scores: dict[str, dict[str, dict]]) -> Figure:
     for place, (system, colour) in enumerate(
         zip(SYSTEMS, (BLUE, VERMILLION), strict=True)
     ):
-        values = [(score["value"], *score["ci95"]) for score in scores[system].values()]
+        values = [
+            (score["value"], *(score["ci95"] or 2 * [score["value"]]))
+            for score in scores[system].values()
+        ]
         ends = [
             [value - low for value, low, _ in values],
             [high - value for value, _, high in values],
