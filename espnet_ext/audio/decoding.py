@@ -2,13 +2,14 @@
 chained streams, odd WAV files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import soundfile
 
+from espnet_ext.audio.mp3 import scan_mp3
 from espnet_ext.errors import InputError, warn
 
 RATE = 16000  # Hz, of what is decoded
@@ -19,6 +20,12 @@ _SLACK, _SHARE = (
     0.02,
 )  # seconds, and share of the length, by which a file may be shorter than it says
 _BLOCK = 60 * RATE  # samples of silence that are written at a time
+# Formats that keep the time of each packet. In others FFmpeg counts it, from a length
+# or rate that it takes from the first packets: what is missing there cannot be told.
+_TIMED = {
+    *("mov", "mp4", "m4a", "matroska", "webm", "asf", "flv", "mpegts", "mpeg"),
+    *("ogg", "nut", "flac"),
+}
 # Formats whose headers say how long the audio is; others are of a length that FFmpeg
 # estimates.
 _EXACT = {
@@ -39,13 +46,15 @@ _EXACT = {
 }
 
 
-def decode_to_wav(path: Path, target: Path) -> None:
-    """Decode the first audio track of a file into a WAV file of floats at :data:`RATE`,
-    with the channels that it has.
+def decode_to_wav(path: Path, target: Path, number: int | None = None) -> None:
+    """Decode an audio track of a file into a WAV file of floats at :data:`RATE`, with
+    the channels that it has.
 
-    Silence takes the place of gaps, also before the first time stamp, and of packets
-    that cannot be decoded, with a warning. Raises InputError: the file cannot be read,
-    has no audio, or breaks off before what it says.
+    ``number`` is that of the track, from 1; None: the one that is flagged as default,
+    else the first. Silence takes the place of gaps, also before the first time stamp,
+    where the format keeps times, and of packets that cannot be decoded, with a warning.
+    Raises InputError: the file cannot be read, has no such track, or breaks off before
+    what it says.
     """
     try:
         import av
@@ -58,10 +67,9 @@ def decode_to_wav(path: Path, target: Path) -> None:
             tracks = container.streams.audio
             if not tracks:
                 raise InputError(f"{path}: no audio track in it")
-            if len(tracks) > 1:
-                warn(f"{path}: {len(tracks)} audio tracks: the first is read")
-            reader = _Track(container, av)
-            channels = tracks[0].codec_context.channels or 1
+            track = _choose_track(path, tracks, number)
+            reader = _Track(container, track, av)
+            channels = track.codec_context.channels or 1
             with soundfile.SoundFile(
                 target, "w", RATE, channels, subtype="FLOAT", format="RF64"
             ) as file:
@@ -76,19 +84,45 @@ def decode_to_wav(path: Path, target: Path) -> None:
         raise InputError(f"{path}: the audio breaks off {missing}: replace the file")
     if not reader.written:
         raise InputError(f"{path}: no samples in its audio track: replace the file")
-    if reader.broken is not None:
+    # FFmpeg finds faults where whole MP3 files were joined, and none in some holes.
+    mp3 = scan_mp3(path)
+    broken = reader.broken if mp3 is None else mp3.hole
+    if broken is not None:
         warn(
-            f"{path}: some of the audio from {reader.broken:.1f} s on cannot be "
-            "decoded, and is left out"
+            f"{path}: some of the audio from {broken:.1f} s on cannot be decoded, and "
+            "is left out"
         )
 
 
-class _Track:
-    """The first audio track of a container, as it is decoded."""
+def _choose_track(path: Path, tracks: Sequence[Any], number: int | None) -> Any:
+    """Return the audio track of this number, or what a player would play."""
+    from av.stream import Disposition
 
-    def __init__(self, container: Any, av: Any):
-        self.container, self.av = container, av
-        self.stream = container.streams.audio[0]
+    if number is not None and number > len(tracks):
+        raise InputError(
+            f"{path}: has {len(tracks)} audio track{'s' * (len(tracks) > 1)}, and no "
+            f"track {number}: choose one with --track"
+        )
+    if number is not None:
+        return tracks[number - 1]
+    flagged = [track for track in tracks if track.disposition & Disposition.default]
+    chosen = (flagged or tracks)[0]
+    if len(tracks) > 1:
+        warn(
+            f"{path}: {len(tracks)} audio tracks: track {tracks.index(chosen) + 1} is "
+            f"read, {'flagged as default' if flagged else 'the first'} (--track N "
+            "reads another)"
+        )
+    return chosen
+
+
+class _Track:
+    """An audio track of a container, as it is decoded."""
+
+    def __init__(self, container: Any, stream: Any, av: Any):
+        self.container, self.stream, self.av = container, stream, av
+        names = container.format.name.split(",")
+        self.is_timed = not _TIMED.isdisjoint(names)
         self.start = (container.start_time or 0) / av.time_base
         self.written = 0  # samples
         self.latest = 0.0  # seconds, where the packets of all tracks end
@@ -110,11 +144,9 @@ class _Track:
                 resampler = self.av.AudioResampler(
                     format="flt", layout=layout, rate=RATE
                 )
-            gap = (
-                0.0
-                if frame.time is None
-                else frame.time - self.start - self.written / RATE
-            )
+            gap = 0.0
+            if self.is_timed and frame.time is not None:
+                gap = frame.time - self.start - self.written / RATE
             if gap > _MOST_GAP:
                 where = f"{self.written / RATE:.1f} s"
                 raise InputError(

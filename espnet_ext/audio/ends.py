@@ -12,12 +12,12 @@ from pathlib import Path
 
 import soundfile
 
+from espnet_ext.audio.mp3 import scan_mp3
+
 MOST_FRAMES = 1 << 60  # a file of more is one of unknown length
-MP3_SLACK = (
-    2 * 1152
-    # samples, two frames, by which an MP3 file without Xing's header may be shorter
-    # than its frames
-)
+# samples, two frames, by which an MP3 file without Xing's header may be shorter than
+# its frames
+MP3_SLACK = 2 * 1152
 _SMALL = 1024  # bytes; tags and line ends after the audio are no more than this
 _UNKNOWN = 0x7FFF0000  # bytes; a header that was written to a pipe promises 2 or 4 GiB
 _UNFINISHED = 36  # bytes; as much as a header of WAV alone, which was never finished
@@ -26,7 +26,6 @@ _OGG_MARK = b"OggS\0"  # each page begins with it
 _OGG_HEADER = 27
 _OGG_PAGE = _OGG_HEADER + 255 + 255 * 255  # bytes of the largest page
 _SPHERE_HEADER = 1024  # bytes, the usual length
-_MP3_FRAME = 1441  # bytes of the largest
 _HEAD = 1 << 16  # bytes in which containers say their size
 _BLOCK = 1 << 24  # bytes that are searched at once
 _LONGEST_START = 128  # bytes, more than any of _FORMATS
@@ -47,8 +46,6 @@ _MORE = re.compile(
 _FORMATS = (
     rb"fLaC[\x00\x80]\x00\x00\x22",
     rb"OggS\x00\x02",
-    # MP3's frame with Xing's header
-    rb"\xff[\xe0-\xff][\x00-\xff]{11,34}(?:Xing|Info)",
     rb"\x1aE\xdf\xa3[\x00-\xff]{1,60}?(?:matroska|webm)",
     rb"RIFF[\x00-\xff]{4}WAVE[ -~]{4}",
     rb"RIFF[\x00-\xff]{4}AVI LIST",
@@ -63,7 +60,7 @@ _FORMATS = (
     rb"FLV\x01[\x01\x04\x05]\x00\x00\x00\x09\x00\x00\x00\x00",
 )
 _JOINED = re.compile(
-    rb"fLaC|OggS|\xff|\x1aE|RIFF[\x00-\xff]{4}AVI"
+    rb"fLaC|OggS|\x1aE|RIFF[\x00-\xff]{4}AVI"
 )  # of these PyAV reads on into a second file
 
 
@@ -80,7 +77,7 @@ def second_file(path: str | Path) -> tuple[int, bool] | None:
             ((form, found) for form in _FORMATS if (found := re.search(form, head))),
             (b"", None),
         )
-        if first is None:
+        if first is None or scan_mp3(path) is not None:
             return None
         content, end = b"", file.seek(first.end())
         while block := file.read(_BLOCK):
@@ -102,6 +99,12 @@ def fault(path: str | Path) -> str:
             f"a second file follows at byte {second[0]:,}, which would not be read: "
             "split the file there"
         )
+    mp3 = scan_mp3(path)
+    if mp3 is not None and mp3.cut:
+        return (
+            f"the audio breaks off after {mp3.seconds:.1f} s, before the end that its "
+            "header promises: replace the file"
+        )
     size, promised = Path(path).stat().st_size, _promised_bytes(path)
     if promised > size:
         return (
@@ -115,6 +118,8 @@ def reads_all(path: str | Path) -> bool:
     """Return whether soundfile can read a file, seek in it, and knows its end; False if
     another reader is needed.
     """
+    if (mp3 := scan_mp3(path)) is not None:
+        return mp3.is_plain
     try:
         with soundfile.SoundFile(path) as file:
             if not 0 < file.frames < MOST_FRAMES or (
@@ -123,11 +128,9 @@ def reads_all(path: str | Path) -> bool:
                 return False
             if file.frames > 1:
                 file.seek(file.frames - 1)
-            return not (
-                second_file(path)
-                or is_estimated(file)
-                or (file.format == "FLAC" and goes_on(file))
-            )
+            if file.format == "MP3":  # one that begins with what is no frame
+                return False
+            return not (second_file(path) or (file.format == "FLAC" and goes_on(file)))
     except (soundfile.SoundFileError, OSError):
         return False
 
@@ -154,21 +157,6 @@ def is_cut(file: soundfile.SoundFile) -> bool:
     )
 
 
-def is_estimated(file: soundfile.SoundFile) -> bool:
-    """Return whether the length of an open file is a guess by its first frame: MP3
-    without Xing's or VBRI's header.
-    """
-    if file.format != "MP3":
-        return False
-    with Path(file.name).open("rb") as content:
-        while (head := content.read(_HEAD))[:3] == b"ID3":
-            size = 0
-            for byte in head[6:10]:
-                size = size << 7 | byte
-            content.seek(size + 10 - len(head), os.SEEK_CUR)
-    return re.search(rb"Xing|Info|VBRI", head[:_MP3_FRAME]) is None
-
-
 def goes_on(file: soundfile.SoundFile) -> str:
     """Return what follows the end that soundfile finds in an open file, such as of a
     killed recorder, in words, or nothing.
@@ -176,10 +164,9 @@ def goes_on(file: soundfile.SoundFile) -> str:
     if file.format in ("WAV", "WAVEX") and (more := _MORE.search(file.extra_info)):
         size = Path(file.name).stat().st_size - int(more[1])
         return f"{size:,} bytes from byte {int(more[1]):,} on" if size > _SMALL else ""
-    if file.format == "FLAC" or is_estimated(file):
+    if file.format == "FLAC":
         seconds = _end(file.name) - file.frames / file.samplerate
-        slack = MP3_SLACK if file.format == "MP3" else 0
-        return f"{seconds:.1f} s" if seconds * file.samplerate > slack + 0.5 else ""
+        return f"{seconds:.1f} s" if seconds * file.samplerate > 0.5 else ""
     return ""
 
 

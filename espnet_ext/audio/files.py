@@ -19,9 +19,9 @@ from espnet_ext.audio.ends import (
     MP3_SLACK,
     goes_on,
     is_cut,
-    is_estimated,
     second_file,
 )
+from espnet_ext.audio.mp3 import Mp3, scan_mp3
 
 # Decoding a thousand hours takes an hour, so of this many files and more only the
 # headers are read by default.
@@ -56,6 +56,7 @@ CONVERTED_SUFFIXES = (
 ALL_SUFFIXES = (*SUFFIXES, *CONVERTED_SUFFIXES)
 MACOS = "._"  # begins the names of what macOS leaves beside files
 
+_MORE = "more audio follows the end that ESPnet (soundfile) finds, in the audio of"
 _WRITE_BLOCK = (
     1 << 17
 )  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
@@ -172,6 +173,9 @@ def inspect_audio(
     what is cut off. ``rate`` in Hz is the one that it must have, ``mono`` whether it
     must have one channel.
     """
+    mp3 = scan_mp3(path) if decode and Path(path).is_file() else None
+    if mp3 is not None and (reason := _find_mp3_fault(mp3)):
+        return Inspected(mp3.rate, mp3.samples, mp3.channels, reason)
     try:
         with soundfile.SoundFile(path) as file:
             header = Inspected(file.samplerate, file.frames, file.channels)
@@ -208,16 +212,31 @@ def _fault(
         frames += len(block)
         if not np.isfinite(block).all():
             return "NaN or infinite samples in the audio of"
-    if (
-        decode
-        and file.frames - frames > (MP3_SLACK if file.format == "MP3" else 0)
-        and not is_estimated(file)
-    ):
+    if not decode:
+        return None
+    mp3 = scan_mp3(file.name)
+    if mp3 is not None and mp3.promised is None:
+        # Its length is a guess by the first frame, at which soundfile ends.
+        return _MORE if mp3.samples - frames > MP3_SLACK else None
+    if file.frames - frames > (MP3_SLACK if file.format == "MP3" else 0):
         return "the audio breaks off before its end, of"
-    if decode and (second_file(file.name) or goes_on(file)):
-        return (
-            "more audio follows the end that ESPnet (soundfile) finds, in the audio of"
-        )
+    return _MORE if second_file(file.name) or goes_on(file) else None
+
+
+def _find_mp3_fault(mp3: Mp3) -> str | None:
+    """Say what soundfile would not read of an MP3 file, before it is opened: its
+    library prints warnings of its own.
+    """
+    if mp3.cut:
+        return "the audio breaks off before its end, of"
+    if mp3.hole is not None:
+        return f"audio that cannot be decoded, at {mp3.hole:.1f} s, in that of"
+    if not mp3.uniform:
+        return "several sampling rates or numbers of channels in the audio of"
+    if mp3.joined or (mp3.promised is not None and mp3.promised < mp3.samples):
+        return _MORE
+    if mp3.promised is not None and mp3.promised > mp3.samples:
+        return "a wrong length in the header of the audio of"
     return None
 
 

@@ -251,21 +251,25 @@ def _level(name: str, path: str, changed: int) -> Level:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[Path]:
+def readable(path: Path, track: int | None = None) -> Iterator[Path]:
     """Give the file, or if soundfile cannot read all of it, what PyAV makes of it, in a
     temporary file.
 
-    Raises InputError: PyAV is needed but not installed, cannot read the file either, or
+    ``track`` is the number of an audio track, from 1; None: as
+    :func:`~espnet_ext.audio.decoding.decode_to_wav` chooses. Raises InputError: PyAV is
+    needed but not installed, cannot read the file either, there is no such track, or
     the file breaks off.
     """
     if reason := no_file(path) or fault(path):
         raise InputError(f"{path}: {reason}")
     if reads_all(path):
+        if track not in (None, 1):
+            raise InputError(f"{path}: has 1 audio track, and no track {track}")
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / path.name  # what it holds tells the format
-        decode_to_wav(path, target)
+        decode_to_wav(path, target, track)
         copy_times(path, target)
         with named(path, target):
             yield target

@@ -53,6 +53,12 @@ KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
     default=None,
 )
 @click.option(
+    "--track",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Audio track of a video.  [default: that which is flagged as default]",
+)
+@click.option(
     "--language",
     metavar="CODE",
     help="Language, for multilingual Whisper models.  [default: detected]",
@@ -155,9 +161,15 @@ def transcribe(
                 "failed": _failed,
                 "silent": _silent,
             }
-            engine, separate = engine_for(model, request), bool(request.channels)
             failures += transcribe_files(
-                engine, left, output, wanted, key=key, separate=separate, **reports
+                engine_for(model, request),
+                left,
+                output,
+                wanted,
+                key=key,
+                separate=bool(request.channels),
+                track=request.track,
+                **reports,
             )
     click.echo(f"{count - failures} of {count} files -> {output}", err=True)
     if failures:

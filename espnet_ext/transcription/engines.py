@@ -14,7 +14,7 @@ import numpy as np
 from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import ModelFiles
-from espnet_ext.text.words import Segment, Word, lines_of
+from espnet_ext.text.words import Segment, Word, divided, lines_of
 from espnet_ext.transcription.request import (
     RATE,
     Engine,
@@ -207,8 +207,8 @@ def times_of_words(
     the CTC through its tokens.
 
     A confidence is the mean of the CTC's posteriors of the word's tokens, each at its
-    best frame. Without a CTC, or if it has fewer frames than the hypothesis needs, all
-    words have the times of the whole. ``recogniser`` is ESPnet's ``Speech2Text``,
+    best frame. Without a CTC, or if it has fewer frames than the hypothesis needs, the
+    words share the whole time. ``recogniser`` is ESPnet's ``Speech2Text``,
     ``samples`` the audio, (samples,), of so many ``seconds``, ``tokens`` the ids of the
     hypothesis.
     """
@@ -221,7 +221,9 @@ def times_of_words(
         recogniser.tokenizer.tokens2text([names[token] for token in group]).strip()
         for group in groups
     ]
-    whole = [Word(text, 0.0, seconds) for text in texts if text]
+    heard = [text for text in texts if text]
+    spans = divided(heard, (0.0, seconds))
+    whole = [Word(text, *span) for text, span in zip(heard, spans, strict=True)]
     if getattr(model, "ctc", None) is None:
         return whole
     with torch.no_grad():
@@ -239,10 +241,10 @@ def times_of_words(
     path, scores = torchaudio.functional.forced_align(
         posteriors, torch.tensor([list(tokens)], dtype=torch.int32)
     )
-    spans = torchaudio.functional.merge_tokens(path[0], scores[0].exp())
+    aligned = torchaudio.functional.merge_tokens(path[0], scores[0].exp())
     unit, words, first = seconds / posteriors.shape[1], [], 0
     for text, group in zip(texts, groups, strict=True):
-        own = spans[first : first + len(group)]
+        own = aligned[first : first + len(group)]
         first += len(group)
         if text:
             best = [float(scores[0, span.start : span.end].exp().max()) for span in own]

@@ -30,6 +30,7 @@ class Request:
         # together
         None
     )
+    track: int | None = None  # number of the audio track, from 1; None: the default
     language: str | None = None  # for multilingual models of Whisper; None: heard
     window: float | None = None  # seconds
     window_overlap: float | None = (
@@ -79,9 +80,10 @@ def loading() -> Iterator[None]:
         raise UnusableModel(*error.args) from error
 
 
-WINDOWS = frozenset({"window", "window_overlap", "config"})
+COMMON = frozenset({"track"})
+WINDOWS = COMMON | frozenset({"window", "window_overlap", "config"})
 READ = {  # the options that each kind of engine reads
-    "Whisper": frozenset({"channels", "language"}),
+    "Whisper": COMMON | {"channels", "language"},
     "a recogniser": WINDOWS | {"channels"},
     "a speaker-attributed model": WINDOWS
     | {"enrolment", "stitcher", "speaker_model", "work"},

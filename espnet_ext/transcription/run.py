@@ -24,6 +24,7 @@ from espnet_ext.transcription.recordings import (
 )
 from espnet_ext.transcription.request import Engine, UnusableModel
 
+LONGEST_WORD = 3.0  # seconds
 # What ends one file alone, libraries' own errors too: audio that cannot be decoded, too
 # little memory, no space left.
 FAULTS_OF_A_FILE = (InputError, OSError, RuntimeError, ValueError, MemoryError)
@@ -59,6 +60,7 @@ def transcribe_files(
     *,
     key: str = "",
     separate: bool = False,
+    track: int | None = None,
     show: Callable[[Path, Segment, float], None] = lambda path, line, share: None,
     failed: Failed = lambda path, reason: None,
     silent: Callable[[Path], None] = lambda path: None,
@@ -69,7 +71,8 @@ def transcribe_files(
     Lines go to ``<output>/<name>.txt.part`` as they are done, which remains if the file
     fails or the process is killed. ``key`` is what transcripts depend on besides the
     audio, see :mod:`espnet_ext.transcription.notes`; ``separate`` recognises each
-    channel by itself, as a speaker of its own. ``show`` is called with each line as it
+    channel by itself, as a speaker of its own; ``track`` is the number of the audio
+    track, from 1. ``show`` is called with each line as it
     is done, and the share of its file, 0 to 1; ``failed`` with each file that fails,
     and why; ``silent`` with each without a word.
     """
@@ -81,7 +84,7 @@ def transcribe_files(
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
         lines: list[Segment] = []
         try:
-            with readable(recording.path) as audio:  # converted once, if at all
+            with readable(recording.path, track) as audio:  # converted once, if at all
                 _recognise(
                     engine, recording.path, audio, lines, partial, show, separate
                 )
@@ -122,13 +125,35 @@ def _recognise(
     is done.
     """
     seconds = seconds_of(audio)
-    for line in _lines_by_channel(engine, audio) if separate else engine(audio):
+    ends: dict[str, float] = {}
+    found = _lines_by_channel(engine, audio) if separate else engine(audio)
+    for line in found:
+        line = fit_times(line, ends.get(line.speaker, 0.0), seconds)
+        ends[line.speaker] = line.end
         partial.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("a" if lines else "w", encoding="utf-8") as file:
             file.write(f"{show_line(line)}\n")
         lines.append(line)
-        show(path, line, min(1.0, line.end / seconds))
+        show(path, line, line.end / seconds)
     lines.sort(key=lambda line: line.start)
+
+
+def fit_times(line: Segment, earliest: float, seconds: float) -> Segment:
+    """Return a line whose words follow each other within a recording of so many
+    seconds, none before ``earliest``, where the speaker's line before it ends.
+
+    Recognisers give pauses to the words beside them, and end beyond the audio. The
+    first word of a line keeps its end, another one its start.
+    """
+    times, after = [], min(earliest, seconds)
+    for number, (start, end) in enumerate(line.word_spans):
+        start = min(max(start, after), seconds)
+        end = min(max(end, start), seconds)
+        if end - start > LONGEST_WORD and number == 0:
+            start = end - LONGEST_WORD
+        after = min(end, start + LONGEST_WORD)
+        times.append((start, after))
+    return replace(line, start=times[0][0], end=times[-1][1], times=tuple(times))
 
 
 def _lines_by_channel(engine: Engine, audio: Path) -> Iterator[Segment]:

@@ -1,6 +1,7 @@
 """Whisper as faster-whisper brings it: window after window, no voice detection."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Segment, Word, lines_of
 from espnet_ext.transcription.request import RATE, Engine, Request
-from espnet_ext.whisper.model import load_whisper
+from espnet_ext.whisper.model import load_whisper, whole_words
+
+LONGEST = 2.0  # seconds of a word, where what is written without a blank is longer
 
 
 def load_whisper_engine(model: str | Path | None, request: Request) -> Engine:
@@ -38,8 +41,10 @@ def load_whisper_engine(model: str | Path | None, request: Request) -> Engine:
 def list_words(pieces: Iterable[Any]) -> Iterator[Word]:
     """Yield the words of faster-whisper's segments as ours, each as soon as it is heard."""
     for piece in pieces:
-        for word in piece.words or ():
-            if text := word.word.strip():
-                yield Word(
-                    text, float(word.start), float(word.end), float(word.probability)
-                )
+        parts = [
+            Word(word.word, float(word.start), float(word.end), float(word.probability))
+            for word in piece.words or ()
+            if word.word.strip()
+        ]
+        for word in whole_words(parts, LONGEST):
+            yield replace(word, text=word.text.strip())

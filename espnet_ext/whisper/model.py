@@ -176,21 +176,26 @@ def token_limit(seconds: float, per_second: int, spare: int) -> int:
     return min(MOST_TOKENS, math.ceil(seconds * per_second) + spare)
 
 
-def whole_words(parts: Iterable[Word]) -> tuple[Word, ...]:
+def whole_words(parts: Iterable[Word], longest: float = math.inf) -> tuple[Word, ...]:
     """Join what is written without a blank between: Whisper's aligner divides words at
     punctuation.
 
     A word ends with its last letter: Whisper gives the pause after a word to its full
-    stop.
+    stop. What would be longer than so many seconds stays in parts: numbers read digit
+    by digit, and languages that write no blanks.
 
     >>> whole_words([Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)])
     (Word(text=" o'clock.", start=0, end=2, confidence=0.5),)
     """
     joined: list[Word] = []
     for part in parts:
-        if joined and not part.text.startswith(" "):
+        continues = bool(joined) and not part.text.startswith(" ")
+        spoken = any(map(str.isalnum, part.text))
+        if continues and spoken and part.end - joined[-1].start > longest:
+            part = replace(part, text=part.text.lstrip("-"))
+        elif continues:
             last = joined.pop()
-            text, spoken = last.text + part.text, any(map(str.isalnum, part.text))
+            text = last.text + part.text
             end = (
                 replace(part, confidence=min(last.confidence, part.confidence))
                 if spoken

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import av
 import numpy as np
 import soundfile
+from av.stream import Disposition
 
 from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
@@ -127,6 +128,60 @@ def without_first_frame(content: bytes) -> bytes:
     return content[content.index(content[:2], 2) :]
 
 
+def frames_of_xing(change: Callable[[int], int]) -> Callable[[bytes], bytes]:
+    """Let an MP3 file's header count other frames than there are."""
+
+    def again(content: bytes) -> bytes:
+        place = re.search(b"Xing|Info", content).end() + 4
+        count = int.from_bytes(content[place : place + 4], "big")
+        return put(place, change(count).to_bytes(4, "big"))(content)
+
+    return again
+
+
+def hole(count: int) -> Callable[[bytes], bytes]:
+    """Overwrite so many bytes in the middle."""
+    return lambda content: put(len(content) // 2, bytes(count))(content)
+
+
+def tagged(content: bytes) -> bytes:
+    return b"ID3\x04\0\0\0\0\x02\0" + bytes(256) + content + b"TAG" + bytes(125)
+
+
+def in_two_rates(form: str, codec: str) -> Callable[[Path], object]:
+    """Write a row of packets whose second half has another rate."""
+
+    def write(path: Path) -> None:
+        by_av(form, codec, rate=48000)(path)
+        first = path.read_bytes()
+        by_av(form, codec, rate=24000 if codec != "ac3" else 32000)(path)
+        path.write_bytes(first + path.read_bytes())
+
+    return write
+
+
+def of_two_tracks(form: str, default: int | None) -> Callable[[Path], object]:
+    """Write silence as the first audio track and the tones as the second."""
+
+    def write(path: Path) -> None:
+        with av.open(str(path), "w", format=form) as container:
+            streams = [container.add_stream("aac", rate=48000) for _ in range(2)]
+            for number, stream in enumerate(streams):
+                stream.layout = "mono"
+                stream.disposition = Disposition(int(number == default))
+            for number, stream in enumerate(streams):
+                sound = tones(rate=48000) * number
+                for first in range(0, len(sound), 1024):
+                    part = sound[None, first : first + 1024].astype(np.float32)
+                    frame = av.AudioFrame.from_ndarray(part, "fltp", "mono")
+                    frame.sample_rate, frame.pts = 48000, first
+                    frame.time_base = Fraction(1, 48000)
+                    container.mux(stream.encode(frame))
+                container.mux(stream.encode(None))
+
+    return write
+
+
 def frames_of_flac(count: int) -> Callable[[bytes], bytes]:
     return lambda content: (
         content[:21]
@@ -213,6 +268,12 @@ def headers() -> list[Case]:
         ("tag_after.wav", changed(wav, lambda content: content + b"TAG" + bytes(125)), SECONDS),
         ("line_end_after.wav", changed(wav, lambda content: content + b"\r\n" * 6), SECONDS),
         ("variable_no_xing.mp3", changed(variable, without_first_frame), (*SECONDS[:-1], SILENCE)),
+        *((f"xing_{name}.mp3", changed(mp3, frames_of_xing(change)), SECONDS)
+          for name, change in (("half", lambda n: n // 2), ("zero", lambda n: 0), ("twice", lambda n: 2 * n),
+                               ("one_less", lambda n: n - 1))),
+        ("xing_half_twice.mp3", changed(mp3, lambda c: 2 * frames_of_xing(lambda n: n // 2)(c)), TWICE),
+        ("tagged_twice.mp3", changed(mp3, lambda content: 2 * tagged(content)), TWICE),
+        ("no_xing_twice.mp3", changed(by_av("mp3", "libmp3lame", write_xing="0"), lambda content: 2 * content), TWICE),
         ("no_xing.mp3", by_av("mp3", "libmp3lame", write_xing="0"), SECONDS),
         ("id3v1.mp3", changed(mp3, lambda content: content + b"TAG" + bytes(125)), SECONDS),
         ("id3v2.mp3", changed(mp3, lambda content: b"ID3\x04\0\0\0\0\x02\0" + bytes(256) + content), SECONDS),
@@ -232,7 +293,27 @@ def headers() -> list[Case]:
         ("mp3_in.wav", by_av("wav", "libmp3lame"), SECONDS),
         *((f"{rate}.wav", by_soundfile(rate=rate), SECONDS) for rate in (8000, 11025, 22050, 48000, 96000, 192000)),
     ]  # fmt: skip
-    return [Case("headers", name, write, right) for name, write, right in table]
+    # What is lost of the packets of a row leaves no gap, as they have no times.
+    holes = [
+        Case("headers", "hole_200.mp3", changed(mp3, hole(200)), SECONDS, "decoded"),
+        Case("headers", "hole_1400.mp3", changed(mp3, hole(1400)), (0, 1, 3), "decoded"),
+        Case("headers", "hole_200.aac", changed(writer("aac.aac"), hole(200)), SECONDS, "decoded"),
+    ]  # fmt: skip
+    return [Case("headers", name, write, right) for name, write, right in table] + holes
+
+
+def tracks() -> list[Case]:
+    """Return several audio tracks, and packets without time stamps."""
+    table: list[tuple] = [
+        ("second_is_default.mkv", of_two_tracks("matroska", 1), SECONDS, "2 audio tracks: track 2"),
+        ("second_is_default.mp4", of_two_tracks("mp4", 1), SECONDS, "2 audio tracks: track 2"),
+        ("first_is_default.mkv", of_two_tracks("matroska", 0), (SILENCE,) * 4, "2 audio tracks: track 1"),
+        ("none_is_default.mkv", of_two_tracks("matroska", None), (SILENCE,) * 4, "2 audio tracks: track 1"),
+        ("two_rates.aac", in_two_rates("adts", "aac"), TWICE, ""),
+        ("two_rates.ac3", in_two_rates("ac3", "ac3"), TWICE, ""),
+        ("two_rates.mp3", in_two_rates("mp3", "libmp3lame"), TWICE, ""),
+    ]  # fmt: skip
+    return [Case("tracks", *row) for row in table]
 
 
 def times() -> list[Case]:
@@ -336,7 +417,7 @@ def others() -> list[Case]:
     return [Case("no audio", name, write, right) for name, write, right in table]
 
 
-CASES = [*containers(), *headers(), *times(), *levels(), *others()]
+CASES = [*containers(), *headers(), *tracks(), *times(), *levels(), *others()]
 
 
 def fault(case: Case, folder: Path) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from odd_files import frames_of_xing, hole
 
 from espnet_ext.audio.files import (
     FULL_CHECK_FILES,
@@ -147,6 +148,28 @@ def test_an_ogg_file_that_ends_within_a_page_is_cut(
         whole[:last_page]
     )  # of whole pages: as a stream ends that is recorded
     assert inspect_audio(path, decode=decode).fault is None
+
+
+@pytest.mark.parametrize(
+    "change, fault",
+    [
+        (lambda mp3: mp3, None),
+        (frames_of_xing(lambda count: count // 2), "more audio"),
+        (frames_of_xing(lambda count: 0), "more audio"),
+        (frames_of_xing(lambda count: 2 * count), "wrong length"),
+        (lambda mp3: mp3 + mp3, "more audio"),
+        (hole(1400), "decoded"),
+        (lambda mp3: mp3[: len(mp3) // 2], "breaks off"),
+    ],
+)
+def test_frames_of_an_mp3_file_are_counted(tmp_path, change, fault, capfd):
+    """Whatever its header says; no warning of a library reaches the user."""
+    path = tmp_path / "a.mp3"
+    soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, 64000), 16000)
+    path.write_bytes(change(path.read_bytes()))
+    found = inspect_audio(path)
+    assert found.fault is None if fault is None else fault in found.fault
+    assert found.rate == 16000 and not capfd.readouterr().err
 
 
 @pytest.mark.parametrize("decode", [True, False])

@@ -200,10 +200,11 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
     unit = 0.2 / frames
     assert (word.start, word.end) == pytest.approx((best[1] * unit, best[2] * unit))
     assert 0 < word.confidence <= 1
+    # More tokens than frames: the words share the time.
     crowded = times_of_words(recogniser, samples, [3, 2, 4] * frames, 0.2)
-    assert all(
-        (word.start, word.end) == (0.0, 0.2) for word in crowded
-    )  # more tokens than frames
+    edges = [edge for word in crowded for edge in (word.start, word.end)]
+    assert edges == sorted(edges) and edges[0] == 0.0
+    assert edges[-1] == pytest.approx(0.2)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from espnet_ext.transcription.recordings import (
     find_recordings,
 )
 from espnet_ext.transcription.request import Request, find_enrolment
-from espnet_ext.transcription.run import transcribe_files
+from espnet_ext.transcription.run import fit_times, transcribe_files
 from espnet_ext.work.files import printable
 
 LINES = [
@@ -89,6 +89,28 @@ def test_all_formats_and_the_page(audio, tmp_path):
     heard, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
     assert rate == 16000 and abs(len(heard) / rate - 3.0) < 0.2
     assert not re.search(r"https?://|\$", text["html"])
+
+
+def test_words_follow_each_other_within_the_audio(audio, tmp_path):
+    """Of three seconds; two speakers may talk at once."""
+    heard = [
+        Segment.of((Word("a", 0.0, 1.0), Word("b", 0.5, 0.8), Word("c", 0.9, 2.0))),
+        Segment.of((Word("d", 1.5, 9.0), Word("e", 9.5, 15.0))),
+        Segment.of((Word("f", 1.0, 2.0),), "other"),
+    ]
+    transcribe_files(lambda path: iter(heard), named(audio), tmp_path, ["ctm"])
+    rows = [line.split() for line in (tmp_path / "my talk.ctm").open()]
+    spans = {row[4]: (float(row[2]), float(row[2]) + float(row[3])) for row in rows}
+    assert spans.pop("f") == (1.0, 2.0)
+    edges = [edge for word in "abcde" for edge in spans[word]]
+    assert edges == pytest.approx(sorted(edges), abs=0.011) and max(edges) <= 3.011
+
+
+def test_a_word_is_not_as_long_as_the_pause_beside_it():
+    words = Word("first", 0.0, 15.0), Word("then", 15.0, 30.0), Word("ends", 30.0, 31.0)
+    line = fit_times(Segment.of(words), 0.0, 60.0)
+    assert line.times == ((12.0, 15.0), (15.0, 18.0), (30.0, 31.0))
+    assert (line.start, line.end) == (12.0, 31.0)
 
 
 def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
@@ -154,7 +176,7 @@ def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
     talk, heard, converted = tmp_path / "a talk.m4a", [], []
     talk.write_bytes(b"\0\0\0\x18ftypM4A ")
 
-    def convert(path, target):
+    def convert(path, target, track):
         converted.append(path)
         shutil.copy(audio, target)
 
