@@ -2,6 +2,7 @@
 random parameters.
 """
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,10 +17,10 @@ from espnet2.utils import config_argparse
 from espnet_ext.errors import InputError
 from espnet_ext.registry import missing_package
 from espnet_ext.upstream.checkpoint import load_parameters, misfits
+from espnet_ext.upstream.config_values import check_config_file, check_ranges
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.settings import POWER
 
-COUNTS = ("accum_grad", "batch_size", "batch_bins", "beam_size", "nbest")  # at least 1
 # A config and the checkpoint without which the model of the config has random
 # parameters.
 HALVES = {
@@ -44,6 +45,8 @@ def checked_arguments() -> Iterator[None]:
     def parse_and_check(
         parser: ArgumentParser, *args: Any, **options: Any
     ) -> Namespace:
+        words = args[0] if args else options.get("args")
+        check_config_file(parser, sys.argv[1:] if words is None else words)
         with patch.object(ArgumentParser, "error", partial(_refuse, parser)):
             found = parse(parser, *args, **options)
         check_arguments(found)
@@ -101,10 +104,7 @@ def check_arguments(args: Namespace) -> None:
     Statistics are collected without normalisation, which needs them.
     """
     given = vars(args)
-    for name in COUNTS:
-        value = given.get(name)
-        if isinstance(value, int | float) and value < 1:
-            raise InputError(f"{name} is {value}, but must be at least 1")
+    check_ranges(given)
     for name, options in given.items():
         if name.endswith("_conf"):
             _refuse_texts(options, name)

@@ -46,7 +46,7 @@ def resume(
     state = complete_last_epoch(Path(checkpoint))
     try:
         _resume(checkpoint, model, *args, **options)
-    except (RuntimeError, ValueError, KeyError) as error:
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
         states = state["model"], model.state_dict()
         found, wanted = (
             {key: tuple(value.shape) for key, value in each.items()} for each in states
@@ -69,9 +69,17 @@ def complete_last_epoch(checkpoint: Path) -> Any:
         left.unlink(missing_ok=True)
     state = load_checkpoint(checkpoint)
     model = folder / f"{state['reporter']['epoch']}epoch.pth"
-    if not model.exists():
+    if not _is_whole(model):
         save(state["model"], model)
     link = folder / f".{LATEST}.{os.getpid()}"
     link.symlink_to(model.name)
     link.replace(folder / LATEST)
     return state
+
+
+def _is_whole(model: Path) -> bool:
+    try:
+        load_checkpoint(model, "meta")
+    except InputError:
+        return False
+    return True

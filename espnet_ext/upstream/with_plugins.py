@@ -2,16 +2,26 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from espnet2.tasks.abs_task import AbsTask, optim_classes, scheduler_classes
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 import espnet_ext
 from espnet_ext.command import run_main
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, UsageError
 from espnet_ext.packages import how_to_install
 from espnet_ext.upstream.arguments import check_initial_parameters, checked_arguments
 from espnet_ext.upstream.logs import drop_repeated_warnings
-from espnet_ext.upstream.option_faults import option_fault
+from espnet_ext.upstream.option_faults import check_options, option_fault
 from espnet_ext.upstream.random_numbers import seed_by_rank
+from espnet_ext.upstream.resuming import check_resumed, check_tokens_of_start
+from espnet_ext.upstream.training_data import check_training_data
+from espnet_ext.upstream.training_ends import check_training_end
+from espnet_ext.upstream.training_starts import check_training_starts
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
 from espnet_ext.work.parallel import require_gpus
 
@@ -43,23 +53,76 @@ def run_checked(main: Callable[[], None]) -> None:
     """
     check_gpus(sys.argv[1:])
     try:
-        with checked_arguments():
+        with checked_arguments(), checked_trainings():
             main()
+    except InputError:
+        raise
     except NotImplementedError as error:
         raise InputError(str(error)) from error
-    except (
-        ModuleNotFoundError
-    ) as error:  # ESPnet imports what few models need when it builds one
+    # ESPnet imports what few models need when it builds one
+    except ModuleNotFoundError as error:
         name = error.name or ""
         if name.startswith("espnet") or how_to_install(name):
             raise
         raise InputError(f"{error}: this config needs it: install it") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except ProcessRaisedException as error:
+        raise _error_of_child(error) from error
+    except Exception as error:
         if fault := option_fault(error):
             raise InputError(fault) from error
         if UNKNOWN_CHOICE in str(error):
             raise InputError(str(error)) from error
         raise
+
+
+@contextmanager
+def checked_trainings() -> Iterator[None]:
+    """In this block, check the arguments and data of ESPnet's trainings before they
+    begin, and after them how they have ended.
+
+    With several GPUs this is the process that starts the others.
+    """
+    require = AbsTask.check_required_command_args.__func__
+    started: list[tuple[type[AbsTask], Namespace]] = []
+
+    def check(task: type[AbsTask], args: Namespace) -> None:
+        check_training(task, args)
+        require(task, args)
+        started.append((task, args))
+
+    name = "check_required_command_args"
+    with patch.object(AbsTask, name, classmethod(check)):
+        yield
+    for task, args in started:
+        check_training_end(args, task.num_optimizers)
+
+
+def check_training(task: type[AbsTask], args: Namespace) -> None:
+    """Refuse a training whose options are missing or do not suit the classes that they
+    are for, that cannot resume, or whose data have faults.
+    """
+    lacking = [name for name in args.required if getattr(args, name) is None]
+    if lacking:
+        raise UsageError(f"give {', '.join(f'--{name}' for name in lacking)}")
+    slots = {each.name: each.classes for each in task.class_choices_list}
+    slots |= {"optim": optim_classes, "scheduler": scheduler_classes}
+    for key, classes in slots.items():
+        name = str(getattr(args, key, None))
+        options = getattr(args, f"{key}_conf", None)
+        if name in classes and options:
+            check_options(key, name, classes[name], options)
+    check_resumed(args)
+    check_tokens_of_start(args)
+    check_training_data(args)
+
+
+def _error_of_child(error: ProcessRaisedException) -> Exception:
+    """Return the error of one of several processes: its last line, if it is an
+    InputError.
+    """
+    last = str(error).strip().splitlines()[-1]
+    name = f"{InputError.__module__}.{InputError.__qualname__}: "
+    return InputError(last.removeprefix(name)) if last.startswith(name) else error
 
 
 def set_up() -> None:
@@ -70,6 +133,7 @@ def set_up() -> None:
     keep_checkpoints_whole()
     seed_by_rank()
     check_initial_parameters()
+    check_training_starts()
     drop_repeated_warnings()
 
 
