@@ -27,6 +27,7 @@ from espnet_ext.recipe.training import (
     token_options,
     train_step,
 )
+from espnet_ext.registry import plain_name
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.upstream.encodings import SHAPES, write_encodings
@@ -296,11 +297,15 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         training_set(system),
         valid_set(run),
         asr.tokens_dir(run),
-        options=language_options(run),
+        options=language_options(run, system),
     )
 
 
-def language_options(run: Run) -> list[str]:
+def language_options(run: Run, system: System) -> list[str]:
+    """Return the option that names the tokens' languages, if the decoder has it."""
+    decoder = system_config(run.sections, system).get("decoder")
+    if plain_name(decoder) != "language_transformer":
+        return []
     return ["--decoder_conf", f"languages_file={asr.tokens_dir(run) / 'languages.txt'}"]
 
 
@@ -317,7 +322,11 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
         str(seed),
         *token_options(asr.tokens_dir(run), run.sections["settings"]["token_type"]),
     ]
-    words += [*language_options(run), "--init_param", f"{encoder_model(run)}:ctc:ctc"]
+    words += [
+        *language_options(run, system),
+        "--init_param",
+        f"{encoder_model(run)}:ctc:ctc",
+    ]
     made = [encoder_model(run), asr.tokens_dir(run) / "tokens.txt"]
     for part, name in (("train", training_set(system)), ("valid", valid_set(run))):
         folder = encodings(run) / name
@@ -360,7 +369,7 @@ def train_further_step(run: Run, system: System, seed: int) -> Step:
         settings["token_type"],
         seed,
         options=[
-            *language_options(run),
+            *language_options(run, system),
             "--init_param",
             *(f"{encoder_model(run)}:{x}:{x}" for x in ("encoder", "ctc")),
         ],

@@ -456,7 +456,10 @@ def check(run: Run) -> None:
 RECIPE = Recipe(
     corpus="librispeech",
     features="sa_asr_lstm",
-    trained={"asr_config": Trained("merge", "sa_asr_"), "stitcher_config": Trained()},
+    trained={
+        "asr_config": Trained("merge", "sa_asr_", command="sa_asr_train"),
+        "stitcher_config": Trained(command="mt_train"),
+    },
     options={
         "recogniser": "",
         "libricss": "",

@@ -15,7 +15,7 @@ from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
 from espnet_ext.recipe.librispeech import dev_sets, lm_text, test_sets
-from espnet_ext.recipe.own_system import Trained
+from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import average_step, averaged, free_of
@@ -25,6 +25,7 @@ from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.once import stamps
+from espnet_ext.work.settings import checked, known
 
 ESPNET = "espnet"  # a value of --first_pass
 # Sections of a family's training on the LM text, and those of systems that are trained
@@ -104,6 +105,8 @@ def check(run: Run) -> None:
         raise InputError(
             f"--positions takes a whole number from 1 on, not '{positions}'"
         )
+    if run.own:
+        check_own_config(run, run.own)
     if not train_parts(run):
         raise InputError(
             "--first_pass espnet learns from all parts that --clean_only leaves: "
@@ -120,6 +123,18 @@ def check(run: Run) -> None:
         )
     if not run.synthetic and any(system.config for system in run.systems):
         require_lm_text(lm_text(run))
+
+
+def check_own_config(run: Run, own: OwnSystem) -> None:
+    """Refuse a config of the user's own with which no rescorer can be trained."""
+    from espnet_ext.rescore.training.lm_training import LmSettings
+    from espnet_ext.rescore.training.mwer_training import MwerSettings
+
+    schema = LmSettings if own.like in TRANSCRIPTS else MwerSettings
+    place = f"--{own.option} {own.source}"
+    settings = checked(schema, own.config, place)
+    if settings.lm.partition("-")[0] not in ADAPTATION:
+        raise InputError(f"{place}: lm: is {settings.lm!r}; {known(list(ADAPTATION))}")
 
 
 def recognise(run: Run) -> Iterator[Step]:
@@ -306,6 +321,12 @@ def files_of_model(folder: Path) -> list[Path]:
     return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
 
 
+def on_transcripts(run: Run, system: System) -> bool:
+    """Is a system trained on transcripts, or one of the user's own that is like it?"""
+    own = run.own_systems.get(system.name)
+    return (own.like if own else system.config) in TRANSCRIPTS
+
+
 def training(run: Run) -> None:
     run.each_system(train_system)
 
@@ -325,8 +346,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         "lists": lists_of(run, parts),
         "dev_lists": lists_of(run, dev_sets(run)),
     }
-    like = run.own.like if run.own and system.name == run.own.name else system.config
-    if like in TRANSCRIPTS:
+    if on_transcripts(run, system):
         texts, dev = texts_of(run, parts), texts_of(run, dev_sets(run))
         corpus = {
             "texts": TextFiles(transcripts=texts),
@@ -455,7 +475,7 @@ def variant(options: Mapping[str, str]) -> str:
 RECIPE = Recipe(
     corpus="librispeech",
     features="asr_train",
-    trained={"rescorer_config": Trained()},
+    trained={"rescorer_config": Trained(command="")},
     options={
         "lm_text": "",
         "nbest_lists": "",

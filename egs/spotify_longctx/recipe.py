@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.longform.chunking import schedule_of
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.own_system import Trained
+from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import STATS, Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
@@ -26,6 +27,9 @@ corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
 published_models = load_script(Path(__file__).parent / "local" / "published_models.py")
 FIGURES = ",".join(f"figure{number}" for number in range(1, 6))
 DEV_SILENT = 0.5  # the share of the dev set that may be silent with --skip_faulty
+# Of a training config: its parts that ESPnet's own training does not know, and the
+# scheduler, whose warm-up may be a share of the plan of chunks.
+LONG_KEYS = ("chunk_conf", "features_conf", "scheduler", "scheduler_conf")
 CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
 
@@ -383,6 +387,8 @@ def check(run: Run) -> None:
             f"leave out {' '.join(given)}"
         )
     corpora.check_own_recordings(run)
+    if run.own:
+        check_own_config(run.own)
     if run.options["musan"]:
         find_noise("music", run.options["musan"])
     for system, seed in product(
@@ -398,9 +404,21 @@ def check(run: Run) -> None:
         )
 
 
+def check_own_config(own: OwnSystem) -> None:
+    """Refuse what of a config of the user's own only our training on recordings reads."""
+    place = f"--{own.option} {own.source}"
+    for name in ("chunk_conf", "features_conf"):
+        if not isinstance(own.config.get(name), Mapping):
+            raise InputError(f"{place}: {name}: must be a mapping (key: value)")
+    try:
+        schedule_of(own.config["chunk_conf"])
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
 RECIPE = Recipe(
     corpus="spotify",
-    trained={"asr_config": Trained()},
+    trained={"asr_config": Trained(unknown=LONG_KEYS)},
     instead=("audio", corpora.PUBLISHED),
     options={
         "table": "",

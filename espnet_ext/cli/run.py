@@ -34,6 +34,7 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     --NAME=VALUE.
     """
     from espnet_ext.recipe.guard import end_at_once_with_parent
+    from espnet_ext.recipe.own_system import try_config
     from espnet_ext.recipe.run import prepare
     from espnet_ext.recipe.steps import check_parent
 
@@ -54,6 +55,9 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
         raise InputError(
             f"there is no stage '{wrong[0]}'; the stages are {', '.join(stages[1:])}"
         )
+    if prepared.own:
+        option = prepared.recipe.trained[prepared.own.option]
+        try_config(prepared.own, option)
     for stage in asked:
         print(
             f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}",

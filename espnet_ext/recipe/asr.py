@@ -8,6 +8,7 @@ from typing import Any
 
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.options import listed
+from espnet_ext.recipe.own_system import needs_statistics
 from espnet_ext.recipe.run import STATS, Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import (
@@ -239,15 +240,17 @@ def asr_train_step(
     utterances to train on (default of both: the training set). ``sound`` is ESPnet's
     type of the audio, ``files`` are options whose values are files.
     """
-    every_stats = run.stats_of(read_yaml(config))
+    values = read_yaml(config)
+    every_stats = run.stats_of(values)
     stats = every_stats / train
     features = every_stats / (statistics or train) / "train" / "feats_stats.npz"
     words = [
         *("--seed", str(seed)),
         *token_options(tokens, token_type),
         *options,
-        *("--normalize_conf", f"stats_file={features}"),
     ]
+    if needs_statistics(values):
+        words += ["--normalize_conf", f"stats_file={features}"]
     part_shapes = {
         "train": shapes or stats / "train" / "speech_shape",
         "valid": stats / "valid" / "speech_shape",

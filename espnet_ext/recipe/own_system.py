@@ -1,30 +1,46 @@
-"""``--asr_config FILE --name NAME``: a system of the user's own, trained and shown
-beside those of the tables.
+"""``--asr_config FILE --name NAME``: systems of the user's own, trained and shown beside
+those of the tables.
 
 The file is a whole training config for ESPnet, or ``base: SYSTEM`` and what differs
-from that of ``tables.yaml``.
+from that of ``tables.yaml``. A copy of it beside the training keeps the system in the
+tables of later runs.
 """
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from espnet_ext.errors import InputError
 from espnet_ext.tables.plan import system_config
-from espnet_ext.tables.reading import Table, Tables
-from espnet_ext.tables.schema import TRAIN, System
-from espnet_ext.work.settings import known
-from espnet_ext.work.yaml_files import deep_merge, read_yaml
+from espnet_ext.tables.reading import Row, Table, Tables
+from espnet_ext.tables.schema import TRAIN, Names, System
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.settings import StrictMapping, Text, checked, known
+from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
 BASE = "base"
+STORED = "own_system.yaml"  # in the folder of such a system: what it is
 # What the recipe gives on ESPnet's command line. A config that a training has left
 # holds it too, of that training.
 GIVEN = re.compile(
-    r"config|output_dir|ngpu|seed|resume|token_list|token_type|bpemodel|(train|valid)_(data_path.*|shape_file)|dist_.*"
-    r"|multiprocessing_distributed|profiles|print_config|required|version|distributed"
+    r"config|output_dir|ngpu|seed|resume|(src_)?(token_list|token_type|bpemodel)"
+    r"|(train|valid)_(data_path.*|shape_file)|dist_.*|multiprocessing_distributed"
+    r"|profiles|print_config|required|version|distributed|dry_run|collect_stats|stages"
 )
+# What a config of ESPnet's own recipes leaves to asr.sh or to its defaults, and the
+# recipes here do not.
+TAKEN_OVER = ("normalize", "input_size", "features_conf", "chunk_conf")
+# names of folders and of files of configs that a run makes itself
+RESERVED = re.compile(r"(stats|configs|results|log|decode|lm)(_.*)?|.*_growing")
+TOKENS = ("<blank>", "<unk>", "<sc>", "a", "b", "<sos/eos>")  # for a trial of a config
 Sections = Mapping[str, Mapping[str, Any]]
 
 
@@ -34,69 +50,129 @@ class Trained:
     below them.
 
     ``section`` of ``full.yaml`` is what it replaces of such a model; empty: the
-    system's own config.
+    system's own config. ``command`` of :mod:`espnet_ext.bin` tries the config before
+    the first stage, without the keys that only another one knows (``unknown``); empty:
+    the recipe checks it.
     """
 
     kind: str = TRAIN
     section: str = ""
+    command: str = "asr_train"
+    unknown: tuple[str, ...] = ()
+
+
+class StoredSystem(StrictMapping):
+    """A system of the user's own as it was given: the option, its name, the tables in
+    which it has rows, and the content of its config file.
+    """
+
+    option: Text
+    name: Text
+    tables: Names
+    content: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class OwnSystem:
-    """The system of the user's own, given by ``option``: its section and its rows have
-    its name, too.
+    """A system of the user's own: its section and its rows have its name, too.
 
-    ``like`` names the section of the system that it is like; with ``below`` it is a
-    model below the systems.
+    ``given`` is what makes it, from the file ``source``. ``like`` names the section of
+    the system that it is like; with ``below`` it is a model below the systems.
     """
 
-    name: str
-    option: str
+    given: StoredSystem
+    source: Path
     config: Mapping[str, Any]
     like: str
     below: bool
-    rows: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the system, of its section and of its rows."""
+        return self.given.name
+
+    @property
+    def option(self) -> str:
+        """The option that gives it."""
+        return self.given.option
+
+    def store(self, folder: Path) -> None:
+        """Keep what makes it in the folder of its trainings."""
+        write_yaml(
+            folder / STORED,
+            self.given.model_dump(mode="json"),
+            "A system of your own; without this folder its row goes",
+        )
 
 
-def add_own_system(
-    tables: Tables,
-    table_ids: Sequence[str],
-    sections: Sections,
-    option: str,
-    trained: Trained,
-    path: Path,
-    name: str,
-) -> tuple[Tables, dict[str, Any], OwnSystem]:
-    """Add a system, its section and its rows in each of the tables that have rows of
-    its kind.
+def stored_systems(expdir: Path, tag: str) -> Iterator[tuple[Path, StoredSystem]]:
+    """Return the systems of the user's own that earlier runs in a folder have trained;
+    ``tag`` ends the names of their folders.
     """
+    for path in sorted(expdir.glob(f"*/{STORED}")):
+        stored = checked(StoredSystem, read_yaml(path), str(path))
+        if path.parent.name == f"{stored.name}{tag}":
+            yield path, stored
+
+
+def check_name(tables: Tables, sections: Sections, name: str) -> None:
+    """Refuse a name that is not one of a file, or that something else already has."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise InputError(
             f"--name {name!r}: take letters, digits and . _ + -, as for a file"
         )
-    if name in tables.systems or name in sections:
+    every = [row for table in tables.tables.values() for row in table.rows]
+    taken = {
+        "system": tables.systems,
+        "row": {row.name for row in every},
+        "curve": {row.curve for row in every},
+        "decoding": tables.decodings,
+        "section": sections,
+    }
+    for what, names in taken.items():
+        if name in names:
+            raise InputError(
+                f"--name {name}: {tables.path} has a {what} of this name: choose "
+                "another"
+            )
+    if RESERVED.fullmatch(name):
         raise InputError(
-            f"--name {name}: {tables.path} has a system of this name: choose another"
+            f"--name {name}: a run has a folder of this name: choose another"
         )
-    given = read_yaml(path)
-    base = given.pop(BASE, None)
-    changes = {key: value for key, value in given.items() if not GIVEN.fullmatch(key)}
-    if isinstance(
-        options := changes.get("normalize_conf"), dict
-    ):  # the recipe makes the statistics
+
+
+def add_own_system(
+    tables: Tables,
+    sections: Sections,
+    trained: Trained,
+    given: StoredSystem,
+    source: Path,
+) -> tuple[Tables, dict[str, Any], OwnSystem]:
+    """Add a system, its section and its rows in each of its tables that have rows of
+    its kind.
+    """
+    name = given.name
+    base = given.content.get(BASE)
+    place = f"{source}: {BASE}"
+    changes = {
+        key: value
+        for key, value in given.content.items()
+        if key != BASE and not GIVEN.fullmatch(key)
+    }
+    if isinstance(options := changes.get("normalize_conf"), dict):
+        # the recipe makes the statistics
         changes["normalize_conf"] = {
             key: value for key, value in options.items() if key != "stats_file"
         }
-    chosen = {each: tables.tables[each] for each in table_ids}
-    like = _system_like(
-        tables,
-        list(chosen.values()),
-        trained,
-        None if trained.section else base,
-        f"{path}: {BASE}",
-    )
-    below = _config_below(sections, like, trained, base, f"{path}: {BASE}")
-    config = changes if base is None else deep_merge(below, changes)
+    chosen = {each: tables.tables[each] for each in given.tables}
+    of_base = None if trained.section else base
+    like = _system_like(tables, list(chosen.values()), trained, of_base, place)
+    if base is None:
+        config = {**_taken_over(sections, like, trained), **changes}
+    else:
+        config = deep_merge(
+            _config_below(sections, like, trained, base, place), changes
+        )
     system = like.model_copy(update={"name": name})
     if not trained.section:
         system = system.model_copy(
@@ -110,13 +186,78 @@ def add_own_system(
         systems={**tables.systems, name: system},
         tables={**tables.tables, **added},
     )
-    rows = tuple(
-        row.name for table in added.values() for row in table.rows if row.system == name
+    own = OwnSystem(given, source, config, like.config or "", bool(trained.section))
+    return tables, {**sections, name: config}, own
+
+
+def rows_of(tables: Tables, table_ids: Sequence[str], system: str) -> list[Row]:
+    """Return the rows of a system in some tables."""
+    return [
+        row
+        for each in table_ids
+        for row in tables.tables[each].rows
+        if row.system == system
+    ]
+
+
+def _taken_over(sections: Sections, like: System, trained: Trained) -> dict[str, Any]:
+    """Return what a whole config has where it says nothing itself."""
+    name = like.config or ""
+    if trained.section:
+        name = next(name for name in sections if name.startswith(trained.section))
+    common = sections[name]
+    return {key: common[key] for key in TAKEN_OVER if key in common}
+
+
+def try_config(own: OwnSystem, trained: Trained) -> None:
+    """Let ESPnet's own command build the model, optimiser and scheduler of a config in
+    a process of its own, which sees no GPU; raise InputError with what it refuses.
+    """
+    if not trained.command:
+        return
+    config = {
+        key: value for key, value in own.config.items() if key not in trained.unknown
+    }
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        write_yaml(folder / "config.yaml", config, f"system {own.name}")
+        with atomic_write(folder / "tokens.txt") as file:
+            file.writelines(f"{token}\n" for token in TOKENS)
+        words = [
+            *("--dry_run", "true", "--ngpu", "0"),
+            *("--config", str(folder / "config.yaml")),
+            *("--output_dir", str(folder / "trial")),
+            *("--token_list", str(folder / "tokens.txt")),
+        ]
+        if trained.command == "mt_train":
+            words += ["--src_token_list", str(folder / "tokens.txt")]
+        if needs_statistics(config):
+            # ESPnet reads them, and compares them with no features before the first
+            np.savez(folder / "s.npz", count=2, sum=np.ones(80), sum_square=np.ones(80))
+            words += ["--normalize_conf", f"stats_file={folder / 's.npz'}"]
+        tried = subprocess.run(
+            [sys.executable, "-m", f"espnet_ext.bin.{trained.command}", *words],
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    if tried.returncode == 0:
+        return
+    said = [line for line in tried.stderr.splitlines() if line.strip()] or ["nothing"]
+    reason = (
+        said[-1].removeprefix("error: ").replace(f" (from {folder}/config.yaml)", "")
     )
-    described = OwnSystem(
-        name, option, config, like.config or "", bool(trained.section), rows
-    )
-    return tables, {**sections, name: config}, described
+    raise InputError(f"--{own.option} {own.source}: {reason}")
+
+
+def needs_statistics(config: Mapping[str, Any]) -> bool:
+    """Return whether the features of a training config are normalised by statistics of
+    its training set.
+    """
+    return config.get("normalize") not in (None, "none", "null", "utterance_mvn")
 
 
 def _system_like(

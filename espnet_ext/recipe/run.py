@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, wraps
 from importlib import util
 from pathlib import Path
@@ -17,7 +17,15 @@ from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
 from espnet_ext.recipe.options import checked_options, listed
-from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
+from espnet_ext.recipe.own_system import (
+    OwnSystem,
+    StoredSystem,
+    Trained,
+    add_own_system,
+    check_name,
+    rows_of,
+    stored_systems,
+)
 from espnet_ext.recipe.step_keys import (
     all_names,
     follow_moved_folders,
@@ -36,7 +44,8 @@ from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import System
 from espnet_ext.work.once import fingerprint, read_key, read_note, write_note
 from espnet_ext.work.parallel import require_gpus
-from espnet_ext.work.yaml_files import deep_merge, write_yaml
+from espnet_ext.work.settings import checked
+from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
 # the folder of the real configs of a rehearsal, beside those of its trainings
 WHOLE_CONFIGS = "whole"
@@ -138,6 +147,8 @@ class Run:
     own: OwnSystem | None = (
         None  # the system of ``--asr_config`` or the like, which is in ``tables`` too
     )
+    # all systems of the user's own, by name: those of earlier runs have rows, too
+    own_systems: Mapping[str, OwnSystem] = EMPTY
     tag: str = ""  # what names the run's folders if they are not given
     rehearsed: Path | None = (
         # in a rehearsal, the folder of the whole data dirs, of which ``datadir`` has a
@@ -180,10 +191,9 @@ class Run:
         """Return the seeds of a system: those of ``--seed``, otherwise those of the
         design in tables.yaml.
         """
-        own = self.own is not None and system.name == self.own.name
         return (
             self.seeds
-            if self.options["seed"] or own
+            if self.options["seed"] or system.name in self.own_systems
             else self.tables.seeds_of(system.name, self.scale)
         )
 
@@ -233,6 +243,8 @@ class Run:
                 show(f"moved here: the paths in {len(changed)} configs are corrected")
             self.recipe.stages[name](self)
         write_note(note, self.tag, folders=names)
+        if self.own:
+            self.own.store(self.expdir / f"{self.own.name}{self.system_tag}")
 
     def path(self, option: str) -> Path | None:
         """Return the path in an option, or None if it is empty."""
@@ -498,22 +510,6 @@ def prepare(
     wanted = recipe.tables_of(options)
     tables_wanted = None if wanted == "all" else listed(wanted)
     rows = listed(options["rows"]) if options["rows"] else None
-    own = None
-    if option := next((name for name in recipe.trained if options[name]), None):
-        chosen = [table.id for table in select(tables, tables_wanted)]
-        tables, sections, own = add_own_system(
-            tables,
-            chosen,
-            sections,
-            option,
-            recipe.trained[option],
-            Path(options[option]),
-            options["name"],
-        )
-        rows = [*(rows or ()), *own.rows]
-        if options["rows"]:  # those that are printed, too
-            options["rows"] = ",".join(rows)
-    selected = select(tables, tables_wanted, rows)
     clean = "clean" if options.get("clean_only") == "true" else ""  # other data
     tag = "-".join(
         part for part in (options["scale"], recipe.variant(options), clean) if part
@@ -525,7 +521,7 @@ def prepare(
         options=options,
         sections=sections,
         tables=tables,
-        selected=tuple(selected),
+        selected=(),
         expdir=Path(options["expdir"] or f"exp/{tag}"),
         datadir=Path(options["datadir"] or f"data/{tag}"),
         command=_without_folders(
@@ -533,15 +529,90 @@ def prepare(
         ),
         launch=tuple(shlex.split(environment.get("train_cmd", ""))),
         train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
-        own=own,
         tag=tag,
     )
     _check_paths(run)
+    run = select_rows(add_own_systems(run, tables_wanted), tables_wanted, rows)
     if run.ngpu and not run.launch:
         visible_gpus(run)
         require_gpus(0 if run.parallel else run.ngpu)  # a cluster's are not known here
     recipe.check(run)
     return run
+
+
+def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
+    """Add the system of the user's own that is given, in the tables of this run, and
+    those that earlier runs have trained in its folder.
+    """
+    options, trained = run.options, run.recipe.trained
+    found = {
+        stored.name: (path, stored)
+        for path, stored in stored_systems(run.expdir, run.system_tag)
+    }
+    option = next((name for name in trained if options[name]), None)
+    if option:
+        name = options["name"]
+        check_name(run.tables, run.sections, name)
+        ids = [table.id for table in select(run.tables, table_ids)]
+        if name in found:
+            ids += found.pop(name)[1].tables
+        values = {
+            "option": option,
+            "name": name,
+            "tables": list(dict.fromkeys(ids)),
+            "content": read_yaml(options[option]),
+        }
+        source = Path(options[option])
+        found[name] = (source, checked(StoredSystem, values, str(source)))
+    tables, sections, every = run.tables, run.sections, {}
+    for path, stored in found.values():
+        tables, sections, own = add_own_system(
+            tables, sections, trained[stored.option], stored, path
+        )
+        every[own.name] = own
+    given = every[options["name"]] if option else None
+    return replace(run, tables=tables, sections=sections, own=given, own_systems=every)
+
+
+def select_rows(
+    run: Run, table_ids: Sequence[str] | None, names: Sequence[str] | None
+) -> Run:
+    """Select the rows of a run: those of ``--rows`` and of the system of the user's own
+    that is given; if there is neither, all of the recipe.
+
+    The rows of the user's own systems of earlier runs are printed beside them.
+    """
+    chosen = [table.id for table in select(run.tables, table_ids)]
+    own_rows = {
+        own.name: [row.name for row in rows_of(run.tables, chosen, own.name)]
+        for own in run.own_systems.values()
+    }
+    for own in run.own_systems.values():
+        asked = set(names or ()) & set(own_rows[own.name])
+        if asked and own.below and own is not run.own:
+            raise InputError(
+                f"--rows {asked.pop()}: is made by a model of your own: give its "
+                f"--{own.option} and --name {own.name} again"
+            )
+    wanted = names
+    if run.own:
+        wanted = [*(names or ()), *own_rows[run.own.name]]
+    elif names is None and own_rows:
+        wanted = [
+            row.name
+            for each in chosen
+            for row in run.tables.tables[each].rows
+            if row.system not in run.own_systems
+        ]
+    options = run.options
+    if names is not None:
+        printed = [
+            *(wanted or ()),
+            *(row for rows in own_rows.values() for row in rows),
+        ]
+        options = {**options, "rows": ",".join(dict.fromkeys(printed))}
+    selected = select(run.tables, table_ids, wanted)
+    return replace(run, options=options, selected=tuple(selected))
 
 
 def _check_paths(run: Run) -> None:

@@ -1,11 +1,13 @@
 """``--asr_config``: the user's own system in the tables of each recipe."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from espnet_ext.errors import InputError
+from espnet_ext.recipe.own_system import try_config
 from espnet_ext.recipe.run import load_script, prepare
 from espnet_ext.tables.plan import system_config
 from espnet_ext.work.yaml_files import deep_merge
@@ -99,7 +101,10 @@ def test_a_whole_config_as_a_training_has_left_it(prepared):
     assert run.options["rows"] == "baseline,conformer-2"
     config = system_config(run.sections, run.systems[1])
     taken = ("encoder", "encoder_conf", "frontend")
-    assert config == {**{key: left[key] for key in taken}, "normalize_conf": {"a": 1}}
+    assert config == {
+        **{key: left[key] for key in taken},
+        "normalize_conf": {"a": 1},
+    } | {"normalize": "global_mvn"}
     stats = run.stats_of(config)
     assert stats.name.startswith("stats_")
     features = yaml.safe_load(run.features_config(config).read_text())
@@ -168,6 +173,163 @@ def test_other_features_beside_it_change_nothing_of_a_system(
     assert "/stats/" not in words[2] and "/stats_" in words[2]
 
 
+def keep(run) -> None:
+    """Leave a run's own system as its first stage does."""
+    run.own.store(run.expdir / f"{run.own.name}{run.system_tag}")
+
+
+def test_own_systems_of_earlier_runs_stay_in_their_tables(prepared):
+    for name, rate in (("one", 0.5), ("two", 0.25)):
+        changes = {"base": "baseline", "optim_conf": {"lr": rate}}
+        first = prepared("librispeech_sem", "asr_config", changes, name=name)
+        keep(first)
+
+    def later(**options: str):
+        given = {"scale": "smoke", "expdir": str(first.expdir), **options}
+        return prepare(EGS / "librispeech_sem", given, {})
+
+    def rows(run, table: str = "1") -> list[str]:
+        return [row.name for row in run.tables.tables[table].rows]
+
+    recipe_rows = rows(later(expdir=str(first.expdir / "none")))
+    run = later()
+    assert rows(run) == [*recipe_rows, "one", "two"] and "one" not in rows(run, "2")
+    assert [row.name for row in run.selected[0].rows] == recipe_rows
+    run = later(rows="baseline")
+    assert run.options["rows"] == "baseline,one,two"
+    assert [system.name for system in run.systems] == ["baseline"]
+    run = later(rows="baseline,two")
+    assert [system.name for system in run.systems] == ["baseline", "two"]
+    config = system_config(run.sections, run.systems[1])
+    assert config["optim_conf"]["lr"] == 0.25
+    third = prepared("librispeech_sem", "asr_config", {"base": "baseline"}, name="3")
+    assert [system.name for system in third.systems] == ["3"]
+    assert rows(third)[-3:] == ["one", "two", "3"]
+    again = prepared("librispeech_sem", "asr_config", {}, name="one", table="2")
+    assert again.own.given.tables == ("2", "1")
+    shutil.rmtree(first.expdir / "one")
+    assert rows(later()) == [*recipe_rows, "two"]
+
+
+def test_a_row_of_an_earlier_model_below_needs_its_config(prepared):
+    config = {"base": "lstm", "optim_conf": {"lr": 0.5}}
+    run = prepared("libricss_stitch", "asr_config", config, table="2")
+    keep(run)
+    options = {"scale": "smoke", "expdir": str(run.expdir), "table": "2"}
+    assert prepare(EGS / "libricss_stitch", options, {}).own is None
+    with pytest.raises(InputError, match="--rows mine"):
+        prepare(EGS / "libricss_stitch", {**options, "rows": "mine"}, {})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "option", "config", "place"),
+    [
+        (
+            "librispeech_sem",
+            "asr_config",
+            {"base": "baseline", "encoder_conf": {"hidden_sise": 16}},
+            "encoder_conf: ",
+        ),
+        ("asru2019_cs", "asr_config", {"encoder": "conformerr"}, "--encoder "),
+        (
+            "spotify_longctx",
+            "asr_config",
+            {"base": "base_10", "optim_conf": {"rate": 1}},
+            "optim_conf: ",
+        ),
+        (
+            "libricss_stitch",
+            "asr_config",
+            {"base": "lstm", "speaker_encodr": "d_vectors"},
+            "speaker_encodr",
+        ),
+        (
+            "libricss_stitch",
+            "stitcher_config",
+            {"base": "stitcher_wco_wce_windows50", "decoder_conf": {"blocks": 3}},
+            "decoder_conf: ",
+        ),
+    ],
+)
+def test_espnet_refuses_a_mistake_before_the_first_stage(
+    prepared, recipe, option, config, place
+):
+    of_recipe = {
+        "libricss_stitch": {"table": "2"},
+        "asru2019_cs": {"encoder": "joint"},
+    }
+    options = of_recipe.get(recipe, {})
+    run = prepared(recipe, option, config, **options)
+    with pytest.raises(InputError) as caught:
+        try_config(run.own, run.recipe.trained[option])
+    said = str(caught.value)
+    assert f"--{option}" in said and "mine.yaml" in said and place in said
+    assert "\n" not in said
+
+
+def test_whole_configs_of_espnet_are_accepted(prepared):
+    """As ESPnet's recipes have them, without what asr.sh appends."""
+    whole = {
+        "encoder": "transformer",
+        "encoder_conf": {"output_size": 8, "attention_heads": 2, "num_blocks": 1},
+        "decoder": "transformer",
+        "decoder_conf": {"attention_heads": 2, "num_blocks": 1},
+        "optim": "adam",
+    }
+    normalised = {
+        "librispeech_sem": "global_mvn",
+        "asru2019_cs": "global_mvn",
+        "spotify_longctx": "none",
+    }
+    for recipe, normalize in normalised.items():
+        options = {"encoder": "joint"} if recipe == "asru2019_cs" else {}
+        run = prepared(recipe, "asr_config", whole, **options)
+        assert run.own.config["normalize"] == normalize
+    try_config(run.own, run.recipe.trained["asr_config"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "option", "config", "options", "place"),
+    [
+        ("librispeech_rescore", "rescorer_config", {"base": "x"}, {}, "base: "),
+        (
+            "librispeech_rescore",
+            "rescorer_config",
+            {"lm": "llama", "batch_size": 2},
+            {},
+            "mine.yaml: lm: ",
+        ),
+        (
+            "librispeech_rescore",
+            "rescorer_config",
+            {"lm": "gpt2", "batch": 2},
+            {},
+            "mine.yaml: ",
+        ),
+        (
+            "spotify_longctx",
+            "asr_config",
+            {"base": "base_10", "chunk_conf": {"seconds": 3}},
+            {},
+            "chunk_conf: ",
+        ),
+        (
+            "spotify_longctx",
+            "asr_config",
+            {"features_conf": None},
+            {},
+            "features_conf: ",
+        ),
+    ],
+)
+def test_mistakes_that_the_recipe_itself_refuses(
+    prepared, recipe, option, config, options, place
+):
+    with pytest.raises(InputError) as caught:
+        prepared(recipe, option, config, **options)
+    assert place in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("recipe", "config", "options", "place"),
     [
@@ -179,6 +341,20 @@ def test_other_features_beside_it_change_nothing_of_a_system(
             "--name baseline: ",
         ),
         ("librispeech_sem", {"base": "baseline"}, {"name": "a/b"}, "--name 'a/b': "),
+        ("librispeech_sem", {"base": "baseline"}, {"name": "0dB"}, "--name 0dB: "),
+        (
+            "librispeech_sem",
+            {"base": "baseline"},
+            {"name": "r=0.1"},
+            "--name 'r=0.1': ",
+        ),
+        (
+            "librispeech_sem",
+            {"base": "baseline"},
+            {"name": "lm_0.36"},
+            "--name lm_0.36: ",
+        ),
+        ("librispeech_sem", {"base": "baseline"}, {"name": "stats"}, "--name stats: "),
         ("librispeech_sem", {}, {"asr_config": "none.yaml"}, "none.yaml: no such file"),
         (
             "asru2019_cs",

@@ -118,7 +118,7 @@ def shared_folder(run: Run, kind: str, system: System) -> Path:
 
     With a config of the user's own, the first training is another one.
     """
-    if kind == "first" and run.own and run.own.name == system.name:
+    if kind == "first" and system.name in run.own_systems:
         kind += f"_{system.name}"
     return run.expdir / kind / f"{system.windows}{run.system_tag}" / str(system.method)
 
