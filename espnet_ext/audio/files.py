@@ -4,7 +4,7 @@ made from them.
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import batched
 from pathlib import Path
@@ -21,6 +21,7 @@ from espnet_ext.audio.ends import (
     is_cut,
     second_file,
 )
+from espnet_ext.audio.levels import frame_size, measure
 from espnet_ext.audio.mp3 import Mp3, scan_mp3
 
 # Decoding a thousand hours takes an hour, so of this many files and more only the
@@ -60,6 +61,7 @@ _MORE = "more audio follows the end that ESPnet (soundfile) finds, in the audio 
 _WRITE_BLOCK = (
     1 << 17
 )  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
+_BLOCK_FRAMES = 1500  # frames whose level is measured at once: half a minute
 _LARGEST_HEADER = 4096  # bytes, of WAV files without samples
 _READ_BLOCK = 1 << 20  # samples read at once
 _LEAST_ROOM = (
@@ -205,15 +207,20 @@ def _fault(
         return f"sampling rate {file.samplerate} Hz, not {rate} Hz, of"
     if is_cut(file):
         return "the audio breaks off before its end, of"
-    frames = 0
-    while decode and len(
-        block := file.read(_READ_BLOCK // file.channels, dtype="float32")
-    ):
-        frames += len(block)
-        if not np.isfinite(block).all():
-            return "NaN or infinite samples in the audio of"
     if not decode:
         return None
+    frames, loudest = 0, 0.0
+    for block in _blocks(file, _READ_BLOCK // file.channels):
+        frames += len(block)
+        loudest = max(loudest, float(np.abs(block).max()))
+        if not np.isfinite(block).all():
+            return "NaN or infinite samples in the audio of"
+    if loudest > 1:  # which integers cannot be
+        file.seek(0)
+        parts = _blocks(file, _BLOCK_FRAMES * frame_size(file.samplerate))
+        level = measure(parts, file.samplerate)
+        if level.bad:
+            return f"a sample of {loudest:.2g} at {level.bad[0]:.2f} s in the audio of"
     mp3 = scan_mp3(file.name)
     if mp3 is not None and mp3.promised is None:
         # Its length is a guess by the first frame, at which soundfile ends.
@@ -221,6 +228,12 @@ def _fault(
     if file.frames - frames > (MP3_SLACK if file.format == "MP3" else 0):
         return "the audio breaks off before its end, of"
     return _MORE if second_file(file.name) or goes_on(file) else None
+
+
+def _blocks(file: soundfile.SoundFile, size: int) -> Iterator[np.ndarray]:
+    """Yield all that follows in an open file, in parts of so many samples."""
+    while len(block := file.read(size, dtype="float32", always_2d=True)):
+        yield block
 
 
 def _find_mp3_fault(mp3: Mp3) -> str | None:

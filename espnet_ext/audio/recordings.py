@@ -20,7 +20,13 @@ import soxr
 
 from espnet_ext.audio.decoding import decode_to_wav
 from espnet_ext.audio.ends import MP3_SLACK, fault, goes_on, is_cut, reads_all
-from espnet_ext.audio.levels import AS_IT_IS, Level, measure
+from espnet_ext.audio.levels import (
+    AS_IT_IS,
+    FRAMES_A_SECOND,
+    Level,
+    frame_size,
+    measure,
+)
 from espnet_ext.errors import InputError, warn
 
 _BLOCK_SECONDS = 30
@@ -145,14 +151,15 @@ class RecordingAudio:
 
     def _resampled(self, start: int, count: int) -> np.ndarray:
         if self._up == self._down:
-            return self.level.applied(self._frames(start, start + count))
+            return self.level.applied(self._frames(start, start + count), start)
         # Start at a sample that both rates share, so that the part has the same samples
         # as the whole.
         margin = int(_MARGIN_SECONDS * self._file.samplerate) // self._down + 1
         first = max(0, start // self._up - margin)
         last = -(-(start + count) // self._up) + margin
         source = self.level.applied(
-            self._frames(first * self._down, min(last * self._down, self._file.frames))
+            self._frames(first * self._down, min(last * self._down, self._file.frames)),
+            first * self._down,
         )
         resampled = soxr.resample(source, self._down, self._up)
         part = resampled[start - first * self._up :][:count]
@@ -168,7 +175,7 @@ class RecordingAudio:
 
     def source_blocks(self) -> Iterator[np.ndarray]:
         """Yield the file's own samples in blocks of half a minute, (T, channels)."""
-        size = _BLOCK_SECONDS * self.source_rate
+        size = _BLOCK_SECONDS * FRAMES_A_SECOND * frame_size(self.source_rate)
         for start in range(0, self._file.frames, size):
             yield self._frames(start, min(start + size, self._file.frames))
 
@@ -196,16 +203,13 @@ class RecordingAudio:
                 f"{self._where}: the audio breaks off or is corrupt near {where}: "
                 "replace the file"
             )
-        if not np.isfinite(samples).all():
+        if not np.abs(samples).max(initial=0.0) <= _LOUDEST:  # NaN too
+            peaks = np.abs(samples).max(axis=1)
+            wrong = int((~(peaks <= _LOUDEST)).argmax())
+            place = f"{(start + wrong) / self._file.samplerate:.2f} s"
             raise InputError(
-                f"{self._where}: NaN or infinite samples: replace the file"
-            )
-        loudest = np.abs(samples).max(initial=0.0)
-        if loudest > _LOUDEST:
-            raise InputError(
-                f"{self._where}: samples as large as {loudest:.1g}, whose "
-                "features are infinite: scale them to -1 .. 1"
-                ", or replace the file"
+                f"{self._where}: a sample of {peaks[wrong]:.1g} at {place} (NaN, "
+                "infinite, or so large that its features are): replace the file"
             )
         return samples
 

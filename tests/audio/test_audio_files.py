@@ -68,6 +68,15 @@ def test_samples_that_are_no_numbers(tmp_path: Path, value: float) -> None:
     assert inspect_audio(tmp_path / "a.wav", decode=False).fault is None
 
 
+def test_a_sample_that_no_microphone_wrote_is_named(tmp_path):
+    samples = np.random.default_rng(0).normal(0, 0.1, 64000)
+    samples[24100] = 1e4
+    soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
+    assert "1.51 s" in inspect_audio(tmp_path / "a.wav").fault
+    soundfile.write(tmp_path / "loud.wav", 4 * samples[:9999], 16000, subtype="FLOAT")
+    assert inspect_audio(tmp_path / "loud.wav").fault is None
+
+
 def test_what_is_known_of_good_audio(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.flac", np.zeros(800), 16000)
     soundfile.write(tmp_path / "b.wav", np.zeros((441, 2)), 44100)
