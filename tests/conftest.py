@@ -41,7 +41,7 @@ PROCESS_MEMORY = (
 # Tests that run ESPnet or large libraries, which take seconds to import.
 PLUGINS = (
     "frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "whisper", "sem", "codeswitch",
-    "nbest", "rescore", "multitalker", "stitcher", "longform", "upstream", "sharing", "transcription", "integration",
+    "nbest", "gpu", "rescore", "multitalker", "stitcher", "longform", "upstream", "sharing", "transcription", "integration",
     "test_registry", "test_examples", "test_espnet3",
 )  # fmt: skip
 FULL_SIZE = "tests/recipes/test_full_configs"

@@ -226,23 +226,25 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         utterances: dict[int, list[int]] = {}
         for number, state in enumerate(states):
             utterances.setdefault(id(state["memory"]), []).append(number)
-        contexts = rows.new_empty(len(states), self.key.in_features)
+        contexts: list[torch.Tensor] = [rows] * len(states)
         feedback: list[torch.Tensor] = [rows] * len(states)
         for numbers in utterances.values():
             memory = states[numbers[0]]["memory"]
             beta = torch.stack([states[number]["feedback"] for number in numbers])
             columns = torch.stack((torch.ones_like(beta), beta), dim=2)
-            weights = additive_energies(
-                memory.keys, columns, rows[numbers], self.energy.weight[0]
-            ).softmax(dim=1)
-            contexts[numbers] = weights @ memory.encodings
-            for number, row in zip(
-                numbers,
-                beta + FERTILITY_SCALE * memory.inverse_fertility * weights,
-                strict=True,
+            # stacked, as an index by a list is a copy that waits for the GPU
+            own = torch.stack([rows[number] for number in numbers])
+            energies = additive_energies(
+                memory.keys, columns, own, self.energy.weight[0]
+            )
+            weights = energies.softmax(dim=1)
+            after = beta + FERTILITY_SCALE * memory.inverse_fertility * weights
+            for number, context, row in zip(
+                numbers, weights @ memory.encodings, after, strict=True
             ):
+                contexts[number] = context
                 feedback[number] = row
-        return contexts, feedback
+        return torch.stack(contexts), feedback
 
 
 def maxout(x: torch.Tensor) -> torch.Tensor:
