@@ -7,7 +7,7 @@ with several language models.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +22,8 @@ _DECIMALS = 12
 _ROUNDS = 20  # of the coordinate search; it has ended long before
 
 Weights = Mapping[str, float]  # by name of a score
-Table = tuple[
-    Mapping[str, np.ndarray], np.ndarray
-]  # a list's scores by name, (n,), and word errors, (n,)
+# a list's scores by name, (n,), and its word errors, (n,)
+Table = tuple[Mapping[str, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,9 @@ def with_words(nbest: NBest) -> NBest:
     A language model finds nothing likelier than nothing. Where the first pass has it as
     the best, it stays the best: nothing was said, and no language model can tell.
     """
-    return replace(
-        nbest,
-        hyps=tuple(hyp for hyp in nbest.hyps if hyp.text)
-        if nbest.hyps[0].text
-        else nbest.hyps[:1],
-    )
+    if not nbest.hyps[0].text:
+        return replace(nbest, hyps=nbest.hyps[:1])
+    return replace(nbest, hyps=tuple(hyp for hyp in nbest.hyps if hyp.text))
 
 
 def rerank(nbest: NBest, weights: Weights) -> NBest:
@@ -99,10 +95,11 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
     if not nbest.hyps[0].text:
         return nbest
     totals = combined(nbest, weights)
-    order = sorted(
-        range(len(totals)),
-        key=lambda index: (not nbest.hyps[index].text, -totals[index]),
-    )
+
+    def place(index: int) -> tuple[bool, float]:
+        return not nbest.hyps[index].text, -totals[index]
+
+    order = sorted(range(len(totals)), key=place)
     return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))
 
 
@@ -127,25 +124,26 @@ def error_curve(tables: Sequence[Table], weights: Weights, name: str) -> ErrorCu
     makes the same choice for w < 1. Then w = 0 is the rest alone, w = 1 that score
     alone, and every piece has two ends.
     """
-    start = 0
-    corners, steps = [], []
+    at_zero = 0  # errors just after w = 0
+    changes: dict[float, int] = {}  # corner -> errors after it minus errors before
     for scores, errors in tables:
         rest = np.zeros(len(errors))
         for other, weight in weights.items():
             if other != name and weight:
                 rest += weight * scores[other]
         pieces = envelope(rest, scores[name])
-        start += int(errors[pieces[0][1]])
+        at_zero += int(errors[pieces[0][1]])
         for (_, before), (corner, after) in pairwise(pieces):
-            corners.append(round(corner, _DECIMALS))
-            steps.append(int(errors[after] - errors[before]))
-    found, index = np.unique(np.asarray(corners, dtype=float), return_inverse=True)
-    changes = np.zeros(len(found), dtype=np.int64)
-    np.add.at(changes, index, np.asarray(steps, dtype=np.int64))
-    start += int(changes[found == 0.0].sum())
-    inside = (found > 0.0) & (found < 1.0) & (changes != 0)
-    totals = start + np.cumsum(changes[inside])
-    return ErrorCurve((0.0, *found[inside].tolist(), 1.0), (start, *totals.tolist()))
+            corner = round(corner, _DECIMALS)
+            change = int(errors[after] - errors[before])
+            changes[corner] = changes.get(corner, 0) + change
+    at_zero += changes.get(0.0, 0)  # a corner that was rounded to the end
+    # Where lists change by as much in opposite ways, the set has no corner.
+    inside = sorted(
+        corner for corner, change in changes.items() if change and 0.0 < corner < 1.0
+    )
+    totals = accumulate((changes[corner] for corner in inside), initial=at_zero)
+    return ErrorCurve((0.0, *inside, 1.0), tuple(totals))
 
 
 def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
@@ -176,11 +174,22 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
 
 
 def table_of(nbest: NBest, names: Sequence[str]) -> Table:
-    """Return the scores and the word errors of a list's hypotheses that may be chosen."""
+    """Return scores and word errors of a list's hypotheses that may be chosen."""
     chosen = with_words(nbest)
-    return {name: scores_of(chosen, name) for name in names}, np.array(
-        word_errors(chosen)
-    )
+    scores = {name: scores_of(chosen, name) for name in names}
+    return scores, np.array(word_errors(chosen))
+
+
+def middle_of_widest(curve: ErrorCurve, errors: int) -> float:
+    """Return the middle of the widest piece of a curve with so many errors.
+
+    >>> middle_of_widest(ErrorCurve((0.0, 0.2, 0.3, 0.9, 1.0), (5, 3, 3, 4)), 3)
+    0.6
+    """
+    pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
+    ends = [piece for piece, found in pieces if found == errors]
+    low, high = max(ends, key=lambda piece: piece[1] - piece[0])
+    return (low + high) / 2
 
 
 def tune(
@@ -210,12 +219,7 @@ def tune(
         for name in (FIRST_PASS, *models[1:]):
             curve = error_curve(tables, weights, name)
             best = min(curve.errors)
-            pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
-            low, high = max(
-                (ends for ends, errors in pieces if errors == best),
-                key=lambda ends: ends[1] - ends[0],
-            )
-            share = (low + high) / 2
+            share = middle_of_widest(curve, best)
             weights[name] = share / (1.0 - share)
         if best == before:
             break

@@ -22,10 +22,8 @@ from espnet_ext.rescore.models.vocabulary import states
 # At most 1 / PADDING of a row may be padding, if the row has at least PADDING
 # positions.
 PADDING = 10
-TREES = (
-    "gpt2",
-    "llama",
-)  # types of models that take the mask and the positions of a tree
+# types of models that take the mask and the positions of a tree
+TREES = ("gpt2", "llama")
 PROBE = (1, 2, 3, 4)
 TOLERANCE = 0.1  # of rounding, which in bfloat16 and float16 is of the order of 0.01
 
@@ -55,13 +53,11 @@ class Rows:
     ids: torch.Tensor  # token ids, padded at the end, (rows, positions)
     real: torch.Tensor  # True where a position is not padding, (rows, positions), bool
     depths: torch.Tensor  # positions in the hypotheses, (rows, positions)
-    sees: (
-        torch.Tensor | None
-    )  # which attends to which, (rows, positions, positions), bool; None: causal rows
+    # which attends to which, (rows, positions, positions), bool; None: causal rows
+    sees: torch.Tensor | None
     hyps: torch.Tensor  # numbers of the hypotheses, (n,)
-    paths: (
-        torch.Tensor
-    )  # tokens of each by real positions of all rows, padded with -1, (n, longest)
+    # tokens of each by real positions of all rows, padded with -1, (n, longest)
+    paths: torch.Tensor
 
 
 def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tree]:
@@ -69,23 +65,34 @@ def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tre
     of a single longer one.
     """
     trees: list[Tree] = []
-    children: dict[tuple[int, int], int] = {}
+    children: dict[tuple[int, int], int] = {}  # (parent, token) -> node; root: -1
     for number, tokens in hypotheses:
-        if trees and len(trees[-1]) + len(tokens) - _shared(children, tokens) > most:
+        new = len(tokens) - _shared(children, tokens)
+        if trees and len(trees[-1]) + new > most:
             children = {}
-        if not children:
+        if not children:  # also after hypotheses without tokens: their tree has no node
             trees.append(Tree([], [], [], []))
-        tree, node, path = trees[-1], -1, []
-        for depth, token in enumerate(tokens):
-            child = children.setdefault((node, token), len(tree))
-            if child == len(tree):
-                tree.tokens.append(token)
-                tree.depths.append(depth)
-            path.append(child)
-            node = child
-        tree.paths.append(path)
+        tree = trees[-1]
+        tree.paths.append(_add_path(tree, children, tokens))
         tree.hyps.append(number)
     return trees
+
+
+def _add_path(
+    tree: Tree, children: dict[tuple[int, int], int], tokens: Sequence[int]
+) -> list[int]:
+    """Add the tokens that a tree lacks after those it has; return the nodes of all."""
+    node = -1
+    path = []
+    for depth, token in enumerate(tokens):
+        # A number that is the tree's size is that of a node which is not there yet.
+        child = children.setdefault((node, token), len(tree))
+        if child == len(tree):
+            tree.tokens.append(token)
+            tree.depths.append(depth)
+        path.append(child)
+        node = child
+    return path
 
 
 def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
@@ -135,9 +142,8 @@ def stack(trees: Sequence[Tree], masked: bool) -> Rows:
         paths += [[count + node for node in path] for path in tree.paths]
         count += len(tree)
         if sees is not None:
-            np.fill_diagonal(
-                sees[row], True
-            )  # padding sees itself: a softmax over nothing is NaN
+            # Padding sees itself: a softmax over nothing is NaN.
+            np.fill_diagonal(sees[row], True)
             for path in tree.paths:
                 sees[row][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
     return Rows(
@@ -224,19 +230,20 @@ def to_rows(
     """
     trees: list[Tree] = []
     for hypotheses in lists:
-        groups = (
-            [hypotheses] if as_trees else [[hypothesis] for hypothesis in hypotheses]
-        )
-        trees += [tree for group in groups for tree in grow(group, budget)]
-    rows = []
-    for branched in (
-        True,
-        False,
-    ):  # for those without branches the model's own mask is enough, at any length
-        kind = [tree for tree in trees if (len(tree.paths) > 1) == branched]
-        batches = in_batches([len(tree) for tree in kind], budget)
-        rows += [
-            stack([kind[index] for index in batch], masked=branched)
-            for batch in batches
-        ]
-    return rows
+        if as_trees:
+            trees += grow(hypotheses, budget)
+        else:
+            for hypothesis in hypotheses:
+                trees += grow([hypothesis], budget)
+    # For those without branches the model's own mask is enough, at any length.
+    branched = [tree for tree in trees if len(tree.paths) > 1]
+    single = [tree for tree in trees if len(tree.paths) == 1]
+    return [
+        *_stack_batches(branched, budget, masked=True),
+        *_stack_batches(single, budget, masked=False),
+    ]
+
+
+def _stack_batches(trees: Sequence[Tree], budget: int, masked: bool) -> list[Rows]:
+    batches = in_batches([len(tree) for tree in trees], budget)
+    return [stack([trees[index] for index in batch], masked) for batch in batches]

@@ -25,8 +25,10 @@ def states(
     found = []
 
     def keep(_layer: torch.nn.Module, args: tuple[torch.Tensor]) -> torch.Tensor:
+        """Keep the layer's input, and let it compute no logits that nobody needs."""
         found.append(args[0][chosen])
-        return (found[0] if whole else found[0][:1]).unsqueeze(0)
+        needed = found[0] if whole else found[0][:1]
+        return needed.unsqueeze(0)
 
     handle = model.get_output_embeddings().register_forward_pre_hook(keep)
     try:
@@ -75,21 +77,20 @@ def log_probs(
         logits = logits.to(exact)
         return logits[indices, targets] - logits.logsumexp(dim=1)[indices]
     layer = model.get_output_embeddings()
-    weights = layer.weight.split(BLOCK)
-    biases = [None] * len(weights) if layer.bias is None else layer.bias.split(BLOCK)
     found = (hidden[indices].to(exact) * layer.weight[targets].to(exact)).sum(dim=1)
     if layer.bias is not None:
         found = found + layer.bias[targets]
     sums = []
-    for number, block in enumerate(zip(weights, biases, strict=True)):
-        part = linear(hidden, *block)
-        sums.append(part.to(exact).logsumexp(dim=1))
-        if part.dtype != exact:
-            places = targets - number * BLOCK
-            inside = (places >= 0) & (places < part.shape[1])
-            found = torch.where(
-                inside,
-                part[indices, places.clamp(0, part.shape[1] - 1)].to(exact),
-                found,
-            )
+    for start in range(0, len(layer.weight), BLOCK):
+        bias = None if layer.bias is None else layer.bias[start : start + BLOCK]
+        logits = linear(hidden, layer.weight[start : start + BLOCK], bias)
+        sums.append(logits.to(exact).logsumexp(dim=1))
+        if logits.dtype != exact:
+            # In half precision the sum holds a rounded logit of the target. The exact
+            # one may be larger, and the log-probability above 0: take the rounded one.
+            places = targets - start
+            width = logits.shape[1]
+            inside = (places >= 0) & (places < width)
+            rounded = logits[indices, places.clamp(0, width - 1)].to(exact)
+            found = torch.where(inside, rounded, found)
     return found - torch.stack(sums).logsumexp(dim=0)[indices]

@@ -18,9 +18,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.text.nbest import NBest, errors_of_lists
 
-RandomState = tuple[
-    torch.Tensor, torch.Tensor | None
-]  # of the CPU, and of the GPU if there is one
+# of the CPU, and of the GPU if there is one
+RandomState = tuple[torch.Tensor, torch.Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,8 @@ def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
 class MwerLoss:
     """Compute MWER + alpha CE (P3, section 5), both averaged over the utterances."""
 
-    first_pass_weight: float = (
-        1.0  # lambda of P3, eq. 8 (likelihood) and P3, eq. 9 (pseudo-likelihood)
-    )
+    # lambda of P3, eq. 8 (likelihood) and P3, eq. 9 (pseudo-likelihood)
+    first_pass_weight: float = 1.0
     # what s_i is multiplied by in P3, eq. 6; the paper's is 1; it changes no ranking
     posterior_scale: float = 1.0
     # alpha; CE is the scorer's negative (pseudo-)log-likelihood of the reference
@@ -87,9 +85,9 @@ class MwerLoss:
         """Return the texts to score: each utterance's hypotheses, and its reference at
         the end if the loss needs it.
         """
-        return [
-            item.texts + [item.nbest.ref or ""] * bool(self.ce_weight) for item in batch
-        ]
+        if not self.ce_weight:
+            return [item.texts for item in batch]
+        return [[*item.texts, item.nbest.ref or ""] for item in batch]
 
     def mwer(
         self, scores: Sequence[torch.Tensor], batch: Sequence[Example]
@@ -97,19 +95,14 @@ class MwerLoss:
         """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`; ignore
         the score of the reference.
         """
-        first = [
-            lm.new_tensor([hyp.score for hyp in item.nbest.hyps])
-            for lm, item in zip(scores, batch, strict=True)
-        ]
-        scaled = [
-            self.posterior_scale * (lm[: len(am)] + self.first_pass_weight * am)
-            for lm, am in zip(scores, first, strict=True)
-        ]
-        errors = [
-            expected_errors(own, own.new_tensor(item.errors))
-            for own, item in zip(scaled, batch, strict=True)
-        ]
-        effective = [effective_hypotheses(own.detach()) for own in scaled]
+        errors, effective = [], []
+        for lm, item in zip(scores, batch, strict=True):
+            first_pass = lm.new_tensor([hyp.score for hyp in item.nbest.hyps])
+            own = lm[: len(first_pass)]  # without that of the reference
+            total = own + self.first_pass_weight * first_pass
+            scaled = self.posterior_scale * total
+            errors.append(expected_errors(scaled, scaled.new_tensor(item.errors)))
+            effective.append(effective_hypotheses(scaled.detach()))
         return {
             "mwer": torch.stack(errors).mean(),
             "effective": torch.stack(effective).mean(),
@@ -139,9 +132,8 @@ def backward(
     a time; return its parts.
 
     Scores are summed in float64. When a chunk is computed again, dropout draws the same
-    masks. The last chunks that
-    :func:`graphs_at_once` counts keep their graphs, so that they are computed only
-        once.
+    masks. The last chunks that :func:`graphs_at_once` counts keep their graphs, so that
+    they are computed only once.
     """
     lists = loss.texts(batch)
     chunks = scorer.chunks(lists)
@@ -154,18 +146,21 @@ def backward(
         parts = [scorer(chunk) for chunk in chunks[:again]]
     parts += [scorer(chunk) for chunk in chunks[again:]]
 
-    sums = torch.zeros(sum(map(len, lists)), dtype=torch.float64, device=device)
+    sizes = [len(texts) for texts in lists]
+    sums = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
     for terms, index in parts:
         sums.index_add_(0, index, terms.detach().double())
-    _check_finite(sums.split([len(texts) for texts in lists]), batch)
+    _check_finite(sums.split(sizes), batch)
+    # The loss is differentiated by the sums alone; a term's derivative is its sum's.
     sums.requires_grad_()
-    values = loss(sums.split([len(texts) for texts in lists]), batch)
+    values = loss(sums.split(sizes), batch)
     (slope,) = torch.autograd.grad(values["loss"], sums)
 
     def add_gradient(terms: torch.Tensor, index: torch.Tensor) -> None:
         if terms.requires_grad:
             (terms * slope[index].to(terms)).sum().backward()
 
+    # Popped, so that each graph is freed before the next one is used.
     while len(parts) > again:
         add_gradient(*parts.pop())
     with replayed(start, device):
@@ -178,8 +173,10 @@ def graphs_at_once(positions: Sequence[int], budget: int) -> int:
     """Return how many chunks at the end keep their graphs: as many as the budget has
     room for, at least the last one.
 
-    >>> graphs_at_once([1000, 900, 60, 40], 1000), graphs_at_once([60, 1040], 1000), graphs_at_once([], 1000)
-    (3, 1, 0)
+    >>> graphs_at_once([1000, 900, 60, 40], 1000)
+    3
+    >>> graphs_at_once([60, 1040], 1000), graphs_at_once([], 1000)
+    (1, 0)
     """
     fitting = sum(total <= budget for total in accumulate(reversed(positions)))
     return max(fitting, min(1, len(positions)))
@@ -199,9 +196,8 @@ def random_state(device: torch.device) -> RandomState:
     """Return the state of the random number generators of the CPU and, if ``device`` is
     one, of the GPU.
     """
-    return torch.get_rng_state(), torch.cuda.get_rng_state(
-        device
-    ) if device.type == "cuda" else None
+    on_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    return torch.get_rng_state(), on_gpu
 
 
 @contextmanager
