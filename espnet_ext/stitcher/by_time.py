@@ -12,6 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
+from espnet_ext.text.edit_rows import allow_insertions
 from espnet_ext.text.window_hypotheses import is_timed
 from espnet_ext.text.words import Segment, Word
 
@@ -103,9 +104,8 @@ def _agree(left: Sequence[Word], right: Sequence[Word], step: "Step") -> bool:
     return i is not None and j is not None and key(left[i].text) == key(right[j].text)
 
 
-Step = tuple[
-    int | None, int | None
-]  # a word of the left and of the right window; None: the other stands alone
+# a word of the left and of the right window; None: the other stands alone
+Step = tuple[int | None, int | None]
 
 
 def align_by_time(
@@ -120,28 +120,17 @@ def align_by_time(
     first that the right window has, and after the last that the left one has, cost
     nothing: the other window did not hear them.
     """
-    codes = {
-        text: code
-        for code, text in enumerate({key(word.text) for word in (*left, *right)})
-    }
-    words = np.array([codes[key(word.text)] for word in right], dtype=np.int32)
-    middles = np.array([word.middle for word in right])
-    steps = np.arange(len(right) + 1, dtype=np.int32) * ONE
-    gains = np.empty((len(left), len(right)), dtype=np.int32)  # of each pair
-    table = np.zeros(
-        (len(left) + 1, len(right) + 1), dtype=np.int32
-    )  # the best sum before each pair of words
-    table[0] = -steps
-    for i, word in enumerate(left):
-        apart = np.abs(middles - word.middle) / within
-        gains[i] = np.where(
-            words == codes[key(word.text)], ONE * (1 - np.minimum(apart, 1)), -ONE
-        )
-        gains[i][apart > 1] = _NEVER
-        row = table[i] - ONE
-        row[0] = 0
+    gains = _gain_of_pairs(left, right, within)
+    # table[i, j]: the best sum of the first i words of the left and j of the right
+    table = np.zeros((len(left) + 1, len(right) + 1), dtype=np.int32)
+    table[0] = -ONE * np.arange(len(right) + 1)
+    for i in range(len(left)):
+        row = table[i] - ONE  # the left word stands alone
+        row[0] = 0  # before the right window's first word that costs nothing
         np.maximum(row[1:], table[i][:-1] + gains[i], out=row[1:])
-        table[i + 1] = np.maximum.accumulate(row + steps) - steps
+        # Gains are costs with the other sign: words of the right that stand alone.
+        table[i + 1] = -allow_insertions(-row, ONE)
+    # After the left window's last word, those of the right cost nothing.
     i, j = len(left), int(np.argmax(table[-1]))
     pairs = []
     while i and j:
@@ -153,6 +142,25 @@ def align_by_time(
         else:
             i -= 1
     return list(_with_lone_words(left, right, pairs[::-1]))
+
+
+def _gain_of_pairs(
+    left: Sequence[Word], right: Sequence[Word], within: float
+) -> np.ndarray:
+    """Return what pairing each left with each right word adds to the sum, in parts of
+    ``ONE``, (left, right) int32.
+    """
+    texts = {key(word.text) for word in (*left, *right)}
+    codes = {text: code for code, text in enumerate(texts)}
+    words = np.array([codes[key(word.text)] for word in right], dtype=np.int32)
+    middles = np.array([word.middle for word in right])
+    gains = np.empty((len(left), len(right)), dtype=np.int32)
+    for i, word in enumerate(left):
+        apart = np.abs(middles - word.middle) / within
+        equal = words == codes[key(word.text)]
+        gains[i] = np.where(equal, ONE * (1 - np.minimum(apart, 1)), -ONE)
+        gains[i][apart > 1] = _NEVER
+    return gains
 
 
 def _with_lone_words(

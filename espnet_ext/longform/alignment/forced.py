@@ -23,6 +23,7 @@ from espnet_ext.longform.decoding.transcribe import (
     bpemodel_of,
     load_transcriber,
 )
+from espnet_ext.text.edit_rows import allow_insertions
 from espnet_ext.text.words import Word
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -95,16 +96,18 @@ class Aligner:
         or less than half of that is heard, unless the rest of a recording that was cut
         is too short to tell; or if the frames are too few for it.
         """
-        held = (
-            np.concatenate(self._held) if self._held else np.zeros((0, 1), np.float32)
-        )
+        held = np.zeros((0, 1), np.float32)
+        if self._held:
+            held = np.concatenate(self._held)
         self._held = []
         heard = self._heard(held)
         expected = [token for ids in self.tokens[self._word :] for token in ids]
         longer = max(len(heard), len(expected))
-        if longer >= (2 * ANCHOR if not self._first else _TAIL) and len(held) >= len(
-            expected
-        ):
+        # Of a few tokens nobody can tell; of a recording that was cut before, the rest
+        # may be short and still be the right one.
+        enough = _TAIL if self._first else 2 * ANCHOR
+        # Too few frames for the tokens are a fault of their own, which _align names.
+        if longer >= enough and len(held) >= len(expected):
             pairs = matches(expected, [token.id for token in heard])
             if len(pairs) < _AGREEMENT * longer:
                 raise self._disagreement()
@@ -126,25 +129,30 @@ class Aligner:
         path and transcript agree.
         """
         heard = self._heard(held)
-        expected: list[
-            tuple[int, int]
-        ] = []  # tokens, and the words that they begin; -1 inside of words
+        expected: list[int] = []
+        begins: dict[
+            int, int
+        ] = {}  # place of a word's first token -> number of the word
         for word in range(self._word, len(self.texts)):
-            ids = self.tokens[word]
-            expected += [
-                (token, word if place == 0 else -1) for place, token in enumerate(ids)
-            ]
+            begins[len(expected)] = word
+            expected += self.tokens[word]
+            # What is heard cannot reach further than this into the transcript.
             if len(expected) > _REACH * len(heard) + ANCHOR:
                 break
-        pairs = matches([token for token, _ in expected], [token.id for token in heard])
+        pairs = matches(expected, [token.id for token in heard])
         if len(pairs) < _AGREEMENT * len(heard):
             return None
-        cut, run = None, 0
-        for (place, other), before in zip(pairs, [(-2, -2), *pairs], strict=False):
-            run = run + 1 if (place, other) == (before[0] + 1, before[1] + 1) else 1
-            begins = expected[place][1]
-            if run >= ANCHOR and begins > self._word and heard[other].start:
-                cut = heard[other].start, begins
+        cut = None
+        run = 0  # tokens that agree without a gap on either side
+        before = (-2, -2)
+        for place, other in pairs:
+            follows = (place, other) == (before[0] + 1, before[1] + 1)
+            run = run + 1 if follows else 1
+            before = (place, other)
+            frame = heard[other].start
+            word = begins.get(place, -1)
+            if run >= ANCHOR and word > self._word and frame:
+                cut = frame, word
         return cut
 
     def _align(self, held: np.ndarray, end: int) -> list[Word]:
@@ -163,32 +171,31 @@ class Aligner:
             )
         spans: list = []
         if ids:
-            scores = (
-                torch.from_numpy(np.log(np.maximum(held, _FLOOR)))
-                .contiguous()
-                .unsqueeze(0)
-            )
+            # A probability of 0 has no logarithm, and the path would have none either.
+            log_probs = torch.from_numpy(np.log(np.maximum(held, _FLOOR)))
+            targets = torch.tensor([ids], dtype=torch.int32)
             path, best = forced_align(
-                scores, torch.tensor([ids], dtype=torch.int32), blank=self.blank
+                log_probs.contiguous().unsqueeze(0), targets, blank=self.blank
             )
             spans = merge_tokens(path[0], best[0].exp(), blank=self.blank)
-        words, used, before = [], 0, self._first
+        words = []
+        used = 0
+        before = self._first  # where the last word ended
         for word in own:
             mine = spans[used : used + len(self.tokens[word])]
             used += len(mine)
+            # The space before a word is no part of its time.
             if len(mine) > 1 and mine[0].token == self.space:
                 mine = mine[1:]
-            start, last = (
-                (mine[0].start, mine[-1].end)
-                if mine
-                else (before - self._first, before - self._first)
-            )
-            before = last + self._first
-            confidence = sum(span.score for span in mine) / len(mine) if mine else 0.0
-            words.append(
-                Word(self.texts[word], start + self._first, before, confidence)
-            )
-        self._first, self._word = self._first + len(held), end
+            start = before  # a word without tokens has no length
+            confidence = 0.0
+            if mine:
+                start = mine[0].start + self._first
+                before = mine[-1].end + self._first
+                confidence = sum(span.score for span in mine) / len(mine)
+            words.append(Word(self.texts[word], start, before, confidence))
+        self._first += len(held)
+        self._word = end
         return words
 
 
@@ -208,11 +215,9 @@ class RecordingAligner:
         InputError for audio that cannot be read, or does not agree with the words, or
         words without tokens.
         """
-        own, model, tokens = (
-            self.transcriber,
-            self.transcriber.model,
-            self.tokens(texts),
-        )
+        own = self.transcriber
+        model = own.model
+        tokens = self.tokens(texts)
         known = sum(map(bool, tokens))
         if known < len(texts) / 2:
             raise InputError(
@@ -225,10 +230,10 @@ class RecordingAligner:
             texts, tokens, round(PIECE / unit), round(LONGEST / unit), space=space
         )
         with RecordingAudio(Path(path).stem, path, model.rate) as audio:
-            parts = model.posteriors(model.source(audio), own.window, own.stride)
-            words = [
-                word for part in parts for word in aligner.step(part)
-            ] + aligner.finish()
+            words: list[Word] = []
+            for part in model.posteriors(model.source(audio), own.window, own.stride):
+                words += aligner.step(part)
+            words += aligner.finish()
         return [
             Word(word.text, word.start * unit, word.end * unit, word.confidence)
             for word in words
@@ -241,26 +246,22 @@ class RecordingAligner:
         names = list(self.transcriber.model.tokens)
         ids = {name: id for id, name in enumerate(names)}
         special = {name for name in names if name.startswith("<")}
+        words = [_match_case(text, names) for text in texts]
         if self.transcriber.token_type == "word":
-            return [
-                [ids[word]] if word in ids else []
-                for word in (_cased(text, names) for text in texts)
-            ]
+            return [[ids[word]] if word in ids else [] for word in words]
         letters = set("".join(name for name in names if name not in special))
-        spelled = [
-            "".join(letter for letter in _cased(text, names) if letter in letters)
-            for text in texts
-        ]
-        pieces = [self.tokenizer.text2tokens(word) if word else [] for word in spelled]
-        if self.transcriber.token_type == "char" and SPACE in ids:
-            pieces = [
-                [SPACE, *word] if word and place else word
-                for place, word in enumerate(pieces)
-            ]
-        return [[ids[piece] for piece in word if piece in ids] for word in pieces]
+        found = []
+        for place, word in enumerate(words):
+            spelled = "".join(filter(letters.__contains__, word))
+            pieces = self.tokenizer.text2tokens(spelled) if spelled else []
+            # Of characters, words are separated by a token of its own.
+            if self.transcriber.token_type == "char" and SPACE in ids:
+                pieces = [SPACE, *pieces] if pieces and place else pieces
+            found.append([ids[piece] for piece in pieces if piece in ids])
+        return found
 
 
-def _cased(text: str, names: Sequence[str]) -> str:
+def _match_case(text: str, names: Sequence[str]) -> str:
     letters = "".join(name for name in names if not name.startswith("<"))
     if letters == letters.upper():
         return text.upper()
@@ -291,29 +292,31 @@ def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, in
     """
     import kaldialign
 
-    end = _prefix(np.array(expected), np.array(heard))
-    pairs, place, other = [], 0, 0
+    end = _find_prefix(np.array(expected), np.array(heard))
+    pairs = []
+    place = other = 0
     nothing = -1
     for one, two in kaldialign.align(list(expected[:end]), list(heard), nothing):
         if one == two:
             pairs.append((place, other))
-        place, other = place + (one != nothing), other + (two != nothing)
+        place += one != nothing
+        other += two != nothing
     return pairs
 
 
-def _prefix(expected: np.ndarray, heard: np.ndarray) -> int:
+def _find_prefix(expected: np.ndarray, heard: np.ndarray) -> int:
     """Return how much of ``expected`` has the smallest edit distance from ``heard``;
     the shortest such beginning.
     """
-    places = np.arange(len(heard) + 1)
-    costs = places.copy()
-    best, end = costs[-1], 0
+    # costs[j]: the distance of what is expected so far from the first j heard tokens
+    costs = np.arange(len(heard) + 1)
+    best = costs[-1]
+    end = 0
     for number, token in enumerate(expected, 1):
-        new = costs + 1
+        new = costs + 1  # the token is expected and not heard
         new[1:] = np.minimum(new[1:], costs[:-1] + (heard != token))
-        costs = (
-            np.minimum.accumulate(new - places) + places
-        )  # tokens that are heard and not expected
+        costs = allow_insertions(new)  # tokens that are heard and not expected
         if costs[-1] < best:
-            best, end = costs[-1], number
+            best = costs[-1]
+            end = number
     return end
