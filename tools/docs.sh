@@ -3,6 +3,7 @@
 #   docs.sh            # build
 #   docs.sh links      # also try every address on the network
 set -euo pipefail
+unset CDPATH # with it, cd may print where it went, or go elsewhere
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$tools/.."
 "$tools/venv/bin/python" -m sphinx -c docs -b html -j auto -W --keep-going -q . site/html

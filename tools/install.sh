@@ -6,6 +6,7 @@
 #   PYTHON=P   this interpreter (3.12 or 3.13), in place of one that is found
 set -euo pipefail
 
+unset CDPATH # with it, cd may print where it went, or go elsewhere
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 root=${tools%/*} venv=$tools/venv bootstrap=$tools/.bootstrap
 # What is active in the user's shell must not affect the environment that is made here.
@@ -50,6 +51,11 @@ find_uv() {
 }
 
 [[ $root != *[[:space:]]* ]] || fail "the path of this repository has a space in it, '$root': make and Kaldi split at spaces"
+# The package that another clone's environment imports would become this one's.
+for path in "$venv" "$venv/bin"; do
+  [[ -L $path ]] || continue
+  fail "$path is a link to $(readlink -f "$path"), another clone's environment: run this there, or remove the link (rm $path)"
+done
 for name in LATEST CPU; do [[ ${!name} == [01] ]] || fail "$name takes 0 or 1, not '${!name}'"; done
 # The environment is up to date as long as nothing of this changes.
 state=$(printf '%s\n' "$venv" "LATEST=$LATEST CPU=$CPU" && cat "$root/pyproject.toml" "$tools/requirements.lock" | cksum)

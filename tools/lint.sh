@@ -3,6 +3,7 @@
 #   lint.sh [ruff] [format] [shellcheck] [hadolint] [deptry] [mypy]    # some checks; all if none is named
 set -euo pipefail
 shopt -s nullglob
+unset CDPATH # with it, cd may print where it went, or go elsewhere
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$tools/.."
 bin=$tools/venv/bin

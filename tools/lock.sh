@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Write tools/requirements.lock: the version of each package in tools/venv. `make -C tools lock` calls this.
 set -euo pipefail
+unset CDPATH # with it, cd may print where it went, or go elsewhere
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lock=$tools/requirements.lock
 

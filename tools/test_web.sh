@@ -3,6 +3,7 @@
 # it says why and skips the tests. Screenshots of the pages are in tools/.bootstrap/web. `make -C tools test-web` calls this.
 #   test_web.sh [PYTEST_OPTION]...
 set -euo pipefail
+unset CDPATH # with it, cd may print where it went, or go elsewhere
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$tools/venv/bin/python
 playwright='playwright>=1.50,<2' # it uses Chromium's own protocol, so any version works with any recent Chromium

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
 # Combine data dirs into one.
 # Usage: utils/combine_data.sh DEST SOURCE...
-exec "$(dirname "$0")/../tools/venv/bin/espnet-ext" data combine "$@"
+. "$(dirname "$0")/path.sh"
+exec espnet-ext data combine "$@"

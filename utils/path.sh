@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Puts the commands of tools/venv on PATH, and unsets what may be active in a shell and could change results. The path.sh of
 # each recipe sources it.
+unset CDPATH # with it, cd may print where it went, or go elsewhere
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 python=$root/tools/venv/bin/python
 if [[ ! -x $python ]]; then
@@ -9,6 +10,10 @@ if [[ ! -x $python ]]; then
 fi
 # Without bytecode every start takes twice as long.
 unset PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# An environment that was installed for another clone, as one that is linked, imports that clone's package; this one goes first.
+if [[ $(head -n 1 "$root/tools/venv/.installed" 2>/dev/null) != "$root/tools/venv" ]]; then
+  export PYTHONPATH=$root
+fi
 export PYTHONUNBUFFERED=1 LC_ALL=C.UTF-8 PATH=$root/tools/venv/bin:$PATH
 # One thread per process: several processes run in parallel, and sums do not depend on the number of threads.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1

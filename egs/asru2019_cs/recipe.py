@@ -31,6 +31,7 @@ from espnet_ext.registry import plain_name
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.upstream.encodings import SHAPES, write_encodings
+from espnet_ext.work.files import user_path
 from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
@@ -155,7 +156,10 @@ def part_folders(run: Run) -> dict[str, str]:
             "--folders takes PART=DIR with commas between, not "
             f"'{run.options['folders']}'"
         )
-    return {part.strip(): str(run.corpus / folder.strip()) for part, _, folder in pairs}
+    return {
+        part.strip(): str(run.corpus / user_path(folder.strip()))
+        for part, _, folder in pairs
+    }
 
 
 def tokens(run: Run) -> None:

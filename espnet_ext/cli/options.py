@@ -12,7 +12,7 @@ from typing import Any, cast
 import click
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import printable, refuse_input
+from espnet_ext.work.files import printable, refuse_input, user_path
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -44,7 +44,7 @@ class Utf8Path(click.Path):
                 param,
                 ctx,
             )
-        path = cast(Path, super().convert(value, param, ctx))
+        path = user_path(cast(Path, super().convert(value, param, ctx)))
         if ctx is not None:
             known = ctx.meta.setdefault("espnet_ext.paths", [])
             refuse_input(

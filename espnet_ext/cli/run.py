@@ -2,12 +2,18 @@
 its tables ask for.
 """
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from espnet_ext.cli.options import PATH
 from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:
+    from espnet_ext.recipe.run import Run
 
 
 @click.command(
@@ -58,6 +64,15 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     if prepared.own:
         option = prepared.recipe.trained[prepared.own.option]
         try_config(prepared.own, option)
+    try:
+        run_stages(prepared, asked, stages)
+    except KeyboardInterrupt:
+        print("interrupted: the same command resumes", file=sys.stderr)
+        raise
+
+
+def run_stages(run: "Run", asked: Sequence[str], stages: Sequence[str]) -> None:
+    """Run the stages that are asked for, or rehearse all."""
     for stage in asked:
         print(
             f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}",
@@ -66,6 +81,6 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
         if stage == "rehearsal":
             from espnet_ext.recipe.rehearsal import rehearse
 
-            rehearse(prepared)
+            rehearse(run)
         else:
-            prepared.run_stage(stage)
+            run.run_stage(stage)

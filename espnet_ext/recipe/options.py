@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import user_path
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Recipe
@@ -88,11 +89,12 @@ def checked_options(
             )
     for name in (*recipe.all_paths, "expdir", "datadir"):
         if options[name]:
-            options[name] = os.path.abspath(caller / options[name])
+            options[name] = os.path.abspath(caller / user_path(options[name]))
     for name in recipe.models:
-        if options[name] and (caller / options[name]).exists():
-            options[name] = os.path.abspath(caller / options[name])
+        if options[name] and (path := caller / user_path(options[name])).exists():
+            options[name] = os.path.abspath(path)
     if name := options["parallel"]:
+        name = str(user_path(name))
         found = [
             path.resolve()
             for each in (caller, folder, ROOT)

@@ -376,7 +376,8 @@ class _Reader:
         )
         rows = []
         for number, row in enumerate(entry.rows):
-            paper = dict(zip(entry.columns, row.paper, strict=True))
+            numbers = row.paper or (None,) * len(entry.columns)
+            paper = dict(zip(entry.columns, numbers, strict=True))
             rows.append(
                 self.row(
                     f"{place}.rows[{number}] ({row.name})",

@@ -270,13 +270,13 @@ def _merged(
 
 class RowEntry(StrictMapping):
     """A row: a system, a decoding of it, and the paper's numbers, one for each column
-    (null: the paper has none).
+    (null: the paper has none). A row of one's own has no ``paper`` at all.
     """
 
     name: RowName
     system: Chosen
     decoding: Chosen = Choice(DEFAULT_DECODING)
-    paper: Annotated[tuple[Weight | None, ...], Field(min_length=1)]
+    paper: Annotated[tuple[Weight | None, ...], Field(min_length=1)] | None = None
 
 
 class TableEntry(StrictMapping):
@@ -299,7 +299,7 @@ class TableEntry(StrictMapping):
                 raise ValueError(
                     f"rows[{number}]: the row {row.name!r} stands twice in this table"
                 )
-            if len(row.paper) != len(self.columns):
+            if row.paper is not None and len(row.paper) != len(self.columns):
                 text = (
                     f"must hold a number for each column ({', '.join(self.columns)}), "
                     f"holds {len(row.paper)}"

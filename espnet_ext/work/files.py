@@ -177,6 +177,24 @@ def printable(path: str | Path) -> str:
     )
 
 
+def user_path(value: str | Path) -> Path:
+    """Return a path as a user writes it, with the home folder for ``~``.
+
+    A shell leaves the ``~`` in ``--output=~/x`` as it is. InputError: no such user.
+    """
+    path = Path(value)
+    first = path.parts[0] if path.parts else ""
+    if not first.startswith("~") or os.path.lexists(first):
+        return path
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise InputError(
+            f"{value}: there is no user {first[1:]!r}: write the whole path, or "
+            f"./{value} for a folder of this name"
+        ) from None
+
+
 def files_below(
     folder: str | Path, unreadable: Callable[[OSError], None] | None = None
 ) -> Iterator[Path]:

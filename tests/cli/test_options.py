@@ -2,9 +2,14 @@
 the rooms.
 """
 
+from pathlib import Path
+
 import click
+import pytest
 
 from espnet_ext.cli import data, nbest, options, score, stitch
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
 
 
 def test_choices_are_those_of_the_rooms():
@@ -55,3 +60,27 @@ def test_options_win_over_the_config(tmp_path):
         "lm": "bert",
     }
     assert options.settings(None, {"lm": "bert", "scorer": None}) == {"lm": "bert"}
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    """A shell leaves it as it is in --output=~/x."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert options.PATH.convert("~/x", None, None) == tmp_path / "x"
+    assert options.WRITTEN.convert("~", None, None) == tmp_path
+    Path("~own").mkdir()
+    assert options.PATH.convert("~own/x", None, None) == Path("~own/x")
+    with pytest.raises(InputError, match="~nobody-of-this-name"):
+        options.PATH.convert("~nobody-of-this-name/x", None, None)
+
+
+def test_an_interrupted_run_says_that_it_resumes(monkeypatch, capsys):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("espnet_ext.cli.run.run_stages", interrupt)
+    monkeypatch.setattr("espnet_ext.recipe.guard.end_at_once_with_parent", lambda: None)
+    monkeypatch.chdir(Path(__file__).parents[2] / "egs" / "librispeech_sem")
+    with pytest.raises(KeyboardInterrupt):
+        call(["run", "data", "--scale=smoke"])
+    assert "same command resumes" in capsys.readouterr().err

@@ -201,6 +201,17 @@ def test_each_scale_variant_and_corpus_has_folders_of_its_own(
     ) and found.synthetic == (not given)
 
 
+def test_a_tilde_is_the_home_folder(prepared, tmp_path, monkeypatch):
+    """A shell leaves it as it is in --expdir=~/x."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "corpus").mkdir()
+    found = prepared(expdir="~/x", datadir="~", librispeech="~/corpus")
+    assert (found.expdir, found.datadir) == (tmp_path / "x", tmp_path)
+    assert found.corpus == tmp_path / "corpus"
+    with pytest.raises(InputError, match="~nobody-of-this-name"):
+        prepared(expdir="~nobody-of-this-name/x")
+
+
 def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(
     prepared, toy, tmp_path
 ):

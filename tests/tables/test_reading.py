@@ -51,6 +51,16 @@ def test_measures_and_changes_are_read(mixed: Path):
 
 
 @pytest.mark.parametrize(
+    "numbers", ["", ", paper: null", ", paper: [null, null, null]"]
+)
+def test_a_row_of_ones_own_needs_no_numbers_of_the_paper(toy: Path, numbers: str):
+    own = f"      - {{name: mine, system: new{numbers}}}\n"
+    toy.write_text(toy.read_text().replace("    rows:\n", f"    rows:\n{own}", 1))
+    row = load_tables(toy).rows["1/mine"]
+    assert row.paper == dict.fromkeys(("clean", "other", "average"))
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [(b"", "'recipe' is missing"), (b"- a", "mapping"), (b"\xff", "YAML")],
 )

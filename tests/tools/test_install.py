@@ -171,6 +171,60 @@ def test_what_the_environment_was_made_from_decides(fake_tools):
     assert "CPU takes 0 or 1, not 'yes'" in fake_tools("CPU=yes")[0].stderr
 
 
+@pytest.mark.parametrize("linked", ["venv", "venv/bin"])
+def test_an_environment_of_another_clone_is_left_alone(fake_tools, linked):
+    other = fake_tools.folder / "other"
+    (other / "bin").mkdir(parents=True)
+    path = fake_tools.tools / linked
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(other if linked == "venv" else other / "bin")
+    done, calls = fake_tools()
+    assert done.returncode != 0 and calls == [] and str(other) in done.stderr
+    assert list(other.iterdir()) == [other / "bin"] and not list(
+        (other / "bin").iterdir()
+    )
+
+
+def clone(folder: Path) -> Path:
+    """A clone with this environment by a link, and a package that can be told apart."""
+    shutil.copytree(ROOT / "utils", folder / "utils")
+    (folder / "tools").mkdir()
+    (folder / "tools" / "venv").symlink_to(ROOT / "tools" / "venv")
+    (folder / "espnet_ext").mkdir()
+    (folder / "espnet_ext" / "__init__.py").write_text("")
+    (folder / "espnet_ext" / "cli.py").write_text(
+        "def main():\n    print('of the clone')\n"
+    )
+    return folder
+
+
+def test_a_clone_with_a_linked_environment_imports_its_own_package(tmp_path):
+    folder = clone(tmp_path / "clone")
+    call = f". {folder}/utils/path.sh; espnet-ext"
+    assert run("bash", "-c", call, cwd=tmp_path).stdout == "of the clone\n"
+    done = run(folder / "utils" / "validate_data_dir.sh", tmp_path, cwd=tmp_path)
+    assert done.stdout == "of the clone\n"
+    here = f'. {ROOT}/utils/path.sh; echo "${{PYTHONPATH-none}}"'
+    assert run("bash", "-c", here, cwd=tmp_path).stdout == "none\n"
+
+
+def test_cdpath_leads_no_script_astray(tmp_path):
+    """With it, a relative ``cd`` prints where it went, or goes to a namesake."""
+    (tmp_path / "utils").mkdir()
+    call = ". utils/path.sh && which espnet-ext"
+    for path in (f"{tmp_path}:.", "."):
+        done = run("bash", "-c", call, CDPATH=path)
+        assert done.stdout == f"{ROOT}/tools/venv/bin/espnet-ext\n", done.stderr
+    scripts = [*ROOT.glob("*/*.sh"), *ROOT.glob("egs/*/*.sh"), ROOT / ".ci" / "run"]
+    relative = re.compile(r'\bcd "?\$\(|\$\(cd ')
+    for script in scripts:
+        lines = script.read_text().splitlines()
+        going = [number for number, line in enumerate(lines) if relative.search(line)]
+        if going:
+            before = lines[: going[0]]
+            assert any(line.startswith("unset CDPATH") for line in before), script
+
+
 def test_failed_download_is_tried_again_and_a_failed_install_is_not_complete(
     fake_tools,
 ):

@@ -24,6 +24,7 @@ from espnet_ext.synthetic.acoustics import (
     record,
 )
 from espnet_ext.synthetic.parameters import generator
+from espnet_ext.work.files import user_path
 
 CLEAN, NOISY, CONDITION = (
     "train-clean-100",
@@ -38,13 +39,13 @@ def main() -> None:
     )
     parser.add_argument(
         "--corpus",
-        type=Path,
+        type=user_path,
         required=True,
         help="folder in LibriSpeech's layout, of whole FLAC files",
     )
     parser.add_argument(
         "--output",
-        type=Path,
+        type=user_path,
         required=True,
         help="folder of the new corpus, which must not exist",
     )

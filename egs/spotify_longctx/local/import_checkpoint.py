@@ -36,6 +36,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.settings import SHORTEST
 from espnet_ext.sharing.model_files import CONFIG, MODEL, without_training
 from espnet_ext.upstream.checkpoint import misfits
+from espnet_ext.work.files import user_path
 from espnet_ext.work.once import fingerprint, whole_folder
 from espnet_ext.work.yaml_files import write_yaml
 
@@ -109,15 +110,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--checkpoint", required=True, type=Path, help="step_<n>.pt of the authors"
+        "--checkpoint", required=True, type=user_path, help="step_<n>.pt of the authors"
     )
     parser.add_argument(
         "--bpemodel",
         required=True,
-        type=Path,
+        type=user_path,
         help="lcasr/artifacts/tokenizer.model of their code",
     )
-    parser.add_argument("--output", required=True, type=Path, help="a new folder")
+    parser.add_argument("--output", required=True, type=user_path, help="a new folder")
     parser.add_argument(
         "--context", type=float, help="seconds of a window (default: the checkpoint's)"
     )

@@ -33,7 +33,7 @@ from espnet_ext.corpora.librispeech import (
 )
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.work.files import write_json
+from espnet_ext.work.files import user_path, write_json
 from espnet_ext.work.once import fingerprint, read_key
 
 
@@ -117,7 +117,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "librispeech", type=Path, help="folder of the LibriSpeech corpus"
+        "librispeech", type=user_path, help="folder of the LibriSpeech corpus"
     )
     parser.add_argument(
         "--parts",
@@ -126,7 +126,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="such as train-clean-360 (default: all)",
     )
     parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="folder to write"
+        "--output", type=user_path, required=True, metavar="DIR", help="folder to write"
     )
     parser.add_argument(
         "--skip_faulty",
