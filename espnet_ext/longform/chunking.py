@@ -13,7 +13,6 @@ import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError
@@ -76,10 +75,8 @@ class Schedule:
     @property
     def warmup_recordings(self) -> int:
         """Return the number of recordings before sequences have the maximum length."""
-        return (
-            max(0, math.ceil(math.log2(self.max_seconds / self.initial_seconds)))
-            * self.double_every
-        )
+        doublings = math.ceil(math.log2(self.max_seconds / self.initial_seconds))
+        return max(0, doublings) * self.double_every
 
     def sequences(self, length: float) -> int:
         """Return the number of sequences of ``length`` seconds that fill a batch; the
@@ -110,46 +107,89 @@ def batches(
     that of ``durations``, recording -> seconds.
     """
     _require_recordings(durations)
-    waiting = deque(_order(durations, passes, seed))
-    opened: deque[tuple[str, float]] = deque()
-    seen = 0
-    while waiting or opened:
-        while waiting and len(opened) < schedule.sequences(schedule.length(seen)):
-            opened.append((waiting.popleft(), 0.0))
-            seen += 1
-        length = schedule.length(seen - 1)  # that of the recording opened last
+    cutter = _Cutter(durations, schedule, _order(durations, passes, seed))
+    while cutter.waiting or cutter.opened:
+        yield cutter.next_batch()
+
+
+class _Cutter:
+    """Cuts recordings into the chunks of one batch after the other.
+
+    ``waiting`` are recordings that were not opened; ``opened`` are those with audio
+    left, as name and the second at which that begins. They give chunks in this order:
+    one that has given a chunk to the batch goes to the end, a new one to the front. So
+    the first ``untouched`` have given none to this batch.
+    """
+
+    def __init__(
+        self,
+        durations: Mapping[str, float],
+        schedule: Schedule,
+        order: Iterable[str],
+    ):
+        self.durations = durations
+        self.schedule = schedule
+        self.waiting = deque(order)
+        self.opened: deque[tuple[str, float]] = deque()
+        self.seen = 0  # recordings opened so far
+        self.untouched = 0
+
+    def next_batch(self) -> list[Chunk]:
+        """Return chunks of ``batch_seconds`` together, less only in the last batch."""
+        self._open_enough()
+        length = self.schedule.length(self.seen - 1)  # that of the one opened last
+        self.untouched = len(self.opened)
+        may_open_to_fit = self.schedule.whole_first  # once in a batch
         batch: list[Chunk] = []
-        room = schedule.batch_seconds
-        untouched = len(opened)  # recordings that have given no chunk to this batch
-        searching = schedule.whole_first
-        while room >= SHORTEST and (opened or waiting):
-            if waiting and untouched <= 0:
-                opened.appendleft((waiting.popleft(), 0.0))
-                seen, untouched = seen + 1, 1
-            place, taken = 0, min(length, room)
-            if (
-                schedule.whole_first
-                and min(durations[opened[0][0]] - opened[0][1], length) > room
-            ):
-                lefts = (
-                    durations[name] - start
-                    for name, start in islice(opened, max(untouched, 0) or None)
-                )
-                found = _choose(lefts, length, room)
-                if (
-                    found is None and waiting and searching
-                ):  # one more recording may have what fits
-                    searching, untouched = False, 0
-                    continue
-                place, taken = found or (place, taken)
-            recording, start = opened[place]
-            del opened[place]
-            end = min(start + taken, durations[recording])
-            batch.append(Chunk(recording, start, end))
-            room, untouched = room - (end - start), untouched - 1
-            if durations[recording] - end >= SHORTEST:
-                opened.append((recording, end))
-        yield batch
+        room = self.schedule.batch_seconds
+        while room >= SHORTEST and (self.opened or self.waiting):
+            if self.waiting and self.untouched <= 0:
+                self._open_first()
+            choice = self._choose_next(length, room)
+            if choice is None and may_open_to_fit and self.waiting:
+                # What fits may be in one more recording.
+                may_open_to_fit = False
+                self.untouched = 0
+                continue
+            chunk = self._take(*(choice or (0, min(length, room))))
+            batch.append(chunk)
+            room -= chunk.end - chunk.start
+        return batch
+
+    def _open_enough(self) -> None:
+        """Open as many recordings as a batch has full sequences, at least."""
+        while self.waiting:
+            length = self.schedule.length(self.seen)
+            if len(self.opened) >= self.schedule.sequences(length):
+                return
+            self.opened.append((self.waiting.popleft(), 0.0))
+            self.seen += 1
+
+    def _open_first(self) -> None:
+        self.opened.appendleft((self.waiting.popleft(), 0.0))
+        self.seen += 1
+        self.untouched = 1
+
+    def _choose_next(self, length: float, room: float) -> tuple[int, float] | None:
+        """Return the place in ``opened`` of the next chunk's recording, and its seconds.
+
+        None: ``whole_first`` asks for a whole chunk, and none fits without a loss.
+        """
+        lefts = [self.durations[name] - start for name, start in self.opened]
+        if not self.schedule.whole_first or min(lefts[0], length) <= room:
+            return 0, min(length, room)
+        # One that has given a chunk is taken only if all have.
+        candidates = lefts[: self.untouched] if self.untouched > 0 else lefts
+        return _choose(candidates, length, room)
+
+    def _take(self, place: int, seconds: float) -> Chunk:
+        recording, start = self.opened[place]
+        del self.opened[place]
+        end = min(start + seconds, self.durations[recording])
+        self.untouched -= 1
+        if self.durations[recording] - end >= SHORTEST:
+            self.opened.append((recording, end))
+        return Chunk(recording, start, end)
 
 
 def _choose(
@@ -158,8 +198,10 @@ def _choose(
     """Return which recording gives the next chunk, and its seconds, by what is left of
     each; None: none without a loss.
 
-    >>> _choose([50, 20], length=30, room=25), _choose([50, 70], length=30, room=15), _choose([60], length=30, room=15)
-    ((1, 20), (0, 15), None)
+    >>> _choose([50, 20], length=30, room=25)
+    (1, 20)
+    >>> _choose([50, 70], length=30, room=15), _choose([60], length=30, room=15)
+    ((0, 15), None)
     """
     rest = None
     for place, left in enumerate(lefts):
@@ -216,10 +258,12 @@ def with_counts(
     """
     chunks = dict(config.get("chunk_conf") or {})
     schedule, passes = schedule_of({**chunks, "double_every": 0})
-    totals = {"double_every": passes * len(durations)}
-    totals["warmup_steps"] = totals["renorm_steps"] = _updates(
-        schedule, passes, durations
-    )
+    updates = _updates(schedule, passes, durations)
+    totals = {
+        "double_every": passes * len(durations),
+        "warmup_steps": updates,
+        "renorm_steps": updates,
+    }
     changed = {}
     for key in ("chunk_conf", "scheduler_conf", "encoder_conf"):
         own = config.get(key) or {}
@@ -240,11 +284,9 @@ def _updates(schedule: Schedule, passes: int, durations: Mapping[str, float]) ->
 def _counted(value: Any, total: int) -> Any:
     if isinstance(value, list):
         return [_counted(each, total) for each in value]
-    return (
-        max(1, round(value * total))
-        if isinstance(value, float) and 0 < value < 1
-        else value
-    )
+    if isinstance(value, float) and 0 < value < 1:
+        return max(1, round(value * total))
+    return value
 
 
 def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> None:
@@ -258,11 +300,9 @@ def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> Non
     config = {**config, **with_counts(config, durations)}
     schedule, passes = schedule_of(config.get("chunk_conf") or {})
     warmup = (config.get("scheduler_conf") or {}).get("warmup_steps", 0)
-    context, longest, seen = (
-        schedule.max_seconds,
-        max(durations.values()),
-        passes * len(durations),
-    )
+    context = schedule.max_seconds
+    longest = max(durations.values())
+    seen = passes * len(durations)
     updates = _updates(schedule, passes, durations)
     if longest < context:
         raise InputError(

@@ -65,16 +65,13 @@ class MixtureSettings(StrictMapping):
     # wanted share of the speech time in which two or more people speak, below 1
     overlap: Share
     gap: Weight = 0.5  # seconds between two starts, at least
-    count: Count | None = (
-        None  # of mixtures; None: as many as one pass over the utterances gives
-    )
+    # of mixtures; None: as many as one pass over the utterances gives
+    count: Count | None = None
     seed: Whole = 0
-    longest: Positive | None = (
-        None  # seconds of speech in a mixture, at most; None: no limit
-    )
-    audio: Literal[True, False, "on_the_fly"] = (
-        True  # on_the_fly: mixed when it is read; False: only text
-    )
+    # seconds of speech in a mixture, at most; None: no limit
+    longest: Positive | None = None
+    # on_the_fly: mixed when it is read; False: only text
+    audio: Literal[True, False, "on_the_fly"] = True
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -114,20 +111,15 @@ def plan_mixtures(
             )
     rng = np.random.default_rng(settings.seed)
     mixtures: list[Mixture] = []
-    while not mixtures or (
-        settings.count is not None and len(mixtures) < settings.count
-    ):
+    wanted = settings.count or 1  # without a number, one pass
+    while len(mixtures) < wanted:
         for chosen in _deal(sources, settings, rng):
             if len(mixtures) == settings.count:
                 break
-            starts = place(
-                chosen, draw_distances(len(chosen), rng), settings.overlap, settings.gap
-            )
-            mixtures.append(
-                Mixture(
-                    f"{prefix}-{len(mixtures):05d}", tuple(map(Part, chosen, starts))
-                )
-            )
+            distances = draw_distances(len(chosen), rng)
+            starts = place(chosen, distances, settings.overlap, settings.gap)
+            name = f"{prefix}-{len(mixtures):05d}"
+            mixtures.append(Mixture(name, tuple(map(Part, chosen, starts))))
     return mixtures
 
 
@@ -159,33 +151,43 @@ def _deal(
     names = sorted(left)
     for name in names:
         rng.shuffle(left[name])
-    counts = np.array([len(left[name]) for name in names])
+    counts = np.array([len(left[name]) for name in names])  # utterances not dealt out
     while counts.any():
-        size = int(rng.integers(settings.utterances[0], settings.utterances[1] + 1))
-        most = min(settings.speakers, size, int(np.count_nonzero(counts)))
-        speakers = rng.choice(
-            len(names),
-            int(rng.integers(1, most + 1)),
-            replace=False,
-            p=counts / counts.sum(),
-        )
-        turns = list(speakers)
-        while len(turns) < size:
-            open_to = [
-                index for index in speakers if counts[index] > turns.count(index)
-            ]
-            if not open_to:
-                break
-            turns.append(rng.choice(open_to))
-        rng.shuffle(turns)
         group: list[SourceUtterance] = []
-        for index in turns:
-            seconds = sum(source.seconds for source in (*group, left[names[index]][-1]))
+        seconds = 0.0
+        for index in _draw_turns(counts, settings, rng):
+            utterance = left[names[index]][-1]
+            seconds += utterance.seconds
+            # It stays, and those after it: they are dealt out to a later mixture.
             if group and seconds > (settings.longest or math.inf):
                 break
             group.append(left[names[index]].pop())
             counts[index] -= 1
         yield group
+
+
+def _draw_turns(
+    counts: np.ndarray, settings: MixtureSettings, rng: np.random.Generator
+) -> list[int]:
+    """Draw who speaks in a mixture, turn by turn: indices of speakers, who have so many
+    utterances left, (speakers,).
+
+    Those who have more left are drawn more often, so that all are used up at about the
+    same time and the last mixtures of a pass still have several speakers.
+    """
+    size = int(rng.integers(settings.utterances[0], settings.utterances[1] + 1))
+    most = min(settings.speakers, size, int(np.count_nonzero(counts)))
+    number = int(rng.integers(1, most + 1))
+    weights = counts / counts.sum()
+    speakers = rng.choice(len(counts), number, replace=False, p=weights)
+    turns = list(speakers)  # each has a turn at least
+    while len(turns) < size:
+        able = [index for index in speakers if counts[index] > turns.count(index)]
+        if not able:
+            break
+        turns.append(rng.choice(able))
+    rng.shuffle(turns)
+    return turns
 
 
 @dataclass(frozen=True)
@@ -217,12 +219,12 @@ def count_turns(turns: Iterable[Segment]) -> SetCounts:
     recordings = by_recording(turns)
     spans = [[turn.span for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)
+    words = 0
+    for spoken in recordings.values():
+        words += sum(len(turn.words) for turn in spoken)
     return SetCounts(
         samples=len(recordings),
-        mean_words=sum(
-            len(turn.words) for spoken in recordings.values() for turn in spoken
-        )
-        / len(recordings),
+        mean_words=words / len(recordings),
         mean_seconds=seconds / len(recordings),
         hours=seconds / 3600,
         overlap=100 * sum(map(overlap_ratio, spans)) / len(recordings),
