@@ -70,11 +70,24 @@ def _fault_of_building(
     # whoever writes a plugin needs to see where it fails
     if any(_is_users(frame) for frame in frames):
         return None
-    for key in KEYS:
-        found = _class_of(key, args)
-        if found is not None and _is_built(found, frames):
-            return f"{key}_conf: {getattr(args, key)}: {reason(error)}"
-    return f"this config cannot be built: {reason(error)}"
+    blamed = _find_blamed(args, frames)
+    place = "this config does not work"
+    if blamed is not None:
+        place = f"{blamed}_conf: {getattr(args, blamed)}"
+    return f"{place}: {reason(error)}"
+
+
+def _find_blamed(args: Namespace, frames: Sequence[FrameType]) -> str | None:
+    """Return the key of the module in which the error occurred, the innermost of those
+    that the config names.
+    """
+    classes = {key: found for key in KEYS if (found := _class_of(key, args))}
+    for frame in reversed(frames):
+        owner = frame.f_locals.get("self")
+        for key, found in classes.items():
+            if isinstance(owner, found):
+                return key
+    return None
 
 
 def reason(error: BaseException) -> str:
@@ -105,14 +118,6 @@ def _is_users(frame: FrameType) -> bool:
         return True
     known = root == PACKAGE or root in sys.stdlib_module_names
     return not known and SITE not in frame.f_code.co_filename
-
-
-def _is_built(found: type, frames: Sequence[FrameType]) -> bool:
-    return any(
-        frame.f_code.co_name == "__init__"
-        and isinstance(frame.f_locals.get("self"), found)
-        for frame in frames
-    )
 
 
 def _faults(

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
+from espnet2.train.dataset import AdapterForSoundScpReader
+
 from espnet_ext.audio.files import Inspected, inspect_audio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import table_lines
@@ -25,6 +28,28 @@ TABLES = (
 LOOKED_AT = 10_000
 THREADS = 8
 ABSENT = "None"  # ESPnet's word for an utterance without audio
+
+_read_audio = AdapterForSoundScpReader.__getitem__
+
+
+def name_utterances() -> None:
+    """Make ESPnet's reader of audio name the utterance that cannot be read. Calling it
+    again changes nothing.
+    """
+    AdapterForSoundScpReader.__getitem__ = read_audio
+
+
+def read_audio(self: AdapterForSoundScpReader, key: str) -> np.ndarray | None:
+    """Read an utterance as ESPnet does: what keeps it from that is one line."""
+    try:
+        return _read_audio(self, key)
+    except (OSError, RuntimeError, ValueError) as error:
+        table = getattr(self.loader, "fname", "")
+        file = getattr(self.loader, "data", {}).get(key, "")
+        raise InputError(
+            f"{table}: {key}: {file} cannot be read: {str(error).strip()}: replace it, "
+            "or take the utterance out of the tables"
+        ) from error
 
 
 def check_training_data(args: Namespace) -> None:

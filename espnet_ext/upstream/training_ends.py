@@ -18,6 +18,8 @@ ADVICE = (
 )
 # ESPnet's trainer notes it of each update that it makes, and of none that it skips
 UPDATED = "grad_norm"
+# Guessing costs log(tokens) a frame or token: of an hour that is some 500,000.
+MOST_LOSS = 1e8
 BESIDES = {"time", "total_count", "gpu_max_cached_mem_GB"}
 
 
@@ -60,10 +62,11 @@ def _check_epoch(folder: Path, epoch: int, stats: Mapping[str, Any]) -> None:
             "--valid_data_path_and_name_and_type"
         )
     # ESPnet's mean leaves out batches whose loss is not finite: no batch had another
-    if not math.isfinite(valid.get("loss", 0.0)):
+    loss = valid.get("loss", 0.0)
+    if not (math.isfinite(loss) and loss < MOST_LOSS):
         raise InputError(
             f"{folder}: diverged in epoch {epoch}: the loss on the development set is "
-            f"{valid['loss']}: {ADVICE}"
+            f"{loss:.3g}: {ADVICE}"
         )
 
 

@@ -18,6 +18,7 @@ from espnet_ext.errors import InputError
 
 LOOKED_AT = 1000  # utterances; in usable data the first batch settles all questions
 UNKNOWN = "<unk>"
+SEPARATORS = ("<space>", "▁", "<sc>")  # between words and speakers, which say nothing
 SHOWN = 8
 EMPTY = "empty"
 OUT_OF_LIST = "unknown"
@@ -132,8 +133,10 @@ def find_faults(
     faults = {EMPTY: [not text for text in texts]}
     tokens = _tokens.get(model, ())
     if UNKNOWN in tokens:
-        unknown = list(tokens).index(UNKNOWN)
-        faults[OUT_OF_LIST] = [not set(text) - {unknown} for text in texts]
+        empty = {
+            tokens.index(each) for each in (UNKNOWN, *SEPARATORS) if each in tokens
+        }
+        faults[OUT_OF_LIST] = [not set(text) - empty for text in texts]
     if _trains_ctc(model) and "speech_lengths" in batch:
         frames = _count_frames(model, batch, device)
         needed = [_frames_for(text) for text in texts]

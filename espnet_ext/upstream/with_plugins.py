@@ -19,7 +19,7 @@ from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import check_options, option_fault
 from espnet_ext.upstream.random_numbers import seed_by_rank
 from espnet_ext.upstream.resuming import check_resumed, check_tokens_of_start
-from espnet_ext.upstream.training_data import check_training_data
+from espnet_ext.upstream.training_data import check_training_data, name_utterances
 from espnet_ext.upstream.training_ends import check_training_end
 from espnet_ext.upstream.training_starts import check_training_starts
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
@@ -55,7 +55,8 @@ def run_checked(main: Callable[[], None]) -> None:
     try:
         with checked_arguments(), checked_trainings():
             main()
-    except InputError:
+    except InputError as error:
+        error.args = (_last_line(str(error)),)
         raise
     except NotImplementedError as error:
         raise InputError(str(error)) from error
@@ -117,12 +118,17 @@ def check_training(task: type[AbsTask], args: Namespace) -> None:
 
 
 def _error_of_child(error: ProcessRaisedException) -> Exception:
-    """Return the error of one of several processes: its last line, if it is an
-    InputError.
+    """Return the error of one of several processes: one line, if it is an InputError."""
+    last = _last_line(str(error))
+    return InputError(last) if last != str(error) else error
+
+
+def _last_line(text: str) -> str:
+    """Return the message of the InputError at the end of a traceback: PyTorch passes on
+    the errors of other processes so.
     """
-    last = str(error).strip().splitlines()[-1]
-    name = f"{InputError.__module__}.{InputError.__qualname__}: "
-    return InputError(last.removeprefix(name)) if last.startswith(name) else error
+    before, name, message = text.rpartition(f"{InputError.__module__}.InputError: ")
+    return message.strip() if name and "Traceback" in before else text
 
 
 def set_up() -> None:
@@ -134,6 +140,7 @@ def set_up() -> None:
     seed_by_rank()
     check_initial_parameters()
     check_training_starts()
+    name_utterances()
     drop_repeated_warnings()
 
 

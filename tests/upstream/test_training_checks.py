@@ -3,6 +3,8 @@ before, and data with slips: one line before the training, or after the epoch.
 """
 
 import sys
+from argparse import Namespace
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 import soundfile
 import torch
 import yaml
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.checkpoint import load_checkpoint
@@ -45,6 +48,16 @@ CONFIG = {
     "use_matplotlib": False,
     "keep_nbest_models": 3,
 }
+# the keys of CONFIG that are not options of every command
+NOT_OF = {
+    "mt_train": ("normalize",),
+    "lm_train": (
+        *("frontend", "normalize", "encoder", "encoder_conf"),
+        *("decoder", "decoder_conf", "input_size", "model_conf"),
+    ),
+}
+FEATURES = ("speech.scp,speech,npy", "text,text,text")
+SOUND = ("speech.scp,speech,sound", "text,text,text")
 TEXTS = ["a b", "b c a", "c", "a a b"]
 
 
@@ -70,17 +83,19 @@ def train(tmp_path, monkeypatch):
         data: Path,
         changes: dict | None = None,
         *options: str,
-        kind: str = "npy",
+        tables: Sequence[str] = FEATURES,
         command: str = "asr_train",
         output: str = "exp",
     ) -> Path:
         config = tmp_path / "train.yaml"
-        config.write_text(yaml.safe_dump(CONFIG | (changes or {})))
+        absent = NOT_OF.get(command, ())
+        whole = {key: CONFIG[key] for key in CONFIG if key not in absent}
+        config.write_text(yaml.safe_dump(whole | (changes or {})))
         folder = tmp_path / output
         words = ["--config", str(config), "--output_dir", str(folder)]
         words += ["--token_list", str(data / "tokens.txt"), "--resume", "true"]
         for part in ("train", "valid"):
-            for table in (f"speech.scp,speech,{kind}", "text,text,text"):
+            for table in tables:
                 words += [f"--{part}_data_path_and_name_and_type", str(data / table)]
             words += [f"--{part}_shape_file", str(data / "speech_shape")]
         monkeypatch.setattr(sys, "argv", [command, *words, *options])
@@ -106,6 +121,40 @@ def test_a_training_that_diverges_fails_with_its_epoch(train, features, epochs):
     # and again, when the same command resumes it
     with pytest.raises(InputError, match=r"epoch [12]: .*learning rate"):
         train(features, {"optim_conf": {"lr": 1.0e30}, "max_epoch": epochs})
+
+
+TRANSLATION = {
+    "src_token_list": TOKENS,
+    "src_token_type": "word",
+    "model_conf": {},
+    "frontend": "embed",
+    "frontend_conf": {"embed_dim": 8},
+    "input_size": None,
+}
+LANGUAGE = {"lm": "seq_rnn", "lm_conf": {"unit": 8, "nlayers": 1}, "token_type": "word"}
+GROWING = {
+    "encoder": "blstm_maxpool",
+    "encoder_conf": {"num_layers": 3, "hidden_size": 4, "pooling": [2]},
+    "stages": [{"epochs": 1, "num_layers": 2, "pooling": [2], "dropout_rate": 0.0}],
+    "max_epoch": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "own", "tables"),
+    [
+        ("growing_asr_train", GROWING, FEATURES),
+        ("lm_train", LANGUAGE, ("text,text,text",)),
+        ("mt_train", TRANSLATION, ("text,text,text", "text,src_text,text")),
+    ],
+)
+def test_every_command_checks_its_end(train, features, command, own, tables):
+    config = own | {"optim_conf": {"lr": 1.0e30}}
+    if command == "growing_asr_train":
+        shape = str(features / "speech_shape")
+        config["stages"] = [stage | {"shape_file": shape} for stage in own["stages"]]
+    with pytest.raises(InputError, match=r"epoch [12]: .*learning rate"):
+        train(features, config, tables=tables, command=command)
 
 
 def test_a_training_that_diverges_late_fails_with_that_epoch(train, features):
@@ -135,11 +184,35 @@ def test_a_training_that_ends_by_patience_is_done(train, features):
 
 def test_a_training_that_stopped_without_a_reason_is_refused(train, features):
     folder = train(features, {"max_epoch": 2})
-    args = import_module("argparse").Namespace(output_dir=str(folder))
+    args = Namespace(output_dir=str(folder))
     check_training_end(args)
     change(folder / "config.yaml", "max_epoch: 2", "max_epoch: 3")
     with pytest.raises(InputError, match="after epoch 2 of 3"):
         check_training_end(args)
+
+
+@pytest.mark.parametrize(
+    ("train_stats", "valid_stats", "place"),
+    [
+        ({"loss": 1.0}, {"loss": 1.0}, "no update was made in epoch 2"),
+        ({"grad_norm": 1.0}, {"time": 1, "total_count": 0}, "epoch 2 has no valid"),
+        ({"grad_norm": 1.0}, {"loss": float("nan")}, "diverged in epoch 2"),
+        ({"grad_norm": 1.0}, {"loss": 1.0e29}, "diverged in epoch 2"),
+    ],
+)
+def test_the_record_of_the_epochs_is_read(tmp_path, train_stats, valid_stats, place):
+    good = {"train": {"grad_norm": 1.0}, "valid": {"loss": 1.0}}
+    stats = {1: good, 2: {"train": train_stats, "valid": valid_stats}, 3: good}
+    reporter = {"epoch": 3, "stats": stats}
+    torch.save({"reporter": reporter}, tmp_path / "checkpoint.pth")
+    (tmp_path / "config.yaml").write_text("max_epoch: 3")
+    with pytest.raises(InputError, match=place):
+        check_training_end(Namespace(output_dir=str(tmp_path)))
+
+
+def test_no_epoch_at_all_is_refused(tmp_path):
+    with pytest.raises(InputError, match="checkpoint.pth"):
+        check_training_end(Namespace(output_dir=str(tmp_path)))
 
 
 # --- what a training can learn from
@@ -148,6 +221,10 @@ def test_a_training_that_stopped_without_a_reason_is_refused(train, features):
 def test_data_that_teach_nothing_are_refused(train, features, tmp_path):
     text = features / "text"
     text.write_text("".join(f"u{number} x y\n" for number in range(4)))
+    with pytest.raises(InputError, match="all 4 .*<unk>"):
+        train(features)
+    (features / "tokens.txt").write_text("\n".join([*TOKENS[:-1], "▁", TOKENS[-1]]))
+    text.write_text("".join(f"u{number} x ▁ y\n" for number in range(4)))
     with pytest.raises(InputError, match="all 4 .*<unk>"):
         train(features)
     text.write_text("".join(f"u{number}\n" for number in range(4)))
@@ -307,9 +384,56 @@ def test_a_slip_in_the_data_is_one_line(
         "frontend_conf": {"n_mels": 8},
     }
     with pytest.raises(InputError) as refused:
-        train(data, changes, kind="sound")
+        train(data, changes, tables=SOUND)
     assert all(place in str(refused.value) for place in places)
     assert "\n" not in str(refused.value) and not (tmp_path / "exp").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_audio_that_breaks_off_names_its_utterance(
+    workers, train, tmp_path, make_training_data
+):
+    """Its header is whole, so that it is found when it is read, in whichever process."""
+    random = np.random.default_rng(1)
+    data = tmp_path / "audio"
+    data.mkdir()
+    speech = [random.normal(scale=0.1, size=9000) for _ in TEXTS]
+    make_training_data(data, speech, TEXTS, TOKENS)
+    whole = (data / "u1.flac").read_bytes()
+    (data / "u1.flac").write_bytes(whole[: len(whole) // 2])
+    changes = {
+        "frontend": "default",
+        "input_size": None,
+        "frontend_conf": {"n_mels": 8},
+        "num_workers": workers,
+    }
+    with pytest.raises(InputError, match=r"u1: .*u1.flac") as refused:
+        train(data, changes, tables=SOUND)
+    assert "\n" not in str(refused.value)
+
+
+def test_statistics_of_other_features_name_their_module(train, features, tmp_path):
+    np.savez(tmp_path / "stats.npz", count=9, sum=np.ones(6), sum_square=np.ones(6))
+    changes = {
+        "normalize": "global_mvn",
+        "normalize_conf": {"stats_file": str(tmp_path / "stats.npz")},
+    }
+    with pytest.raises(InputError, match="normalize_conf: global_mvn: "):
+        train(features, changes)
+
+
+def test_an_error_of_another_process_is_one_line():
+    def fail():
+        raise ProcessRaisedException(
+            "\n\n-- Process 1 terminated with the following error:\nTraceback ...\n"
+            "espnet_ext.errors.InputError: text: u3 is missing\n",
+            1,
+            2,
+        )
+
+    with pytest.raises(InputError) as refused:
+        run_checked(fail)
+    assert str(refused.value) == "text: u3 is missing"
 
 
 def test_a_missing_option_is_named(features, tmp_path, monkeypatch):

@@ -352,6 +352,12 @@ class _Run:
             setattr(self, name, value)
 
     def _finish(self) -> dict[str, Any]:
+        last = self.history[-1]
+        if not all(math.isfinite(last[f"dev_{name}"]) for name in self.task.best_by):
+            raise InputError(
+                f"{self.output}: after update {self.step} the evaluation is not "
+                "finite: it has diverged: lower lr, and train into another folder"
+            )
         best = self._best()
         seconds = {
             "seconds": round(self.seconds, 1),

@@ -213,6 +213,15 @@ def test_divergence_is_said(tmp_path):
         line.train(tmp_path)
 
 
+def test_a_last_evaluation_that_is_not_finite_is_no_end(tmp_path):
+    line = Line()
+    values = iter([5.0, 3.0, 2.0, 1.0, 1.0, 4.0, float("nan")])
+    line.evaluate = lambda: {"loss": next(values)}
+    with pytest.raises(InputError, match="after update 16 .*diverged"):
+        line.train(tmp_path)
+    assert not (tmp_path / "training.json").exists()
+
+
 def test_digests_tell_models_and_texts_apart():
     assert digest(["ab", "c"]) != digest(["a", "bc"])
     line, other = Line().module, Line().module
