@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 
 
 def run_main(main: Callable[[], int | None]) -> None:
@@ -14,7 +14,7 @@ def run_main(main: Callable[[], int | None]) -> None:
     try:
         sys.exit(main() or 0)
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}", error=True)
         sys.exit(error.status)
     except ModuleNotFoundError as error:
         from espnet_ext.packages import how_to_install
@@ -26,5 +26,5 @@ def run_main(main: Callable[[], int | None]) -> None:
         text = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
     except KeyboardInterrupt:
         sys.exit(130)
-    print(f"error: {text}", file=sys.stderr)
+    say(f"error: {text}", error=True)
     sys.exit(1)

@@ -1,6 +1,14 @@
-"""The exception for bad input, and warnings."""
+"""The exception for bad input, and what is printed for people to read."""
 
+import re
 import sys
+
+# What changes a terminal, or the order in which a line is shown: control characters but
+# tabs and ends of lines, separators of lines, marks of direction, halves of characters.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_BYTE = 0xDC00  # Python's mark of a byte that is not UTF-8
 
 
 class InputError(Exception):
@@ -17,6 +25,30 @@ class UsageError(InputError):
     status = 2
 
 
+def escape_controls(text: str) -> str:
+    r"""Return text that is safe on a terminal: ids and names of files come from anybody.
+
+    >>> escape_controls("a\x1b[31mb\u202ec"), escape_controls("sp\udce9ech große 我们")
+    ('a\\x1b[31mb\\u202ec', 'sp\\xe9ech große 我们')
+    """
+
+    def escape(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if _BYTE + 0x80 <= code < _BYTE + 0x100:
+            code -= _BYTE
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    return _UNSEEN.sub(escape, text)
+
+
+def say(text: object = "", *, error: bool = False) -> None:
+    """Print what people read, to stdout or (``error``) stderr, with what a terminal
+    would obey escaped. All messages go through here.
+    """
+    stream = sys.stderr if error else sys.stdout
+    print(escape_controls(str(text)), file=stream, flush=True)
+
+
 def warn(text: str) -> None:
     """Print a warning to stderr."""
-    print(f"warning: {text}", file=sys.stderr, flush=True)
+    say(f"warning: {text}", error=True)

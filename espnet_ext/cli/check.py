@@ -5,6 +5,7 @@ add to ESPnet?
 import click
 
 from espnet_ext.cli import options as common
+from espnet_ext.errors import say
 
 
 @click.command()
@@ -24,7 +25,7 @@ def check(extras: str) -> None:
     from espnet_ext.cli.installation import check_installation
 
     check_installation(common.names(extras))
-    click.echo("The installation is complete.")
+    say("The installation is complete.")
 
 
 @click.command()
@@ -34,4 +35,4 @@ def plugins() -> None:
 
     for key, package in packages().items():
         slot, _, name = key.partition(".")
-        click.echo(f"{slot.removeprefix('mt_') + ':':<11} {name:<22} {package}")
+        say(f"{slot.removeprefix('mt_') + ':':<11} {name:<22} {package}")

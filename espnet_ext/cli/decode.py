@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 
 Paths = tuple[Path, ...]
 
@@ -64,7 +64,7 @@ def asr(
     for job, count in zip(
         jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True
     ):
-        click.echo(f"{count} utterances -> {job.output / 'text'}")
+        say(f"{count} utterances -> {job.output / 'text'}")
 
 
 @decode.command()
@@ -116,9 +116,7 @@ def long(
         for source, target in common.pairs(data, output)
     ]
     count = decode_long(*jobs, **how)
-    click.echo(
-        f"{count} recordings -> {', '.join(str(target / 'text') for target in output)}"
-    )
+    say(f"{count} recordings -> {', '.join(str(target / 'text') for target in output)}")
 
 
 @decode.command()
@@ -173,7 +171,7 @@ def speakers(
         for source, target in common.pairs(data, output)
     ]
     count = decode_speakers(jobs, **how)
-    click.echo(
+    say(
         f"{count} windows -> "
         f"{', '.join(str(target / 'hypotheses.jsonl') for target in output)}"
     )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
+from espnet_ext.errors import say
 from espnet_ext.rescore import SCORERS
 from espnet_ext.scoring.normalise import NORMALISERS
 
@@ -64,8 +65,8 @@ def convert(
     rules = None if normaliser == "none" else normaliser_called(normaliser)[0]
     lists = convert_lists(nbest, output, ref, form=form, rules=rules)
     for warning in warnings_of(lists):
-        click.echo(warning, err=True)
-    click.echo(
+        say(warning, error=True)
+    say(
         f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses "
         f"-> {output}"
     )
@@ -82,8 +83,8 @@ def oracle(nbest: Path, ref: Path | None, form: str) -> None:
 
     lists = read_lists(nbest, ref, form)
     for warning in warnings_of(lists):
-        click.echo(warning, err=True)
-    click.echo("\n".join(oracle_lines(oracle_report(lists))))
+        say(warning, error=True)
+    say("\n".join(oracle_lines(oracle_report(lists))))
 
 
 def _weights(
@@ -185,5 +186,5 @@ def rescore(
         )
         for number, path in enumerate(lm, start=1)
     ]
-    second_pass.rescore(job, models, ngpu=ngpu, log=click.echo)
-    click.echo(f"written to {job.output}")
+    second_pass.rescore(job, models, ngpu=ngpu, log=say)
+    say(f"written to {job.output}")

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import click
 
-from espnet_ext.errors import InputError
-from espnet_ext.work.files import printable, refuse_input, user_path
+from espnet_ext.errors import InputError, escape_controls
+from espnet_ext.work.files import is_utf8, refuse_input, user_path
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -38,9 +38,9 @@ class Utf8Path(click.Path):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        if printable(value) != str(value):
+        if not is_utf8(value):
             self.fail(
-                f"{printable(value)} is not UTF-8: rename the file or the folder",
+                f"{escape_controls(str(value))} is not UTF-8: rename the file or the folder",
                 param,
                 ctx,
             )

@@ -8,7 +8,7 @@ import click
 
 from espnet_ext import __version__
 from espnet_ext.cli.options import OrderedGroup
-from espnet_ext.errors import InputError, UsageError
+from espnet_ext.errors import InputError, UsageError, say
 
 NAME = "espnet-ext"
 COMMANDS = {  # name -> module, line of help
@@ -79,7 +79,7 @@ def call(argv: Sequence[str] | None = None) -> int:
     try:
         return program.main(argv, prog_name=NAME, standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
-        click.echo(error.format_message(), err=True)
+        say(error.format_message(), error=True)
         return UsageError.status
     except click.UsageError as error:
         raise UsageError(_one_line(error)) from error

@@ -8,7 +8,7 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.options import FORMATS
-from espnet_ext.errors import warn
+from espnet_ext.errors import say, warn
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NORMALISERS
 
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
@@ -36,9 +36,9 @@ def _check_collar(
     context: click.Context, parameter: click.Parameter, value: float
 ) -> float:
     if value >= LONG_COLLAR:
-        click.echo(
+        say(
             f"warning: --collar is in seconds: words up to {value:g} s apart may match",
-            err=True,
+            error=True,
         )
     return value
 
@@ -110,8 +110,8 @@ def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     ):
         warn(f"letters that are neither Han nor Latin count as English: {others}")
     _print_score(result, summary, output)
-    click.echo(f"\n{measures_table(summary)}\n")
-    click.echo(
+    say(f"\n{measures_table(summary)}\n")
+    say(
         f"{summary['switch_points']} switch points in "
         f"{summary['utterances_with_switch']} utterances; near: within "
         f"{summary['within']} of one. -filtered: the other language is deleted "
@@ -124,7 +124,7 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
 
     name, counted = RATES[result.unit]
     _print_rate(name, summary, counted)
-    click.echo(
+    say(
         f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} "
         f"{result.whole}s have an error"
     )
@@ -137,7 +137,7 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
             if counts.reference_length
         }
         worst = max(rates, key=lambda speaker: rates[speaker])
-        click.echo(
+        say(
             f"{len(result.speakers)} speakers, the worst {worst} at "
             f"{rates[worst]:.2f} %"
         )
@@ -146,19 +146,19 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
 
 def _print_end(result: Any, output: Path | None) -> None:
     if silent := result.silent:
-        click.echo(
+        say(
             f"in {len(silent)} {result.whole}s nothing is said ({silent[0]}): what is "
             "recognised there is inserted"
         )
     if output:
-        click.echo(f"written to {output}")
+        say(f"written to {output}")
 
 
 def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
     from espnet_ext.scoring.score_files import format_interval_of
 
-    click.echo(f"{name} {summary['value']:.2f} %  ({format_interval_of(summary)})")
-    click.echo(
+    say(f"{name} {summary['value']:.2f} %  ({format_interval_of(summary)})")
+    say(
         f"{summary['errors']} errors in {summary['words']} {counted}: "
         f"{summary['substitutions']} substitutions, "
         f"{summary['deletions']} deletions, {summary['insertions']} insertions"
@@ -196,9 +196,9 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
         if timed
         else "no tcpWER: times are missing"
     )
-    click.echo(f"cpWER {summary['cpwer']['value']:.2f} %, {times}")
+    say(f"cpWER {summary['cpwer']['value']:.2f} %, {times}")
     counting = summary["speaker_counting"]
-    click.echo(
+    say(
         f"speaker counting error {counting['value']:.2f} %: {counting['missed']} "
         f"missed and {counting['false_alarms']} "
         f"too many of {counting['speakers']}; {summary['unknown_speakers']} were "
@@ -213,7 +213,7 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
             "as missed and inserted: see cpWER"
         )
     if "measures" in summary:
-        click.echo(f"\n{measures_table(summary)}\n")
+        say(f"\n{measures_table(summary)}\n")
     if hint := hint_of_writing(*result.of_writing):
         warn(hint)
     _print_end(result.score, output)
@@ -268,6 +268,6 @@ def compare(
     )
     if output:
         write_comparison(output, compared)
-    click.echo(plain_text(compared.result))
+    say(plain_text(compared.result))
     if output:
-        click.echo(f"written to {output}")
+        say(f"written to {output}")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 
 
 @click.command()
@@ -78,5 +78,5 @@ def pack(
         + ".zip"
     )
     for path in packing.pack(found, target):
-        click.echo(f"packed: {path}")
-    click.echo(f"{target}: load it with espnet_ext.load({str(target)!r})")
+        say(f"packed: {path}")
+    say(f"{target}: load it with espnet_ext.load({str(target)!r})")

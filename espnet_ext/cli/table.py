@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 
 TABLES = Path("conf") / "tables.yaml"
 _recipe = common.path(
@@ -53,7 +53,7 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
 
     tables = load_tables(recipe / TABLES, scale)
     if system is None:
-        click.echo("\n".join(tables.systems))
+        say("\n".join(tables.systems))
         return
     if system not in tables.systems:
         raise InputError(
@@ -89,14 +89,14 @@ def results(recipe: tuple[Path, ...], results: Path | None) -> None:
     if results and len(recipe) != 1:
         raise InputError("--results: give the one --recipe that these results are of")
     if results:
-        click.echo(f"kept: {keep_results(results, recipe[0])}")
+        say(f"kept: {keep_results(results, recipe[0])}")
     for folder in recipe or recipes_with_results():
         changed = write_pages(folder)
         for path in changed:
-            click.echo(f"written: {path}")
+            say(f"written: {path}")
         if not changed:
-            click.echo(f"{folder}: all pages are up to date")
-        click.echo("\n".join(claim_lines(read_claims(folder))))
+            say(f"{folder}: all pages are up to date")
+        say("\n".join(claim_lines(read_claims(folder))))
 
 
 @table.command()
@@ -110,7 +110,7 @@ def verify(recipe: tuple[Path, ...]) -> None:
 
     for folder in recipe or recipes_with_results():
         for path in verify_pages(folder):
-            click.echo(f"{path}: as the scores give it")
+            say(f"{path}: as the scores give it")
 
 
 @click.command()
@@ -127,5 +127,5 @@ def report(folders: tuple[Path, ...], output: Path) -> None:
     from espnet_ext.pages.report import write_report
 
     for note in write_report(folders, output):
-        click.echo(f"note: {note}")
-    click.echo(f"written: {output / 'index.html'}")
+        say(f"note: {note}")
+    say(f"written: {output / 'index.html'}")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 
 KINDS = "Some of txt, json, seglst, ctm, srt, vtt, html."
 
@@ -155,7 +155,7 @@ def transcribe(
             left, blocked = unfinished(recordings, output, wanted, key, _done, _failed)
             failures += blocked
         if left:
-            click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
+            say(f"loading {model or 'Whisper tiny.en'} ...", error=True)
             reports: dict[str, Any] = {
                 "show": _show,
                 "failed": _failed,
@@ -171,7 +171,7 @@ def transcribe(
                 track=request.track,
                 **reports,
             )
-    click.echo(f"{count - failures} of {count} files -> {output}", err=True)
+    say(f"{count - failures} of {count} files -> {output}", error=True)
     if failures:
         raise InputError(
             f"{failures} of {count} files could not be transcribed: their names "
@@ -186,11 +186,11 @@ def transcribe(
 def _show(path: Path, line: Any, share: float) -> None:
     from espnet_ext.text.writing import show_line
 
-    click.echo(f"{path.name} {100 * share:3.0f} % {show_line(line)}")
+    say(f"{path.name} {100 * share:3.0f} % {show_line(line)}")
 
 
 def _failed(path: Path, reason: str) -> None:
-    click.echo(f"error: {reason}", err=True)
+    say(f"error: {reason}", error=True)
 
 
 def _left_out(broken: list[Path], path: Path, reason: str) -> None:
@@ -199,8 +199,8 @@ def _left_out(broken: list[Path], path: Path, reason: str) -> None:
 
 
 def _silent(path: Path) -> None:
-    click.echo(f"{path.name}: no speech found; its transcripts are empty", err=True)
+    say(f"{path.name}: no speech found; its transcripts are empty", error=True)
 
 
 def _done(path: Path, reason: str) -> None:
-    click.echo(f"{path.name}: {reason}", err=True)
+    say(f"{path.name}: {reason}", error=True)

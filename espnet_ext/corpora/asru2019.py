@@ -33,7 +33,7 @@ from espnet_ext.corpora.code_switching import (
     part_folder,
     scan_part,
 )
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.checks import (
     late_segments,
     raise_problems,
@@ -120,7 +120,7 @@ def prepare_asru2019(
             if file == "segments":
                 faults.add(part, key, f"{what} {key} ({found[part]})")
         for problem in late_segments(true):
-            print(f"warning: {found[part]}/{problem}")
+            say(f"warning: {found[part]}/{problem}")
     english = [part for part in found if part in ENGLISH_PARTS]
     checked = (
         librispeech.check_parts(found[english[0]].parent, english, faults)
@@ -161,7 +161,7 @@ def prepare_asru2019(
         )
     write_parts(made, output, faults.options)
     write_json(output / RULES_FILE, RULES.record)
-    print(f"text rules: {', '.join(RULES.record['rules'])} ({RULES.name})")
+    say(f"text rules: {', '.join(RULES.record['rules'])} ({RULES.name})")
     return made
 
 
@@ -263,10 +263,9 @@ def _with_rules(data: DataDir, part: str, folder: Path, default: str) -> DataDir
     empty = [key for key, text in texts.items() if not text]
     if empty:
         more = f" and {len(empty) - SHOWN:,} more" if len(empty) > SHOWN else ""
-        print(
+        say(
             f"{part}: left out {', '.join(empty[:SHOWN])}{more}: no word in the "
             "transcript",
-            flush=True,
         )
     texts = {key: text for key, text in texts.items() if text}
     if data.utt2spk and not texts:

@@ -7,7 +7,6 @@ share that the user allows.
 
 import filecmp
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from espnet_ext.audio.files import (
     decodes,
     inspect_files,
 )
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.checks import raise_problems, validate
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.work.files import atomic_write, files_below
@@ -102,10 +101,10 @@ class Faults:
         its number of sound items.
         """
         for what, places in self.harmless.items():
-            print(
+            say(
                 f"warning: {self.where}: {what} ignored, {len(places):,} times, "
                 f"first in {places[0]}",
-                file=sys.stderr,
+                error=True,
             )
         if not self.found:
             self.file.unlink(missing_ok=True)
@@ -144,10 +143,9 @@ class Faults:
                     f"allows {limit}"
                 )
                 raise InputError(f"{self.where}: {why}: {first}: {ADVICE} {listed}")
-        print(
+        say(
             f"warning: {self.where}: left out: {counts}: {first} {listed}",
-            file=sys.stderr,
-            flush=True,
+            error=True,
         )
 
 
@@ -288,10 +286,9 @@ def check_audio_files(
         if decode
         else "headers only; --check-audio full decodes each file"
     )
-    print(
+    say(
         f"{faults.where}: checking {len(files):,} audio files in "
         f"{', '.join(parts)} ({how})",
-        flush=True,
     )
     paths = [(name, path) for name, (_, _, path) in files.items()]
     inspected = inspect_files(
@@ -337,7 +334,7 @@ def write_parts(
         raise_problems(folder, validate(data, require_text=False))
         write_data_dir(data, folder)
         hours = sum(map(float, (data.utt2dur or {}).values())) / 3600
-        print(
+        say(
             f"{folder}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} "
             f"speakers, {hours:.2f} hours"
         )

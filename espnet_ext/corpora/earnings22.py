@@ -16,7 +16,7 @@ from espnet_ext.corpora.long_recordings import (
     read_nlp,
     write_recordings,
 )
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir
 
 PART = "test"
@@ -47,11 +47,10 @@ def prepare_earnings22(
         )
     calls = listed(table, "File ID", "Earnings-22")
     if complete and len(calls) < CALLS:
-        print(
+        say(
             f"warning: {table}: lists {len(calls)} of the {CALLS} calls of "
             "Earnings-22: error rates "
             "are of these alone; download the list again to score all",
-            flush=True,
         )
     faults = Faults(
         corpus, Path(output_dir) / "earnings22_faults.txt", Options(**options)

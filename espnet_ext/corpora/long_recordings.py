@@ -17,7 +17,7 @@ from espnet_ext.corpora.checks import (
     whole_files,
     write_parts,
 )
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.text.word_times import (
     DROPPED,
@@ -170,7 +170,7 @@ def _check_dropped(
             "fix or remove these transcripts, or give --skip-faulty a higher percentage"
         )
         raise InputError(f"{what}: at most {100 * share:g} % may be left out: {advice}")
-    print(f"warning: {what}: left out of training", flush=True)
+    say(f"warning: {what}: left out of training")
 
 
 def long_enough(

@@ -17,7 +17,7 @@ from espnet_ext.corpora.long_recordings import (
     read_nlp,
     write_recordings,
 )
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir
 
 # The file numbers of Radford et al., "Robust speech recognition via large-scale weak
@@ -53,12 +53,11 @@ def prepare_rev16(
     numbers = _episodes(table)
     missing = [str(number) for number in EPISODES if number not in numbers]
     if complete and missing:
-        print(
+        say(
             f"warning: {table}: lists {len(numbers)} of the {len(EPISODES)} "
             f"episodes, without {', '.join(missing)}: "
             "error rates are of these alone; complete the list, or delete it, to "
             "score all",
-            flush=True,
         )
     ids = {f"rev16-{number:02d}": number for number in numbers}
     nlp = {

@@ -6,14 +6,13 @@ import dataclasses
 import math
 import os
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import data_dir
 from espnet_ext.kaldi.parts import restrict
 from espnet_ext.kaldi.tables import TableScan, scan_table
@@ -98,11 +97,11 @@ def validate_data_dir(
         problems = check_audio(data, rate=rate, warnings=warnings)
     for warning in warnings:
         if speaker_order or "prefix" not in warning.what:
-            print(f"warning: {path}/{warning}", file=sys.stderr)
+            say(f"warning: {path}/{warning}", error=True)
     for problem in problems:
-        print(f"error: {path}/{problem}", file=sys.stderr)
+        say(f"error: {path}/{problem}", error=True)
     if not problems:
-        print(
+        say(
             f"{path}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} "
             "speakers: no faults found"
         )
@@ -508,16 +507,16 @@ def fix_data_dir(path: str | Path) -> data_dir.DataDir:
         (path / name).unlink()
     data_dir.write_tables(fixed, path)
     number = sum(len(problem.ids) for problem in dropped)
-    print(f"{path}: kept {len(fixed.utt2spk):,} utterances, dropped {number:,}")
+    say(f"{path}: kept {len(fixed.utt2spk):,} utterances, dropped {number:,}")
     for problem in dropped:
-        print(f"  dropped {len(problem.ids):,}: {problem}".removesuffix(": dropped"))
+        say(f"  dropped {len(problem.ids):,}: {problem}".removesuffix(": dropped"))
     for name in files:
-        print(f"  removed {name}: it had gaps, or values that are not positive numbers")
+        say(f"  removed {name}: it had gaps, or values that are not positive numbers")
     for name, scan in scans.items():
         if scan.conflicts:
-            print(
+            say(
                 "  "
                 f"{Problem(name, 'lines that differ for', scan.conflicts, 'nobody can know which is right')}"
             )
-    print(f"  the files as they were: {path}/.backup")
+    say(f"  the files as they were: {path}/.backup")
     return fixed

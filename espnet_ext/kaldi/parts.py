@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import data_dir
 
 
@@ -162,7 +162,7 @@ def subset_data_dir(
     data = data_dir.read_data_dir(source)
     chosen = CHOICES[how](data, count)
     data_dir.write_data_dir(restrict(data, set(chosen)), destination)
-    print(
+    say(
         f"{destination}: {len(chosen):,} of the {len(data.utt2spk):,} utterances "
         f"of {source}"
     )
@@ -192,8 +192,8 @@ def combine_data_dirs(
     for name in sorted(
         {name for part in parts for name in part.tables} - combined.tables.keys()
     ):
-        print(f"left out {name}: not all of the data dirs have it")
-    print(
+        say(f"left out {name}: not all of the data dirs have it")
+    say(
         f"{destination}: {len(combined.utt2spk):,} utterances of {len(parts)} data dirs"
     )
     return combined

@@ -17,7 +17,7 @@ import torch
 
 from espnet_ext.audio.mel_energies import MelEnergies
 from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
@@ -239,7 +239,7 @@ def _leave_out(
             f"{what}: remove them from the corpus, or leave them out with "
             f"--skip-faulty{limit}"
         )
-    print(f"warning: {what}: left out of training", flush=True)
+    say(f"warning: {what}: left out of training")
 
 
 def compute_statistics(

@@ -5,7 +5,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.scoring.score_files import percent
 from espnet_ext.text.nbest import (
@@ -82,11 +82,11 @@ def report_lists(path: Path, report: Path) -> None:
     found = oracle_report(lists)
     write_json(report, found)
     texts = [len(distinct(nbest).hyps) for nbest in lists]
-    print(
+    say(
         f"{sum(count < max(texts) for count in texts)} lists have fewer than "
         f"{max(texts)} distinct texts"
     )
-    print("\n".join(oracle_lines(found)))
+    say("\n".join(oracle_lines(found)))
 
 
 def write_choice(output: Path, lists: Path, depth: int | None = None) -> None:

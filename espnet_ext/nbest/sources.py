@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet3 import is_espnet3, read_espnet3
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
@@ -167,8 +167,8 @@ def convert_part(source: Path, output: Path, reference: Path) -> None:
     rules, _ = normaliser_called(LIBRISPEECH)
     lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
     for warning in warnings_of(lists, source):
-        print(warning)
-    print(
+        say(warning)
+    say(
         f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} "
         f"hypotheses -> {output}"
     )

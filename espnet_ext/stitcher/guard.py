@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from espnet_ext.errors import say
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.transcripts import Merge, merge_all, whole_turns
@@ -112,7 +113,7 @@ def tune_guard(
     below = sum(distance <= limit for distance, _ in candidates)
     guard = Guard(edits_per_word=limit, transcripts=len(candidates), stitched=below)
     write_json(output, guard.model_dump())
-    print(
+    say(
         f"at most {limit:.3f} edits a word: {below} of {len(candidates)} "
         "transcripts are the stitcher's"
     )

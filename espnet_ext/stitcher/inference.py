@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.stitcher import pairs
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import (
@@ -84,7 +84,7 @@ def merge_windows(
             len({turn.recording for turn in turns}),
             sum(len(turn.words) for turn in turns),
         )
-        print(f"{recordings} recordings, {words} words, written to {output}")
+        say(f"{recordings} recordings, {words} words, written to {output}")
 
 
 def join_windows(
@@ -116,9 +116,7 @@ def join_windows(
     }
     for name, lines in recordings.items():
         for line in lines:
-            print(
-                f"{name} {show_line(line)}" if len(recordings) > 1 else show_line(line)
-            )
+            say(f"{name} {show_line(line)}" if len(recordings) > 1 else show_line(line))
     if output:
         write_transcript(output, recordings, OUTPUTS[output.suffix])
 

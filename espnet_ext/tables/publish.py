@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.tables import render
 from espnet_ext.tables.collect import collect
 from espnet_ext.tables.design import DESIGN, Making
@@ -101,12 +101,12 @@ def write_tables(
     wanted = {table.id for table in selected}
     for result in results:
         if result.table.id in wanted:
-            print(render.plain_table(result, rows))
+            say(render.plain_table(result, rows))
     written = [
         _write(folder / PAGE, folder_page(results)),
         *_draw_figures(results, folder),
     ]
-    print("written: " + " ".join(map(str, [folder / SCORES, *written])))
+    say("written: " + " ".join(map(str, [folder / SCORES, *written])))
     return folder
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from espnet_ext.audio.files import ALL_SUFFIXES, is_audio
 from espnet_ext.audio.recordings import no_file
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.text.writing import FORMATS
-from espnet_ext.work.files import files_below, printable
+from espnet_ext.work.files import files_below, is_utf8
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
@@ -62,11 +62,11 @@ def find_recordings(
     kept = []
     for recording in found:
         path, name = recording
-        if printable(path) != str(path):
+        if not is_utf8(path):
             faults.append(
                 (
                     path,
-                    f"{printable(path)}: its name is not UTF-8: rename the file "
+                    f"{escape_controls(str(path))}: its name is not UTF-8: rename the file "
                     "or its folder",
                 )
             )
@@ -133,5 +133,13 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
         )
     yield from (
         Recording(file, file.relative_to(path).with_suffix("").as_posix())
-        for file in inside
+        for file in _leave_out_links(inside)
     )
+
+
+def _leave_out_links(files: Sequence[Path]) -> list[Path]:
+    """Leave out what a link leads to a second time, in the order given."""
+    real = {file for file in files if os.path.realpath(file) == str(file)}
+    kept = {os.path.realpath(file): file for file in reversed(files)}
+    kept |= {str(file): file for file in real}
+    return [file for file in files if kept[os.path.realpath(file)] == file]

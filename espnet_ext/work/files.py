@@ -165,16 +165,13 @@ def refuse_input(
         )
 
 
-def printable(path: str | Path) -> str:
-    r"""Return a path as text that can be written anywhere; its bytes that are not UTF-8
-    become ``\x..``.
-
-    >>> printable("sp\udce9ech.wav"), printable("große Rede.wav")
-    ('sp\\xe9ech.wav', 'große Rede.wav')
-    """
-    return (
-        str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    )
+def is_utf8(path: str | Path) -> bool:
+    """Return whether the bytes of a path are text, which files can be written with."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def user_path(value: str | Path) -> Path:

@@ -15,6 +15,7 @@ import espnet_ext
 from espnet_ext.cli import main
 from espnet_ext.cli.options import Utf8Path
 from espnet_ext.cli.program import call, program
+from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 
 SEM = Path(__file__).parents[2] / "egs" / "librispeech_sem"
@@ -314,3 +315,26 @@ def test_all_outputs_are_marked():
         for param in params
         if param.name in names
     )
+
+
+def test_what_people_read_holds_nothing_that_a_terminal_obeys(tmp_path, capsys):
+    """Ids and names of files come from anybody; a mark of direction hides an ending."""
+    hostile = "a\x1b]0;owned\x07\x9b31m\u202egpj"
+    data = tmp_path / f"data {hostile}"
+    data.mkdir()
+    for name, value in (("text", "WORD"), ("wav.scp", "a.wav"), ("utt2spk", "s")):
+        (data / name).write_text(f"{hostile} {value}\nb\x1b[2J {value}\n")
+    lists = tmp_path / f"{hostile}.jsonl"
+    lists.write_text('{"utt_id": "a\\u001b[2J", "hyps": []}\n')
+    for words in (
+        ["data", "validate", str(data)],
+        ["nbest", "oracle", "--nbest", str(lists), "--ref", str(data / "text")],
+        ["transcribe", str(tmp_path / f"{hostile}.wav"), "--output", str(tmp_path)],
+        ["score", "wer", "--ref", str(data / "text"), "--hyp", str(data / "none")],
+        [hostile],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            run_main(lambda words=words: call(words))
+        told = "".join(capsys.readouterr())
+        assert ended.value.code and told
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", told), words

@@ -17,7 +17,7 @@ import torch
 
 from espnet_ext.audio.recordings import opened
 from espnet_ext.cli.program import call
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.notes import NOTES, key_of, unfinished
@@ -29,7 +29,6 @@ from espnet_ext.transcription.recordings import (
 )
 from espnet_ext.transcription.request import Request, find_enrolment
 from espnet_ext.transcription.run import fit_times, transcribe_files
-from espnet_ext.work.files import printable
 
 LINES = [
     Segment.of((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
@@ -389,6 +388,33 @@ def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsy
         find_recordings([tmp_path / "none"], lambda path, reason: None)
 
 
+def test_what_links_lead_to_is_done_once(audio, tmp_path):
+    """A link to a folder beside it, and one to a file; one to elsewhere is followed."""
+    talks = tmp_path / "talks"
+    for folder in (talks / "b monday", tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+        shutil.copy(audio, folder / "01.flac")
+    for name, target in (("a link", "b monday"), ("c link", tmp_path / "elsewhere")):
+        (talks / name).symlink_to(target, target_is_directory=True)
+    (talks / "b monday" / "00.flac").symlink_to("01.flac")
+    found, faults = find_recordings([talks], lambda path, reason: None)
+    assert [each.name for each in found] == ["b monday/01", "c link/01"]
+    assert not faults
+
+
+def test_a_name_with_a_mark_of_direction_is_printed_escaped(
+    audio, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(
+        engines, "engine_for", lambda model, request: lambda path: iter(LINES)
+    )
+    path = shutil.copy(audio, tmp_path / "a\u202egpj.flac")
+    call(["transcribe", str(path), "--output", str(tmp_path / "out")])
+    told = "".join(capsys.readouterr())
+    assert "\\u202e" in told and "\u202e" not in told
+    assert (tmp_path / "out" / "a\u202egpj.srt").is_file()
+
+
 def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
     """Lines in the order of their starts; channels that are the same, or one alone, are
     refused.
@@ -478,14 +504,14 @@ def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(
             Path(path).parent.mkdir(exist_ok=True)
             shutil.copy(audio, path)
     options = ["--output", str(tmp_path / "out"), "--formats", "txt"]
-    with pytest.raises(InputError, match=printable(files[0]).replace("\\", ".")):
+    with pytest.raises(InputError, match=escape_controls(files[0]).replace("\\", ".")):
         call(["transcribe", *files, *options])
     assert not loaded and not list((tmp_path / "out").glob("[!.]*"))
     with pytest.raises(InputError, match=f"{len(bad)} of {len(bad) + 1} files"):
         call(["transcribe", *files, str(audio), *options])
     told = capsys.readouterr().err
     assert loaded and all(
-        told.index(f"error: {printable(path)}: ") < told.index("loading Whisper")
+        told.index(f"error: {escape_controls(path)}: ") < told.index("loading Whisper")
         for path in files
     )
     assert files_in(tmp_path / "out") == {"my talk.txt"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.audio.recordings import Audio, NoSpeech, opened
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.decoding.settings import DecodeSettings
@@ -180,9 +180,9 @@ def decode_recording(shard: RecordingShard) -> None:
                     word.text for word in transcriber.words(_as_heard(file, shard))
                 )
             except NoSpeech as error:
-                print(f"{error.args[0].rpartition(':')[0]}: its text is empty")
+                say(f"{error.args[0].rpartition(':')[0]}: its text is empty")
         write_table(folder / "text", {name: " ".join(words)})
-        print(
+        say(
             f"{name}: {file.seconds:.1f} s of audio in "
             f"{time.perf_counter() - begin:.1f} s"
         )
