@@ -197,12 +197,18 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
         else "no tcpWER: times are missing"
     )
     say(f"cpWER {summary['cpwer']['value']:.2f} %, {times}")
+    unknown = [
+        f"{name} of {recording}"
+        for recording, own in result.pairs.items()
+        for name, (real, words) in own.items()
+        if words and not real
+    ]
     counting = summary["speaker_counting"]
     say(
         f"speaker counting error {counting['value']:.2f} %: {counting['missed']} "
         f"missed and {counting['false_alarms']} "
         f"too many of {counting['speakers']}; {summary['unknown_speakers']} were "
-        "not in the reference"
+        f"not in the reference{f' ({unknown[0]})' if unknown else ''}"
     )
     under_names = [
         real for own in result.pairs.values() for real, words in own.values() if words

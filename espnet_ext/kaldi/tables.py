@@ -4,12 +4,14 @@ Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the
 of ``LC_ALL=C sort``.
 """
 
+import codecs
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, unpacked
@@ -40,15 +42,15 @@ class TableScan:
     lines_without_id: tuple[int, ...] = ()
 
 
-def read_table(path: str | Path) -> dict[str, str]:
+def read_table(path: str | Path, *, marked: bool = False) -> dict[str, str]:
     """Read a table such as ``text`` or ``utt2spk`` into ``{id: rest of the line}``, in
     the file's order.
 
     A line that holds nothing but an id gives ``""``. White space around the value is
-    dropped.
+    dropped. ``marked`` is that of :func:`text_lines`.
     """
     table: dict[str, str] = {}
-    for key, value in table_lines(path):
+    for key, value in table_lines(path, marked=marked):
         if key in table:
             advice = (
                 "keep one of its lines, or, if the lines have no ids, begin each with "
@@ -83,11 +85,11 @@ def scan_table(path: str | Path) -> TableScan:
     )
 
 
-def table_lines(path: str | Path) -> Iterator[tuple[str, str]]:
+def table_lines(path: str | Path, *, marked: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the ids and values of a table, one line in memory at a time, whatever the
     order of the ids.
     """
-    for number, key, value in _rows(path):
+    for number, key, value in _rows(path, marked):
         if not key:
             raise InputError(
                 f"{path}: line {number} has no id; each line must be `id value`: "
@@ -96,20 +98,28 @@ def table_lines(path: str | Path) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _rows(path: str | Path) -> Iterator[tuple[int, str, str]]:
+def _rows(path: str | Path, marked: bool = False) -> Iterator[tuple[int, str, str]]:
     """Yield the number of each line, its id, which is "" if it has none, and its value."""
-    for number, line in enumerate(text_lines(path), start=1):
+    for number, line in enumerate(text_lines(path, marked=marked), start=1):
         key, *rest = _BLANK.split(line, maxsplit=1)
         yield number, key, rest[0].strip(_BLANKS) if rest else ""
 
 
-def text_lines(path: str | Path) -> Iterator[str]:
+def text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
     """Yield the lines of a text file that must hold something, one in memory at a time.
     It may be gzipped.
+
+    A byte-order mark, which Kaldi takes for a part of the first id, is refused; with
+    ``marked`` it says what the encoding is (UTF-8, UTF-16 or UTF-32).
     """
     try:
         with unpacked(path) as file:
-            yield from _decoded(path, file)
+            encoding, mark = _marked_encoding(file) if marked else ("utf-8", b"")
+            if encoding == "utf-8":
+                file.read(len(mark))
+                yield from _decoded(path, file)
+            else:
+                yield from _decoded(path, io.BytesIO(_recoded(path, file, encoding)))
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file: check the path, or run the stage that writes it"
@@ -117,6 +127,67 @@ def text_lines(path: str | Path) -> Iterator[str]:
     except IsADirectoryError:
         raise InputError(
             f"{path}: is a folder, not a file: name the table itself"
+        ) from None
+
+
+def _marked_encoding(file: BinaryIO) -> tuple[str, bytes]:
+    """Return the encoding that a byte-order mark names, and the mark."""
+    begin = cast(io.BufferedReader, file).peek(4)
+    # UTF-32 first: its little-endian mark begins with that of UTF-16.
+    for encoding, marks in (
+        ("utf-32", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+        ("utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+        ("utf-8", (codecs.BOM_UTF8,)),
+    ):
+        for mark in marks:
+            if begin.startswith(mark):
+                return encoding, mark
+    return "utf-8", b""
+
+
+def _recoded(path: str | Path, file: BinaryIO, encoding: str) -> bytes:
+    """Return the content of a file in another encoding as UTF-8."""
+    data = _limited(path, file)
+    try:
+        return data.decode(encoding).encode()
+    except UnicodeError:
+        raise InputError(
+            f"{path}: not {encoding.upper()}, as its byte-order mark says: convert "
+            "the file with iconv"
+        ) from None
+
+
+def _limited(path: str | Path, file: BinaryIO) -> bytes:
+    data = file.read(LONGEST_LINE + 1)
+    if len(data) > LONGEST_LINE:
+        raise InputError(
+            f"{path}: more than {LONGEST_LINE >> 20} MB: is this a transcript? Split it"
+        )
+    return data
+
+
+def read_text(path: str | Path) -> str:
+    """Read a whole file, as UTF-8 or what its byte-order mark says.
+
+    Raises InputError: it is missing, too large, or in another encoding.
+    """
+    try:
+        with unpacked(path) as file:
+            encoding, mark = _marked_encoding(file)
+            data = _limited(path, file)
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: no such file: check the path, or run the stage that writes it"
+        ) from None
+    except IsADirectoryError:
+        raise InputError(
+            f"{path}: is a folder, not a file: name the file itself"
+        ) from None
+    try:
+        return data.removeprefix(mark if encoding == "utf-8" else b"").decode(encoding)
+    except UnicodeError:
+        raise InputError(
+            f"{path}: not {encoding.upper()} text: convert it with iconv"
         ) from None
 
 

@@ -2,8 +2,8 @@
 or without one.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from espnet_ext.stitcher.transcripts import (
     whole_turns,
 )
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
-from espnet_ext.text.words import Segment, Word, spoken_lines
+from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines
 from espnet_ext.text.writing import show_line, write_segments, write_transcript
 
 MODEL_FILE = "valid.acc.ave.pth"
@@ -111,7 +111,7 @@ def join_windows(
     grouped = read_grouped(files, segments)
     merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[method]
     recordings = {
-        name: spoken_lines(speakers)
+        name: _lines_of(speakers)
         for name, speakers in merge_all(grouped, merge).items()
     }
     for name, lines in recordings.items():
@@ -119,6 +119,14 @@ def join_windows(
             say(f"{name} {show_line(line)}" if len(recordings) > 1 else show_line(line))
     if output:
         write_transcript(output, recordings, OUTPUTS[output.suffix])
+
+
+def _lines_of(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
+    """Make the lines of a recording; where nobody is named, neither are they."""
+    lines = spoken_lines(speakers)
+    if speakers.keys() == {SPEAKER}:
+        return [replace(line, speaker="") for line in lines]
+    return lines
 
 
 class Stitcher:

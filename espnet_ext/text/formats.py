@@ -1,23 +1,21 @@
-"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, SRT, VTT,
-NeMo's manifests, our windows.
+"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, NeMo's
+manifests, our windows. Captions have :mod:`espnet_ext.text.captions`.
 
 A reader returns text by utterance (trn, NeMo's), or segments of recordings, with times
 in seconds.
 """
 
-import html
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import LONGEST_LINE, text_lines
+from espnet_ext.kaldi.tables import read_text, text_lines
 from espnet_ext.text.words import Segment, Span
-from espnet_ext.work.files import parse_json, unpacked
+from espnet_ext.work.files import parse_json
 
 CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
@@ -30,10 +28,6 @@ _STM_LABEL = re.compile(
     r"\A<[^<>]*>(\s+|$)"
 )  # such as <o,f0,male>, at the beginning of the text
 _ALTERNATIVES = re.compile(r"(^|\s)[{}](\s|$)")
-_CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s*-->\s*((?:\d+:)?\d+:\d+[.,]\d+)")
-_VOICE = re.compile(r"<v(?:\.\S*)?\s+([^>]*)>")
-_MARKUP = re.compile(r"<[^>]*>|\{\\[^}]*\}")
-_NAMED = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
 
 
 def is_number(text: str) -> bool:
@@ -47,7 +41,7 @@ def nist_lines(path: Path) -> Iterator[tuple[str, str]]:
 
     Raises InputError: the file is missing, empty or not UTF-8.
     """
-    for number, line in enumerate(text_lines(path), start=1):
+    for number, line in enumerate(text_lines(path, marked=True), start=1):
         if line.strip() and not line.startswith(";;"):
             yield f"{path}: line {number}", line
 
@@ -157,7 +151,7 @@ def read_rttm(path: Path) -> Iterator[Segment]:
 
 def load_json(path: Path) -> Any:
     """Read a file of JSON, or of JSON objects, one per line, as a list."""
-    text = _whole(path)
+    text = read_text(path)
     try:
         return parse_json(text)
     except ValueError as error:
@@ -221,69 +215,6 @@ def _checked_span(start: float | None, end: float | None, where: str) -> Span:
     return start, end
 
 
-def read_subtitles(path: Path) -> Iterator[Segment]:
-    """Read SRT or VTT. A speaker is VTT's voice, or, if each cue begins with ``name:``,
-    that name.
-    """
-    lines = _whole(path).splitlines()
-    starts = [
-        (place, found)
-        for place, line in enumerate(lines)
-        if (found := _CUE.match(line.strip()))
-    ]
-    if not starts:
-        raise InputError(
-            f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?"
-        )
-    cues = []
-    for (place, match), after in zip(
-        starts, [*(place for place, _ in starts[1:]), len(lines)], strict=True
-    ):
-        numbered = (
-            after < len(lines) and lines[after - 1].strip().isdecimal()
-        )  # the next cue, without an empty line
-        # A line of spaces ends no cue: YouTube begins cues with one.
-        body = "\n".join(takewhile(bool, lines[place + 1 : after - numbered]))
-        voice = _VOICE.search(body)
-        text = html.unescape(_MARKUP.sub("", body))
-        span = _checked_span(
-            _clock_seconds(match[1]),
-            _clock_seconds(match[2]),
-            f"{path}: line {place + 1}",
-        )
-        cues.append((voice[1].strip() if voice else "", text, span))
-    named = [_NAMED.fullmatch(text) for _, text, _ in cues]
-    for (voice_name, text, span), name in zip(cues, named, strict=True):
-        if all(named) and name and not voice_name:
-            voice_name, text = name.groups()
-        yield Segment(path.stem, voice_name, tuple(text.split()), *span)
-
-
-def _whole(path: str | Path) -> str:
-    try:
-        with unpacked(path) as file:
-            data = file.read(LONGEST_LINE + 1)
-    except FileNotFoundError:
-        raise InputError(
-            f"{path}: no such file: check the path, or run the stage that writes it"
-        ) from None
-    if len(data) > LONGEST_LINE:
-        raise InputError(
-            f"{path}: more than {LONGEST_LINE >> 20} MB: is this a transcript? Split it"
-        )
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
-
-
-def _clock_seconds(clock: str) -> float:
-    seconds = 0.0
-    for part in clock.replace(",", ".").split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds
-
-
 def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
     """Read a manifest of NeMo: the references, or what was recognised, by the name of
     the audio file.
@@ -318,7 +249,7 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
     """Read what was recognised in windows, as
     :func:`espnet_ext.text.writing.write_hypotheses` writes it.
     """
-    lines = _whole(path).split("\n")
+    lines = read_text(path).split("\n")
     windows = [
         _window(line, f"{path}: line {number}")
         for number, line in enumerate(lines, 1)

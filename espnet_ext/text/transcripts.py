@@ -13,7 +13,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, text_lines
-from espnet_ext.text import formats, whisper_json
+from espnet_ext.text import captions, formats, whisper_json
 from espnet_ext.text.words import Segment, by_recording, in_order
 
 KALDI, TRN, STM, CTM, RTTM, SEGLST, WHISPER, SRT, VTT, NEMO, WINDOWS = FORMATS = (
@@ -103,7 +103,7 @@ def read_transcripts(
     path = Path(path)
     form = detect_format(path) if form == AUTO else form
     if form == KALDI:
-        return Transcripts(path, form, read_table(path))
+        return Transcripts(path, form, read_table(path, marked=True))
     if form == TRN:
         return Transcripts(path, form, formats.read_trn(path))
     if form == NEMO:
@@ -138,8 +138,8 @@ _SEGMENTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
     RTTM: _words(formats.read_rttm),
     SEGLST: formats.read_seglst,
     WHISPER: _windows_of_whisper,
-    SRT: formats.read_subtitles,
-    VTT: formats.read_subtitles,
+    SRT: captions.read_captions,
+    VTT: captions.read_captions,
     WINDOWS: _refused_windows,
 }
 
@@ -174,13 +174,14 @@ def detect_format(path: Path) -> str:
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     if suffix in _JSON or _JSON_BEGIN.match(
-        next((line for line in text_lines(path) if line.strip()), "")
+        next((line for line in text_lines(path, marked=True) if line.strip()), "")
     ):
         return _json_format(path)
     lines = [line for _, line in islice(formats.nist_lines(path), _SAMPLE)]
     if lines and lines[0].startswith("WEBVTT"):
         return VTT
-    if len(lines) > 1 and lines[0].strip().isdecimal() and "-->" in lines[1]:
+    numbered = len(lines) > 1 and lines[0].strip().isdecimal()
+    if lines and captions.is_timing(lines[numbered]):
         return SRT
     if lines and all(
         line.split()[0] in ("LEXEME", "SPEAKER", "SPKR-INFO") for line in lines

@@ -2,15 +2,16 @@
 people and tools.
 """
 
-import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from espnet_ext.errors import InputError
-from espnet_ext.text.words import SPEAKER, Segment, in_order
+from espnet_ext.errors import InputError, warn
+from espnet_ext.text import captions
+from espnet_ext.text.words import SPEAKER, Segment, Word, divided, in_order
 from espnet_ext.work.files import atomic_write, write_json
 
 SCREEN = 42  # characters of a line on a screen
@@ -18,6 +19,8 @@ SHOWN, AFTER = (
     1.0,
     0.5,
 )  # seconds that a subtitle is shown at least, and after its last word, if none follows
+
+APART = 0.1  # seconds between two subtitles of which the second repeats the first
 
 Recordings = Mapping[str, Sequence[Segment]]
 
@@ -138,46 +141,91 @@ def _seglst(recordings: Recordings) -> str:
 
 
 def _ctm(recordings: Recordings) -> str:
+    speakers = {line.speaker for lines in recordings.values() for line in lines}
+    names = _without_blanks(speakers, "speakers")
+    if changed := [name for name in sorted(speakers) if names[name] != name]:
+        warn(
+            f"a CTM's names have no blanks: speaker {changed[0]} is written "
+            f"{names[changed[0]]}"
+        )
     return "".join(
         f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} "
         f"{word.confidence:.3f}"
-        f"{' lex ' + line.speaker if line.speaker else ''}\n"
+        f"{' lex ' + names[line.speaker] if line.speaker else ''}\n"
         for name, lines in recordings.items()
         for line in lines
         for word in line.timed_words
     )
 
 
-def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
-    """Yield start and end of each subtitle in seconds, shown until the next, and its
-    text on two lines at most.
-    """
-    (lines,) = recordings.values()
+def _without_blanks(names: Iterable[str], what: str) -> dict[str, str]:
+    """Return names as formats have them in which blanks separate fields."""
+    written = {name: "_".join(name.split()) for name in names}
+    if len(set(written.values())) < len(written):
+        changed = [name for name, other in written.items() if name != other]
+        raise InputError(
+            f"{what} {', '.join(map(repr, changed))}: without blanks their names are "
+            "those of others: rename them"
+        )
+    return written
+
+
+def _times_of_cues(lines: Sequence[Segment]) -> Iterator[tuple[float, float]]:
+    """Yield start and end of each subtitle in seconds, shown until the next."""
     for place, line in enumerate(lines):
         end = max(line.end + AFTER, line.start + SHOWN)
         if place + 1 < len(lines):
-            end = max(line.end, min(end, lines[place + 1].start))
-        text = _said(line)
-        spaces = [place for place, letter in enumerate(text) if letter == " "]
-        if len(text) > SCREEN and spaces:
-            middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
-            text = f"{text[:middle]}\n{text[middle + 1 :]}"
-        yield line.start, end, text
+            following = lines[place + 1]
+            # Cues that touch and grow would be read as one that is shown again.
+            again = following.words[: len(line.words)] == line.words
+            end = max(line.end, min(end, following.start - APART * again))
+        yield line.start, end
+
+
+def _wrapped(text: str) -> str:
+    """Break a text that is too long for a line near its middle."""
+    spaces = [place for place, letter in enumerate(text) if letter == " "]
+    if len(text) <= SCREEN or not spaces:
+        return text
+    middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
+    return f"{text[:middle]}\n{captions.escape_bracket(text[middle + 1 :])}"
+
+
+def _cues(
+    recordings: Recordings,
+    escape: Callable[[str], str],
+    voice: Callable[[str], str],
+) -> Iterator[tuple[float, float, str]]:
+    """Yield start and end of each subtitle in seconds, and its text on two lines at
+    most; ``voice`` writes the name of a speaker before it.
+    """
+    (lines,) = recordings.values()
+    texts = [escape(line.text) for line in lines]
+    if not any(line.speaker for line in lines):
+        texts = captions.escape_names(texts)
+    for line, (start, end), text in zip(
+        lines, _times_of_cues(lines), texts, strict=True
+    ):
+        name = voice(escape(line.speaker)) if line.speaker else ""
+        own = text if name else captions.escape_bracket(text)
+        yield start, end, name + _wrapped(own)
 
 
 def _srt(recordings: Recordings) -> str:
+    def voice(name: str) -> str:
+        return f"[{name.replace('[', '&#91;').replace(']', '&#93;')}]: "
+
+    cues = _cues(recordings, captions.escape_srt, voice)
     return "\n".join(
         f"{number}\n{clock(start, ',')} --> {clock(end, ',')}\n{text}\n"
-        for number, (start, end, text) in enumerate(_cues(recordings), 1)
+        for number, (start, end, text) in enumerate(cues, 1)
     )
 
 
 def _vtt(recordings: Recordings) -> str:
-    cues = (
-        f"{clock(start)} --> {clock(end)}\n{html.escape(text, quote=False)}\n"
-        for start, end, text in _cues(recordings)
-    )
-    return "\n".join(["WEBVTT\n", *cues])
+    cues = _cues(recordings, captions.escape_vtt, "<v {}>".format)
+    blocks = (f"{clock(start)} --> {clock(end)}\n{text}\n" for start, end, text in cues)
+    return "\n".join(["WEBVTT\n", *blocks])
 
 
 FORMATS: Mapping[str, Callable[[Recordings], str]] = MappingProxyType(
@@ -191,6 +239,27 @@ FORMATS: Mapping[str, Callable[[Recordings], str]] = MappingProxyType(
     }
 )
 OF_SEVERAL = ("txt", "seglst", "ctm")  # formats that may hold more than one recording
+
+
+def _split_words(line: Segment) -> Segment:
+    """Split words that hold white space, such as a no-break space, as all readers do."""
+    if all(word.split() == [word] for word in line.words):
+        return line
+    words = [
+        Word(part, *span, word.confidence)
+        for word in line.timed_words
+        for part, span in zip(
+            word.text.split(),
+            divided(word.text.split(), (word.start, word.end)),
+            strict=True,
+        )
+    ]
+    return replace(
+        line,
+        words=tuple(word.text for word in words),
+        times=tuple((word.start, word.end) for word in words),
+        confidences=tuple(word.confidence for word in words),
+    )
 
 
 def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> None:
@@ -211,6 +280,10 @@ def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> Non
             f"{path}: {kind} holds one recording, not {len(recordings)}: choose "
             f"{', '.join(OF_SEVERAL)}"
         )
-    named = {"_".join(name.split()): lines for name, lines in recordings.items()}
+    names = _without_blanks(recordings, "recordings")
+    named = {
+        names[name]: [_split_words(line) for line in lines]
+        for name, lines in recordings.items()
+    }
     with atomic_write(path) as file:
         file.write(FORMATS[kind](named))

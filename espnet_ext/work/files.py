@@ -17,6 +17,13 @@ from typing import IO, Any, BinaryIO, cast
 from espnet_ext.errors import InputError
 
 _GZIP = b"\x1f\x8b"  # how such files begin
+_PACKED = {
+    b"BZh91AY&SY": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+}  # how others begin, which are not unpacked
 
 
 @contextmanager
@@ -75,8 +82,17 @@ def _locked_folder(folder: str | Path) -> Iterator[None]:
 
 @contextmanager
 def unpacked(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes, unpacked if it is gzipped, whatever its name."""
+    """Open a file to read its bytes, unpacked if it is gzipped, whatever its name.
+
+    Raises InputError: it is packed in another way, or broken.
+    """
     with open(path, "rb") as file:
+        for begin, packer in _PACKED.items():
+            if file.peek(len(begin))[: len(begin)] == begin:
+                raise InputError(
+                    f"{path}: packed with {packer}, which is not read: unpack it, or "
+                    "pack it with gzip"
+                )
         if file.peek(2)[:2] != _GZIP and Path(path).suffix != ".gz":
             yield file
             return

@@ -2,7 +2,9 @@
 line that names the file.
 """
 
+import bz2
 import json
+import lzma
 import re
 
 import pytest
@@ -132,6 +134,10 @@ SCORED = {
         "WEBVTT\n\n00:00.000 --> 00:02.000\nthe cat "
         "&amp;\n"
     ), 1, 3),
+    "kaldi with a byte-order mark": ("ref", REF, "hyp", "\ufeff" + HYP, 1, 5),
+    "UTF-16 with a mark": ("ref", REF.encode("utf-16"), "hyp", HYP.encode("utf-16"), 1, 5),
+    "srt in UTF-16": ("m.stm", STM, "m.srt", "1\r\n00:00:00,000 --> 00:00:02,000\r\nthe cat\r\n".encode("utf-16"), 1, 3),
+    "json in UTF-16": ("m.stm", STM, "m.json", json.dumps(CPP).encode("utf-16"), 0, 3),
     "json with a byte-order mark": ("m.stm", STM, "m.json", "\ufeff" + json.dumps(CPP), 0, 3),
 }  # fmt: skip
 
@@ -166,9 +172,11 @@ REFUSED = {
     "a csv with a header": ("ref", REF, "hyp.csv", "path,duration,text\na.wav,1,the\n", "hyp.csv.*header"),
     "xml": ("ref", REF, "hyp", '<?xml version="1.0"?>\n<Trans>\n', "hyp.*XML"),
     "a TextGrid": ("ref", REF, "hyp", 'File type = "ooTextFile"\n', "hyp.*TextGrid"),
-    "UTF-16": ("ref", REF, "hyp", HYP.encode("utf-16"), "hyp"),
+    "UTF-16 without a mark": ("ref", REF, "hyp", HYP.encode("utf-16-le")[:-1] + b"\xff", "hyp"),
+    "bzip2": ("ref", REF, "hyp", bz2.compress(HYP.encode()), "hyp.*bzip2"),
+    "xz": ("ref", REF, "hyp.json", lzma.compress(HYP.encode()), "hyp.*xz"),
+    "zstd": ("ref", REF, "hyp.srt", b"\x28\xb5\x2f\xfd" + bytes(40), "hyp.*zstd"),
     "Latin-1": ("ref", REF, "hyp", "u1 caf\u00e9\nu2 a\n".encode("latin-1"), "hyp: line 1 is not UTF-8"),
-    "kaldi with a byte-order mark": ("ref", REF, "hyp", "\ufeff" + HYP, "hyp.*byte-order"),
     "an empty file": ("ref", REF, "hyp", "", "hyp: empty"),
     "blank lines only": ("ref", REF, "hyp", "\n\n", "hyp: empty"),
     "an id twice": ("ref", REF, "hyp", HYP + "u1 x\n", "hyp: id u1 comes twice"),

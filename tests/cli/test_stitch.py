@@ -62,17 +62,17 @@ def test_joining_needs_no_model(tmp_path, capsys):
         ]
     )
     lines = [
-        "long 1 1.000 1.000 So 1.000 lex speaker",
-        "long 1 13.000 1.000 far, 1.000 lex speaker",
+        "long 1 1.000 1.000 So 1.000",
+        "long 1 13.000 1.000 far, 1.000",
     ]
     assert (tmp_path / "out.ctm").read_text().splitlines() == [
         *lines,
-        "long 1 14.000 1.000 away. 1.000 lex speaker",
+        "long 1 14.000 1.000 away. 1.000",
     ]
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
-        "[00:00:01.000 --> 00:00:02.000] speaker: So",
-        "[00:00:13.000 --> 00:00:15.000] speaker: far, away.",
+        "[00:00:01.000 --> 00:00:02.000] So",
+        "[00:00:13.000 --> 00:00:15.000] far, away.",
     ]
 
 

@@ -187,7 +187,7 @@ def test_words_of_each_tools_ctm(tmp_path):
         ("a.stm", "r1 1 ann 2 1 one\n", "line 1"),
         ("a.stm", "r1 1 ann one two\n", "line 1"),
         ("a.stm", "r1 1 ann 0 1 { a / b }\n", "line 1"),
-        ("a.srt", "1\n00:00:02,000 --> 00:00:01,000\none\n", "line 2"),
+        ("a.srt", "1\n00:00:02,000 --> 00:00:03,000\none\n\n2\n00:00:04 --> soon\n", "line 6"),
         ("a.srt", "no cue\n", "cue"),
         *(("a.json", json.dumps([TURN, TURN | change]), "turn 2") for change in (
             {"session_id": ""}, {"words": ["A"]}, {"speaker": None}, {"speaker": ""}, {"end_time": -1},

@@ -108,7 +108,7 @@ def test_subtitles_can_be_read(tmp_path):
         "2\n00:00:10,900 --> 00:00:11,900\nno",
         "3\n00:00:20,000 --> 00:00:22,350\nword0 word1 word2 word3 word4\nword5 "
         "word6 word7 word8 word9",
-        "4\n00:00:21,000 --> 00:00:22,000\nAda: over\n",
+        "4\n00:00:21,000 --> 00:00:22,000\n[Ada]: over\n",
     ]
 
 

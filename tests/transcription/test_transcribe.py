@@ -69,7 +69,7 @@ def test_all_formats_and_the_page(audio, tmp_path):
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
     assert (
         len(text["ctm"].splitlines()) == 3
-        and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
+        and "00:00:02,000 --> 00:00:03,000\n[Ada & Bo]: there" in text["srt"]
     )
     assert re.findall(
         'class="(spoken.*?)".*? data-start="(.*?)" data-end="(.*?)".*?>(.*?)<',
