@@ -32,7 +32,8 @@ from espnet_ext.multitalker.search_settings import (
 )
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
-from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
+from espnet_ext.recipe.run import Recipe, Run, idle_if
+from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of
 from espnet_ext.tables.schema import TRAIN

@@ -16,7 +16,8 @@ from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
 from espnet_ext.recipe.librispeech import dev_sets, lm_text, test_sets
 from espnet_ext.recipe.own_system import OwnSystem, Trained
-from espnet_ext.recipe.run import Recipe, Run, load_script
+from espnet_ext.recipe.run import Recipe, Run
+from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import average_step, averaged, free_of
 from espnet_ext.rescore import ScorerKind
@@ -24,6 +25,7 @@ from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import TRAIN, System
+from espnet_ext.work.gpus import device_of
 from espnet_ext.work.once import stamps
 from espnet_ext.work.settings import checked, known
 
@@ -449,16 +451,17 @@ def latency_step(run: Run, scorer: ScorerKind) -> Step:
             "scorer": scorer,
             "output": output,
             "options": run.sections["settings"]["latency"],
+            "ngpu": run.gpu,
         },
         outputs=[output],
     )
 
 
 def measure_latency(
-    scorer: ScorerKind, output: Path, options: Mapping[str, Any]
+    scorer: ScorerKind, output: Path, options: Mapping[str, Any], ngpu: int
 ) -> None:
     bench = load_script(HERE / "local" / "bench_latency.py")
-    bench.measure_scorer(scorer, output, options)
+    bench.measure_scorer(scorer, output, options, device_of(ngpu))
 
 
 def variant(options: Mapping[str, str]) -> str:

@@ -15,12 +15,14 @@ from espnet_ext.longform.chunking import schedule_of
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import OwnSystem, Trained
-from espnet_ext.recipe.run import STATS, Recipe, Run, load_script
+from espnet_ext.recipe.run import STATS, Recipe, Run
+from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.schema import System
+from espnet_ext.work.gpus import device_of
 from espnet_ext.work.yaml_files import read_yaml
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
@@ -336,15 +338,16 @@ def context_step(run: Run) -> Step:
                 f"section train of scale {scale}",
             ),
             "seconds": settings["context_seconds"],
-            "device": "cuda" if run.ngpu else "cpu",
+            "ngpu": run.gpu,
             "expdir": str(run.expdir),
         },
         outputs=[run.expdir / "context.json"],
     )
 
 
-def measure_context(config: Path, seconds: float, device: str, expdir: str) -> None:
+def measure_context(config: Path, seconds: float, ngpu: int, expdir: str) -> None:
     """Call local/bench_context.py in this process, which is the step's own."""
+    device = device_of(ngpu)
     options = ["--config", str(config), "--seconds", str(seconds), "--device", device]
     sys.path.insert(0, "local")  # for what it imports
     bench = load_script(Path("local", "bench_context.py"))

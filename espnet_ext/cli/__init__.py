@@ -4,6 +4,7 @@ Groups are modules that are imported only when they are used; neither torch nor 
 is before a command needs it.
 """
 
+import sys
 from collections.abc import Sequence
 
 from espnet_ext.environment import require_environment
@@ -18,5 +19,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     require_environment()
     from espnet_ext.cli.program import call
     from espnet_ext.command import run_main
+    from espnet_ext.work.gpus import hide_unless_asked
+
+    words = sys.argv[1:] if argv is None else argv
+    if list(words[:1]) != ["check"]:  # which tells whether PyTorch sees any
+        hide_unless_asked(words)
 
     run_main(lambda: call(argv))

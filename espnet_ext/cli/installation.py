@@ -5,6 +5,7 @@ our plugins.
 import argparse
 import contextlib
 import io
+import os
 import platform
 import re
 import shutil
@@ -22,6 +23,7 @@ from packaging.specifiers import SpecifierSet
 from espnet_ext.errors import InputError
 from espnet_ext.packages import extras, in_range, lacking, package_checks
 from espnet_ext.upstream.logs import without_warnings
+from espnet_ext.work.gpus import VISIBLE, are_hidden
 
 # The smallest model that has all plugins of the first recipe in it.
 MODEL = {
@@ -70,6 +72,8 @@ def check_gpu() -> str:
     if torch.version.cuda is None:
         return f"torch {torch.__version__} is a build for CPUs"
     build = f"torch {torch.__version__} has CUDA {torch.version.cuda}"
+    if are_hidden():
+        return f"{build}; {VISIBLE}='{os.environ[VISIBLE]}' hides all GPUs here"
     with warnings.catch_warnings(
         record=True, action="always"
     ) as caught:  # of a driver that is too old
@@ -97,11 +101,11 @@ def check_whisper_gpu() -> str:
 
     from espnet_ext.whisper.model import load_cublas
 
-    return (
-        load_cublas()
-        if ctranslate2.get_cuda_device_count()
-        else "no NVIDIA GPU here, so Whisper runs on the CPU"
-    )
+    if are_hidden():
+        return f"{VISIBLE} hides all GPUs here, so Whisper runs on the CPU"
+    if not ctranslate2.get_cuda_device_count():
+        return "no NVIDIA GPU here, so Whisper runs on the CPU"
+    return load_cublas()
 
 
 def check_plugins() -> str:

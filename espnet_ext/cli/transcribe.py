@@ -126,7 +126,7 @@ def transcribe(
     from espnet_ext.transcription.recordings import find_recordings
     from espnet_ext.transcription.request import Request, find_enrolment
     from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
-    from espnet_ext.work.parallel import device_of
+    from espnet_ext.work.gpus import device_of
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)

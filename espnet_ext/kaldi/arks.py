@@ -141,6 +141,7 @@ def write_arks(
     shards: Sequence[ArkShard],
     *,
     nj: int = 1,
+    ngpu: int = 0,
     parallel: Path | None = None,
     describe: str,
 ) -> dict[str, str]:
@@ -150,7 +151,9 @@ def write_arks(
     todo = [
         shard for shard in shards if read_key(Path(shard.folder) / NOTE) != shard.key
     ]
-    map_shards(write_ark, todo, nj=nj, config=parallel, describe=describe)
+    map_shards(
+        write_ark, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe
+    )
     table: dict[str, str] = {}
     for shard in shards:
         if (

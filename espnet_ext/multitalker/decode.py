@@ -27,8 +27,8 @@ from espnet_ext.text.words import SPEAKER_CHANGE, Segment
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
+from espnet_ext.work.gpus import device_of
 from espnet_ext.work.model_cache import keep_last
-from espnet_ext.work.parallel import device_of
 from espnet_ext.work.shards import Shard
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def decode_speakers(
             "--output"
         )
     planned = [(job.output, plan(job, nj)) for job in jobs]
-    work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
+    ngpu = max(job.ngpu for job in jobs)
+    work.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
     for output, shards in planned:
         _gather(output, [Path(shard.folder) for shard in shards])
     return sum(len(shard.tables["spans"]) for _, shards in planned for shard in shards)

@@ -14,7 +14,7 @@ from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.work.parallel import device_of
+from espnet_ext.work.gpus import device_of
 
 _RECORDINGS_OF_A_SHARD = 200
 _RECORDINGS_AT_ONCE = 16
@@ -45,7 +45,9 @@ def write_d_vectors(
     shards = ark_shards(
         audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD
     )
-    table = write_arks(shards, nj=nj, parallel=parallel, describe="d-vectors")
+    table = write_arks(
+        shards, nj=nj, ngpu=ngpu, parallel=parallel, describe="d-vectors"
+    )
     write_table(Path(output) / "d_vectors.scp", table)
     print(f"{len(table)} recordings -> {Path(output) / 'd_vectors.scp'}", flush=True)
     return len(table)

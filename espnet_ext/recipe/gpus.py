@@ -11,17 +11,17 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import batched, takewhile
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.steps import Step, joined, run_jobs, show
+from espnet_ext.work.gpus import VISIBLE, list_names
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Run
 
-NO_GPU = ("", "-1", "NoDevFiles")  # the last one is Slurm's
 Lane = tuple[str, ...]  # the GPUs that one chain of steps sees
 Make = Callable[
     ["Run", int], Iterable[Step]
@@ -31,14 +31,10 @@ Make = Callable[
 def gpu_names(count: int, visible: str | None) -> Lane:
     """Return the names of the first ``count`` GPUs, of those in
     ``CUDA_VISIBLE_DEVICES`` if that is set.
-
-    As CUDA does, this takes none from the first on that is no GPU.
     """
     if visible is None:
         return tuple(map(str, range(count)))
-    names = tuple(
-        takewhile(lambda name: name not in NO_GPU, map(str.strip, visible.split(",")))
-    )
+    names = list_names(visible)
     if len(names) < count:
         raise InputError(
             f"--ngpu {count}: CUDA_VISIBLE_DEVICES is '{visible}', which has "
@@ -50,7 +46,7 @@ def gpu_names(count: int, visible: str | None) -> Lane:
 
 def visible_gpus(run: "Run") -> Lane:
     """Return the names of the GPUs that a run uses."""
-    return gpu_names(run.ngpu, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return gpu_names(run.ngpu, os.environ.get(VISIBLE))
 
 
 def rounds(

@@ -7,10 +7,9 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, wraps
-from importlib import util
+from functools import cached_property, wraps
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
@@ -26,6 +25,7 @@ from espnet_ext.recipe.own_system import (
     rows_of,
     stored_systems,
 )
+from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.step_keys import (
     all_names,
     follow_moved_folders,
@@ -42,8 +42,8 @@ from espnet_ext.tables.plan import (
 )
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import System
+from espnet_ext.work.gpus import require_gpus
 from espnet_ext.work.once import fingerprint, read_key, read_note, write_note
-from espnet_ext.work.parallel import require_gpus
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
@@ -470,18 +470,6 @@ def load_recipe(folder: Path) -> Recipe:
             "as egs/librispeech_sem"
         )
     return load_script(path, f"espnet_ext_recipe_{folder.name}").RECIPE
-
-
-@cache
-def load_script(path: Path, name: str = "") -> ModuleType:
-    """Import a Python file that is not in a package, such as one in a recipe's
-    ``local/``; once, whoever asks.
-    """
-    spec = util.spec_from_file_location(name or path.stem, path)
-    assert spec and spec.loader
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def prepare(

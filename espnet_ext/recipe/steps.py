@@ -1,7 +1,7 @@
 """Steps of a stage: skipped when done, resumed when killed, several in parallel.
 
-A step runs in a process forked from that of the stages, which has its imports. It is
-done when the note beside its log holds its key, of the function's arguments and of the
+A step runs in a process of its own: forked from that of the stages, which has its
+imports, or a new one if GPUs are used (:mod:`espnet_ext.work.gpus`). It is done when the note beside its log holds its key, of the function's arguments and of the
 contents of those that are files (:mod:`espnet_ext.recipe.step_keys`).
 """
 
@@ -10,6 +10,7 @@ import io
 import logging
 import math
 import os
+import pickle
 import signal
 import sys
 import time
@@ -20,12 +21,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from multiprocessing import connection, get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.loading import prepare_forks
 from espnet_ext.recipe.guard import end_with_parent, kill_group
+from espnet_ext.recipe.scripts import pickle_with_scripts
 from espnet_ext.recipe.step_keys import StepKey, make_key, refuse_other_work
 from espnet_ext.recipe.step_logs import (
     cannot_write,
@@ -34,7 +37,7 @@ from espnet_ext.recipe.step_logs import (
     last_line,
     warnings_in,
 )
-from espnet_ext.work import once
+from espnet_ext.work import gpus, once
 from espnet_ext.work.files import files_below
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
@@ -81,6 +84,7 @@ class Step:
     preload: Sequence[
         str
     ] = ()  # modules that the stages' process imports first, so that steps share them
+    # unless GPUs are used: ESPnet starts CUDA
     command: str = (
         ""  # what it runs, to be copied into a shell; it is shown as the step begins
     )
@@ -92,6 +96,11 @@ class Step:
     def note(self) -> Path:
         """The file that holds the step's key when it is done."""
         return self.log.with_suffix(".done")
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether the function is told to use a GPU, by its argument ``ngpu``."""
+        return bool({**self.arguments, **self.free}.get("ngpu"))
 
     def key(self) -> StepKey:
         """Return the key of everything that the result depends on."""
@@ -228,14 +237,9 @@ def _advance(
             continue
         if step.resumes is not None:
             _refuse_other_work(step, step.resumes, key)
-        with (
-            redirect_stdout(io.StringIO()),
-            redirect_stderr(io.StringIO()),
-        ):  # ESPnet names all packages that it lacks
-            for module in step.preload:
-                with suppress(ImportError):  # the step itself will say what is missing
-                    import_module(module)
-            prepare_forks()
+        new = bool(step.preload) and not gpus.are_hidden()
+        if not new:
+            _preload(step)
         check_parent()
         if step.command:
             show(
@@ -244,13 +248,35 @@ def _advance(
             )
         sys.stdout.flush()
         sys.stderr.flush()
-        process = get_context("fork").Process(
-            target=_child, args=(step, key, lane, os.getpid())
-        )
+        process = _make_process(step, key, lane, new)
         process.start()
         running[process.sentinel] = _Started(step, process, chain, lane)
         return True
     return False
+
+
+def _preload(step: Step) -> None:
+    """Import what a step needs, for it and others that are forked from this process."""
+    # ESPnet names all packages that it lacks
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        for module in step.preload:
+            with suppress(ImportError):  # the step itself will say what is missing
+                import_module(module)
+        prepare_forks()
+
+
+def _make_process(
+    step: Step, key: StepKey, lane: tuple[str, ...], new: bool
+) -> BaseProcess:
+    """Make the process of a step, a ``new`` one or a fork of this one. It sees the GPUs
+    of its lane, and those of this process without one; none if it uses none.
+    """
+    own = (lane or None) if step.uses_gpu else ()
+    if new:
+        work = pickle_with_scripts((step, key))
+        return gpus.NewProcess(target=_run_new, args=(work, os.getpid()), gpus=own)
+    fork = get_context("fork")
+    return fork.Process(target=_run_forked, args=(step, key, own, os.getpid()))
 
 
 class _Started:
@@ -302,11 +328,22 @@ def _show_warnings(step: Step) -> None:
         show(f"{step.name}: {warning}")
 
 
-def _child(step: Step, key: StepKey, lane: tuple[str, ...], parent: int) -> None:
-    """Run a step in this process, which was forked for it, and exit with its status."""
+def _run_new(work: bytes, parent: int) -> None:
+    """Run a step in this new process, which has imported nothing for it."""
+    _run(*pickle.loads(work), parent)
+
+
+def _run_forked(
+    step: Step, key: StepKey, own: Sequence[str] | None, parent: int
+) -> None:
+    """Run a step in this process, which was forked for it; CUDA has not started."""
+    with gpus.give_gpus(own):
+        _run(step, key, parent)
+
+
+def _run(step: Step, key: StepKey, parent: int) -> None:
+    """Run a step in this process, which is its own, and exit with its status."""
     os.setsid()
-    if lane:  # CUDA is not initialised yet
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(lane)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     end_with_parent(parent)
     user = os.dup(2)  # the log takes its place
@@ -361,6 +398,8 @@ def _succeeds(step: Step) -> bool:
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code in (0, None):
             return True
+        if isinstance(error, SystemExit) and not isinstance(error.code, str):
+            return False  # what ends with a status has said why
         reason = one_line(error)
         if not isinstance(error, InputError):
             traceback.print_exc()

@@ -29,8 +29,8 @@ def run_command(
     more: Sequence[str] = (),
     ngpu: int = 0,
 ) -> None:
-    """Run a command of :mod:`espnet_ext.bin`, in this process or started by ``launch``,
-    such as ``srun``; print it.
+    """Run a command of :mod:`espnet_ext.bin` and print it: in this process, or in a new
+    one if it uses GPUs or ``launch``, such as ``srun``, starts it.
 
     ``options`` determine the result; ``more`` are about GPUs and nodes and change it
     only by rounding.
@@ -45,14 +45,25 @@ def run_command(
         if status:
             raise InputError(f"{launch[0]} has ended with status {status}")
         return
+    if ngpu:
+        _run_program(["-m", name, *words])
+        return
     from espnet_ext.upstream.with_plugins import run_checked
 
     module = import_module(name)
     sys.argv = [name, *words]
-    sys.modules["__main__"] = (
-        module  # what ESPnet's processes for several GPUs import: it has the plugins
-    )
     run_checked(module.main)
+
+
+def _run_program(words: Sequence[str]) -> None:
+    """Run Python in a new process, which writes where this one does, and exit with its
+    status if it fails.
+    """
+    status = subprocess.run([sys.executable, *words], check=False).returncode
+    if status < 0:
+        raise InputError(f"killed by signal {-status}")
+    if status:
+        sys.exit(status)
 
 
 def command_line(
@@ -112,7 +123,7 @@ def train_step(
         inputs=[*inputs, *(files or {}).values()],
         outputs=[folder / "config.yaml"],
         resumes=folder,
-        preload=[] if run.launch else [f"espnet_ext.bin.{command}"],
+        preload=[] if run.launch or run.ngpu else [f"espnet_ext.bin.{command}"],
         command=command_line(command, words, run.launch, spread, run.ngpu),
         progress=train_progress,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.parallel import require_gpus
+from espnet_ext.work.gpus import require_gpus, require_own_gpus
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ def device_for(ngpu: int) -> "torch.device":
 
     if ngpu not in (0, 1):
         raise InputError(f"--ngpu {ngpu}: a process has one GPU, or none: give 0 or 1")
-    require_gpus(ngpu)
+    require_own_gpus(ngpu)
     if PartialState(cpu=not ngpu).num_processes > 1:
         return PartialState().device
     return torch.device("cuda" if ngpu else "cpu")

@@ -13,7 +13,7 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.parallel import use_own_gpu
+from espnet_ext.work.gpus import require_own_gpus
 from espnet_ext.work.shards import Shard
 
 # Small enough that progress is visible and a lost worker costs little. The model stays
@@ -71,7 +71,8 @@ def decode_all(
     skipped. The shards of all jobs share the workers and their models.
     """
     planned = [(job.output, plan(job, nj)) for job in jobs]
-    work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
+    ngpu = max(job.ngpu for job in jobs)
+    work.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
     counts = []
     for output, shards in planned:
         utterances = [
@@ -174,8 +175,7 @@ def decode_shard(shard: Shard) -> None:
         args = espnet_options.parse_options(
             inference.get_parser(), [*shard.options, *own, "--num_workers", "0"]
         )
-        if args.ngpu:
-            use_own_gpu()
+        require_own_gpus(args.ngpu)
 
         def build_or_reuse(**options: Any) -> Any:
             speech2text = inference.last_speech2text(**options)

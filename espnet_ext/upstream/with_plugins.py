@@ -1,6 +1,5 @@
 """Run an ESPnet command with plugins, complete checkpoints, and one line for bad input."""
 
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from espnet_ext.upstream.training_data import check_training_data, name_utteranc
 from espnet_ext.upstream.training_ends import check_training_end
 from espnet_ext.upstream.training_starts import check_training_starts
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
-from espnet_ext.work.parallel import require_gpus
+from espnet_ext.work.gpus import count_asked, require_own_gpus
 
 # in what ESPnet says of an encoder and the like that it does not know
 UNKNOWN_CHOICE = "must be one of"
@@ -148,5 +147,4 @@ def check_gpus(options: Sequence[str]) -> None:
     """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and
     fails with a traceback.
     """
-    asked = re.search(r"--ngpu[ =](\d+)(?!\S)", " ".join(options))
-    require_gpus(int(asked[1]) if asked else 0)
+    require_own_gpus(count_asked(options))

@@ -1,5 +1,5 @@
-"""Map a function over shards of work: in this process, in processes forked from it, or
-on a cluster through Dask.
+"""Map a function over shards of work: in this process, in several, or on a cluster
+through Dask.
 
 A shard is a small value that can be pickled (a dict or dataclass, with a ``name`` for
 messages). The function writes files and returns something small. If a worker dies, only
@@ -17,12 +17,13 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
 from espnet_ext.errors import InputError
-from espnet_ext.work import cluster
+from espnet_ext.work import cluster, gpus
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -37,7 +38,6 @@ DIED = (
 # One process works on one shard at a time: shards chdir, redirect output and share one
 # cached model.
 _ONE_SHARD = Lock()
-_worker: int | None = None  # number of a forked worker that has not chosen its GPU
 
 
 class ShardError(InputError):
@@ -57,6 +57,7 @@ def map_shards[Shard, Result](
     shards: Sequence[Shard],
     *,
     nj: int,
+    ngpu: int = 0,
     config: str | Path | None = None,
     describe: str = "decode",
 ) -> list[Result]:
@@ -65,10 +66,12 @@ def map_shards[Shard, Result](
 
     ``function`` must be at the top level of a module that workers can import.
     ``config`` is the YAML of a Dask cluster
-    (:class:`~espnet_ext.work.cluster.ClusterSettings`). Without it workers are forked,
-    and with ``nj=1`` or one shard everything runs in this process. ``describe`` names
-    the work in messages. InputError is that of the first shard that raised one;
-    ShardError: a shard raised another exception, or its worker died several times.
+    (:class:`~espnet_ext.work.cluster.ClusterSettings`). Without it the workers are
+    processes of this machine, and with ``nj=1`` or one shard everything runs in this
+    process. With ``ngpu`` 1 each worker sees one GPU, and all are shared evenly; with 0
+    it sees none. ``describe`` names the work in messages. InputError is that of the
+    first shard that raised one; ShardError: a shard raised another exception, or its
+    worker died several times.
     """
     if nj < 1:
         raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
@@ -86,27 +89,36 @@ def map_shards[Shard, Result](
                 _map_on(client, errors, workers, function, progress)
         elif workers > 1:
             with cluster.exit_on_signals():
-                _map_forked(function, workers, progress)
+                _map_here(function, workers, _how_to_start(ngpu), progress)
         else:
             for index, shard in enumerate(shards):
                 progress.done(index, _call(function, shard, os.getcwd()))
         return [progress.results[index] for index in range(len(shards))]
 
 
-def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None:
-    """Work in processes forked from this one: modules that are imported here are not
-    imported again.
+def _how_to_start(ngpu: int) -> BaseContext:
+    """Return how workers are started: forked, so that they have what is imported here,
+    or as new processes if they use a GPU or CUDA has started here.
     """
+    if ngpu:
+        return gpus.NewWorkers(gpus.list_gpus())
+    return gpus.NewWorkers(()) if gpus.has_started() else get_context("fork")
+
+
+def _map_here(
+    function: Callable, workers: int, context: BaseContext, progress: "_Progress"
+) -> None:
+    """Work in processes of this machine."""
     from pebble import ProcessExpired, ProcessPool
 
     deaths = [0] * len(progress.shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    fork = get_context("fork")
+    forked = not isinstance(context, gpus.NewWorkers)
     pool = ProcessPool(
         workers,
-        context=fork,
+        context=context,
         initializer=_begin_worker,
-        initargs=(threads, fork.Value("i", 0)),
+        initargs=(threads, forked),
     )
     calls = [(function, shard, os.getcwd()) for shard in progress.shards]
     try:
@@ -129,13 +141,12 @@ def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None
         pool.join()
 
 
-def _begin_worker(threads: int, begun: Any) -> None:
-    """Give a worker its number, and threads unless the environment does. Ctrl-C is for
-    the main process.
+def _begin_worker(threads: int, forked: bool) -> None:
+    """Give a worker its threads, unless the environment does. Ctrl-C is for the main
+    process.
     """
-    global _worker
-    with begun.get_lock():
-        _worker, begun.value = begun.value, begun.value + 1
+    if forked:
+        gpus.hide_gpus()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for name in cluster.THREAD_VARIABLES:
@@ -216,47 +227,6 @@ def _call(function: Callable, shard: Any, folder: str) -> Any:
                     bad_input=True,
                 )
             return _Failure(traceback.format_exc())
-
-
-def use_own_gpu() -> None:
-    """Let a forked worker see one GPU only, so that several share all of them evenly;
-    call it before any work on one.
-
-    Elsewhere, and after the first call, nothing changes: a batch system gives each of
-    its jobs its own GPU.
-    """
-    global _worker
-    number, _worker = _worker, None
-    if number is None:
-        return
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        import torch
-
-        visible = ",".join(map(str, range(torch.cuda.device_count())))
-    if gpus := [name for name in visible.split(",") if name.strip()]:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
-
-
-def device_of(ngpu: int) -> str:
-    """Return the device of this process: its own GPU, or the CPU."""
-    if not ngpu:
-        return "cpu"
-    use_own_gpu()
-    require_gpus(1)
-    return "cuda"
-
-
-def require_gpus(number: int) -> None:
-    """Refuse more GPUs than there are."""
-    import torch
-
-    if (there := torch.cuda.device_count()) < number:
-        what = f"{there or 'no'} GPU{'s' if there > 1 else ''}"
-        raise InputError(
-            f"--ngpu {number}: PyTorch sees {what} here: give --ngpu {there}, or "
-            "a machine that has them"
-        )
 
 
 class _Progress:

@@ -150,6 +150,7 @@ def run_shards[AnyShard: Shard](
     run: Callable[[AnyShard], object],
     *,
     nj: int = 1,
+    ngpu: int = 0,
     parallel: Path | None = None,
     describe: str = "decode",
 ) -> None:
@@ -166,6 +167,6 @@ def run_shards[AnyShard: Shard](
             "done already",
             file=sys.stderr,
         )
-    map_shards(run, todo, nj=nj, config=parallel, describe=describe)
+    map_shards(run, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe)
     for output, shards in planned:
         clean(output / "log", shards)  # of workers that died

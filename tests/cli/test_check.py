@@ -110,7 +110,15 @@ def test_a_missing_package_of_an_extra_says_which(capsys):
         run_main(without("lotse"))  # a typing error
 
 
+def test_hidden_gpus_are_said_to_be_hidden(monkeypatch):
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    for visible in ("", "-1", "NoDevFiles"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert f"CUDA_VISIBLE_DEVICES='{visible}' hides" in installation.check_gpu()
+
+
 def test_gpu_build_and_driver(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("torch.version.cuda", None)
     assert "a build for CPUs" in installation.check_gpu()
     monkeypatch.setattr("torch.version.cuda", "13.0")

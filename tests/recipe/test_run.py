@@ -14,6 +14,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.recipe import options as recipe_options
 from espnet_ext.recipe.options import COMMON
 from espnet_ext.recipe.run import Run, load_recipe, prepare
+from espnet_ext.work import gpus
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(path.parent for path in (ROOT / "egs").glob("*/run.sh"))
@@ -152,7 +153,7 @@ def test_a_folder_of_another_variant_is_refused(toy, prepared):
 
 def test_more_gpus_than_there_are_are_refused(prepared, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr(gpus, "_ask_new_process", lambda visible: 2)
     assert prepared(ngpu="2").ngpu == 2
     with pytest.raises(InputError, match="--ngpu 4: .*give --ngpu 2"):
         prepared(ngpu="4")

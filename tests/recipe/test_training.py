@@ -4,7 +4,6 @@ launcher and a decoding get.
 
 import shlex
 import sys
-from multiprocessing.spawn import get_preparation_data
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -156,17 +155,20 @@ def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
     }
 
 
-def test_processes_for_several_gpus_have_the_plugins(monkeypatch):
-    """ESPnet spawns them, and they import what the parent's main module is."""
-    from espnet_ext.bin import asr_train
-
-    names = []
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    monkeypatch.setattr(sys, "argv", sys.argv)
-    monkeypatch.setattr(
-        asr_train,
-        "main",
-        lambda: names.append(get_preparation_data("child")["init_main_from_name"]),
-    )
-    run_command("asr_train", [])
-    assert names == ["espnet_ext.bin.asr_train"]
+@pytest.mark.parametrize(("ending", "status"), [("exit 3", 3), ("kill -9 $$", None)])
+def test_a_training_on_gpus_is_the_printed_command(
+    ending, status, tmp_path, monkeypatch, capfd
+):
+    """A new program, whose end is that of the step."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "python $*"\n{ending}\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises((SystemExit, InputError)) as ended:
+        run_command("asr_train", ["--seed", "1"], ngpu=2)
+    printed, ran = capfd.readouterr().out.splitlines()
+    assert printed == f"# {ran}" and "espnet_ext.bin.asr_train" in ran
+    if status is None:
+        assert "signal 9" in str(ended.value)
+    else:
+        assert ended.value.code == status

@@ -98,7 +98,9 @@ def serve(address: str, pid: str) -> None:
     import importlib
 
     from espnet_ext import loading
+    from espnet_ext.work.gpus import hide_gpus
 
+    hide_gpus()  # from a process that has started CUDA none can be forked
     loading.EVERY_TRAINING = ("",)  # all checks are compiled once, not in each fork
     for module in PRELOADED:
         importlib.import_module(module)

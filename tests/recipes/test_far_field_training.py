@@ -6,7 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from espnet_ext.recipe.run import load_recipe, load_script, prepare
+from espnet_ext.recipe.run import load_recipe, prepare
+from espnet_ext.recipe.scripts import load_script
 
 RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
 

@@ -11,9 +11,11 @@ from runs import EGS
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
-from espnet_ext.recipe.run import Run, load_script, prepare
+from espnet_ext.recipe.run import Run, prepare
+from espnet_ext.recipe.scripts import load_script
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.reading import load_tables
+from espnet_ext.work import gpus
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 RECIPE = EGS / "spotify_longctx"
@@ -104,7 +106,7 @@ def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(
     """At smoke a batch has two sequences of 10 s. No run is refused: decoding takes
     all.
     """
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.setattr(gpus, "_ask_new_process", lambda visible: 4)
     run = run_of(monkeypatch, tmp_path, scale="smoke", ngpu=ngpu, rows="Rev16 at 10 s")
     assert run.ngpu == int(ngpu)
     (system,) = run.systems

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import dask
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.work import parallel
+from espnet_ext.work import gpus, parallel
 from espnet_ext.work.parallel import ShardError, map_shards
 
 LOCAL = Path(__file__).parents[2] / "conf" / "parallel" / "local.yaml"
@@ -65,8 +66,6 @@ def seen_gpu(folder):
     deadline = time.monotonic() + 60
     while len(list(folder.iterdir())) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)  # until each worker has got one
-    parallel.use_own_gpu()
-    parallel.use_own_gpu()  # the second time changes nothing
     return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"]
 '''
 
@@ -218,12 +217,35 @@ def test_workers_share_the_gpus(functions, monkeypatch, tmp_path):
     """Three workers on two GPUs; a worker keeps its GPU from shard to shard."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     (tmp_path / "begun").mkdir()
-    found = map_shards(functions.seen_gpu, [tmp_path / "begun"] * 8, nj=3)
+    found = map_shards(functions.seen_gpu, [tmp_path / "begun"] * 8, nj=3, ngpu=1)
     by_worker = {
         worker: {gpu for other, gpu in found if other == worker} for worker, _ in found
     }
     assert len(by_worker) == 3 and all(len(gpus) == 1 for gpus in by_worker.values())
     assert sorted(min(gpus) for gpus in by_worker.values()) == ["3", "3", "5"]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"
-    parallel.use_own_gpu()  # not in a worker
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"
+
+
+def test_a_lost_worker_leaves_its_gpu_to_the_next(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    make = gpus.NewWorkers(gpus.list_gpus()).Process
+    first = make(target=time.sleep, args=(60,))
+    first.start()
+    second = make(target=time.sleep, args=(0,))
+    second.start()
+    assert (first.gpus, second.gpus) == (("3",), ("5",))
+    second.join()
+    assert make(target=str).gpus == ("5",)
+    first.kill()
+    first.join()
+    assert make(target=str).gpus == ("3",)
+
+
+def test_workers_that_use_no_gpu_see_none(functions, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    for number in range(3):
+        (tmp_path / f"{number}").touch()
+    for started in (False, True):
+        monkeypatch.setattr(gpus, "has_started", lambda: started)  # noqa: B023
+        found = map_shards(functions.seen_gpu, [tmp_path] * 2, nj=2)
+        assert [visible for _, visible in found] == ["", ""]

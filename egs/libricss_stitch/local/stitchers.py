@@ -11,7 +11,8 @@ from typing import Any
 
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.gpus import Make, run_side_by_side
-from espnet_ext.recipe.run import Run, load_script
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_steps, show
 from espnet_ext.recipe.training import data_options, run_command, train_step
 from espnet_ext.scoring.score_files import format_interval_of

@@ -49,7 +49,9 @@ KINDS = (
 )
 
 
-def measure_scorer(kind: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
+def measure_scorer(
+    kind: ScorerKind, output: Path, options: Mapping[str, Any], device: str = "cpu"
+) -> None:
     """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles,
     runs, device, and how it was made.
 
@@ -61,7 +63,6 @@ def measure_scorer(kind: ScorerKind, output: Path, options: Mapping[str, Any]) -
             f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}"
         )
     torch.set_num_threads(1)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     layers = options["layers"]
     size = {"num_hidden_layers": layers, "hidden_size": options.get("units")}
     ((_, scorer),) = make_scorers(

@@ -9,7 +9,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.text.words import Word
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
-from espnet_ext.work.parallel import device_of
+from espnet_ext.work.gpus import device_of
 from espnet_ext.work.shards import Shard
 
 RESULT = "words.json"
@@ -67,7 +67,11 @@ def align_recordings(
             )
         )
     work.run_shards(
-        [(output, planned)], align_recording, nj=ngpu or nj, describe="alignment"
+        [(output, planned)],
+        align_recording,
+        nj=ngpu or nj,
+        ngpu=gpus,
+        describe="alignment",
     )
     for shard in planned:
         found = json.loads((Path(shard.folder) / RESULT).read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from espnet_ext.longform.noise import find_noise, with_noise
 from espnet_ext.text.word_times import read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
-from espnet_ext.work.parallel import device_of
+from espnet_ext.work.gpus import device_of
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -65,6 +65,7 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) 
         [(job.output, own) for job, own in planned],
         decode_recording,
         nj=nj,
+        ngpu=max(job.ngpu for job in jobs),
         parallel=parallel,
     )
     for job, own in planned:

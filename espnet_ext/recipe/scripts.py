@@ -1,0 +1,49 @@
+"""Python files that are in no package: recipes, and what is in their ``local/``."""
+
+import inspect
+import io
+import pickle
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_loaded: dict[tuple[Path, str], ModuleType] = {}
+
+
+def load_script(path: Path, name: str = "") -> ModuleType:
+    """Import a Python file that is not in a package; once, whoever asks."""
+    key = (path, name)
+    if key not in _loaded:
+        spec = util.spec_from_file_location(name or path.stem, path)
+        assert spec and spec.loader
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        _loaded[key] = module
+    return _loaded[key]
+
+
+def pickle_with_scripts(value: Any) -> bytes:
+    """Pickle a value that may hold functions and classes of scripts; ``pickle.loads``
+    loads these in another process.
+    """
+    file = io.BytesIO()
+    _Pickler(file).dump(value)
+    return file.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes the path of a script where ``pickle`` would write the name of a module,
+    which nobody can import.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        if inspect.isfunction(value) or inspect.isclass(value):
+            for (path, name), module in _loaded.items():
+                if getattr(module, value.__name__, None) is value:
+                    return _find_in_script, (path, name, value.__name__)
+        return NotImplemented
+
+
+def _find_in_script(path: Path, name: str, function: str) -> Any:
+    return getattr(load_script(path, name), function)
