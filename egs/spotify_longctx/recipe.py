@@ -355,8 +355,16 @@ def measure_context(config: Path, seconds: float, ngpu: int, expdir: str) -> Non
 
 
 def tables(run: Run) -> None:
+    """Make the tables; test sets that were not given are synthetic, and so called."""
+    synthetic = [
+        name
+        for name in run.tables.file.test_sets
+        if not run.options.get(name) and (name != corpora.CONTROL or run.synthetic)
+    ]
     asr.tables(
-        run, corpus="published models" if run.options[corpora.PUBLISHED] else None
+        run,
+        corpus="published models" if run.options[corpora.PUBLISHED] else None,
+        synthetic_sets=synthetic,
     )
 
 

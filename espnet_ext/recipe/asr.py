@@ -456,6 +456,7 @@ def tables(
     *,
     corpus: str | None = None,
     paper: bool = True,
+    synthetic_sets: Sequence[str] | None = None,
 ) -> None:
     """Write and print tables (default: those of the run), including rows that earlier
     runs have filled.
@@ -475,6 +476,7 @@ def tables(
         scale=run.scale,
         corpus=corpus or run.corpus_name,
         paper=paper,
+        synthetic_sets=synthetic_sets,
         command=run.command,
         lm_perplexity=run.lm / "perplexity" / "ppl",
     )

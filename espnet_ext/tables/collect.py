@@ -29,8 +29,9 @@ def collect(
     have names of their own. Claims are decided as the designs for the corpus and scale
     say; without one there are none.
     """
-    names_here = tables.names_on(meta.corpus)
-    if not meta.paper:
+    names_here = tables.names_on(meta.corpus, meta.synthetic_sets)
+    is_of_paper = meta.paper and _has_speakers_of_paper(tables, scores)
+    if not meta.paper or (names_here is None and not is_of_paper):
         tables = tables.without_paper()
     claims = [
         claim
@@ -53,6 +54,18 @@ def collect(
         for name, table in tables.tables.items()
         if name in wanted
     ]
+
+
+def _has_speakers_of_paper(tables: Tables, scores: Scores) -> bool:
+    """Tell whether each scored test set has as many speakers as the paper's of that
+    name; a folder of another corpus may have its layout.
+    """
+    expected = tables.file.paper.speakers
+    return all(
+        expected.get(key.test_set, len(score.units)) == len(score.units)
+        for key, by_seed in scores.rates.items()
+        for score in by_seed.values()
+    )
 
 
 def _rename_tests(

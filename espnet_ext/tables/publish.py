@@ -52,6 +52,7 @@ def write_tables(
     tags: tuple[str, str] = ("", ""),
     command: str = "",
     paper: bool = True,
+    synthetic_sets: Sequence[str] | None = None,
     lm_perplexity: str | Path | None = None,
 ) -> Path:
     """Write a run's scores and tables into ``<expdir>/results``, and print the tables.
@@ -60,7 +61,7 @@ def write_tables(
     run has written, since claims are corrected for their number over all of them.
     ``rows`` are those to print (None: all), ``tags`` end the names of folders,
     ``lm_perplexity`` is a file with that of a token; with ``paper`` its numbers stand
-    beside ours.
+    beside ours. ``synthetic_sets`` are the synthetic test sets, if others are not.
     """
     if not Path(expdir).is_dir():
         raise InputError(
@@ -84,6 +85,7 @@ def write_tables(
         recipe=tables.file.recipe,
         corpus=corpus,
         paper=paper,
+        synthetic_sets=None if synthetic_sets is None else tuple(synthetic_sets),
         scale=scale,
         tables=tuple(names),
         units=dict(scores.units),

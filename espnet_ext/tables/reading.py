@@ -21,6 +21,8 @@ from espnet_ext.tables.design import DESIGN, Claim, Design, DesignFile, Making
 from espnet_ext.work.settings import fault, known
 from espnet_ext.work.yaml_files import read_yaml
 
+SYNTHETIC = "synthetic"  # the corpus that recipes make
+
 
 @dataclass(frozen=True)
 class Column:
@@ -166,14 +168,33 @@ class Tables:
             for row in table.rows
         }
 
-    def names_on(self, corpus: str) -> Mapping[str, str] | None:
+    def names_on(
+        self, corpus: str, synthetic_sets: Sequence[str] | None = None
+    ) -> Mapping[str, str] | None:
         """Return the names of test sets and curves on a corpus that is not the paper's;
         None if it may be.
+
+        ``synthetic_sets`` are those test sets that are synthetic, where others are not.
         """
-        for pattern, names in self.file.names.items():
-            if fnmatchcase(corpus, pattern):
-                return names
-        return None
+        matching = [
+            names
+            for pattern, names in self.file.names.items()
+            if fnmatchcase(corpus, pattern)
+        ]
+        if synthetic_sets is None:
+            return matching[0] if matching else None
+        names = self.file.names.get(SYNTHETIC, {})
+        curves = {
+            row.curve: self.columns[column].sets
+            for row in self.rows.values()
+            for column in row.paper
+        }
+        shown = {
+            name: names[name]
+            for name in (*synthetic_sets, *curves)
+            if name in names and set(curves.get(name, ())) <= set(synthetic_sets)
+        }
+        return shown if shown or matching else None
 
     def without_paper(self, names: Mapping[str, str] | None = None) -> "Tables":
         """Return the tables without the paper's numbers, for results on a corpus of

@@ -146,13 +146,17 @@ Sweep = Annotated[
 
 
 class Paper(StrictMapping):
-    """The paper, and what its numbers are."""
+    """The paper, and what its numbers are.
+
+    ``speakers`` says how many its test sets have: sets with others are not the paper's.
+    """
 
     id: Text
     title: Text
     authors: Text
     year: StrictInt
     metric: Text
+    speakers: dict[Name, Count] = {}
 
     @property
     def citation(self) -> str:

@@ -159,6 +159,8 @@ class Meta(StrictMapping):
     tables: tuple[StrictStr, ...]  # the tables that were asked for
     # whether the paper's numbers are of this corpus, or of one that it stands for
     paper: StrictBool = True
+    # those that are synthetic, where it differs from the corpus; None: as that is
+    synthetic_sets: tuple[StrictStr, ...] | None = None
     units: dict[StrictStr, Unit]  # as :class:`Scores` has it, and the four below
     normaliser: StrictStr | None
     quantities: dict[StrictStr, dict[StrictStr, float]] = {}
@@ -217,7 +219,11 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
 
 def _defaults(meta: Meta) -> set[str]:
     """Return the fields that are left out of the file: those that say nothing."""
-    unsaid = {"paper": meta.paper, "unfinished": not meta.unfinished}
+    unsaid = {
+        "paper": meta.paper,
+        "synthetic_sets": meta.synthetic_sets is None,
+        "unfinished": not meta.unfinished,
+    }
     return {name for name, left_out in unsaid.items() if left_out}
 
 

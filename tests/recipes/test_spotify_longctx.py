@@ -33,6 +33,7 @@ RECIPE = EGS / "spotify_longctx"
 run = partial(smoke_run, RECIPE.name)
 POINTS = ("--figure", "1,2", "--rows", "Rev16 at 10 s,TED-LIUM at 10 s,0 dB at 10 s")
 SYSTEM = Path("exp", "base_10", "seed1")
+PODCASTS = "podcasts (synthetic)"  # in place of Rev16
 # A row of each figure that one training fills.
 ROWS_OF_ALL = {
     "Earnings-22 at 10 s": "figure1",
@@ -66,8 +67,8 @@ def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
 def test_run_fills_the_points_that_were_asked_for(smoke):
     folder, done = smoke
     for figure, curve in (
-        ("figure1", "Rev16"),
-        ("figure1", "TED-LIUM"),
+        ("figure1", PODCASTS),
+        ("figure1", "talks (synthetic)"),
         ("figure2", "0 dB"),
     ):
         here = point(folder, figure, curve, 10).here
@@ -80,11 +81,12 @@ def test_run_fills_the_points_that_were_asked_for(smoke):
             .read_bytes()
             .startswith(b"\x89PNG")
         )
-    assert point(folder, "figure1", "Rev16", 10).paper == 14.97
+    # no number of the paper beside ours: the corpus is another
+    assert point(folder, "figure1", PODCASTS, 10).paper is None
     assert result(folder, "figure1").meta.normaliser.startswith(
         "whisper_english (whisper-normalizer "
     )
-    assert "figure1.png" in done.stdout and "paper 14.97" in done.stdout
+    assert "figure1.png" in done.stdout and "14.97" not in done.stdout
 
 
 def test_decoding_had_the_models_window_noise_and_silenced_regions(smoke):
@@ -234,6 +236,7 @@ def test_real_layouts_reach_every_figure(smoke, tmp_path):
     for row, table in ROWS_OF_ALL.items():
         assert point(tmp_path, table, row.removesuffix(" at 10 s"), 10).here.words > 0
         assert (tmp_path / "exp" / "results" / f"{table}.png").is_file()
+    assert point(tmp_path, "figure1", "Rev16", 10).paper == 14.97
 
 
 def recordings_with_times(podcasts: Path, folder: Path) -> Path:
@@ -377,7 +380,7 @@ def test_published_models_take_the_place_of_trainings(smoke, tmp_path):
     )
     assert (
         point(tmp_path, "figure1", "Rev16", 10).here
-        == point(folder, "figure1", "Rev16", 10).here
+        == point(folder, "figure1", PODCASTS, 10).here
     )
     assert result(tmp_path, "figure1").meta.corpus == "published models"
 
@@ -395,5 +398,4 @@ def test_table_1_measures_and_trains_nothing(tmp_path):
         < minutes["FastConformer with flash"]
     )
     assert minutes["FastConformer"] <= minutes["FastConformer with flash"]
-    assert [cells["minutes"].paper for cells in rows.values()] == [9, 23, 18, 70]
     assert all(cells["frames_per_second"].here.value > 0 for cells in rows.values())

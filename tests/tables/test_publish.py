@@ -123,6 +123,21 @@ def test_no_number_of_the_paper_stands_beside_those_of_another_corpus(
     assert tables.names_on("d") is None
 
 
+def test_a_corpus_in_the_layout_of_the_papers_is_told_by_its_speakers(
+    toy: Path, write: Callable
+):
+    text = toy.read_text()
+    for speakers, is_of_paper in ((60, True), (40, False)):
+        toy.write_text(
+            text.replace(
+                "metric: WER (%)}", f"metric: WER, speakers: {{clean: {speakers}}}}}"
+            )
+        )
+        [result] = read_results(write("1"), toy.parents[1])
+        papers = [cell.paper for row in result.rows for cell in row.cells.values()]
+        assert all((paper is not None) == is_of_paper for paper in papers)
+
+
 def test_results_of_other_tables_are_refused(toy: Path, write: Callable):
     folder = write("1", "2")
     text = toy.read_text()
