@@ -151,8 +151,8 @@ class Tables:
         that it names, by default all error rates.
         """
         names = columns or claim.columns or self.rows[claim.rows[0]].paper
-        columns = [self.columns[name] for name in names]
-        return [column for column in columns if column.sets and not column.average]
+        rates = [self.columns[name] for name in names]
+        return [column for column in rates if column.sets and not column.average]
 
     @property
     def recipe_dir(self) -> Path:

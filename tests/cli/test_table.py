@@ -68,7 +68,11 @@ def test_results_and_verify(recipe, capsys):
         f"kept: {kept}",
         f"written: {recipe / 'RESULTS.md'}",
     ]
-    assert output(capsys, *words[:3]) == [f"{recipe}: all pages are up to date"]
+    said, claim, *designs = output(capsys, *words[:3])
+    assert said == f"{recipe}: all pages are up to date"
+    # every design, with baseline, units and by what p-values are multiplied
+    assert claim.endswith("(against baseline)") and len(designs) == 1
+    assert "corrected for 25" in designs[0] and designs[0].endswith("40 speakers")
     assert output(capsys, "verify", "--recipe", recipe) == [
         f"{path}: as the scores give it"
         for path in (recipe / "RESULTS.md", kept / "tables.md")
