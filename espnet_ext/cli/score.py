@@ -1,6 +1,7 @@
 """``espnet-ext score``: error rates, and tests between systems."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -269,9 +270,13 @@ def compare(
     from espnet_ext.scoring.comparison_tables import plain_text
 
     measure = Measure(metric, normaliser, collar)
-    compared = compare_systems(
-        ref, [parse_system(text) for text in systems], measure, **options
-    )
+    context = click.get_current_context()
+    parsed = [parse_system(text) for text in systems]
+    read = [
+        replace(each, files=tuple(common.spooled(path, context) for path in each.files))
+        for each in parsed
+    ]
+    compared = compare_systems(ref, read, measure, **options)
     if output:
         write_comparison(output, compared)
     say(plain_text(compared.result))

@@ -10,6 +10,7 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.errors import InputError
 
+FORMATS = ("auto", "whisper", "seglst", "ctm", "rttm", "windows")
 METHODS = ("no", "block", "overlapping", "time_aware")
 
 
@@ -41,6 +42,7 @@ def stitch() -> None:
 @common.path(
     "--segments", "Kaldi segments of the windows, which the files name as utterances."
 )
+@common.choice("--format", FORMATS, "Format of the files.", "form")
 @common.ngpu()
 def join(
     files: tuple[Path, ...],

@@ -103,13 +103,16 @@ FORMATS: Mapping[str, Format] = {
 
 
 def read_lists(
-    path: str | Path, reference: str | Path | None = None, form: str = AUTO
+    path: str | Path,
+    reference: str | Path | None = None,
+    form: str = AUTO,
+    reference_form: str = AUTO,
 ) -> list[NBest]:
     """Read N-best lists in a format, a key of ``FORMATS``; "auto" takes the first that
     fits.
 
     ``reference`` is any transcripts with their references, which replace those in the
-    lists.
+    lists, and ``reference_form`` their format.
     """
     path = Path(path)
     if form == AUTO:
@@ -131,7 +134,10 @@ def read_lists(
     if not reference:
         return lists
     return with_references(
-        lists, read_transcripts(reference).plain, str(path), str(reference)
+        lists,
+        read_transcripts(reference, reference_form).plain,
+        str(path),
+        str(reference),
     )
 
 
@@ -142,6 +148,7 @@ def convert_lists(
     *,
     only_distinct: bool = False,
     form: str = AUTO,
+    reference_form: str = AUTO,
     rules: Callable[[str], str] | None = None,
 ) -> list[NBest]:
     """Read lists as :func:`read_lists`, write them as JSONL, and return them as
@@ -151,7 +158,7 @@ def convert_lists(
     hypotheses and references.
     """
     refuse_input(output, (path, reference))
-    lists = read_lists(path, reference, form)
+    lists = read_lists(path, reference, form, reference_form)
     if rules:
         lists = [normalised(nbest, rules) for nbest in lists]
     if only_distinct:

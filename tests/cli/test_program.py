@@ -132,7 +132,7 @@ GOOD = [
 GOOD += ["score compare --ref ref --system one=ref --system two=ref"]
 BAD = [
     "nbest convert --nbest none --output x",
-    "rescore --nbest none --lm x --weight 1 --output x",
+    "rescore --nbest none --lm x --weight first_pass=1 --output x",
     "score sa --ref none --hyp none",
     *(
         f"decode {' '.join([command, *MODEL])}"
