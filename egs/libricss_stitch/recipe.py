@@ -41,6 +41,7 @@ from espnet_ext.text.windows import write_windows
 from espnet_ext.whisper.windows import WhisperSearch, decode_turns
 from espnet_ext.work.files import write_json
 from espnet_ext.work.once import fingerprint
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -309,7 +310,7 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
 
 
 def recognise_sets(
-    jobs: Sequence[SpeakerDecoding], nj: int, parallel: Path | None, ngpu: int
+    jobs: Sequence[SpeakerDecoding], nj: int, parallel: Place | None, ngpu: int
 ) -> None:
     """Recognise each data dir with its inventory."""
     count = decode_speakers(
@@ -454,6 +455,11 @@ def check(run: Run) -> None:
         )
 
 
+def trains_stitchers(run: Run) -> bool:
+    """Return whether a row of the run is a stitcher."""
+    return any(system.kind == TRAIN for system in run.systems)
+
+
 RECIPE = Recipe(
     corpus="librispeech",
     features="sa_asr_lstm",
@@ -487,6 +493,8 @@ RECIPE = Recipe(
     untagged=("recogniser",),  # the training of another one is refused
     tables_of=tables_of,
     check=check,
+    trains=lambda run: trains_stitchers(run) or not sets.whisper(run),
+    uses_gpu_here=lambda run: "stitching" if trains_stitchers(run) else "",
     stages={
         "data": data,
         "mixtures": mixtures,

@@ -38,7 +38,8 @@ skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part
 # Resources
 ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
+train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
+parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": statistics and decoding on a cluster
 # Folders
 expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
 datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty

@@ -5,6 +5,7 @@ rescore them, and error rates.
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.kaldi_jobs import Wrapper
+from espnet_ext.work.launch import is_kaldi_wrapper
 from espnet_ext.work.once import stamps
 from espnet_ext.work.settings import checked, known
 
@@ -221,13 +224,31 @@ def language_model(run: Run) -> None:
         }
     )
     run_side_by_side(
-        run,
+        without_prefix(run),
         {
             f"lm/seed{seed}/{name}": adapt_job(name, seed)
             for name in names
             for seed in run.seeds
         },
     )
+
+
+def without_prefix(run: Run) -> Run:
+    """Return the run whose rescorers are trained by a wrapper of Kaldi's, or on this
+    machine: a prefix may start several processes, which ESPnet's trainings alone share.
+    """
+    if is_kaldi_wrapper(run.launch):
+        return run
+    return replace(run, launch=(), train_options=())
+
+
+def work_here(run: Run) -> str:
+    """Name the work on language models that runs on this machine."""
+    if not any(system.config for system in run.systems):
+        return ""
+    if run.launch and not is_kaldi_wrapper(run.launch):
+        return "the training of rescorers"
+    return "" if isinstance(run.parallel, Wrapper) else "rescoring"
 
 
 def adapt_job(name: str, seed: int) -> Make:
@@ -305,6 +326,7 @@ def training_step(
         inputs=files_of_model(model) if isinstance(model, Path) else [],
         outputs=[folder / "model"],
         resumes=folder,
+        launch=run.launch,
     )
 
 
@@ -330,7 +352,7 @@ def on_transcripts(run: Run, system: System) -> bool:
 
 
 def training(run: Run) -> None:
-    run.each_system(train_system)
+    without_prefix(run).each_system(train_system)
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
@@ -412,6 +434,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
         preload=["espnet_ext.rescore.models.scorers"],
+        launch=run.parallel.words if isinstance(run.parallel, Wrapper) else (),
     )
 
 
@@ -499,6 +522,7 @@ RECIPE = Recipe(
     unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
     variant=variant,
     untagged=("first_pass", "positions"),
+    uses_gpu_here=work_here,
     stages={
         "data": data,
         "first_pass": first_pass,

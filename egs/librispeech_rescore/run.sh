@@ -38,7 +38,8 @@ skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part
 # Resources
 ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or your own file: the first pass on a cluster
+train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
+parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": the first pass on a cluster
 amp=             # true|false: compute language models in bfloat16, in training and rescoring; the scale's own choice if empty
 positions=       # most tokens of a forward pass over lists: more are faster and take more memory; the default if empty
 # Folders

@@ -23,6 +23,7 @@ from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.yaml_files import read_yaml
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
@@ -125,7 +126,7 @@ def compute_statistics(
     keep_features: bool,
     skip_silent: float,
     nj: int,
-    parallel: Path | None,
+    parallel: Place | None,
 ) -> None:
     """Write mean and deviation of each recording of a data dir, and with
     ``keep_features`` its features.
@@ -266,7 +267,7 @@ def decode_windows(
     jobs: Sequence[Mapping[str, Any]],
     musan: str,
     nj: int,
-    parallel: Path | None,
+    parallel: Place | None,
     ngpu: int,
 ) -> None:
     """Decode data dirs by moving windows, each with its own config."""
@@ -317,8 +318,13 @@ def scoring(run: Run) -> None:
     run_jobs(
         score_system(run, system, seed) for system in run.systems for seed in run.seeds
     )
-    if CONTEXT_TABLE in {table.id for table in run.selected}:
+    if measures_context(run):
         run_steps(context_step(run))
+
+
+def measures_context(run: Run) -> bool:
+    """Return whether memory and speed of long contexts are measured."""
+    return CONTEXT_TABLE in {table.id for table in run.selected}
 
 
 def context_step(run: Run) -> Step:
@@ -450,6 +456,8 @@ RECIPE = Recipe(
     tables_of=tables_of,
     untagged=("table", "figure", "keep_features"),
     check=check,
+    trains=lambda run: not run.options[corpora.PUBLISHED],
+    uses_gpu_here=lambda run: "Table 1" if measures_context(run) else "",
     stages={
         "data": corpora.data,
         "tokens": tokens,

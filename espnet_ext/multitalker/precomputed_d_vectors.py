@@ -15,6 +15,7 @@ from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.parallel import Place
 
 _RECORDINGS_OF_A_SHARD = 200
 _RECORDINGS_AT_ONCE = 16
@@ -26,7 +27,7 @@ def write_d_vectors(
     options: Mapping[str, Any],
     *,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
     ngpu: int = 0,
 ) -> int:
     """Write ``<output>/d_vectors.scp`` for a data dir's recordings: matrices (windows,

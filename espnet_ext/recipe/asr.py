@@ -24,6 +24,7 @@ from espnet_ext.tables.schema import System
 from espnet_ext.upstream.decode import Decoding, decode_all
 from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.yaml_files import read_yaml
 
 
@@ -334,7 +335,7 @@ def decode_steps(
 
 
 def decode_sets(
-    jobs: Sequence[Decoding], nj: int, parallel: Path | None, ngpu: int
+    jobs: Sequence[Decoding], nj: int, parallel: Place | None, ngpu: int
 ) -> None:
     """Decode each data dir with each config."""
     jobs = [replace(job, ngpu=ngpu) for job in jobs]

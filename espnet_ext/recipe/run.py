@@ -4,7 +4,6 @@ tables need, its folders.
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
@@ -14,8 +13,13 @@ from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
-from espnet_ext.recipe.options import checked_options, listed
+from espnet_ext.recipe.gpus import Make, check_gpus_here, run_side_by_side
+from espnet_ext.recipe.options import (
+    PLACES,
+    checked_options,
+    is_cluster_file,
+    listed,
+)
 from espnet_ext.recipe.own_system import (
     OwnSystem,
     StoredSystem,
@@ -41,9 +45,11 @@ from espnet_ext.tables.plan import (
     systems_needed,
 )
 from espnet_ext.tables.reading import Table, Tables, load_tables
-from espnet_ext.tables.schema import System
-from espnet_ext.work.gpus import require_gpus
+from espnet_ext.tables.schema import TRAIN, System
+from espnet_ext.work.kaldi_jobs import Wrapper
+from espnet_ext.work.launch import check_launcher, split_words
 from espnet_ext.work.once import fingerprint, read_key, read_note, write_note
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
@@ -113,6 +119,12 @@ class Recipe:
         None
     )  # raises InputError if options contradict each other
     unused: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
+    # whether a run trains any system
+    trains: "Callable[[Run], bool]" = lambda run: any(
+        system.kind == TRAIN for system in run.systems
+    )
+    # names the work of a run that takes a GPU of this machine whatever cmd.sh says
+    uses_gpu_here: "Callable[[Run], str]" = lambda run: ""
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
         """Return the option of the corpus that is given; ``corpus`` if none is."""
@@ -174,8 +186,12 @@ class Run:
         return min(self.ngpu, 1)
 
     @property
-    def parallel(self) -> Path | None:
-        return Path(self.options["parallel"]) if self.options["parallel"] else None
+    def parallel(self) -> Place | None:
+        """Where shards run, if not on this machine."""
+        text = self.options["parallel"]
+        if not text or is_cluster_file(text):
+            return Path(text) if text else None
+        return Wrapper(split_words(text, PLACES), self.expdir / "jobs")
 
     @property
     def skip_faulty(self) -> float:
@@ -515,15 +531,18 @@ def prepare(
         command=_without_folders(
             environment.get("ESPNET_EXT_COMMAND", ""), recipe, given
         ),
-        launch=tuple(shlex.split(environment.get("train_cmd", ""))),
-        train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
+        launch=split_words(environment.get("train_cmd", ""), "train_cmd"),
+        train_options=split_words(
+            environment.get("train_cmd_options", ""), "train_cmd_options"
+        ),
         tag=tag,
     )
     _check_paths(run)
     run = select_rows(add_own_systems(run, tables_wanted), tables_wanted, rows)
-    if run.ngpu and not run.launch:
-        visible_gpus(run)
-        require_gpus(0 if run.parallel else run.ngpu)  # a cluster's are not known here
+    check_launcher(run.launch, "train_cmd", run.expdir)
+    if isinstance(run.parallel, Wrapper):
+        check_launcher(run.parallel.words, PLACES, run.parallel.folder)
+    check_gpus_here(run)
     recipe.check(run)
     return run
 

@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.work.files import atomic_write, unpacked
 from espnet_ext.work.once import NOTE, fingerprint, whole_folder
-from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.parallel import Place, map_shards
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -95,7 +95,7 @@ def write_split_lengths(
     tokeniser: Sequence[str],
     output: str | Path,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
 ) -> None:
     """Write the lengths of all splits to files of the same names in another folder,
     several splits at a time.

@@ -16,6 +16,7 @@ from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work import shards as work
 from espnet_ext.work.model_cache import keep_last
+from espnet_ext.work.parallel import Place
 
 FRAMES = "frames"  # beside the ark of each shard
 SHAPES = "shape"
@@ -29,7 +30,7 @@ def write_encodings(
     model: Path,
     *,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
 ) -> int:
     """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return
     the number of utterances.

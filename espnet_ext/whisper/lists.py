@@ -35,6 +35,7 @@ from espnet_ext.whisper.model import (
     token_limit,
 )
 from espnet_ext.work import shards as work
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.settings import Count, StrictMapping, checked
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
@@ -95,7 +96,7 @@ def make_lists(
     device: str = "cpu",
     *,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
 ) -> list[list[NBest]]:
     """Return the lists of data dirs, sorted by utterance; what is done from the same
     inputs is not done again.
@@ -127,7 +128,7 @@ def write_lists(
     data: Sequence[Path],
     outputs: Sequence[Path],
     nj: int,
-    parallel: Path | None,
+    parallel: Place | None,
     ngpu: int,
 ) -> None:
     """Write the lists of each data dir to a file, beside a folder of that name with

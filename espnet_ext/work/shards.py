@@ -19,7 +19,7 @@ from pathlib import Path
 from espnet_ext import __version__
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.parallel import Place, map_shards
 
 DONE = "done.json"
 
@@ -151,7 +151,7 @@ def run_shards[AnyShard: Shard](
     *,
     nj: int = 1,
     ngpu: int = 0,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
     describe: str = "decode",
 ) -> None:
     """Run, all at once, what is not done of the shards of several folders, in whose

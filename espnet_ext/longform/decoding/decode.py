@@ -21,6 +21,7 @@ from espnet_ext.text.word_times import read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -53,7 +54,7 @@ class RecordingShard(Shard):
     noise_files: tuple[Path, ...] = field(kw_only=True)
 
 
-def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) -> int:
+def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Place | None = None) -> int:
     """Decode every recording of each job into its ``output/text``; return their number.
     Finished ones are skipped.
 
