@@ -28,6 +28,7 @@ from espnet_ext.rescore.weights import (
 )
 from espnet_ext.text.nbest import NBest, words_of_reference, write_nbest
 from espnet_ext.work.files import refuse_input, write_json
+from espnet_ext.work.precision import has_bfloat16
 
 # New scores of each hypothesis of each list, in the order given.
 ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
@@ -88,7 +89,8 @@ class LanguageModel:
             .to(device)
             .eval()
         )
-        model.budget, model.amp = self.positions or model.budget, self.amp
+        model.budget = self.positions or model.budget
+        model.amp = self.amp and has_bfloat16(device, "amp")
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
             if warning := model.casing_warning(

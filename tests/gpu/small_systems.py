@@ -69,6 +69,8 @@ def fill_in(config: Any, folder: Path) -> Any:
     """Return a config in which ``FOLDER`` is the folder of its files."""
     if isinstance(config, dict):
         return {key: fill_in(value, folder) for key, value in config.items()}
+    if isinstance(config, list):
+        return [fill_in(value, folder) for value in config]
     if isinstance(config, str):
         return config.replace("FOLDER", str(folder))
     return config
