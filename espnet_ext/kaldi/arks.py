@@ -151,9 +151,7 @@ def write_arks(
     todo = [
         shard for shard in shards if read_key(Path(shard.folder) / NOTE) != shard.key
     ]
-    map_shards(
-        write_ark, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe
-    )
+    map_shards(write_ark, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe)
     table: dict[str, str] = {}
     for shard in shards:
         if (

@@ -16,8 +16,9 @@ import torch
 from espnet2.bin import asr_inference
 from espnet2.legacy.nets.pytorch_backend.transformer.subsampling import TooShortUttError
 
+from espnet_ext.work.gpus import count_sharing
+
 AUTO = "auto"
-SHARING = "ESPNET_EXT_GPU_PROCESSES"  # set for workers that share a GPU
 # What is read and sorted at a time: utterances, and samples (70 minutes at 16 kHz) or
 # features of them.
 WINDOW, WINDOW_SIZE = 512, 2**26
@@ -164,11 +165,6 @@ class WholeSets(asr_inference.Speech2Text):
                 if intermediate is None
                 else (result, self._decode_interctc(intermediate))
             )
-
-
-def count_sharing() -> int:
-    """Return how many processes share the GPU of this one, as who started them says."""
-    return int(os.environ.get(SHARING, "1"))
 
 
 def count_free_bytes(device: torch.device) -> int:

@@ -123,11 +123,12 @@ def _map_here(
     deaths = [0] * len(progress.shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     forked = not isinstance(context, gpus.NewWorkers)
+    sharing = 1 if forked else context.count_sharing(workers)
     pool = ProcessPool(
         workers,
         context=context,
         initializer=_begin_worker,
-        initargs=(threads, forked),
+        initargs=(threads, forked, sharing),
     )
     calls = [(function, shard, os.getcwd()) for shard in progress.shards]
     try:
@@ -150,12 +151,13 @@ def _map_here(
         pool.join()
 
 
-def _begin_worker(threads: int, forked: bool) -> None:
-    """Give a worker its threads, unless the environment does. Ctrl-C is for the main
-    process.
+def _begin_worker(threads: int, forked: bool, sharing: int) -> None:
+    """Give a worker its threads, unless the environment does, and tell it how many
+    share its GPU. Ctrl-C is for the main process.
     """
     if forked:
         gpus.hide_gpus()
+    os.environ[gpus.SHARING] = str(sharing)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for name in cluster.THREAD_VARIABLES:

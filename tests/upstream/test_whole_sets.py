@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from espnet_ext.upstream.whole_sets import SHARING, count_free_bytes
+from espnet_ext.upstream.whole_sets import count_free_bytes
+from espnet_ext.work.gpus import SHARING
 
 GIB = 2**30
 
