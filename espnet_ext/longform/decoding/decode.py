@@ -15,7 +15,7 @@ from espnet_ext.audio.recordings import Audio, NoSpeech, opened
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.longform.decoding.settings import DecodeSettings
+from espnet_ext.longform.decoding.settings import DecodeSettings, find_trained_seconds
 from espnet_ext.longform.noise import find_noise, with_noise
 from espnet_ext.text.word_times import read_regions
 from espnet_ext.work import shards as work
@@ -119,8 +119,8 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     if job.ngpu not in (0, 1):
         raise InputError("--ngpu must be 0 or 1")
     own = job.settings
-    window = own.window or (read_yaml(job.model_config).get("chunk_conf") or {}).get(
-        "max_seconds"
+    window = own.window or find_trained_seconds(
+        read_yaml(job.model_config), job.model_config
     )
     if not window:
         raise InputError(
