@@ -2,6 +2,7 @@
 ends with a traceback or takes the value as it is.
 """
 
+import ast
 import inspect
 import linecache
 import os
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -28,8 +29,8 @@ from espnet_ext.registry import (
     third_parties,
 )
 
-BUILDERS = ("main_worker", "build_model", "build_optimizers")
-TRAINS = "train_one_epoch"  # from here on, no error is about building
+BUILDERS = ("main", "main_worker", "build_model", "build_optimizers")
+TRAINS = "train_one_epoch"
 KEYS = (*SLOT_KEYS, "optim", "scheduler")
 SITE = f"{os.sep}site-packages{os.sep}"
 MISSING = re.compile(r"(\S+)\(\) missing \d+ required .*?arguments?: (.*)")
@@ -38,8 +39,8 @@ WORDS = {
     "int": "a whole number",
     "bool": "true or false",
     "str": "text",
-    "list": "a list",
-    "tuple": "a list",
+    **dict.fromkeys(("list", "tuple", "Sequence"), "a list"),
+    **dict.fromkeys(("dict", "Mapping"), "a mapping (key: value)"),
 }
 
 
@@ -59,7 +60,11 @@ def _fault_of_building(
     error: BaseException, args: Namespace, stack: Sequence[tuple[FrameType, int]]
 ) -> str | None:
     frames = [frame for frame, _ in stack]
-    if any(frame.f_code.co_name == TRAINS for frame in frames):
+    # what fails at the first batch is how the modules fit together, later something else
+    if any(
+        frame.f_code.co_name == TRAINS and frame.f_locals.get("iiter") != 1
+        for frame in frames
+    ):
         return None
     inside = {
         type(frame.f_locals["self"]) for frame in frames if "self" in frame.f_locals
@@ -71,6 +76,8 @@ def _fault_of_building(
     if any(_is_users(frame) for frame in frames):
         return None
     blamed = _find_blamed(args, frames)
+    if blamed is None and isinstance(error, OSError):
+        return None
     place = "this config does not work"
     if blamed is not None:
         place = f"{blamed}_conf: {getattr(args, blamed)}"
@@ -106,6 +113,10 @@ def reason(error: BaseException) -> str:
     path = frame.f_code.co_filename
     code = linecache.getline(path, line).strip().removeprefix("assert ")
     where = f"{Path(path).name}, line {line}"
+    try:
+        ast.parse(code)
+    except SyntaxError:  # it goes on in the next line
+        return f"{text}: {where}"
     return f"`{code}` does not hold{f' ({text})' if said else ''}: {where}"
 
 
@@ -222,8 +233,10 @@ def _unlike(value: Any, annotation: Any, default: Any) -> str | None:
         return _unlike_default(value, default)
     if fits:
         return None
-    name = annotation.__name__ if isinstance(annotation, type) else ""
-    return WORDS.get(name, str(annotation).replace("typing.", ""))
+    kind = get_origin(annotation) or annotation
+    if kind is Literal:
+        return f"one of {', '.join(map(repr, get_args(annotation)))}"
+    return WORDS.get(getattr(kind, "__name__", ""), str(annotation))
 
 
 def _fits(value: Any, annotation: Any) -> bool | None:

@@ -77,6 +77,11 @@ SLIPS = [
     ({"val_scheduler_criterion": ["valid"]}, "val_scheduler_criterion is"),
     ({"token_type": "words"}, "token_type is 'words'"),
     ({"ctc_conf": None}, "ctc_conf is empty"),
+    ({"ctc_conf": {"ctc_type": "warpctc"}}, "ctc_type"),
+    ({"max_cache_size": "2 loaves"}, "max_cache_size is '2 loaves'"),
+    ({"noise_db_range": 1315}, "noise_db_range is 1315"),  # written 13_15
+    ({"ngpu": -1}, "ngpu is -1"),
+    ({"pretrain_path": "old.pth"}, "--init_param"),
     # of the choice of a module
     ({"encoder": "confomer"}, "encoder is 'confomer'"),
     ({"encoder": {"name": "conformer"}}, "encoder is {"),
@@ -97,6 +102,7 @@ SLIPS = [
     ({"encoder_conf": {1: 2}}, "conformer: no option 1"),
     ({"decoder_conf": {"attention_heads": 5}}, "decoder_conf: transformer: "),
     ({"model_conf": {"ctc_weight": 1.5}}, "model_conf: espnet: "),
+    ({"decoder": None}, "model_conf: espnet: decoder should not be None"),
     ({"model_conf": {"ctc_wieght": 0.3}}, "model_conf: espnet: no option ctc_wieght"),
     ({"frontend_conf": {"fs": 16000, "n_mel": 80}}, "frontend_conf: default: "),
     ({"frontend_conf": {"n_mels": "many"}}, "frontend_conf: default: "),
