@@ -68,10 +68,19 @@ _collar = click.option(
 @_hypotheses
 @_speakers
 @common.choice("--unit", ("word", "char"), "What is counted.")
+@common.choice(
+    "--align",
+    ("recording", "segment"),
+    "What is aligned of recordings. segment: each segment of an STM with a CTM, as "
+    "sclite does (without case, a;x as a, @ as nothing, and (a) may be left out).",
+    "alignment",
+)
 @_formats
 @_normaliser
 @_reports
-def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
+def wer(
+    ref: Path, hyp: Path, output: Path | None, alignment: str, **options: Any
+) -> None:
     """Word or character error rate of one system.
 
     Prints the rate with its 95% bootstrap interval. --output writes score.json,
@@ -79,7 +88,8 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """
     from espnet_ext.scoring.score_files import evaluate
 
-    result, summary = evaluate(ref, hyp, output, **options)
+    by_segment = alignment == "segment"
+    result, summary = evaluate(ref, hyp, output, by_segment=by_segment, **options)
     _print_score(result, summary, output)
 
 
@@ -131,6 +141,8 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
     )
     if hint := hint_of_writing(result.of_writing, result.total.errors):
         warn(hint)
+    if result.whole in ALIGNED:
+        say(ALIGNED[result.whole])
     if result.speakers:
         rates = {
             name: 100 * counts.rate
@@ -143,6 +155,13 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
             f"{rates[worst]:.2f} %"
         )
     _print_end(result, output)
+
+
+ALIGNED = {
+    "recording": "whole recordings are aligned; sclite aligns each segment of an STM: "
+    "--align segment",
+    "segment": "each segment is aligned, as sclite does, without case",
+}
 
 
 def _print_end(result: Any, output: Path | None) -> None:
