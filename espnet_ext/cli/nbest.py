@@ -44,7 +44,7 @@ def nbest() -> None:
 
     Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output
     folder of an ESPnet decoding with --nbest, nbest.scp of ESPnet3 (docs/extending.md),
-    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo
+    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out*.tsv of NeMo
     beside its manifest, the output of WeNet's decoder_main --output_nbest, recogs-*.txt
     of icefall, JSON of Whisper and faster-whisper.
     """

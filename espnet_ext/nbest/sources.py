@@ -18,6 +18,7 @@ from espnet_ext.scoring.score import (
     SPELT_OTHERWISE,
     score_texts,
     spelt_otherwise,
+    without_speakers,
 )
 from espnet_ext.text.nbest import (
     NBest,
@@ -76,9 +77,9 @@ FORMATS: Mapping[str, Format] = {
         lambda path: _holds(path, "archives.*/words_text", "words_text"),
     ),
     "nemo": Format(
-        "preds_out_width*.tsv beside its manifest",
+        "preds_out*.tsv beside its manifest",
         readers.read_nemo,
-        lambda path: path.suffix == ".tsv" or _holds(path, "preds_out_width*.tsv"),
+        lambda path: path.suffix == ".tsv" or _holds(path, readers.NEMO_BEAMS),
     ),
     "icefall": Format(
         "recogs-*.txt, or a folder of them",
@@ -209,6 +210,7 @@ def with_references(
 ) -> list[NBest]:
     """Give each list its reference; messages name where both come from."""
     lists, number = list(lists), re.compile(r"-\d+$")
+    references = without_speakers(references, [nbest.utt_id for nbest in lists])
     if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
         if spelt_otherwise(missing[0], references):
             raise InputError(

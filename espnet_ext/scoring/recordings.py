@@ -11,7 +11,14 @@ from statistics import fmean
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LOWER, NONE, normaliser_called
-from espnet_ext.text.transcripts import AUTO, OF_WORDS, Transcripts, read_transcripts
+from espnet_ext.scoring.score import without_speakers
+from espnet_ext.text.transcripts import (
+    AUTO,
+    OF_WORDS,
+    TRN,
+    Transcripts,
+    read_transcripts,
+)
 from espnet_ext.text.words import Segment, by_recording, overlap_ratio
 
 MUCH_OVERLAP = 0.01  # share of the speech, from which on a warning is due
@@ -63,6 +70,15 @@ def prepare(
     """
     if by_speaker:
         _refuse_utterances([reference, *hypotheses])
+    if reference.format == TRN and hypotheses and hypotheses[0].format != TRN:
+        texts = without_speakers(reference.texts, hypotheses[0].texts)
+        reference = replace(reference, texts=dict(texts))
+    hypotheses = [
+        replace(each, texts=dict(without_speakers(each.texts, reference.texts)))
+        if each.format == TRN != reference.format
+        else each
+        for each in hypotheses
+    ]
     warnings = [] if by_speaker else list(_warn_of_overlap(reference))
     recordings = {turn.recording: turn.recording for turn in reference.segments}
     named = [{turn.recording for turn in each.segments} for each in hypotheses]

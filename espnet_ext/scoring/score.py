@@ -265,6 +265,28 @@ def spelt_otherwise(key: str, others: Iterable[str]) -> bool:
     return normalize("NFD", key) in {normalize("NFD", other) for other in others}
 
 
+def without_speakers(
+    texts: Mapping[str, str], utterances: Iterable[str]
+) -> Mapping[str, str]:
+    """Return texts by the ids of utterances, where ESPnet's scoring has put speakers
+    before them (``ref.trn``); other texts as they are.
+
+    >>> without_speakers({"1-a-1-a-7": "one"}, ["1-a-7"])
+    {'1-a-7': 'one'}
+    """
+    known = set(utterances)
+    if known & texts.keys():
+        return texts
+    named: dict[str, str] = {}
+    for key, text in texts.items():
+        ends = [key[place + 1 :] for place, letter in enumerate(key) if letter == "-"]
+        own = [end for end in ends if end in known]
+        if len(own) != 1 or own[0] in named:
+            return texts
+        named[own[0]] = text
+    return named
+
+
 def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> None:
     """Refuse ids with a fault, if there are any, by an InputError that names the first."""
     if ids:

@@ -293,8 +293,9 @@ def test_segments_are_scored_as_sclite_does(tmp_path):
         "m A ann 0 2 a b c d e\nm A gap 2 3 ignore_time_segment_in_scoring\n"
         "m A bob 3 5 (uh) Yes @ (i-) go;x\nm B eve 0 1 six\n"
     )
-    words = "0.1 d;x 0.3 e 0.5 x 0.7 y 1.0 z 1.9 go 2.5 noise 3.1 yes 9.0 go".split()
-    timed = zip(words[::2], words[1::2], strict=True)
+    words = "d;x e x y z go noise yes go"
+    starts = (0.1, 0.3, 0.5, 0.7, 1.0, 1.9, 2.5, 3.1, 9.0)
+    timed = zip(starts, words.split(), strict=True)
     (tmp_path / "h.ctm").write_text(
         "".join(f"m A {start} 0.05 {word}\n" for start, word in timed)
     )
