@@ -24,6 +24,7 @@ stop_stage=8     # last stage to run
 rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 asru2019=        # folder of the challenge's corpus, or of the one that --corpus names (README.md); synthetic if empty
+data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name; of train-zh and others too
 corpus=asru2019  # asru2019|talcs|seame|ascend: whose layout that folder has
 folders=         # parts that lie elsewhere, as PART=DIR with commas between; relative to that folder
 mandarin=        # folder of AISHELL-1 or aidatatang_200zh, for the Mandarin part; the corpus's own if empty

@@ -61,6 +61,9 @@ def data(run: Run) -> None:
         run_steps(
             asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"])
         )
+    if run.of_data_dirs:
+        run_steps(asr.data_dirs_step(run))
+        return
     corpus, parts, libricss = sets.librispeech(run), sets.parts(run), sets.libricss(run)
     folders = [corpus / part for part in parts]
     names = {part: part for part in parts}
@@ -377,7 +380,8 @@ def tables_of(options: Mapping[str, str]) -> str:
     more than Whisper.
     """
     wanted, whisper = options["table"], options["recogniser"] == sets.WHISPER
-    lacks_libricss = options["librispeech"] and not options["libricss"]
+    given = options["librispeech"] or options["data"]
+    lacks_libricss = given and not options["libricss"]
     if lacks_libricss and not whisper and "4" in wanted.split(","):
         raise InputError("Table 4 needs --libricss DIR; README.md says what it holds")
     return "1,2,3" if wanted == "all" and (whisper or lacks_libricss) else wanted
@@ -442,6 +446,11 @@ def check(run: Run) -> None:
                 "with --recogniser whisper"
             )
         return
+    if run.of_data_dirs and run.options["libricss"]:
+        raise InputError(
+            "--libricss needs --librispeech DIR in place of --data: profiles are made "
+            "of what its sessions play"
+        )
     if run.synthetic and run.options["libricss"]:
         raise InputError(
             "--libricss needs --librispeech DIR: profiles are made of what its "
@@ -463,6 +472,7 @@ def trains_stitchers(run: Run) -> bool:
 RECIPE = Recipe(
     corpus="librispeech",
     features="sa_asr_lstm",
+    shows_test_sets=False,
     trained={
         "asr_config": Trained("merge", "sa_asr_", command="sa_asr_train"),
         "stitcher_config": Trained(command="mt_train"),

@@ -26,6 +26,7 @@ stop_stage=9     # last stage to run
 rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
+data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name, of which mixtures are made
 libricss=        # folder of the LibriCSS corpus (the one with for_release), for Table 4
 enrolment_list=  # libricss_speaker_info.jsonl of LibriCSS's repository; looked for in the LibriCSS folder if empty
 speaker_model=   # parameters of an ESPnet speaker model that makes the profiles; Resemblyzer if empty

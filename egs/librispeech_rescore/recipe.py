@@ -15,7 +15,7 @@ from espnet_ext.nbest.sources import convert_part, lists_in
 from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
-from espnet_ext.recipe.librispeech import dev_sets, lm_text, test_sets
+from espnet_ext.recipe.librispeech import dev_set_of, dev_sets, lm_text, test_sets
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.scripts import load_script
@@ -151,7 +151,8 @@ def recognise(run: Run) -> Iterator[Step]:
         settings["asr_average"],
     )
     tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
-    yield asr.combine_step(run, "dev", dev_sets(run))
+    if not run.of_data_dirs:  # of which one is called so
+        yield asr.combine_step(run, "dev", dev_sets(run))
     yield asr.tokens_step(run, part, tokens, "bpe", size)
     features = run.sections["asr_train"]
     yield asr.statistics_step(run, features, part, "dev", tokens, "bpe")
@@ -394,8 +395,8 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
     sets" (P3, section 4.2.2).
     """
     folder = run.folder_of(system, seed)
-    for part, dev in zip(test_sets(run), dev_sets(run), strict=True):
-        lists, dev_lists = lists_of(run, (part, dev))
+    for part in test_sets(run):
+        lists, dev_lists = lists_of(run, (part, dev_set_of(run, part)))
         output = folder / "decode_default" / part
         if system.config:
             lm = system_config(run.sections, system)["lm"]

@@ -30,6 +30,7 @@ gpt2=            # folder or hub name of the causal language model; the scale's 
 bert=            # folder or hub name of the masked language model; the scale's own choice if empty
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
+data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder, test_clean for test-clean) or PART.jsonl[.gz]
 clean_only=false # true: LibriSpeech without its parts called other, in training and in testing

@@ -25,6 +25,7 @@ stop_stage=8     # last stage to run
 rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
+data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 clean_only=false # true: LibriSpeech without its parts called other, in training and in testing
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one

@@ -147,7 +147,8 @@ def recording_tables(
     type.
     """
     # podcasts that were held out are of the training part
-    part = corpora.VALID if name == corpora.VALID and run.synthetic else corpora.TRAIN
+    own_dev = run.synthetic or run.of_data_dirs
+    part = corpora.VALID if name == corpora.VALID and own_dev else corpora.TRAIN
     stats, data_dir = run.stats_of(config) / name, run.datadir / name
     tables = {
         "speech": data_dir / "wav.scp",
@@ -310,6 +311,8 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
 
 def kinds_of(run: Run, part: str) -> Path | None:
     """Return the kinds of the words of a synthetic test set."""
+    if run.of_data_dirs:
+        return None
     is_synthetic = run.synthetic if part == corpora.CONTROL else not run.options[part]
     return run.datadir / "corpus" / "kinds" / f"{part}.txt" if is_synthetic else None
 
@@ -395,7 +398,13 @@ def check(run: Run) -> None:
     ]
     given = [
         f"--{name}"
-        for name in ("spotify", "audio", corpora.PUBLISHED, *corpora.TEST_CORPORA)
+        for name in (
+            "spotify",
+            "audio",
+            "data",
+            corpora.PUBLISHED,
+            *corpora.TEST_CORPORA,
+        )
         if run.options[name]
     ]
     if needs and given:

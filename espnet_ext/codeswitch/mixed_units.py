@@ -30,8 +30,13 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_table
-from espnet_ext.text.mixed_text import UNKNOWN_MARK, han_characters, has_han
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.text.mixed_text import (
+    UNKNOWN_MARK,
+    han_characters,
+    has_han,
+    mixed_tokens,
+)
 from espnet_ext.text.token_languages import write_languages
 from espnet_ext.text.tokens import (
     PieceModel,
@@ -152,6 +157,20 @@ def _rule(source: str, target: str) -> str:
         )
         + "\n"
     )
+
+
+def write_english(text: Path, output: Path) -> None:
+    """Write the words of transcripts that are not Mandarin, as a table; an utterance
+    without one has no line. InputError: there is none at all.
+    """
+    found = {}
+    for name, transcript in read_table(text).items():
+        words = [word for word in mixed_tokens(transcript) if not has_han(word)]
+        if words:
+            found[name] = " ".join(words)
+    if not found:
+        raise InputError(f"{text}: there are no English words in it to learn pieces of")
+    write_table(output, found)
 
 
 def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:

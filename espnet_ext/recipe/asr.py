@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora.data_dirs import DEV, SAMPLING_RATE, TRAIN
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.options import listed
 from espnet_ext.recipe.own_system import needs_statistics
@@ -84,6 +85,26 @@ def data_step(
         free={"num_jobs": run.nj},
         depends=stamps(*folders),
         outputs=[run.datadir / name / "text" for name in names.values()],
+    )
+
+
+def data_dirs_step(
+    run: Run, *, rate: int | None = SAMPLING_RATE, train: str = TRAIN
+) -> Step:
+    """Check the data dirs of ``--data``, and write them as those of a corpus: ``train``
+    is what the training set is called, all others keep their names.
+    """
+    more = [name for name in run.recipe.data_parts if (run.corpus / name).is_dir()]
+    parts = [TRAIN, DEV, *more, *run.data_tests]
+    names = {**{part: part for part in parts}, TRAIN: train}
+    return data_step(
+        run,
+        "data_dirs",
+        [run.corpus / part for part in parts],
+        names,
+        corpus_dir=str(run.corpus),
+        parts=parts,
+        rate=rate,
     )
 
 
@@ -476,7 +497,7 @@ def tables(
         tags=(run.system_tag, run.decoding_tag),
         scale=run.scale,
         corpus=corpus or run.corpus_name,
-        paper=paper,
+        paper=paper and not run.of_data_dirs,
         synthetic_sets=synthetic_sets,
         command=run.command,
         lm_perplexity=run.lm / "perplexity" / "ppl",

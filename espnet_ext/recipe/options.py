@@ -19,7 +19,9 @@ PLACES = "decode_cmd or --parallel"  # both say where shards run
 ROOT = Path(__file__).resolve().parents[2]
 # The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh
 # itself uses.
+DATA = "data"  # in place of any corpus: a folder of Kaldi data dirs
 COMMON = {
+    DATA: "",
     "table": "1",
     "rows": "",
     "scale": "mini",
@@ -85,7 +87,7 @@ def checked_options(
     if options.get("average"):
         check_average(options["average"])
     for names, what in (
-        ((recipe.corpus, *recipe.instead), "corpora to train on"),
+        ((recipe.corpus, *recipe.instead, DATA), "corpora to train on"),
         (recipe.trained, "systems"),
     ):
         both = [name for name in names if options[name]]

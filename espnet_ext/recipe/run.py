@@ -12,9 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
+from espnet_ext.corpora.data_dirs import find_test_sets
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.gpus import Make, check_gpus_here, run_side_by_side
 from espnet_ext.recipe.options import (
+    DATA,
     PLACES,
     checked_options,
     is_cluster_file,
@@ -46,6 +48,7 @@ from espnet_ext.tables.plan import (
 )
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.schema import TRAIN, System
+from espnet_ext.tables.test_sets import with_test_sets
 from espnet_ext.work.kaldi_jobs import Wrapper
 from espnet_ext.work.launch import check_launcher, split_words
 from espnet_ext.work.once import fingerprint, read_key, read_note, write_note
@@ -112,6 +115,10 @@ class Recipe:
     trained: Mapping[str, Trained] = (
         EMPTY  # options with a training config of the user's own, and what it trains
     )
+    # data dirs of --data that are trained on beside ``train``, where they are there
+    data_parts: Sequence[str] = ()
+    # are the columns of tables test sets of a corpus, or made of them?
+    shows_test_sets: bool = True
     # the section of full.yaml whose features most systems have
     features: str = "train"
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
@@ -128,12 +135,13 @@ class Recipe:
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
         """Return the option of the corpus that is given; ``corpus`` if none is."""
-        return next((name for name in self.instead if options[name]), self.corpus)
+        others = (*self.instead, DATA)
+        return next((name for name in others if options.get(name)), self.corpus)
 
     @property
     def all_paths(self) -> tuple[str, ...]:
         """All options that are files or folders of the user's."""
-        return (self.corpus, *self.instead, *self.paths, *self.trained)
+        return (self.corpus, *self.instead, DATA, *self.paths, *self.trained)
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,16 @@ class Run:
     def corpus(self) -> Path:
         """The folder of the corpus: the user's or the synthetic one."""
         return Path(self.options[self.corpus_option] or self.datadir / "corpus")
+
+    @property
+    def of_data_dirs(self) -> bool:
+        """Is the corpus a folder of Kaldi data dirs?"""
+        return self.corpus_option == DATA
+
+    @cached_property
+    def data_tests(self) -> list[str]:
+        """The test sets of a folder of Kaldi data dirs."""
+        return find_test_sets(self.corpus, self.recipe.data_parts)
 
     @property
     def corpus_name(self) -> str:
@@ -511,6 +529,9 @@ def prepare(
                 )
     sections = load_scale("", options["scale"])
     tables = load_tables("conf/tables.yaml", options["scale"])
+    if options[DATA] and recipe.shows_test_sets:
+        names = find_test_sets(options[DATA], recipe.data_parts)
+        tables = with_test_sets(tables, names)
     wanted = recipe.tables_of(options)
     tables_wanted = None if wanted == "all" else listed(wanted)
     rows = listed(options["rows"]) if options["rows"] else None
@@ -635,6 +656,12 @@ def _check_paths(run: Run) -> None:
                 f"--{name}: {path} has a comma, at which ESPnet would cut the "
                 "path: choose another folder"
             )
+    given = run.options[DATA]
+    if given and os.path.realpath(given) == os.path.realpath(run.datadir):
+        raise InputError(
+            f"--datadir: {run.datadir} is the folder of --data, whose data dirs would be "
+            "replaced: choose another folder"
+        )
     for name in run.recipe.all_paths:
         if run.options[name] and not os.path.exists(run.options[name]):
             raise InputError(f"--{name} {run.options[name]}: no such file or folder")

@@ -205,6 +205,24 @@ def test_each_scale_variant_and_corpus_has_folders_of_its_own(
     ) and found.synthetic == (not given)
 
 
+def test_data_dirs_in_place_of_a_corpus(prepared, tmp_path):
+    given = tmp_path / "mine"
+    for name in ("train", "dev", "calls"):
+        (given / name).mkdir(parents=True)
+        (given / name / "wav.scp").touch()
+    found = prepared(data=str(given))
+    assert (found.corpus, found.corpus_name, found.tag) == (given, "mine", "mini-mine")
+    assert found.of_data_dirs and not found.synthetic
+    assert list(found.tables.rows["1/-60dB"].paper) == ["calls"]
+    with pytest.raises(InputError, match="--datadir"):
+        prepared(data=str(given), datadir=f"{given}/../mine")
+    with pytest.raises(InputError, match="two corpora"):
+        prepared(data=str(given), librispeech=str(given))
+    (given / "dev" / "wav.scp").unlink()
+    with pytest.raises(InputError, match="mine: .*dev"):
+        prepared(data=str(given))
+
+
 def test_a_tilde_is_the_home_folder(prepared, tmp_path, monkeypatch):
     """A shell leaves it as it is in --expdir=~/x."""
     monkeypatch.setenv("HOME", str(tmp_path))
