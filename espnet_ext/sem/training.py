@@ -29,6 +29,7 @@ from espnet2.train.reporter import Reporter
 from espnet2.train.trainer import Trainer, TrainerOptions
 from espnet2.utils.build_dataclass import build_dataclass
 
+from espnet_ext.errors import InputError
 from espnet_ext.sem.pretraining import Stage
 from espnet_ext.upstream.unused_parameters import expect_all_gradients
 from espnet_ext.work.settings import checked
@@ -38,6 +39,10 @@ def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
     """Check the setting ``stages``; InputError for an unknown key, or a value out of
     range.
     """
+    if not isinstance(values, list) or not all(
+        isinstance(each, dict) for each in values
+    ):
+        raise InputError(f"stages is {values!r}, but must be a list of mappings")
     return [
         checked(Stage, value, f"stages[{number}]")
         for number, value in enumerate(values)

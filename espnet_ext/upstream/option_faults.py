@@ -75,26 +75,23 @@ def _fault_of_building(
     # whoever writes a plugin needs to see where it fails
     if any(_is_users(frame) for frame in frames):
         return None
-    blamed = _find_blamed(args, frames)
-    if blamed is None and isinstance(error, OSError):
+    blamed = [f"{key}_conf: {getattr(args, key)}" for key in _find_blamed(args, frames)]
+    if not blamed and isinstance(error, OSError):
         return None
-    place = "this config does not work"
-    if blamed is not None:
-        place = f"{blamed}_conf: {getattr(args, blamed)}"
+    place = " or ".join(blamed) or "this config does not work"
     return f"{place}: {reason(error)}"
 
 
-def _find_blamed(args: Namespace, frames: Sequence[FrameType]) -> str | None:
+def _find_blamed(args: Namespace, frames: Sequence[FrameType]) -> list[str]:
     """Return the key of the module in which the error occurred, the innermost of those
-    that the config names.
+    that the config names; several if they are of one class.
     """
     classes = {key: found for key in KEYS if (found := _class_of(key, args))}
     for frame in reversed(frames):
         owner = frame.f_locals.get("self")
-        for key, found in classes.items():
-            if isinstance(owner, found):
-                return key
-    return None
+        if keys := [key for key in classes if isinstance(owner, classes[key])]:
+            return keys
+    return []
 
 
 def reason(error: BaseException) -> str:

@@ -288,6 +288,9 @@ def test_bad_stages_are_refused(data, tmp_path, token_list):
     ):
         with pytest.raises(InputError, match=place):
             training.read_stages([STAGES[0] | stage])
+    for value in (3, "x", STAGES[0], [3]):
+        with pytest.raises(InputError, match="stages is .*list"):
+            training.read_stages(value)
     with pytest.raises(InputError, match="cannot use 4 of 3 layers"):
         train(
             data,

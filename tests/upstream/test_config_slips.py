@@ -3,11 +3,11 @@ nothing is written.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
-from espnet2.tasks.asr import ASRTask
 
 from espnet_ext.upstream.with_plugins import with_plugins
 
@@ -140,16 +140,47 @@ SLIPS = [
     ({"scheduler": "warmup_cosine", "scheduler_conf": {}}, "warmup_cosine: needs"),
     ({"token_list": "none.txt"}, "none.txt"),
 ]
+# of other commands: the command, what is added to its config, a part of the line
+OTHER_COMMANDS = [
+    ("lm_train", {"lm": "lstm"}, "lm is 'lstm'"),
+    ("lm_train", {"lm_conf": None}, "lm_conf is empty"),
+    ("lm_train", {"lm_conf": {"units": 8}}, "lm_conf: seq_rnn: no option units"),
+    ("lm_train", {"lm_conf": {"unit": "8"}}, "lm_conf: seq_rnn: unit is '8'"),
+    ("lm_train", {"lm_conf": {"nlayers": -1}}, "lm_conf: seq_rnn: nlayers is -1"),
+    ("lm_train", {"lm_conf": {"dropout_rate": 3}}, "lm_conf: seq_rnn: "),
+    ("lm_train", {"encoder": "rnn"}, "encoder"),
+    ("growing_asr_train", {"stages": 3}, "stages is 3"),
+    ("growing_asr_train", {"stages": [{"epochs": 1}]}, "stages[0]"),
+    ("asr_train_long", {"chunk_conf": None}, "chunk_conf is empty"),
+    ("asr_train_long", {"features_conf": {"n_mels": "20"}}, "features_conf: n_mels"),
+    ("asr_train_long", {"input_size": 21}, "input_size is 21"),
+    ("sa_asr_train", {"profiles": "x.scp"}, "profiles is 'x.scp'"),
+    ("sa_asr_train", {"speaker_encoder": "x"}, "speaker_encoder is 'x'"),
+    (
+        "sa_asr_train",
+        {"speaker_encoder": "rnn", "speaker_encoder_conf": {"hidden": 1}},
+        "speaker_encoder_conf: rnn: no option hidden",
+    ),
+    ("mt_train", {"src_token_list": "none.txt"}, "none.txt"),
+    (
+        "mt_train",
+        {"src_token_list": CONFIG["token_list"], "model": "stitchr"},
+        "model is 'stitchr'",
+    ),
+]
 
 
-def run(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def run(
+    folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, command: str = "asr_train"
+) -> int:
     """``python -m espnet_ext.bin.asr_train --config train.yaml``, without training."""
     (folder / "train.yaml").write_text(text)
     words = ["--config", str(folder / "train.yaml"), "--dry_run", "true"]
     words += ["--output_dir", str(folder / "exp"), "--token_type", "char"]
-    monkeypatch.setattr(sys, "argv", ["asr_train", *words])
+    main = import_module(f"espnet_ext.bin.{command}").main
+    monkeypatch.setattr(sys, "argv", [command, *words])
     with pytest.raises(SystemExit) as ended:
-        with_plugins(ASRTask.main, "__main__")
+        with_plugins(main, "__main__")
     return ended.value.code
 
 
@@ -161,6 +192,17 @@ def test_a_slip_is_one_line(slip, place, tmp_path, monkeypatch, capsys):
     errors = [line for line in said if line.startswith("error: ")]
     assert len(errors) == 1 and place in errors[0]
     assert not (tmp_path / "exp" / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(("command", "slip", "place"), OTHER_COMMANDS)
+def test_a_slip_for_another_command_is_one_line(
+    command, slip, place, tmp_path, monkeypatch, capsys
+):
+    text = yaml.safe_dump({"token_list": CONFIG["token_list"]} | slip)
+    assert run(tmp_path, text, monkeypatch, command) == 1
+    said = capsys.readouterr().err.splitlines()
+    errors = [line for line in said if line.startswith("error: ")]
+    assert len(errors) == 1 and place in errors[0]
 
 
 def test_what_is_no_slip_builds(tmp_path, monkeypatch):
