@@ -18,6 +18,7 @@ from espnet_ext.corpora.code_switching import (
 from espnet_ext.corpora.data_dirs import DEV
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -239,7 +240,7 @@ def statistics(run: Run) -> None:
         )
         for config, name in trained_on(run)
     ]
-    run_steps(*{step.log: step for step in steps}.values())
+    run_beside_audio_check(run, *{step.log: step for step in steps}.values())
 
 
 def trained_on(run: Run) -> Iterator[tuple[Mapping[str, Any], str]]:

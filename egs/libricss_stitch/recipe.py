@@ -31,6 +31,7 @@ from espnet_ext.multitalker.search_settings import (
     SearchOptions,
 )
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if
 from espnet_ext.recipe.scripts import load_script
@@ -173,13 +174,14 @@ def statistics(run: Run) -> None:
     folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
     config = read_yaml(recogniser_config(run))
     names = list(trainings(run).values())
-    run_steps(
+    run_beside_audio_check(
+        run,
         *(
             asr.statistics_step(
                 run, config, name, "dev_sa", folder, kind, task="sa_asr"
             )
             for name in names
-        )
+        ),
     )
     if computed_d_vectors(run):
         run_steps(*(d_vectors_step(run, name) for name in (*names, "dev_sa")))
@@ -261,6 +263,8 @@ def train_recogniser(run: Run) -> Iterator[Step]:
 
 
 def hypotheses(run: Run) -> None:
+    if sets.whisper(run):  # no features are collected then
+        run_beside_audio_check(run)
     tests, learnt = (
         sets.test_sets(run),
         [system for system in run.systems if system.kind == TRAIN],

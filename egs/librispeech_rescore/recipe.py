@@ -13,6 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest.oracle import oracle_lines, report_lists, write_choice
 from espnet_ext.nbest.sources import convert_part, lists_in
 from espnet_ext.recipe import asr, librispeech
+from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
 from espnet_ext.recipe.librispeech import dev_set_of, dev_sets, lm_text, test_sets
@@ -27,7 +28,6 @@ from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.gpus import device_of
-from espnet_ext.work.kaldi_jobs import Wrapper
 from espnet_ext.work.launch import is_kaldi_wrapper
 from espnet_ext.work.once import stamps
 from espnet_ext.work.settings import checked, known
@@ -77,10 +77,12 @@ def first_pass(run: Run) -> None:
     if given is not None:
         run_jobs([convert_steps(run, given)])
     elif run.options["first_pass"] == ESPNET:
-        run_steps(*recognise(run))
+        data, tokens, stats, *training = recognise(run)
+        run_beside_audio_check(run, data, tokens, stats)
+        run_steps(*training)
         run_jobs([convert_steps(run, run.expdir / "asr" / "decode_nbest")])
     else:
-        run_steps(whisper_step(run))
+        run_beside_audio_check(run, whisper_step(run))
 
 
 def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
@@ -243,13 +245,9 @@ def without_prefix(run: Run) -> Run:
     return replace(run, launch=(), train_options=())
 
 
-def work_here(run: Run) -> str:
-    """Name the work on language models that runs on this machine."""
-    if not any(system.config for system in run.systems):
-        return ""
-    if run.launch and not is_kaldi_wrapper(run.launch):
-        return "the training of rescorers"
-    return "" if isinstance(run.parallel, Wrapper) else "rescoring"
+def uses_models(run: Run) -> bool:
+    """Return whether a row of the run rescores."""
+    return any(system.config for system in run.systems)
 
 
 def adapt_job(name: str, seed: int) -> Make:
@@ -435,7 +433,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
         preload=["espnet_ext.rescore.models.scorers"],
-        launch=run.parallel.words if isinstance(run.parallel, Wrapper) else (),
+        launch=run.decode_launch,
     )
 
 
@@ -523,7 +521,7 @@ RECIPE = Recipe(
     unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
     variant=variant,
     untagged=("first_pass", "positions"),
-    uses_gpu_here=work_here,
+    uses_gpu_here=lambda run: "rescoring" if uses_models(run) else "",
     stages={
         "data": data,
         "first_pass": first_pass,

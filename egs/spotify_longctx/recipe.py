@@ -351,6 +351,7 @@ def context_step(run: Run) -> Step:
             "expdir": str(run.expdir),
         },
         outputs=[run.expdir / "context.json"],
+        launch=run.decode_launch,
     )
 
 

@@ -135,7 +135,7 @@ def check_gpus_here(run: "Run") -> None:
     """
     trains_here = run.recipe.trains(run) and not run.launch
     decodes_here = run.parallel is None
-    works_here = run.recipe.uses_gpu_here(run)
+    works_here = "" if run.decode_launch else run.recipe.uses_gpu_here(run)
     if not run.ngpu or not (trains_here or decodes_here or works_here):
         return
     names = {"training": trains_here, "decoding": decodes_here, works_here: works_here}

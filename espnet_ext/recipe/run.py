@@ -130,7 +130,8 @@ class Recipe:
     trains: "Callable[[Run], bool]" = lambda run: any(
         system.kind == TRAIN for system in run.systems
     )
-    # names the work of a run that takes a GPU of this machine whatever cmd.sh says
+    # names the work besides trainings and shards that takes a GPU: on this machine, if
+    # ``decode_cmd`` is no wrapper of Kaldi's
     uses_gpu_here: "Callable[[Run], str]" = lambda run: ""
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
@@ -200,6 +201,12 @@ class Run:
         if not text or is_cluster_file(text):
             return Path(text) if text else None
         return Wrapper(split_words(text, PLACES), self.expdir / "jobs")
+
+    @property
+    def decode_launch(self) -> tuple[str, ...]:
+        """The wrapper of Kaldi's that starts single steps which decode, if there is one."""
+        place = self.parallel
+        return place.words if isinstance(place, Wrapper) else ()
 
     @property
     def skip_faulty(self) -> float:

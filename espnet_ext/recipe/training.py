@@ -13,6 +13,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.options import check_average
+from espnet_ext.recipe.plans import check_plan
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.step_logs import tail
 from espnet_ext.recipe.steps import Step
@@ -105,11 +106,15 @@ def train_step(
     spread = run.train_options or (
         ("--multiprocessing_distributed", "true") if run.ngpu > 1 else ()
     )
+    name = name or f"train {folder.relative_to(run.expdir)}"
+    if files and "--config" in files and "--train_shape_file" in options:
+        shapes = options[options.index("--train_shape_file") + 1]
+        check_plan(run, name, files["--config"], Path(shapes))
     log = folder / "log" / "train.log"
     launched = {"launch": run.launch, "more": spread, "ngpu": run.ngpu}
     launched["log"] = log.with_suffix(LAUNCHED) if run.launch else None
     return Step(
-        name=name or f"train {folder.relative_to(run.expdir)}",
+        name=name,
         log=log,
         function=run_command,
         arguments={"command": command, "options": words},

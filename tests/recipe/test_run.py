@@ -431,8 +431,10 @@ def test_gpus_that_this_machine_lacks_are_missed_before_stage_1(toy, monkeypatch
     prepare(toy, {"ngpu": "1"}, train | decode)
     recipe = replace(load_recipe(toy), uses_gpu_here=lambda run: "stitching")
     monkeypatch.setattr(recipe_run, "load_recipe", lambda folder: recipe)
+    prepare(toy, {"ngpu": "1"}, train | decode)
+    dask = {"decode_cmd": "conf/parallel/slurm.yaml"}
     with pytest.raises(InputError, match="stitching would run on this machine"):
-        prepare(toy, {"ngpu": "1"}, train | decode)
+        prepare(toy, {"ngpu": "1"}, train | dask)
 
 
 def test_stages_between_the_first_and_the_last_run_and_an_exception_ends_run_sh(
