@@ -371,6 +371,8 @@ def tables(run: Run) -> None:
         for name in run.tables.file.test_sets
         if not run.options.get(name) and (name != corpora.CONTROL or run.synthetic)
     ]
+    if run.of_data_dirs:
+        synthetic = []
     asr.tables(
         run,
         corpus="published models" if run.options[corpora.PUBLISHED] else None,
