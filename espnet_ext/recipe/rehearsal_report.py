@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.recipe.gpus import plan_lines, rounds, seedless, visible_gpus
+from espnet_ext.recipe.gpus import (
+    jobs_at_once,
+    plan_lines,
+    rounds,
+    seedless,
+    visible_gpus,
+)
 from espnet_ext.recipe.plans import (
     checks_plans,
     count_epochs,
@@ -398,6 +404,12 @@ def job_lines(
             lines.append(
                 f"on {count} GPU{'s' * (count > 1)}: {plan_lines(planned, of_seed)[0]}"
             )
+    if of_seed and run.launch:
+        at_once = jobs_at_once(run, len(of_seed))
+        longest_first = sorted(of_seed, key=lambda name: -of_seed[name])
+        planned = rounds(longest_first, tuple(map(str, range(at_once))), 1)
+        total = plan_lines(planned, of_seed)[0]
+        lines.append(f"by {run.launch[0]}, at most {at_once} at once: {total}")
     lines.append(
         f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s"
     )

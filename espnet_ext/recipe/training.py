@@ -111,7 +111,7 @@ def train_step(
         shapes = options[options.index("--train_shape_file") + 1]
         check_plan(run, name, files["--config"], Path(shapes))
     log = folder / "log" / "train.log"
-    launched = {"launch": run.launch, "more": spread, "ngpu": run.ngpu}
+    launched: dict[str, Any] = {"launch": run.launch, "more": spread, "ngpu": run.ngpu}
     launched["log"] = log.with_suffix(LAUNCHED) if run.launch else None
     return Step(
         name=name,

@@ -4,12 +4,14 @@ no GPU.
 
 import os
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 import yaml
 
 from espnet_ext.errors import InputError
+from espnet_ext.recipe import steps
 from espnet_ext.recipe.gpus import gpu_names, hours_file, rounds, run_side_by_side
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
@@ -156,6 +158,39 @@ def test_no_more_than_train_jobs_run_at_once(tmp_path):
         running += 1 if line == "begin" else -1
         most = max(most, running)
     assert most == 2
+
+
+def test_two_runs_in_one_folder_train_each_system_once(tmp_path):
+    """A step that the other run is at is waited for, and is not repeated."""
+    run = a_run(tmp_path, 0, launch=("queue.pl",))
+    output = tmp_path / "times.txt"
+
+    def make(name):
+        log = tmp_path / f"{name}.log"
+        arguments = {"output": str(output), "name": name}
+        return lambda run, nj: [Step(name, log, note_name, arguments)]
+
+    jobs = {name: make(name) for name in "abc"}
+    fork = get_context("fork")
+    others = [fork.Process(target=run_both, args=(run, jobs)) for _ in range(2)]
+    for process in others:
+        process.start()
+    for process in others:
+        process.join()
+        assert process.exitcode == 0
+    assert sorted(output.read_text().split()) == ["a", "b", "c"]
+
+
+def run_both(run: Run, jobs: dict) -> None:
+    """Run jobs as a run.sh of its own would."""
+    steps._PARENT = os.getppid()
+    run_side_by_side(run, jobs)
+
+
+def note_name(output: str, name: str) -> None:
+    time.sleep(0.5)
+    with open(output, "a") as file:
+        file.write(f"{name}\n")
 
 
 def begin_and_end(output: str) -> None:
