@@ -184,3 +184,23 @@ def test_windows_from_a_pipe_in_a_format_that_is_named(tmp_path):
     given = [f"/dev/fd/{pipe}", "--format", "ctm", "--output", str(output)]
     call(["stitch", "join", *given])
     assert output.read_text() == "m 1 1.000 1.000 one 1.000\n"
+
+
+def test_a_word_said_twice_within_a_second_stays_twice(tmp_path):
+    windows = [
+        {
+            "start": start,
+            "end": start + 10.0,
+            "segments": [
+                {"words": [{"word": w, "start": a, "end": b} for w, a, b in words]}
+            ],
+        }
+        for start, words in (
+            (63.0, [("so", 71.28, 71.68), ("no", 71.98, 72.21)]),
+            (72.0, [("no", 72.51, 73.07), ("we", 73.07, 73.36)]),
+        )
+    ]
+    (tmp_path / "talk.json").write_text(json.dumps(windows))
+    assert joined(tmp_path, "talk.json") == {
+        "talk": {"speaker": ("so", "no", "no", "we")}
+    }
