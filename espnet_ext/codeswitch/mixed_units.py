@@ -29,7 +29,7 @@ from pathlib import Path
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.text.mixed_text import (
     UNKNOWN_MARK,
@@ -222,7 +222,7 @@ def make_mixed_tokens(
     pieces = (
         len(tokens) - characters - 3
     )  # blank, unknown, and start and end are neither
-    print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
-    print(f"{characters} Han characters, {pieces} English word pieces")
+    say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
+    say(f"{characters} Han characters, {pieces} English word pieces")
     say_if_fewer(pieces, vocab_size)
     return tokens

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from espnet_ext.errors import say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
@@ -50,7 +51,7 @@ def write_d_vectors(
         shards, nj=nj, ngpu=ngpu, parallel=parallel, describe="d-vectors"
     )
     write_table(Path(output) / "d_vectors.scp", table)
-    print(f"{len(table)} recordings -> {Path(output) / 'd_vectors.scp'}", flush=True)
+    say(f"{len(table)} recordings -> {Path(output) / 'd_vectors.scp'}")
     return len(table)
 
 

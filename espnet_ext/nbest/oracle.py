@@ -83,7 +83,7 @@ def report_lists(path: Path, report: Path) -> None:
     found = oracle_report(lists)
     write_json(report, found)
     for warning in warnings_of(lists, path):
-        print(warning)
+        say(warning)
     texts = [len(distinct(nbest).hyps) for nbest in lists]
     say(
         f"{sum(count < max(texts) for count in texts)} lists have fewer than "

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora.data_dirs import DEV, SAMPLING_RATE, TRAIN
+from espnet_ext.errors import say
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.options import listed
 from espnet_ext.recipe.own_system import needs_statistics
@@ -363,7 +364,7 @@ def decode_sets(
     for job, count in zip(
         jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True
     ):
-        print(f"{count} utterances -> {job.output / 'text'}")
+        say(f"{count} utterances -> {job.output / 'text'}")
 
 
 def score_step(
@@ -405,7 +406,7 @@ def score(
     _, summary = evaluate(
         reference, hypothesis, Path(output), unit=unit, utt2spk=utt2spk, **options
     )
-    print(f"{rate.upper()} {summary['value']:.2f} %  ({format_interval_of(summary)})")
+    say(f"{rate.upper()} {summary['value']:.2f} %  ({format_interval_of(summary)})")
 
 
 def train_and_average(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from espnet_ext.audio.files import FULL_CHECK_FILES, decodes, inspect_files
 from espnet_ext.corpora.checks import SHOWN
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import is_mix
 from espnet_ext.recipe.run import Run
@@ -80,7 +80,7 @@ def check_all_audio(tables: Sequence[Path], faults: str, nj: int) -> None:
     ]
     Path(faults).unlink(missing_ok=True)
     if not found:
-        print(f"{len(files):,} audio files decoded")
+        say(f"{len(files):,} audio files decoded")
         return
     with atomic_write(Path(faults)) as file:
         file.writelines(f"{fault}\n" for fault in found)

@@ -19,7 +19,7 @@ from threading import Event, Thread
 from typing import Any
 
 from espnet_ext.corpora.librispeech import LM_TEXT
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import restrict, spread
 from espnet_ext.recipe.audio_check import show_what_is_not_decoded
@@ -269,7 +269,7 @@ def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
     try:
         for stage in stages:
             notes.stage = stage
-            print(f"\n-- {stage.replace('_', ' ')}", flush=True)
+            say(f"\n-- {stage.replace('_', ' ')}")
             try:
                 run.recipe.stages[stage](run)
             except Exception as error:

@@ -26,7 +26,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.loading import prepare_forks
 from espnet_ext.recipe.call import launch_call
 from espnet_ext.recipe.guard import end_with_parent, kill_group
@@ -320,10 +320,9 @@ class _Started:
             show(f"{self.step.name}: done by another run")
         else:
             if status != NOT_BEGUN:
-                print(
+                say(
                     failure_text(self.step.name, self.step.log, status),
-                    file=sys.stderr,
-                    flush=True,
+                    error=True,
                 )
             raise StepFailed(f"{self.step.name}: failed")
 
@@ -414,7 +413,7 @@ def _succeeds(step: Step) -> bool:
             traceback.print_exc()
         if isinstance(error, OSError):
             reason = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
-    print(f"error: {reason}", flush=True)
+    say(f"error: {reason}")
     return False
 
 
@@ -487,4 +486,4 @@ def check_parent() -> None:
 
 def show(text: str) -> None:
     """Print one line about progress or a result, indented under its stage."""
-    print(f"   {text}", flush=True)
+    say(f"   {text}")

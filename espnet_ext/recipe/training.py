@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.recipe.options import check_average
 from espnet_ext.recipe.plans import check_plan
 from espnet_ext.recipe.run import Run
@@ -40,7 +40,7 @@ def run_command(
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
-    print(f"# {command_line(command, options, launch, more, ngpu, log)}", flush=True)
+    say(f"# {command_line(command, options, launch, more, ngpu, log)}")
     if launch:
         assert log is not None
         run_launched(launch, log, ["-m", name, *words])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.work.files import atomic_write, unpacked
 from espnet_ext.work.once import NOTE, fingerprint, whole_folder
@@ -67,7 +67,7 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
                 "files for them (lm_splits)"
             )
         (folder / "num_splits").write_text(f"{splits}\n")
-    print(f"{count:,} sentences -> {splits} files in {output}")
+    say(f"{count:,} sentences -> {splits} files in {output}")
     return count
 
 

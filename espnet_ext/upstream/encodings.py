@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import read_table, write_table
@@ -55,7 +55,7 @@ def write_encodings(
         if (Path(data) / name).exists():
             shutil.copyfile(Path(data) / name, output / name)
     write_table(output / "feats.scp", positions)
-    print(f"{len(positions)} utterances -> {output / 'feats.scp'}", flush=True)
+    say(f"{len(positions)} utterances -> {output / 'feats.scp'}")
     return len(positions)
 
 

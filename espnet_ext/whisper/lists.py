@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
@@ -145,7 +145,7 @@ def write_lists(
     for lists, output in zip(made, outputs, strict=True):
         write_nbest(output, lists)
         short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
-        print(
+        say(
             f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} "
             f"-> {output}"
         )

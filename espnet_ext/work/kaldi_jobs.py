@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.work import gpus
 from espnet_ext.work.launch import (
     PLAIN,
@@ -123,7 +123,7 @@ def run_share(folder: Path, number: int, jobs: int, ngpu: int) -> int:
         part.write_bytes(pickle.dumps(outcome))
         os.replace(part, path)
         if isinstance(outcome, Failure):
-            print(outcome.message)
+            say(outcome.message)
             return 1
     return 0
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, escape_controls, say
 from espnet_ext.work import cluster, gpus, kaldi_jobs
 
 PROGRESS_SECONDS = 8.0
@@ -285,7 +285,8 @@ class _Progress:
         self.results[index] = outcome
 
     def print(self, text: str) -> None:
-        print(f"{self.describe}: {text}", file=self._stream, flush=True)
+        line = escape_controls(f"{self.describe}: {text}")
+        print(line, file=self._stream, flush=True)
 
     def _tick(self) -> None:
         while not self._stop.wait(PROGRESS_SECONDS):
