@@ -23,7 +23,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
-from espnet_ext.errors import InputError, escape_controls, say
+from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.work import cluster, gpus, kaldi_jobs
 
 PROGRESS_SECONDS = 8.0
