@@ -12,6 +12,7 @@ import traceback
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -117,12 +118,17 @@ def reason(error: BaseException) -> str:
     return f"`{code}` does not hold{f' ({text})' if said else ''}: {where}"
 
 
+@cache
+def _plugin_packages() -> frozenset[str]:
+    return frozenset(entry.value.partition(".")[0] for entry in third_parties())
+
+
 def _is_users(frame: FrameType) -> bool:
     """Return whether a frame runs code of the user's: a plugin of another package, or
     what is no package at all.
     """
     root = frame.f_globals.get("__name__", "").partition(".")[0]
-    if root in {entry.value.partition(".")[0] for entry in third_parties()}:
+    if root in _plugin_packages():
         return True
     known = root == PACKAGE or root in sys.stdlib_module_names
     return not known and SITE not in frame.f_code.co_filename
