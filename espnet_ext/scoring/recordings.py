@@ -11,6 +11,7 @@ from statistics import fmean
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LOWER, NONE, normaliser_called
+from espnet_ext.scoring.sclite import name_sclites_words
 from espnet_ext.scoring.score import without_speakers
 from espnet_ext.text.transcripts import (
     AUTO,
@@ -42,11 +43,13 @@ def load_for_scoring(
     hypotheses: Sequence[Path],
     *,
     by_speaker: bool = False,
+    like_sclite: bool = False,
     reference_form: str = AUTO,
     form: str = AUTO,
 ) -> Loaded:
     """Read a reference and hypotheses, and make them ready; ``by_speaker`` keeps a
-    recording's channels together.
+    recording's channels together, ``like_sclite`` says that words are read as sclite
+    does.
 
     Raises InputError: as :func:`read_transcripts` and :func:`prepare`.
     """
@@ -54,6 +57,7 @@ def load_for_scoring(
         read_transcripts(reference, reference_form),
         [read_transcripts(path, form, recognised=True) for path in hypotheses],
         by_speaker=by_speaker,
+        like_sclite=like_sclite,
     )
 
 
@@ -62,6 +66,7 @@ def prepare(
     hypotheses: Sequence[Transcripts],
     *,
     by_speaker: bool = False,
+    like_sclite: bool = False,
 ) -> Loaded:
     """Make transcripts ready: channels apart, without what is not scored, silence
     named.
@@ -80,6 +85,9 @@ def prepare(
         for each in hypotheses
     ]
     warnings = [] if by_speaker else list(_warn_of_overlap(reference))
+    if not like_sclite:
+        for each in (reference, *hypotheses):
+            warnings += name_sclites_words(each)
     recordings = {turn.recording: turn.recording for turn in reference.segments}
     named = [{turn.recording for turn in each.segments} for each in hypotheses]
     if not by_speaker:

@@ -19,12 +19,11 @@ from espnet_ext.scoring.error_rate import (
 )
 from espnet_ext.scoring.formatting import count_of
 from espnet_ext.scoring.normalise import NONE, normaliser_called
-from espnet_ext.scoring.recordings import Loaded, load_for_scoring
+from espnet_ext.scoring.recordings import load_for_scoring
 from espnet_ext.scoring.sclite import (
     Segments,
     align_like_sclite,
     cut_at_segments,
-    name_sclites_words,
 )
 from espnet_ext.scoring.score import (
     WHOLE,
@@ -66,7 +65,11 @@ def evaluate(
     """
     apply, name = normaliser_called(normaliser)
     loaded = load_for_scoring(
-        reference, [hypothesis], reference_form=reference_form, form=form
+        reference,
+        [hypothesis],
+        like_sclite=by_segment,
+        reference_form=reference_form,
+        form=form,
     )
     (recognised,) = loaded.hypotheses
     speakers = None if utt2spk is None else read_table(utt2spk)
@@ -75,7 +78,7 @@ def evaluate(
         cut = cut_at_segments(loaded.reference, recognised)
         plain = cut.reference, cut.hypothesis
         speakers = cut.speakers if speakers is None else _of_segments(cut, speakers)
-    for warning in (*loaded.warnings, *_sclites_words(loaded, by_segment)):
+    for warning in loaded.warnings:
         warn(warning)
     real, heard = ({key: apply(text) for key, text in each.items()} for each in plain)
     names = str(reference), str(hypothesis), str(utt2spk)
@@ -107,13 +110,6 @@ def evaluate(
 def _of_segments(cut: Segments, speakers: Mapping[str, str]) -> dict[str, str]:
     """Return the speakers of segments, from those of their recordings."""
     return {key: speaker_in(speakers, key.rpartition("-")[0]) for key in cut.reference}
-
-
-def _sclites_words(loaded: Loaded, by_segment: bool) -> list[str]:
-    if by_segment:
-        return []
-    every = (loaded.reference, *loaded.hypotheses)
-    return [line for each in every for line in name_sclites_words(each)]
 
 
 def _called(score: Score, whole: str) -> Score:

@@ -16,6 +16,8 @@ from espnet_ext.scoring.alignment_file import (
     read_alignment,
     speaker_blocks,
 )
+from espnet_ext.scoring.alignments import Measure
+from espnet_ext.scoring.comparison import System, compare_systems
 from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
@@ -318,3 +320,6 @@ def test_what_sclite_reads_otherwise_is_named(tmp_path, capsys, word):
     (tmp_path / "r.trn").write_text(f"b {word} c (u1)\n")
     evaluate(tmp_path / "r.trn", tmp_path / "r.trn")
     assert f"r.trn: `{word}`" in capsys.readouterr().err
+    systems = [System(name, (tmp_path / "r.trn",)) for name in "ab"]
+    found = compare_systems(tmp_path / "r.trn", systems, Measure()).result
+    assert f"r.trn: `{word}`" in found["warnings"][0]
