@@ -491,16 +491,17 @@ def whisper() -> Found:
     try:
         import faster_whisper  # noqa: F401
 
-        from espnet_ext.synthetic.voices import draw_speakers, speak
+        from espnet_ext.synthetic.voices import speak
     except ImportError as error:
         return Found(None, f"not installed: {error}")
-    import numpy as np
+    import torch
+    from torchaudio.functional import resample
 
     from espnet_ext.whisper.model import load_whisper
 
-    speaker = draw_speakers(1, seed=0)[0]
-    said = "The quick brown fox jumps over the lazy dog."
-    samples = np.asarray(speak(said, speaker.voice("en")).samples, dtype=np.float32)
+    said = "the quick brown fox jumps over the lazy dog."
+    spoken = speak(said, "en-us", rate=150, pitch=50, pitch_range=50, seed=1).samples
+    samples = resample(torch.as_tensor(spoken).float(), 22050, 16000).numpy()
     heard = {}
     for each, kind in (("cpu", "float32"), (device, "float16" if on_gpu() else "int8")):
         network = load_whisper(None, each, kind)
@@ -538,12 +539,13 @@ def batch_renorm_in_half_precision() -> Found:
 
     from espnet_ext.layers.batch_renorm import BatchRenorm, Ramp
 
-    x = 300 + 10 * torch.randn(4, 32, 200, device=device)
+    x = 300 + 10 * torch.randn(4, 200, 32, device=device)
     farthest = {}
     for name in ("bfloat16", "float16"):
         layer = BatchRenorm(32, Ramp(0, 1, 1)).to(device).train()
-        with torch.autocast(device, getattr(torch, name)):
-            outputs = [layer(x) for _ in range(20)]
+        half = getattr(torch, name)
+        with torch.autocast(device, half):
+            outputs = [layer(x.to(half)) for _ in range(20)]
         farthest[name] = max(float(each.float().abs().max()) for each in outputs)
     text = ", ".join(f"{name} at most {each:.2f}" for name, each in farthest.items())
     return Found(all(each < 100 for each in farthest.values()), text)
