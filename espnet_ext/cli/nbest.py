@@ -13,7 +13,6 @@ from espnet_ext.rescore import SCORERS
 from espnet_ext.scoring.normalise import NORMALISERS
 
 NAME = "second_lm"  # of added scores
-OF_FIRST_PASS = "first_pass"
 FORMATS = (
     "auto",
     "espnet",
@@ -44,7 +43,7 @@ def nbest() -> None:
 
     Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output
     folder of an ESPnet decoding with --nbest, nbest.scp of ESPnet3 (docs/extending.md),
-    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out*.tsv of NeMo
+    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo
     beside its manifest, the output of WeNet's decoder_main --output_nbest, recogs-*.txt
     of icefall, JSON of Whisper and faster-whisper.
     """
@@ -53,26 +52,18 @@ def nbest() -> None:
 @nbest.command()
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
-@common.reference_format
 @_format
 @common.choice("--normaliser", NORMALISERS, "Rules for hypotheses and references.")
 @common.output("The JSONL file to write.", metavar="FILE")
 def convert(
-    nbest: Path,
-    ref: Path | None,
-    reference_form: str,
-    form: str,
-    normaliser: str,
-    output: Path,
+    nbest: Path, ref: Path | None, form: str, normaliser: str, output: Path
 ) -> None:
     """Convert N-best lists of any decoder to JSONL."""
     from espnet_ext.nbest.sources import convert_lists, warnings_of
     from espnet_ext.scoring.normalise import normaliser_called
 
     rules = None if normaliser == "none" else normaliser_called(normaliser)[0]
-    lists = convert_lists(
-        nbest, output, ref, form=form, reference_form=reference_form, rules=rules
-    )
+    lists = convert_lists(nbest, output, ref, form=form, rules=rules)
     for warning in warnings_of(lists):
         say(warning, error=True)
     say(
@@ -84,14 +75,13 @@ def convert(
 @nbest.command()
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
-@common.reference_format
 @_format
-def oracle(nbest: Path, ref: Path | None, reference_form: str, form: str) -> None:
+def oracle(nbest: Path, ref: Path | None, form: str) -> None:
     """Word error rate of the best hypothesis among the first n. Each n has a line."""
     from espnet_ext.nbest.oracle import oracle_lines, oracle_report
     from espnet_ext.nbest.sources import read_lists, warnings_of
 
-    lists = read_lists(nbest, ref, form, reference_form)
+    lists = read_lists(nbest, ref, form)
     for warning in warnings_of(lists):
         say(warning, error=True)
     say("\n".join(oracle_lines(oracle_report(lists))))
@@ -100,24 +90,20 @@ def oracle(nbest: Path, ref: Path | None, reference_form: str, form: str) -> Non
 def _weights(
     _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float]:
-    """Return weights by the names of scores; a number alone does not say whose it is."""
+    """LAMBDA, or NAME=WEIGHT for the scores of a language model."""
     from espnet_ext.rescore.weights import FIRST_PASS
 
-    found: dict[str, float] = {}
+    found = {}
     for value in values:
-        given, _, number = value.rpartition("=")
-        if not given:
-            raise click.BadParameter(
-                f"{value!r} does not say whose weight it is: {OF_FIRST_PASS}={value} "
-                f"or {NAME}={value}"
-            )
-        name = FIRST_PASS if given == OF_FIRST_PASS else given
-        if name in found:
-            raise click.BadParameter(f"{given} has two weights")
+        name, _, number = value.rpartition("=")
+        if (name or FIRST_PASS) in found:
+            raise click.BadParameter(f"{name or FIRST_PASS} has two weights")
         try:
-            found[name] = float(number)
+            found[name or FIRST_PASS] = float(number)
         except ValueError:
-            raise click.BadParameter(f"{value!r} is not NAME=NUMBER") from None
+            raise click.BadParameter(
+                f"{value!r} is neither a number nor NAME=NUMBER"
+            ) from None
     return found
 
 
@@ -126,7 +112,6 @@ def _weights(
 @common.references(
     "References of the lists, in any format, to print error rates.", required=False
 )
-@common.reference_format
 @_format
 @click.option(
     "--lm",
@@ -149,10 +134,10 @@ def _weights(
     "weights",
     multiple=True,
     callback=_weights,
-    metavar="NAME=X",
+    metavar="LAMBDA|NAME=X",
     help=(
-        "The weight of the first pass (first_pass, lambda of eq. 1) or of a language "
-        "model (second_lm, second_lm2 ...), if it is known; others have 1."
+        "The weight of the first pass, or of a language model (second_lm, second_lm2 "
+        "...), if it is known."
     ),
 )
 @common.choice(

@@ -2,6 +2,7 @@
 its tables ask for.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from espnet_ext.cli.options import PATH
-from espnet_ext.errors import InputError, say
+from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Run
@@ -66,15 +67,16 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     try:
         run_stages(prepared, asked, stages)
     except KeyboardInterrupt:
-        say("interrupted: the same command resumes", error=True)
+        print("interrupted: the same command resumes", file=sys.stderr)
         raise
 
 
 def run_stages(run: "Run", asked: Sequence[str], stages: Sequence[str]) -> None:
     """Run the stages that are asked for, or rehearse all."""
     for stage in asked:
-        say(
+        print(
             f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}",
+            flush=True,
         )
         if stage == "rehearsal":
             from espnet_ext.recipe.rehearsal import rehearse
