@@ -41,12 +41,12 @@ def escape_controls(text: str) -> str:
     return _UNSEEN.sub(escape, text)
 
 
-def say(text: object = "", *, error: bool = False) -> None:
+def say(text: object = "", *, error: bool = False, end: str = "\n") -> None:
     """Print what people read, to stdout or (``error``) stderr, with what a terminal
     would obey escaped. All messages go through here.
     """
     stream = sys.stderr if error else sys.stdout
-    print(escape_controls(str(text)), file=stream, flush=True)
+    print(escape_controls(str(text)), file=stream, end=end, flush=True)
 
 
 def warn(text: str) -> None:

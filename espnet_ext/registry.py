@@ -7,6 +7,7 @@ espnet_ext:blstm_maxpool``, for packed models: who lacks the package reads its n
 """
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -170,14 +171,25 @@ def plain_name(name: object) -> str:
     return str(name or "").lower().rpartition(":")[2]
 
 
+# As PyPA names packages (PEP 508), and as plugins are named.
+_PACKAGE = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
+_PLUGIN = re.compile(r"[\w.-]+")
+
+
 def missing_package(config: Mapping[str, Any]) -> str | None:
     """Say which plugin of a config, such as ``encoder: my_package:my_encoder``, is not
     installed; None if all are.
     """
     known = packages()
     for slot in (*SLOT_KEYS, "optim", "scheduler"):
-        package, colon, name = str(config.get(slot)).lower().partition(":")
-        if colon and package not in (
+        value = config.get(slot)
+        if not isinstance(value, str) or ":" not in value:
+            continue
+        package, _, name = value.lower().partition(":")
+        if not (_PACKAGE.fullmatch(package) and _PLUGIN.fullmatch(name)):
+            # Part of the line would else be run by who copies it into a shell.
+            return f"{slot}: {value!r} names no package and module of it: do not use it"
+        if package not in (
             known.get(f"{slot}.{name}"),
             known.get(f"{OTHER_SLOTS.get(slot)}.{name}"),
         ):
@@ -187,8 +199,9 @@ def missing_package(config: Mapping[str, Any]) -> str | None:
                     "that has"
                 )
             return (
-                f"{slot}: {package}:{name} is of a package that is not installed: pip "
-                f"install {package}"
+                f"{slot}: {package}:{name} is of a package that is not installed: "
+                "install it if you trust it, as the name is that of the config's "
+                f"author: pip install {package}"
             )
     return None
 

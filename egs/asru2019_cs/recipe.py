@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.codeswitch.mixed_units import write_english
 from espnet_ext.corpora.asru2019 import find_folders
 from espnet_ext.corpora.code_switching import (
     LAYOUTS,
@@ -14,8 +15,10 @@ from espnet_ext.corpora.code_switching import (
     WITHOUT_DEV,
     part_folder,
 )
+from espnet_ext.corpora.data_dirs import DEV
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -35,6 +38,7 @@ from espnet_ext.work.files import user_path
 from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
+ENGLISH = "english"  # the folder of English words of transcripts that have both
 SPOKEN = "train-cs"
 # with the utterances that are held out of it, where the corpus has no dev set
 WHOLE = f"{SPOKEN}-whole"
@@ -50,7 +54,17 @@ def train_parts(run: Run) -> list[str]:
     """Return all parts that a system may be trained on. They share one vocabulary, so
     every table needs all of them.
     """
-    return run.sections["settings"]["train_parts"]
+    every = run.sections["settings"]["train_parts"]
+    if run.of_data_dirs:
+        return [
+            part for part in every if part == SPOKEN or (run.corpus / part).is_dir()
+        ]
+    return every
+
+
+def test_sets(run: Run) -> list[str]:
+    """Return the sets on which systems are compared."""
+    return run.data_tests if run.of_data_dirs else list(TEST_SETS)
 
 
 def own_valid(run: Run) -> bool:
@@ -79,6 +93,8 @@ def valid_set(run: Run) -> str:
     """Return the data dir on which trainings are watched: dev, or the first utterances
     of some speakers.
     """
+    if run.of_data_dirs:
+        return DEV
     held_out = (
         without_dev(run)
         or own_valid(run)
@@ -98,6 +114,15 @@ def training_sets(run: Run) -> list[str]:
 
 
 def data(run: Run) -> None:
+    if run.of_data_dirs:
+        run_steps(
+            asr.data_dirs_step(run, train=SPOKEN),
+            *(
+                asr.combine_step(run, name, name.split("+"))
+                for name in combined_sets(run)
+            ),
+        )
+        return
     librispeech, mandarin = run.path("librispeech"), run.path("mandarin")
     folders, names = (
         part_folders(run),
@@ -164,6 +189,10 @@ def part_folders(run: Run) -> dict[str, str]:
 
 def tokens(run: Run) -> None:
     settings = run.sections["settings"]
+    english = [part for part in settings["english_parts"] if part in train_parts(run)]
+    if not english:
+        english = [ENGLISH]
+        run_steps(english_step(run))
     run_steps(
         asr.tokens_step(
             run,
@@ -171,8 +200,22 @@ def tokens(run: Run) -> None:
             asr.tokens_dir(run),
             settings["token_type"],
             settings["vocab_size"],
-            english=settings["english_parts"],
+            english=english,
         )
+    )
+
+
+def english_step(run: Run) -> Step:
+    """Take the English words from the code-switching transcripts: data dirs of one's own
+    may have no English ones.
+    """
+    output = run.datadir / ENGLISH / "text"
+    return Step(
+        name="English words",
+        log=run.datadir / "log" / "english.log",
+        function=write_english,
+        arguments={"text": run.datadir / SPOKEN / "text", "output": output},
+        outputs=[output],
     )
 
 
@@ -197,7 +240,7 @@ def statistics(run: Run) -> None:
         )
         for config, name in trained_on(run)
     ]
-    run_steps(*{step.log: step for step in steps}.values())
+    run_beside_audio_check(run, *{step.log: step for step in steps}.values())
 
 
 def trained_on(run: Run) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -247,7 +290,7 @@ def encoder(run: Run) -> None:
 def encoded_sets(run: Run) -> list[str]:
     """Return the data dirs whose encodings are kept: none if the encoder changes."""
     return (
-        list(dict.fromkeys((*training_sets(run), valid_set(run), *TEST_SETS)))
+        list(dict.fromkeys((*training_sets(run), valid_set(run), *test_sets(run))))
         if shared(run)
         else []
     )
@@ -390,14 +433,14 @@ def decoding(run: Run) -> None:
     folder = encodings(run) if shared(run) else None
     run.each_system(
         lambda run, system, seed, nj: asr.decode_system(
-            run, system, seed, nj, TEST_SETS, asr.tokens_dir(run), data=folder
+            run, system, seed, nj, test_sets(run), asr.tokens_dir(run), data=folder
         ),
         shards=True,
     )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, TEST_SETS, "mer")])
+    run_jobs([asr.score_systems(run, test_sets(run), "mer")])
 
 
 def tables(run: Run) -> None:
@@ -406,7 +449,8 @@ def tables(run: Run) -> None:
     The paper's numbers are of the challenge's test sets, so tables of other corpora
     have none.
     """
-    others = {} if run.synthetic else SET_NAMES.get(run.options["corpus"], {})
+    own = run.synthetic or run.of_data_dirs
+    others = {} if own else SET_NAMES.get(run.options["corpus"], {})
     said = ", ".join(f"{column} is {name}" for column, name in others.items())
     papers = run.synthetic or run.options["corpus"] == "asru2019"
     asr.tables(
@@ -432,15 +476,33 @@ def check(run: Run) -> None:
             "systems share one: "
             "add --encoder joint, or change only the decoder of a system (base: SYSTEM)"
         )
+    if run.of_data_dirs:
+        check_data_dirs(run)
     named = part_folders(run)
-    if named and run.synthetic:
+    if named and (run.synthetic or run.of_data_dirs):
         raise InputError("--folders names folders of a corpus: give --asru2019 DIR")
     if named:
         find_folders(run.corpus, list(named), named, layout=run.options["corpus"])
 
 
+def check_data_dirs(run: Run) -> None:
+    """Refuse rows that are trained on parts that a folder of data dirs has not."""
+    there = train_parts(run)
+    for system in run.systems:
+        missing = [part for part in system.data if part not in there]
+        if missing:
+            raise InputError(
+                f"{run.corpus}: system {system.name} is trained on {missing[0]} too: "
+                "add a data dir of this name, or choose other --rows"
+            )
+    for name in ("mandarin", "librispeech"):
+        if run.options[name]:
+            raise InputError(f"--{name} is for --asru2019: with --data, add data dirs")
+
+
 RECIPE = Recipe(
     corpus="asru2019",
+    data_parts=("train-zh", "train-clean-100", "train-clean-360"),
     trained={"asr_config": Trained()},
     options={
         "corpus": "asru2019",

@@ -24,6 +24,7 @@ stop_stage=8     # last stage to run
 rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 asru2019=        # folder of the challenge's corpus, or of the one that --corpus names (README.md); synthetic if empty
+data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name; of train-zh and others too
 corpus=asru2019  # asru2019|talcs|seame|ascend: whose layout that folder has
 folders=         # parts that lie elsewhere, as PART=DIR with commas between; relative to that folder
 mandarin=        # folder of AISHELL-1 or aidatatang_200zh, for the Mandarin part; the corpus's own if empty
@@ -33,7 +34,8 @@ skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part
 # Resources
 ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
+train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
+parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": statistics and decoding on a cluster
 # Folders
 expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
 datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty

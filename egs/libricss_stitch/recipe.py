@@ -31,6 +31,7 @@ from espnet_ext.multitalker.search_settings import (
     SearchOptions,
 )
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if
 from espnet_ext.recipe.scripts import load_script
@@ -41,6 +42,7 @@ from espnet_ext.text.windows import write_windows
 from espnet_ext.whisper.windows import WhisperSearch, decode_turns
 from espnet_ext.work.files import write_json
 from espnet_ext.work.once import fingerprint
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -60,6 +62,9 @@ def data(run: Run) -> None:
         run_steps(
             asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"])
         )
+    if run.of_data_dirs:
+        run_steps(asr.data_dirs_step(run))
+        return
     corpus, parts, libricss = sets.librispeech(run), sets.parts(run), sets.libricss(run)
     folders = [corpus / part for part in parts]
     names = {part: part for part in parts}
@@ -169,13 +174,14 @@ def statistics(run: Run) -> None:
     folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
     config = read_yaml(recogniser_config(run))
     names = list(trainings(run).values())
-    run_steps(
+    run_beside_audio_check(
+        run,
         *(
             asr.statistics_step(
                 run, config, name, "dev_sa", folder, kind, task="sa_asr"
             )
             for name in names
-        )
+        ),
     )
     if computed_d_vectors(run):
         run_steps(*(d_vectors_step(run, name) for name in (*names, "dev_sa")))
@@ -257,6 +263,8 @@ def train_recogniser(run: Run) -> Iterator[Step]:
 
 
 def hypotheses(run: Run) -> None:
+    if sets.whisper(run):  # no features are collected then
+        run_beside_audio_check(run)
     tests, learnt = (
         sets.test_sets(run),
         [system for system in run.systems if system.kind == TRAIN],
@@ -309,7 +317,7 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
 
 
 def recognise_sets(
-    jobs: Sequence[SpeakerDecoding], nj: int, parallel: Path | None, ngpu: int
+    jobs: Sequence[SpeakerDecoding], nj: int, parallel: Place | None, ngpu: int
 ) -> None:
     """Recognise each data dir with its inventory."""
     count = decode_speakers(
@@ -376,7 +384,8 @@ def tables_of(options: Mapping[str, str]) -> str:
     more than Whisper.
     """
     wanted, whisper = options["table"], options["recogniser"] == sets.WHISPER
-    lacks_libricss = options["librispeech"] and not options["libricss"]
+    given = options["librispeech"] or options["data"]
+    lacks_libricss = given and not options["libricss"]
     if lacks_libricss and not whisper and "4" in wanted.split(","):
         raise InputError("Table 4 needs --libricss DIR; README.md says what it holds")
     return "1,2,3" if wanted == "all" and (whisper or lacks_libricss) else wanted
@@ -441,6 +450,11 @@ def check(run: Run) -> None:
                 "with --recogniser whisper"
             )
         return
+    if run.of_data_dirs and run.options["libricss"]:
+        raise InputError(
+            "--libricss needs --librispeech DIR in place of --data: profiles are made "
+            "of what its sessions play"
+        )
     if run.synthetic and run.options["libricss"]:
         raise InputError(
             "--libricss needs --librispeech DIR: profiles are made of what its "
@@ -454,9 +468,15 @@ def check(run: Run) -> None:
         )
 
 
+def trains_stitchers(run: Run) -> bool:
+    """Return whether a row of the run is a stitcher."""
+    return any(system.kind == TRAIN for system in run.systems)
+
+
 RECIPE = Recipe(
     corpus="librispeech",
     features="sa_asr_lstm",
+    shows_test_sets=False,
     trained={
         "asr_config": Trained("merge", "sa_asr_", command="sa_asr_train"),
         "stitcher_config": Trained(command="mt_train"),
@@ -487,6 +507,8 @@ RECIPE = Recipe(
     untagged=("recogniser",),  # the training of another one is refused
     tables_of=tables_of,
     check=check,
+    trains=lambda run: trains_stitchers(run) or not sets.whisper(run),
+    uses_gpu_here=lambda run: "stitching" if trains_stitchers(run) else "",
     stages={
         "data": data,
         "mixtures": mixtures,

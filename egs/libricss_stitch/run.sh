@@ -26,6 +26,7 @@ stop_stage=9     # last stage to run
 rehearse=false   # true: check the corpora and try all stages on the longest utterances, in minutes (docs/clusters.md)
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
+data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name, of which mixtures are made
 libricss=        # folder of the LibriCSS corpus (the one with for_release), for Table 4
 enrolment_list=  # libricss_speaker_info.jsonl of LibriCSS's repository; looked for in the LibriCSS folder if empty
 speaker_model=   # parameters of an ESPnet speaker model that makes the profiles; Resemblyzer if empty
@@ -38,7 +39,8 @@ skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part
 # Resources
 ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
+train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
+parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": statistics and decoding on a cluster
 # Folders
 expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
 datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty

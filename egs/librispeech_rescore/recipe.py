@@ -5,6 +5,7 @@ rescore them, and error rates.
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest.oracle import oracle_lines, report_lists, write_choice
 from espnet_ext.nbest.sources import convert_part, lists_in
 from espnet_ext.recipe import asr, librispeech
+from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.gpus import Make, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
-from espnet_ext.recipe.librispeech import dev_sets, lm_text, test_sets
+from espnet_ext.recipe.librispeech import dev_set_of, dev_sets, lm_text, test_sets
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.scripts import load_script
@@ -26,6 +28,7 @@ from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.launch import is_kaldi_wrapper
 from espnet_ext.work.once import stamps
 from espnet_ext.work.settings import checked, known
 
@@ -74,10 +77,12 @@ def first_pass(run: Run) -> None:
     if given is not None:
         run_jobs([convert_steps(run, given)])
     elif run.options["first_pass"] == ESPNET:
-        run_steps(*recognise(run))
+        data, tokens, stats, *training = recognise(run)
+        run_beside_audio_check(run, data, tokens, stats)
+        run_steps(*training)
         run_jobs([convert_steps(run, run.expdir / "asr" / "decode_nbest")])
     else:
-        run_steps(whisper_step(run))
+        run_beside_audio_check(run, whisper_step(run))
 
 
 def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
@@ -148,7 +153,8 @@ def recognise(run: Run) -> Iterator[Step]:
         settings["asr_average"],
     )
     tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
-    yield asr.combine_step(run, "dev", dev_sets(run))
+    if not run.of_data_dirs:  # of which one is called so
+        yield asr.combine_step(run, "dev", dev_sets(run))
     yield asr.tokens_step(run, part, tokens, "bpe", size)
     features = run.sections["asr_train"]
     yield asr.statistics_step(run, features, part, "dev", tokens, "bpe")
@@ -221,13 +227,27 @@ def language_model(run: Run) -> None:
         }
     )
     run_side_by_side(
-        run,
+        without_prefix(run),
         {
             f"lm/seed{seed}/{name}": adapt_job(name, seed)
             for name in names
             for seed in run.seeds
         },
     )
+
+
+def without_prefix(run: Run) -> Run:
+    """Return the run whose rescorers are trained by a wrapper of Kaldi's, or on this
+    machine: a prefix may start several processes, which ESPnet's trainings alone share.
+    """
+    if is_kaldi_wrapper(run.launch):
+        return run
+    return replace(run, launch=(), train_options=())
+
+
+def uses_models(run: Run) -> bool:
+    """Return whether a row of the run rescores."""
+    return any(system.config for system in run.systems)
 
 
 def adapt_job(name: str, seed: int) -> Make:
@@ -305,6 +325,7 @@ def training_step(
         inputs=files_of_model(model) if isinstance(model, Path) else [],
         outputs=[folder / "model"],
         resumes=folder,
+        launch=run.launch,
     )
 
 
@@ -330,7 +351,7 @@ def on_transcripts(run: Run, system: System) -> bool:
 
 
 def training(run: Run) -> None:
-    run.each_system(train_system)
+    without_prefix(run).each_system(train_system)
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
@@ -372,8 +393,8 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
     sets" (P3, section 4.2.2).
     """
     folder = run.folder_of(system, seed)
-    for part, dev in zip(test_sets(run), dev_sets(run), strict=True):
-        lists, dev_lists = lists_of(run, (part, dev))
+    for part in test_sets(run):
+        lists, dev_lists = lists_of(run, (part, dev_set_of(run, part)))
         output = folder / "decode_default" / part
         if system.config:
             lm = system_config(run.sections, system)["lm"]
@@ -412,6 +433,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
         preload=["espnet_ext.rescore.models.scorers"],
+        launch=run.decode_launch,
     )
 
 
@@ -499,6 +521,7 @@ RECIPE = Recipe(
     unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
     variant=variant,
     untagged=("first_pass", "positions"),
+    uses_gpu_here=lambda run: "rescoring" if uses_models(run) else "",
     stages={
         "data": data,
         "first_pass": first_pass,

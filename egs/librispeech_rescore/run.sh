@@ -30,6 +30,7 @@ gpt2=            # folder or hub name of the causal language model; the scale's 
 bert=            # folder or hub name of the masked language model; the scale's own choice if empty
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
+data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder, test_clean for test-clean) or PART.jsonl[.gz]
 clean_only=false # true: LibriSpeech without its parts called other, in training and in testing
@@ -38,7 +39,8 @@ skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part
 # Resources
 ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or your own file: the first pass on a cluster
+train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
+parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": the first pass on a cluster
 amp=             # true|false: compute language models in bfloat16, in training and rescoring; the scale's own choice if empty
 positions=       # most tokens of a forward pass over lists: more are faster and take more memory; the default if empty
 # Folders

@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.language_model import (
     require_lm_text,
     train_language_model,
@@ -23,11 +25,17 @@ from espnet_ext.recipe.librispeech import (
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
-from espnet_ext.recipe.training import average_step
+from espnet_ext.recipe.training import average_step, token_options
 from espnet_ext.sem import pretraining
-from espnet_ext.sem.curriculum import Selection, audio_share, write_selection
+from espnet_ext.sem.curriculum import (
+    Selection,
+    audio_share,
+    select,
+    write_selection,
+)
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import System
+from espnet_ext.text.lm_text import write_lengths
 from espnet_ext.work.settings import checked
 
 
@@ -39,6 +47,8 @@ def check(run: Run) -> None:
 
 def data(run: Run) -> None:
     prepare(run)
+    if run.of_data_dirs:  # which are called so
+        return
     run_steps(
         asr.combine_step(run, "train", train_parts(run)),
         asr.combine_step(run, "dev", dev_sets(run)),
@@ -61,13 +71,14 @@ def tokens(run: Run) -> None:
 def statistics(run: Run) -> None:
     """Collect statistics of the features of each system, of the same ones once."""
     token_type = run.sections["settings"]["token_type"]
-    run_steps(
+    run_beside_audio_check(
+        run,
         *(
             asr.statistics_step(
                 run, config, "train", "dev", asr.tokens_dir(run), token_type
             )
             for config in configs_by_features(run).values()
-        )
+        ),
     )
 
 
@@ -100,9 +111,10 @@ def planned(
         config
     ):  # a config of the user's own may have another encoder
         return []
-    settings = checked(
-        pretraining.PretrainSettings, run.sections["pretrain"], "pre-training"
-    )
+    values = run.sections["pretrain"]
+    if run.of_data_dirs:  # nobody knows which of their utterances are clean
+        values = {**values, "short_parts": ()}
+    settings = checked(pretraining.PretrainSettings, values, "pre-training")
     return pretraining.plan(config, settings, run.sections["settings"]["max_tokens"])
 
 
@@ -167,7 +179,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     path, config = run.system_config(system), system_config(run.sections, system)
     stages, stats = planned(run, config), run.stats_of(config)
     if stages:
-        staged = pretraining.staged_config(config, stages, partial(seen, stats))
+        staged = pretraining.staged_config(config, stages, partial(seen, run, stats))
         path = run.write_config(
             f"{system.name}_growing", staged, f"system {system.name}, which grows"
         )
@@ -193,13 +205,58 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     )
 
 
-def seen(stats: Path, selection: Selection) -> tuple[str, float]:
+def seen(run: Run, stats: Path, selection: Selection) -> tuple[str, float]:
     """Return the shape file of a selection, and its share of the audio."""
     shapes = shapes_of(stats, selection)
-    return str(shapes), audio_share(shapes) if selection.name else 1.0
+    if not selection.name:
+        return str(shapes), 1.0
+    return str(shapes), whole_share(run, selection) or audio_share(shapes)
+
+
+def whole_share(run: Run, selection: Selection) -> float:
+    """Return the share of a selection in the whole corpus, in a rehearsal, whose
+    utterances are the longest; otherwise 0.
+    """
+    if run.rehearsed is None:
+        return 0.0
+    data = run.rehearsed / "train"
+    texts = read_table(data / "text")
+    lengths = read_table(whole_lengths(run))
+    tokens = {key: int(length) for key, length in lengths.items()}
+    characters = {key: len(text) for key, text in texts.items()}
+    seconds = {key: float(value) for key, value in read_table(data / "utt2dur").items()}
+    kept = select(tokens, characters, selection)
+    return sum(seconds[key] for key in kept) / sum(seconds.values())
+
+
+def whole_lengths(run: Run) -> Path:
+    """Return the file of a rehearsal with the tokens of each utterance of the corpus."""
+    return run.datadir / "whole_lengths"
+
+
+def lengths_step(run: Run, texts: Path) -> Step:
+    """Count the tokens of the whole corpus, in a rehearsal."""
+    kind = run.sections["settings"]["token_type"]
+    options = token_options(asr.tokens_dir(run), kind)
+    tokeniser = [options[3], *options[5:]]
+    return Step(
+        name="lengths of the whole corpus",
+        log=run.datadir / "log" / "whole_lengths.log",
+        function=write_lengths,
+        arguments={
+            "text": texts,
+            "tokeniser": tokeniser,
+            "output": str(whole_lengths(run)),
+        },
+        inputs=[Path(path) for path in tokeniser[1:]],
+        outputs=[whole_lengths(run)],
+        preload=["espnet2.text.build_tokenizer"],
+    )
 
 
 def training(run: Run) -> None:
+    if run.rehearsed:
+        run_steps(lengths_step(run, run.rehearsed / "train" / "text"))
     run_steps(*selection_steps(run))
     run.each_system(train_system)
 

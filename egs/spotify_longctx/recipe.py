@@ -23,6 +23,7 @@ from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.yaml_files import read_yaml
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
@@ -125,7 +126,7 @@ def compute_statistics(
     keep_features: bool,
     skip_silent: float,
     nj: int,
-    parallel: Path | None,
+    parallel: Place | None,
 ) -> None:
     """Write mean and deviation of each recording of a data dir, and with
     ``keep_features`` its features.
@@ -146,7 +147,8 @@ def recording_tables(
     type.
     """
     # podcasts that were held out are of the training part
-    part = corpora.VALID if name == corpora.VALID and run.synthetic else corpora.TRAIN
+    own_dev = run.synthetic or run.of_data_dirs
+    part = corpora.VALID if name == corpora.VALID and own_dev else corpora.TRAIN
     stats, data_dir = run.stats_of(config) / name, run.datadir / name
     tables = {
         "speech": data_dir / "wav.scp",
@@ -266,7 +268,7 @@ def decode_windows(
     jobs: Sequence[Mapping[str, Any]],
     musan: str,
     nj: int,
-    parallel: Path | None,
+    parallel: Place | None,
     ngpu: int,
 ) -> None:
     """Decode data dirs by moving windows, each with its own config."""
@@ -309,6 +311,8 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
 
 def kinds_of(run: Run, part: str) -> Path | None:
     """Return the kinds of the words of a synthetic test set."""
+    if run.of_data_dirs:
+        return None
     is_synthetic = run.synthetic if part == corpora.CONTROL else not run.options[part]
     return run.datadir / "corpus" / "kinds" / f"{part}.txt" if is_synthetic else None
 
@@ -317,8 +321,13 @@ def scoring(run: Run) -> None:
     run_jobs(
         score_system(run, system, seed) for system in run.systems for seed in run.seeds
     )
-    if CONTEXT_TABLE in {table.id for table in run.selected}:
+    if measures_context(run):
         run_steps(context_step(run))
+
+
+def measures_context(run: Run) -> bool:
+    """Return whether memory and speed of long contexts are measured."""
+    return CONTEXT_TABLE in {table.id for table in run.selected}
 
 
 def context_step(run: Run) -> Step:
@@ -342,6 +351,7 @@ def context_step(run: Run) -> Step:
             "expdir": str(run.expdir),
         },
         outputs=[run.expdir / "context.json"],
+        launch=run.decode_launch,
     )
 
 
@@ -361,6 +371,8 @@ def tables(run: Run) -> None:
         for name in run.tables.file.test_sets
         if not run.options.get(name) and (name != corpora.CONTROL or run.synthetic)
     ]
+    if run.of_data_dirs:
+        synthetic = []
     asr.tables(
         run,
         corpus="published models" if run.options[corpora.PUBLISHED] else None,
@@ -389,7 +401,13 @@ def check(run: Run) -> None:
     ]
     given = [
         f"--{name}"
-        for name in ("spotify", "audio", corpora.PUBLISHED, *corpora.TEST_CORPORA)
+        for name in (
+            "spotify",
+            "audio",
+            "data",
+            corpora.PUBLISHED,
+            *corpora.TEST_CORPORA,
+        )
         if run.options[name]
     ]
     if needs and given:
@@ -450,6 +468,8 @@ RECIPE = Recipe(
     tables_of=tables_of,
     untagged=("table", "figure", "keep_features"),
     check=check,
+    trains=lambda run: not run.options[corpora.PUBLISHED],
+    uses_gpu_here=lambda run: "Table 1" if measures_context(run) else "",
     stages={
         "data": corpora.data,
         "tokens": tokens,

@@ -26,9 +26,10 @@ rehearse=false   # true: check the corpora and try all stages on the longest utt
 # Data
 spotify=         # folder of podcasts: podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
 audio=           # instead of --spotify: folder of recordings, of any length and in folders of any depth
+data=            # instead of --spotify: folder of Kaldi data dirs train and dev (with a file ctm, or give --aligner) and test sets of any name
 words=           # for --audio: word times, a ctm file
 text=            # for --audio, if there are no word times: lines 'recording transcript', or a folder of .txt or .stm
-aligner=         # for --text: an ESPnet model with CTC: the folder of its training, or packed
+aligner=         # for --text or --data: an ESPnet model with CTC: the folder of its training, or packed
 passes=          # passes over the recordings; 1 at full if empty. TED-LIUM needs some 20: README.md
 schedule=        # counts|shares: warm-ups as numbers of P5's training, or as its shares of yours; counts if empty
 held_out=        # how many recordings of --spotify or --audio are validated on; 20 at full, 3 at mini if empty
@@ -43,7 +44,8 @@ skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part
 # Resources
 ngpu=0           # GPUs to use: systems run side by side with one each (docs/clusters.md)
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
+train_jobs=      # trainings that train_cmd in cmd.sh starts at once; all of a table if empty (docs/clusters.md)
+parallel=        # conf/parallel/*.yaml, your own file, or "queue.pl --mem 4G": statistics and decoding on a cluster
 # Folders
 expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
 datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty

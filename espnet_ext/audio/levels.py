@@ -9,6 +9,7 @@ part of a recording.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,29 +80,50 @@ class Level:
         """Say what is unusual, in words that follow the name of a file; nothing if
         nothing is.
         """
-        said = []
-        if self.bad:
-            more = f" and {len(self.bad) - 1} more" if len(self.bad) > 1 else ""
-            said.append(
-                f"a sample at {self.bad[0]:.2f} s{more} above {self.limit:.3g}, which is "
-                "no audio, is read as 0"
-            )
-        if (cancelled := self.channels != MEAN).any():
-            share = 100 * cancelled.mean()
-            where = "" if share == 100 else f" in {share:.0f} % of the time"
-            said.append(
-                f"the channels cancel each other out{where}: channel "
-                f"{self.channels.max() + 1} alone is read there"
-            )
-        if self.offsets.any():
-            least, most = self.offsets.min(), self.offsets.max()
-            if least == most:
-                said.append(f"a constant offset of {most:.2g} is taken away")
-            else:
-                said.append(f"offsets from {least:.2g} to {most:.2g} are taken away")
-        if self.gain != 1:
-            said.append(f"the level is changed by {20 * np.log10(self.gain):+.0f} dB")
-        return "; ".join(said)
+        said = [
+            self._say_bad(),
+            self._say_channels(),
+            self._say_offsets(),
+            self._say_gain(),
+        ]
+        return "; ".join(filter(None, said))
+
+    def _say_bad(self) -> str:
+        if not self.bad:
+            return ""
+        more = ""
+        if len(self.bad) > 1:
+            more = f" and {len(self.bad) - 1} more"
+        return (
+            f"a sample at {self.bad[0]:.2f} s{more} above {self.limit:.3g}, which is no "
+            "audio, is read as 0"
+        )
+
+    def _say_channels(self) -> str:
+        share = 100 * float((self.channels != MEAN).mean()) if self.size else 0.0
+        if not share:
+            return ""
+        where = ""
+        if share < 100:
+            where = f" in {share:.0f} % of the time"
+        return (
+            f"the channels cancel each other out{where}: channel "
+            f"{self.channels.max() + 1} alone is read there"
+        )
+
+    def _say_offsets(self) -> str:
+        if not self.offsets.any():
+            return ""
+        least = self.offsets.min()
+        most = self.offsets.max()
+        if least == most:
+            return f"a constant offset of {most:.2g} is taken away"
+        return f"offsets from {least:.2g} to {most:.2g} are taken away"
+
+    def _say_gain(self) -> str:
+        if self.gain == 1:
+            return ""
+        return f"the level is changed by {20 * np.log10(self.gain):+.0f} dB"
 
 
 AS_IT_IS = Level()
@@ -112,6 +134,19 @@ def frame_size(rate: int) -> int:
     return max(1, round(rate / FRAMES_A_SECOND))
 
 
+class _Frames(NamedTuple):
+    """What is known of the frames of a recording.
+
+    The last row of ``means`` and ``spreads`` is of the mean of all channels, so that
+    :data:`MEAN` is its index.
+    """
+
+    means: np.ndarray  # (channels + 1, frames)
+    spreads: np.ndarray  # standard deviations, (channels + 1, frames)
+    peaks: np.ndarray  # the largest sample of any channel, (frames,)
+    places: np.ndarray  # where that is in the frame, in samples, (frames,)
+
+
 def measure(blocks: Iterable[np.ndarray], rate: int) -> Level:
     """Return the level of a recording at ``rate`` Hz; ``blocks``, (T, channels), are of
     whole frames but the last.
@@ -120,79 +155,94 @@ def measure(blocks: Iterable[np.ndarray], rate: int) -> Level:
     parts = [_measure_frames(block, size) for block in blocks if len(block)]
     if not parts:
         return AS_IT_IS
-    # Of each channel, and in the last row of the mean of all: (channels + 1, frames).
-    means, spreads, peaks, places = (
-        np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)
+    frames = _Frames(
+        *(np.concatenate(own, axis=-1) for own in zip(*parts, strict=True))
     )
-    numbers = np.arange(len(peaks)) // _BLOCK
-    channels = _choose_channels(means**2 + spreads**2, numbers)
-    rows = channels[numbers]  # of the last row: MEAN
-    frames = np.arange(len(peaks))
-    loud = _loudest(spreads[rows, frames])
-    silent = Level(
-        size=_BLOCK * size, channels=channels, offsets=np.zeros(len(channels))
+    number = np.arange(len(frames.peaks))
+    block = number // _BLOCK
+    energies = frames.means**2 + frames.spreads**2
+    channels = _choose_channels(energies, block)
+    row = channels[block]
+    loud = _find_loudness(frames.spreads[row, number])
+    level = Level(
+        size=_BLOCK * size,
+        channels=channels,
+        offsets=np.zeros(len(channels)),
     )
     if not loud > _SILENCE:
-        return silent
+        return level
+    gain = 1.0
+    if not _USUAL[0] <= loud <= _USUAL[1]:
+        gain = _TARGET / loud
     limit = max(1.0, _IMPOSSIBLE * loud)
-    bad = np.flatnonzero(peaks > limit)
+    bad = np.flatnonzero(frames.peaks > limit)
+    times = (bad * size + frames.places[bad]) / rate
+    offsets = _find_offsets(frames.means[row, number], _MOST_OFFSET * loud)
     return replace(
-        silent,
-        gain=1.0 if _USUAL[0] <= loud <= _USUAL[1] else _TARGET / loud,
-        offsets=_find_offsets(means[rows, frames], numbers, _MOST_OFFSET * loud),
+        level,
+        gain=gain,
+        offsets=offsets,
         limit=limit,
-        bad=tuple((bad * size + places[bad]) / rate),
+        bad=tuple(times),
     )
 
 
-def _measure_frames(
-    block: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean and standard deviation of each frame, (channels + 1, frames), the
-    last row of the mean of all channels; the largest sample and its place, (frames,).
-    """
+def _measure_frames(block: np.ndarray, size: int) -> _Frames:
     rows = np.stack([*block.T, _mean(block)])
-    count = max(1, len(block) // size)
-    length = count * size if len(block) >= size else len(block)
-    frames = rows[:, :length].reshape(len(rows), count, -1)
+    count = len(block) // size
+    if count:
+        rows = rows[:, : count * size]
+    frames = rows.reshape(len(rows), max(1, count), -1)
     largest = np.abs(frames[:-1]).max(axis=0)
-    places = largest.argmax(axis=1)
-    return frames.mean(axis=2), frames.std(axis=2), largest.max(axis=1), places
+    return _Frames(
+        means=frames.mean(axis=2),
+        spreads=frames.std(axis=2),
+        peaks=largest.max(axis=1),
+        places=largest.argmax(axis=1),
+    )
 
 
-def _choose_channels(energies: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def _choose_channels(energies: np.ndarray, block: np.ndarray) -> np.ndarray:
     """Return the channel of each block, (blocks,): the loudest one where all together
     cancel each other out, else their mean.
 
-    ``energies`` are of frames, as :func:`_measure_frames` has them, ``numbers`` the
-    block of each.
+    ``energies``, (channels + 1, frames), are of frames, the last row of the mean of all
+    channels; ``block`` is that of each frame.
     """
-    own = np.stack([np.bincount(numbers, row) for row in energies[:-1]])
-    together = np.bincount(numbers, energies[-1])
-    audible = own.mean(axis=0) > np.bincount(numbers) * _SILENCE**2
-    cancelled = audible & (together < _CANCELLED * own.mean(axis=0) / len(own))
-    # One and the same, since others may have the opposite sign.
+    sums = np.stack([np.bincount(block, row) for row in energies])
+    own = sums[:-1]
+    together = sums[-1]
+    mean = own.mean(axis=0)
+    # The mean of channels that have nothing in common has this energy.
+    expected = mean / len(own)
+    silence = np.bincount(block) * _SILENCE**2
+    cancelled = (mean > silence) & (together < _CANCELLED * expected)
+    if len(own) == 1:
+        cancelled[:] = False
+    # One and the same everywhere, since others may have the opposite sign.
     loudest = own[:, cancelled].sum(axis=1).argmax()
-    return np.where(cancelled & (len(own) > 1), loudest, MEAN)
+    return np.where(cancelled, loudest, MEAN)
 
 
-def _find_offsets(means: np.ndarray, numbers: np.ndarray, most: float) -> np.ndarray:
+def _find_offsets(means: np.ndarray, most: float) -> np.ndarray:
     """Return what is taken from the samples of each block, (blocks,), if any offset is
     larger than ``most``, otherwise zeros. ``means`` are of frames.
 
     Medians, as one bad sample or a thump is no offset; of the whole recording, if that
     fits all of it.
     """
+    blocks = -(-len(means) // _BLOCK)
+    width = _BLOCK * _OFFSET_BLOCKS
+    seconds = [means[start : start + width] for start in range(0, len(means), width)]
+    offsets = np.array([np.median(second) for second in seconds])
+    if len(seconds) > 1 and len(seconds[-1]) < _BLOCK:  # too short to tell
+        offsets[-1] = offsets[-2]
     whole = float(np.median(means))
-    seconds = numbers // _OFFSET_BLOCKS
-    starts = np.flatnonzero(np.diff(seconds, prepend=-1))
-    offsets = np.array([np.median(part) for part in np.split(means, starts[1:])])
-    if len(offsets) > 1:  # the last second may be too short to tell
-        offsets[-1] = offsets[-2] if len(means) - starts[-1] < _BLOCK else offsets[-1]
-    blocks = numbers[-1] + 1
-    if np.abs(offsets - whole).max() <= most:
-        return np.full(blocks, whole if abs(whole) > most else 0.0)
-    return np.repeat(offsets, _OFFSET_BLOCKS)[:blocks]
+    if np.abs(offsets - whole).max() > most:
+        return np.repeat(offsets, _OFFSET_BLOCKS)[:blocks]
+    if abs(whole) > most:
+        return np.full(blocks, whole)
+    return np.zeros(blocks)
 
 
 def _mean(samples: np.ndarray) -> np.ndarray:
@@ -202,7 +252,7 @@ def _mean(samples: np.ndarray) -> np.ndarray:
     return reduce(np.add, samples.T) / np.float32(samples.shape[1])
 
 
-def _loudest(frames: np.ndarray) -> float:
+def _find_loudness(frames: np.ndarray) -> float:
     """Return the largest median of some frames that follow each other."""
     width = min(_FRAMES, len(frames))
     windows = np.lib.stride_tricks.sliding_window_view(frames, width)

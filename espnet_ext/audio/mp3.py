@@ -24,7 +24,7 @@ _RATES = (
     48000,
     32000,
 )  # Hz, of version 1; halved in 2 and 2.5, and again in 2.5
-_MONO = 3
+_VERSION_1, _VERSION_2, _MONO = 3, 2, 3  # as the bits of a frame have them
 _ID3_HEADER, _ID3_AFTER, _APE_HEADER = 10, 128, 32  # bytes
 _XING_FRAMES, _XING_BYTES = 1, 2  # flags of what its header has
 _CUT = 0.01  # share of the bytes by which a file is shorter than its header says
@@ -133,15 +133,23 @@ def _read_frame(content: mmap.mmap, place: int) -> Frame | None:
     """Return the header that begins at a byte; None: none does."""
     if place + 4 > len(content) or content[place] != 0xFF:
         return None
-    second, third, fourth = content[place + 1 : place + 4]
-    version, layer = second >> 3 & 3, 4 - (second >> 1 & 3)
-    bitrate, rate, padding = third >> 4, third >> 2 & 3, third >> 1 & 1
-    if second < 0xE0 or version == 1 or layer == 4 or bitrate in (0, 15) or rate == 3:
+    second = content[place + 1]
+    third = content[place + 2]
+    version = second >> 3 & 3
+    layer = 4 - (second >> 1 & 3)
+    bitrate = third >> 4
+    rate = third >> 2 & 3
+    padding = third >> 1 & 1
+    if second < 0xE0 or version == 1 or layer == 4:
         return None
-    is_first = version == 3
-    hertz = _RATES[rate] >> (0 if is_first else 1 if version == 2 else 2)
+    if bitrate in (0, 15) or rate == 3:
+        return None
+    is_first = version == _VERSION_1
+    hertz = _RATES[rate]
+    if not is_first:
+        hertz //= 2 if version == _VERSION_2 else 4
     bits = 1000 * _KILOBITS[is_first, layer][bitrate - 1]
-    channels = 1 if fourth >> 6 == _MONO else 2
+    channels = 1 if content[place + 3] >> 6 == _MONO else 2
     if layer == 1:
         return Frame((12 * bits // hertz + padding) * 4, 384, hertz, channels)
     samples = 576 if layer == 3 and not is_first else 1152

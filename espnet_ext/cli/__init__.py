@@ -1,4 +1,4 @@
-"""The command line: ``espnet-ext <group> <command>``.
+"""The command line of the package: groups of commands, and commands.
 
 Groups are modules that are imported only when they are used; neither torch nor ESPnet
 is before a command needs it.

@@ -123,8 +123,12 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
     help="Accept ids that begin otherwise.",
 )
 @click.option(
-    "--no-feats",
     "--non-print",
+    is_flag=True,
+    help="Accept characters in text that cannot be printed.",
+)
+@click.option(
+    "--no-feats",
     is_flag=True,
     expose_value=False,
     help="Accepted as Kaldi's; no effect.",

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.packages import extras, in_range, lacking, package_checks
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.gpus import VISIBLE, are_hidden
@@ -170,9 +170,7 @@ def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
     failed = 0
     for name, check in checks:
         start = time.monotonic()
-        print(
-            f"  {name:<18}", end=" ", flush=True
-        )  # before, as importing ESPnet takes its time
+        say(f"  {name:<18}", end=" ")  # before, as importing ESPnet takes its time
         try:
             result = check()
         except Exception as error:
@@ -184,10 +182,10 @@ def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
                 if isinstance(error, InputError)
                 else f"{type(error).__name__}: {error}"
             )
-            print(f"FAILED: {' '.join(reason.split())}", flush=True)
+            say(f"FAILED: {' '.join(reason.split())}")
             continue
         seconds = time.monotonic() - start
-        print(result + (f"  [{seconds:.0f} s]" if seconds >= 1 else ""), flush=True)
+        say(result + (f"  [{seconds:.0f} s]" if seconds >= 1 else ""))
     return failed
 
 
@@ -210,7 +208,7 @@ def check_installation(wanted: Collection[str] = ()) -> int:
     for extra in extras():
         if extra not in wanted:
             missing = lacking(extra)
-            print(
+            say(
                 f"  {'extra ' + extra:<18} "
                 f"{'lacks ' + ', '.join(missing) if missing else 'complete'}"
             )

@@ -13,6 +13,7 @@ from espnet_ext.rescore import SCORERS
 from espnet_ext.scoring.normalise import NORMALISERS
 
 NAME = "second_lm"  # of added scores
+OF_FIRST_PASS = "first_pass"
 FORMATS = (
     "auto",
     "espnet",
@@ -43,7 +44,7 @@ def nbest() -> None:
 
     Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output
     folder of an ESPnet decoding with --nbest, nbest.scp of ESPnet3 (docs/extending.md),
-    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo
+    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out*.tsv of NeMo
     beside its manifest, the output of WeNet's decoder_main --output_nbest, recogs-*.txt
     of icefall, JSON of Whisper and faster-whisper.
     """
@@ -52,18 +53,26 @@ def nbest() -> None:
 @nbest.command()
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
+@common.reference_format
 @_format
 @common.choice("--normaliser", NORMALISERS, "Rules for hypotheses and references.")
 @common.output("The JSONL file to write.", metavar="FILE")
 def convert(
-    nbest: Path, ref: Path | None, form: str, normaliser: str, output: Path
+    nbest: Path,
+    ref: Path | None,
+    reference_form: str,
+    form: str,
+    normaliser: str,
+    output: Path,
 ) -> None:
     """Convert N-best lists of any decoder to JSONL."""
     from espnet_ext.nbest.sources import convert_lists, warnings_of
     from espnet_ext.scoring.normalise import normaliser_called
 
     rules = None if normaliser == "none" else normaliser_called(normaliser)[0]
-    lists = convert_lists(nbest, output, ref, form=form, rules=rules)
+    lists = convert_lists(
+        nbest, output, ref, form=form, reference_form=reference_form, rules=rules
+    )
     for warning in warnings_of(lists):
         say(warning, error=True)
     say(
@@ -75,13 +84,14 @@ def convert(
 @nbest.command()
 @common.nbest()
 @common.references("References of the lists, in any format.", required=False)
+@common.reference_format
 @_format
-def oracle(nbest: Path, ref: Path | None, form: str) -> None:
+def oracle(nbest: Path, ref: Path | None, reference_form: str, form: str) -> None:
     """Word error rate of the best hypothesis among the first n. Each n has a line."""
     from espnet_ext.nbest.oracle import oracle_lines, oracle_report
     from espnet_ext.nbest.sources import read_lists, warnings_of
 
-    lists = read_lists(nbest, ref, form)
+    lists = read_lists(nbest, ref, form, reference_form)
     for warning in warnings_of(lists):
         say(warning, error=True)
     say("\n".join(oracle_lines(oracle_report(lists))))
@@ -90,20 +100,24 @@ def oracle(nbest: Path, ref: Path | None, form: str) -> None:
 def _weights(
     _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float]:
-    """LAMBDA, or NAME=WEIGHT for the scores of a language model."""
+    """Return weights by the names of scores; a number alone does not say whose it is."""
     from espnet_ext.rescore.weights import FIRST_PASS
 
-    found = {}
+    found: dict[str, float] = {}
     for value in values:
-        name, _, number = value.rpartition("=")
-        if (name or FIRST_PASS) in found:
-            raise click.BadParameter(f"{name or FIRST_PASS} has two weights")
-        try:
-            found[name or FIRST_PASS] = float(number)
-        except ValueError:
+        given, _, number = value.rpartition("=")
+        if not given:
             raise click.BadParameter(
-                f"{value!r} is neither a number nor NAME=NUMBER"
-            ) from None
+                f"{value!r} does not say whose weight it is: {OF_FIRST_PASS}={value} "
+                f"or {NAME}={value}"
+            )
+        name = FIRST_PASS if given == OF_FIRST_PASS else given
+        if name in found:
+            raise click.BadParameter(f"{given} has two weights")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is not NAME=NUMBER") from None
     return found
 
 
@@ -112,6 +126,7 @@ def _weights(
 @common.references(
     "References of the lists, in any format, to print error rates.", required=False
 )
+@common.reference_format
 @_format
 @click.option(
     "--lm",
@@ -134,10 +149,10 @@ def _weights(
     "weights",
     multiple=True,
     callback=_weights,
-    metavar="LAMBDA|NAME=X",
+    metavar="NAME=X",
     help=(
-        "The weight of the first pass, or of a language model (second_lm, second_lm2 "
-        "...), if it is known."
+        "The weight of the first pass (first_pass, lambda of eq. 1) or of a language "
+        "model (second_lm, second_lm2 ...), if it is known; others have 1."
     ),
 )
 @common.choice(

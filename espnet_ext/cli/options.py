@@ -5,6 +5,7 @@ Each function makes a decorator for a command. ``what`` is the help text where i
 depends on the command.
 """
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +27,7 @@ class OrderedGroup(click.Group):
 
 class Utf8Path(click.Path):
     """A path that can be written into logs and configs. What a command writes may not
-    be another path of it.
+    be another path of it. What it reads may be a pipe, or ``-`` for standard input.
     """
 
     name = "path"
@@ -45,6 +46,8 @@ class Utf8Path(click.Path):
                 ctx,
             )
         path = user_path(cast(Path, super().convert(value, param, ctx)))
+        if ctx is not None and not self.written:
+            path = spooled(path, ctx)
         if ctx is not None:
             known = ctx.meta.setdefault("espnet_ext.paths", [])
             refuse_input(
@@ -54,8 +57,33 @@ class Utf8Path(click.Path):
         return path
 
 
+def spooled(path: Path, context: click.Context) -> Path:
+    """Return a file with the content of a pipe, read once, as formats are detected
+    before they are read; ``-`` is standard input. Other paths stay.
+
+    The file lives as long as the command. Raises InputError: more than
+    ``MOST_SPOOLED`` bytes, which may have no end.
+    """
+    if str(path) == "-":
+        path = Path("/dev/stdin")
+    if not (path.is_fifo() or path.is_char_device() or path.is_socket()):
+        return path
+    folder = context.with_resource(tempfile.TemporaryDirectory(prefix="espnet_ext."))
+    copy = Path(folder) / path.name
+    with open(path, "rb") as pipe, open(copy, "wb") as file:
+        while data := pipe.read(1 << 20):
+            file.write(data)
+            if file.tell() > MOST_SPOOLED:
+                raise InputError(
+                    f"{path}: more than {MOST_SPOOLED >> 30} GB from a pipe: write "
+                    "it to a file"
+                )
+    return copy
+
+
 PATH = Utf8Path()
 WRITTEN = Utf8Path(written=True)
+MOST_SPOOLED = 4 << 30  # bytes of a pipe
 COUNT = click.IntRange(min=1)
 CASINGS = ("as-is", "lower", "upper", "sentence")
 

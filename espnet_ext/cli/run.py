@@ -2,7 +2,6 @@
 its tables ask for.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from espnet_ext.cli.options import PATH
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Run
@@ -67,16 +66,15 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     try:
         run_stages(prepared, asked, stages)
     except KeyboardInterrupt:
-        print("interrupted: the same command resumes", file=sys.stderr)
+        say("interrupted: the same command resumes", error=True)
         raise
 
 
 def run_stages(run: "Run", asked: Sequence[str], stages: Sequence[str]) -> None:
     """Run the stages that are asked for, or rehearse all."""
     for stage in asked:
-        print(
+        say(
             f"\n== Stage {stages.index(stage) or 1}: {stage.replace('_', ' ')}",
-            flush=True,
         )
         if stage == "rehearsal":
             from espnet_ext.recipe.rehearsal import rehearse

@@ -1,6 +1,7 @@
 """``espnet-ext score``: error rates, and tests between systems."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,19 @@ _collar = click.option(
 @_hypotheses
 @_speakers
 @common.choice("--unit", ("word", "char"), "What is counted.")
+@common.choice(
+    "--align",
+    ("recording", "segment"),
+    "What is aligned of recordings. segment: each segment of an STM with a CTM, as "
+    "sclite does (without case, a;x as a, @ as nothing, and (a) may be left out).",
+    "alignment",
+)
 @_formats
 @_normaliser
 @_reports
-def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
+def wer(
+    ref: Path, hyp: Path, output: Path | None, alignment: str, **options: Any
+) -> None:
     """Word or character error rate of one system.
 
     Prints the rate with its 95% bootstrap interval. --output writes score.json,
@@ -78,7 +88,8 @@ def wer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     """
     from espnet_ext.scoring.score_files import evaluate
 
-    result, summary = evaluate(ref, hyp, output, **options)
+    by_segment = alignment == "segment"
+    result, summary = evaluate(ref, hyp, output, by_segment=by_segment, **options)
     _print_score(result, summary, output)
 
 
@@ -130,6 +141,8 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
     )
     if hint := hint_of_writing(result.of_writing, result.total.errors):
         warn(hint)
+    if result.whole in ALIGNED:
+        say(ALIGNED[result.whole])
     if result.speakers:
         rates = {
             name: 100 * counts.rate
@@ -142,6 +155,13 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
             f"{rates[worst]:.2f} %"
         )
     _print_end(result, output)
+
+
+ALIGNED = {
+    "recording": "whole recordings are aligned; sclite aligns each segment of an STM: "
+    "--align segment",
+    "segment": "each segment is aligned, as sclite does, without case",
+}
 
 
 def _print_end(result: Any, output: Path | None) -> None:
@@ -269,9 +289,13 @@ def compare(
     from espnet_ext.scoring.comparison_tables import plain_text
 
     measure = Measure(metric, normaliser, collar)
-    compared = compare_systems(
-        ref, [parse_system(text) for text in systems], measure, **options
-    )
+    context = click.get_current_context()
+    parsed = [parse_system(text) for text in systems]
+    read = [
+        replace(each, files=tuple(common.spooled(path, context) for path in each.files))
+        for each in parsed
+    ]
+    compared = compare_systems(ref, read, measure, **options)
     if output:
         write_comparison(output, compared)
     say(plain_text(compared.result))

@@ -29,9 +29,14 @@ from pathlib import Path
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_table
-from espnet_ext.text.mixed_text import UNKNOWN_MARK, han_characters, has_han
+from espnet_ext.errors import InputError, say
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.text.mixed_text import (
+    UNKNOWN_MARK,
+    han_characters,
+    has_han,
+    mixed_tokens,
+)
 from espnet_ext.text.token_languages import write_languages
 from espnet_ext.text.tokens import (
     PieceModel,
@@ -154,6 +159,20 @@ def _rule(source: str, target: str) -> str:
     )
 
 
+def write_english(text: Path, output: Path) -> None:
+    """Write the words of transcripts that are not Mandarin, as a table; an utterance
+    without one has no line. InputError: there is none at all.
+    """
+    found = {}
+    for name, transcript in read_table(text).items():
+        words = [word for word in mixed_tokens(transcript) if not has_han(word)]
+        if words:
+            found[name] = " ".join(words)
+    if not found:
+        raise InputError(f"{text}: there are no English words in it to learn pieces of")
+    write_table(output, found)
+
+
 def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
     """Return the Han characters with more than ``more_than`` occurrences in ``texts``,
     by their code points.
@@ -203,7 +222,7 @@ def make_mixed_tokens(
     pieces = (
         len(tokens) - characters - 3
     )  # blank, unknown, and start and end are neither
-    print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
-    print(f"{characters} Han characters, {pieces} English word pieces")
+    say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
+    say(f"{characters} Han characters, {pieces} English word pieces")
     say_if_fewer(pieces, vocab_size)
     return tokens

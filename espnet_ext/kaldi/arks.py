@@ -18,7 +18,7 @@ from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.once import NOTE, read_key, whole_folder
-from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.parallel import Place, map_shards
 
 Compute = Callable[[Mapping[str, str], Path], Mapping[str, np.ndarray]]
 _POSITION = re.compile(r"(?P<file>.+?)(?::(?P<offset>\d+))?(?:\[[\d:, ]*\])?")
@@ -142,7 +142,7 @@ def write_arks(
     *,
     nj: int = 1,
     ngpu: int = 0,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
     describe: str,
 ) -> dict[str, str]:
     """Write the shards that are not done yet; return each recording's position in its
@@ -151,9 +151,7 @@ def write_arks(
     todo = [
         shard for shard in shards if read_key(Path(shard.folder) / NOTE) != shard.key
     ]
-    map_shards(
-        write_ark, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe
-    )
+    map_shards(write_ark, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe)
     table: dict[str, str] = {}
     for shard in shards:
         if (

@@ -5,7 +5,9 @@ that drops what is faulty.
 import dataclasses
 import math
 import os
+import re
 import shutil
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +21,10 @@ from espnet_ext.kaldi.tables import TableScan, scan_table
 
 _SHOWN = 3
 _NEEDED = ("wav.scp", "utt2spk")
+NOT_PRINTED = "characters that cannot be printed (such as NUL) in"
+_NOT_PRINTED = ("Cc", "Cn", "Cs")  # of Unicode's categories
+_OTHER_SPACE = re.compile(r"[^\S ]")
+_NO_WORD = re.compile(r"(?<!\w)(?:</?s>|#0)(?!\w)")
 _COVERING = (
     "utt2spk",
     "text",
@@ -62,7 +68,12 @@ def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableSc
         for name in (*data_dir.FILES.values(), "spk2utt")
         if name in _NEEDED or (path / name).exists()
     ]
-    scans = {name: scan_table(path / name) for name in names}
+    scans = {
+        name: dataclasses.replace(
+            scan_table(path / name), odd_lines=tuple(_odd_lines(path / name))
+        )
+        for name in names
+    }
     return data_dir.DataDir(
         **{
             field: scans[name].table
@@ -70,6 +81,38 @@ def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableSc
             if name in scans
         }
     ), scans
+
+
+def _odd_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield what Kaldi's ``validate_data_dir.sh`` and ``validate_text.pl`` refuse in
+    lines, and the id of each.
+    """
+    with open(path, "rb") as file:
+        for data in file:
+            line = data.decode("utf-8", errors="replace")
+            key = line.split(maxsplit=1)[0] if line.strip() else ""
+            if "\r" in line:
+                yield "carriage returns in the line of", key
+            if path.name == "text" and not line.endswith("\n"):
+                yield "no line feed at the end of the line of", key
+            if path.name == "text":
+                yield from ((what, key) for what in _odd_in_text(line))
+
+
+def _text_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
+    """Yield (file, what, utterance) for transcripts that Kaldi refuses."""
+    for key, value in (data.text or {}).items():
+        yield from (("text", what, key) for what in _odd_in_text(value))
+
+
+def _odd_in_text(line: str) -> Iterator[str]:
+    inside = line.rstrip("\r\n").replace("\t", " ")
+    if _OTHER_SPACE.search(inside):
+        yield "white space other than blanks and tabs (such as U+00A0) in"
+    if any(unicodedata.category(letter) in _NOT_PRINTED for letter in inside):
+        yield NOT_PRINTED
+    if found := _NO_WORD.search(inside):
+        yield f"{found[0]}, which is no word for Kaldi, in"
 
 
 def validate_data_dir(
@@ -80,15 +123,18 @@ def validate_data_dir(
     audio: bool = False,
     rate: int | None = None,
     speaker_order: bool = True,
+    non_print: bool = False,
 ) -> bool:
     """Print what is wrong with a data dir on disk, and what is allowed but rarely
     intended; True if nothing is wrong.
 
     ``audio`` also opens each audio file (:func:`check_audio`, with ``rate`` in Hz),
     unless the tables are faulty. ``speaker_order`` warns where a speaker is not a
-    prefix of its utterances.
+    prefix of its utterances; ``non_print`` allows characters that cannot be printed.
     """
     data, scans = scan_data_dir(path)
+    if non_print:
+        scans = {name: _with_all_characters(scan) for name, scan in scans.items()}
     problems, warnings = (
         validate_scan(data, scans, require_text=require_text, files=files),
         warn(data),
@@ -144,6 +190,11 @@ def validate_scan(
     return problems + (check_files(data) if files else [])
 
 
+def _with_all_characters(scan: TableScan) -> TableScan:
+    kept = tuple(each for each in scan.odd_lines if each[0] != NOT_PRINTED)
+    return dataclasses.replace(scan, odd_lines=kept)
+
+
 def _form(name: str, scan: TableScan) -> Iterator[Problem]:
     fix_it, sort_it = (
         "fix the file, by hand or with `espnet-ext data fix`",
@@ -156,6 +207,8 @@ def _form(name: str, scan: TableScan) -> Iterator[Problem]:
     ):
         if found := tuple(ids):
             yield Problem(name, what, found, advice)
+    odd = ((name, what, key) for what, key in scan.odd_lines)
+    yield from _by_kind(odd, "fix these lines")
 
 
 def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Problem]:
@@ -250,7 +303,7 @@ def _segment_fault(data: data_dir.DataDir, value: str) -> str:
 
 def _positive(value: str) -> float | None:
     try:
-        number = float(value)
+        number = data_dir.parse_number(value)
     except ValueError:
         return None
     return number if 0 < number < math.inf else None
@@ -460,7 +513,9 @@ def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[s
     """
     first = {
         utterance: (file, what, utterance)
-        for file, what, utterance in reversed([*utterance_faults(data)])
+        for file, what, utterance in reversed(
+            [*utterance_faults(data), *_text_faults(data)]
+        )
     }
     dropped = _by_kind(sorted(first.values(), key=lambda fault: fault[2]), "dropped")
     keep = set(data.wav_scp if data.segments is None else data.segments) - first.keys()

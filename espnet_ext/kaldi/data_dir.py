@@ -5,6 +5,7 @@ Checks and repair are in :mod:`espnet_ext.kaldi.checks`, subsets and combination
 """
 
 import fcntl
+import math
 import os
 import re
 import shutil
@@ -107,15 +108,24 @@ class DataDir:
         return {name: table for name, table in pairs if table is not None}
 
 
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE)
+
+
 def parse_segment(value: str) -> KaldiSegment:
     """Parse ``recording start end``; ValueError if it is not a name and two finite
     numbers.
     """
     recording, start, end = value.split()
-    segment = KaldiSegment(recording, float(start), float(end))
-    if not all(abs(seconds) < float("inf") for seconds in segment[1:]):
-        raise ValueError(value)
-    return segment
+    return KaldiSegment(recording, parse_number(start), parse_number(end))
+
+
+def parse_number(text: str) -> float:
+    """Parse a finite number as Kaldi reads it; ValueError for what only Python takes
+    for one, such as ``1_0`` or digits that are not ASCII.
+    """
+    if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
+        raise ValueError(text)
+    return float(text)
 
 
 def segment_recording(value: str) -> str:

@@ -32,7 +32,8 @@ class TableScan:
     ``table`` is in the file's order; of an id that comes twice, it has the first line.
     ``conflicts`` are those ``duplicates`` whose lines differ, ``unsorted`` the ids that
     are smaller than the id before them, and ``lines_without_id`` the numbers of empty
-    lines and of lines that begin with white space.
+    lines and of lines that begin with white space. ``odd_lines`` are characters that
+    Kaldi refuses: what they are, and the ids of their lines.
     """
 
     table: dict[str, str]
@@ -40,6 +41,7 @@ class TableScan:
     conflicts: tuple[str, ...] = ()
     unsorted: tuple[str, ...] = ()
     lines_without_id: tuple[int, ...] = ()
+    odd_lines: tuple[tuple[str, str], ...] = ()
 
 
 def read_table(path: str | Path, *, marked: bool = False) -> dict[str, str]:

@@ -22,6 +22,7 @@ from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.work.files import atomic_write
+from espnet_ext.work.parallel import Place
 
 # beside statistics.scp: the recordings without statistics, one in a line
 NO_SPEECH = "no_speech.txt"
@@ -164,7 +165,7 @@ def write_statistics(
     keep_features: bool = False,
     skip_silent: float = 0.0,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
 ) -> int:
     """Write ``<output>/statistics.scp`` for the recordings of a data dir: matrices (2,
     n_mels), mean and deviation.

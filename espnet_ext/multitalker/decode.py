@@ -29,6 +29,7 @@ from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.gpus import device_of
 from espnet_ext.work.model_cache import keep_last
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class SpeakerDecoding:
 
 
 def decode_speakers(
-    jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Path | None = None
+    jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Place | None = None
 ) -> int:
     """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the
     number of utterances.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.profiles import profile
 from espnet_ext.text.words import SPEAKER_CHANGE
@@ -127,7 +127,7 @@ def write_inventories(
     absent = sum(
         len(set(names) - set(spoken[mixture])) for mixture, names in drawn.items()
     ) / len(drawn)
-    print(
+    say(
         f"{len(drawn)} mixtures, {absent:.1f} profiles of absent speakers each -> "
         f"{output}"
     )

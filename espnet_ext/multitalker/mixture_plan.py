@@ -14,7 +14,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, place
 from espnet_ext.text.words import Segment, by_recording, overlap_ratio
 from espnet_ext.work.settings import (
@@ -99,7 +99,7 @@ def plan_mixtures(
         fitting = [source for source in sources if source.seconds <= settings.longest]
         if len(fitting) < len(sources):
             left_out = len(sources) - len(fitting)
-            print(
+            say(
                 f"{left_out} of {len(sources)} utterances last over "
                 f"{settings.longest:g} s: left out"
             )

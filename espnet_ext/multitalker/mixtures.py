@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.audio.files import save_audio
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import (
     DataDir,
     format_seconds,
@@ -78,7 +78,7 @@ def make_mixtures(
     else:
         write_references(mixtures, output)
     counts = count_turns(turn for mixture in mixtures for turn in mixture.turns)
-    print(
+    say(
         f"{prefix}: {counts.samples:,} mixtures of {counts.mean_words:.0f} words "
         f"and {counts.mean_seconds:.1f} s each "
         f"({counts.hours:.1f} h in all), overlap {counts.overlap:.1f} %"
@@ -231,7 +231,7 @@ def write_counts(data: Path, output: Path) -> None:
         write_json(
             output / f"{name}.json", {"value": round(counts[name], 4), "unit": unit}
         )
-    print(f"{data}: {counts['samples']} mixtures -> {output}")
+    say(f"{data}: {counts['samples']} mixtures -> {output}")
 
 
 def cut_mixtures(
@@ -287,7 +287,7 @@ def cut_mixtures(
     map_shards(partial(_write_cuts, folder=audio), shards, nj=nj, describe="cuts")
     write_table(output / "text_speakers", speakers)
     _write_data_dir(paths, text, seconds, output)
-    print(f"{len(cuts)} of {len(paths)} mixtures are cut -> {output}")
+    say(f"{len(cuts)} of {len(paths)} mixtures are cut -> {output}")
     return len(cuts)
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from espnet_ext.errors import say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.parallel import Place
 
 _RECORDINGS_OF_A_SHARD = 200
 _RECORDINGS_AT_ONCE = 16
@@ -26,7 +28,7 @@ def write_d_vectors(
     options: Mapping[str, Any],
     *,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
     ngpu: int = 0,
 ) -> int:
     """Write ``<output>/d_vectors.scp`` for a data dir's recordings: matrices (windows,
@@ -49,7 +51,7 @@ def write_d_vectors(
         shards, nj=nj, ngpu=ngpu, parallel=parallel, describe="d-vectors"
     )
     write_table(Path(output) / "d_vectors.scp", table)
-    print(f"{len(table)} recordings -> {Path(output) / 'd_vectors.scp'}", flush=True)
+    say(f"{len(table)} recordings -> {Path(output) / 'd_vectors.scp'}")
     return len(table)
 
 

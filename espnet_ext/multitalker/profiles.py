@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.arks import read_array, write_arrays
 from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
@@ -121,7 +121,7 @@ def enrol(
         {speaker: " ".join(own) for speaker, own in chosen.items()},
     )
     size = next(iter(profiles.values())).shape[1]
-    print(f"{len(profiles)} speakers, {size} dimensions -> {scp}", flush=True)
+    say(f"{len(profiles)} speakers, {size} dimensions -> {scp}")
 
 
 def choose_enrolment(

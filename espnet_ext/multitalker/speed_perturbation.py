@@ -11,7 +11,7 @@ from pathlib import Path
 
 import soundfile
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import (
     DataDir,
     format_seconds,
@@ -77,7 +77,7 @@ def perturb_speed(
         utt2dur={key: format_seconds(value) for key, value in seconds.items()},
     )
     write_tables(made, Path(output))
-    print(
+    say(
         f"{len(made.utt2spk)} utterances, {len(set(made.utt2spk.values()))} "
         f"speakers -> {output}"
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import write_table
+from espnet_ext.nbest.sources import warnings_of
 from espnet_ext.scoring.score_files import percent
 from espnet_ext.text.nbest import (
     Hypothesis,
@@ -81,6 +82,8 @@ def report_lists(path: Path, report: Path) -> None:
     lists = read_nbest(path)
     found = oracle_report(lists)
     write_json(report, found)
+    for warning in warnings_of(lists, path):
+        say(warning)
     texts = [len(distinct(nbest).hyps) for nbest in lists]
     say(
         f"{sum(count < max(texts) for count in texts)} lists have fewer than "

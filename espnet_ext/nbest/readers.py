@@ -8,11 +8,12 @@ Scores become natural logarithms; parts that a toolkit has apart become the name
 import ast
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.tables import read_table, text_lines
 from espnet_ext.text import formats
 from espnet_ext.text.nbest import Hypothesis, NBest, make_list, one_line, ranked_lists
@@ -26,7 +27,8 @@ _BYTELOG = (
     1024 / 10000.5
 )  # of SRILM's Prob.h: bytelogs are logarithms to the base 1.0001, divided by 1024
 _RANKED = re.compile(r"(.+)-([1-9][0-9]*)")
-_WIDTH = re.compile(r"preds_out_width([0-9]+)")
+NEMO_BEAMS = "preds_out*.tsv"
+_WIDTH = re.compile(r"_(?:width|bw|(?:beam_?)?size)_?([0-9]+)")
 _RECOGS = re.compile(r"(\S+?):\t(ref|hyp)=(\[.*\])")
 _TIMESTAMPS = re.compile(
     r"\S+:\ttimestamp_(ref|hyp)="
@@ -167,42 +169,94 @@ def read_nemo(path: Path) -> list[NBest]:
     """Read NeMo's beams, in the manifest's order, with its references; the id is the
     name of the audio file.
 
-    ``eval_beamsearch_ngram*.py`` writes ``preds_out_width<n>_....tsv`` (``path``, or
-    its folder), n lines ``text<TAB>score`` per utterance of the one manifest
-    (``.json``, with ``audio_filepath`` and ``text``) that lies beside it.
+    ``eval_beamsearch_ngram_*.py`` writes ``preds_out_width<n>_....tsv`` or, for
+    transducers, ``preds_out_<search>_bw<n>_....tsv`` (``path``, or its folder): at most
+    n lines ``text<TAB>score`` per utterance of the one manifest (``.json``, with
+    ``audio_filepath`` and ``text``) that lies beside it. Costs, which rise within a
+    list, become log-probabilities. Raises InputError: no width in the name, or nothing
+    says where a list ends.
     """
     beams = (
         path
         if path.is_file()
-        else _only(path, "preds_out_width*.tsv", "beams, one file per folder")
+        else _only(path, NEMO_BEAMS, "beams, one file per folder")
     )
     manifest = _only(beams.parent, "*.json", "manifest beside the beams")
     lines, records = list(text_lines(beams)), formats.read_nemo(manifest)
-    match = _WIDTH.match(beams.name)
-    width = int(match[1]) if match else len(lines) // len(records)
-    if len(lines) != width * len(records):
+    match = _WIDTH.search(beams.name)
+    if match is None:
         raise InputError(
-            f"{beams}: {len(lines)} lines are not {width} for each of the "
-            f"{len(records)} utterances of {manifest}: is "
-            "it the manifest that was decoded? If it is, a beam ended with fewer "
-            "hypotheses, and nothing says which: "
-            "decode with a smaller beam_width, or write the lists as JSONL"
+            f"{beams}: its name has no width, such as width8 or bw8: rename it as NeMo "
+            "does"
         )
+    rows = [_nemo_line(line, beams, number) for number, line in enumerate(lines, 1)]
+    sizes, sign = _nemo_lists(rows, int(match[1]), len(records), beams)
+    if sign < 0:
+        warn(f"{beams}: its scores rise within lists: read as costs")
     lists = []
-    for index, (name, ref) in enumerate(records.items()):
-        hyps = []
-        for number in range(index * width + 1, (index + 1) * width + 1):
-            text, tab, score = lines[number - 1].rpartition("\t")
-            if not tab:
-                raise InputError(
-                    f"{beams}: line {number} is not text and score with a tab "
-                    "between them"
-                )
-            hyps.append(
-                Hypothesis(one_line(text), _number(score, beams, f"line {number}"))
-            )
+    first = 0
+    for (name, ref), size in zip(records.items(), sizes, strict=True):
+        hyps = [
+            Hypothesis(text, sign * score) for text, score in rows[first : first + size]
+        ]
         lists.append(make_list(beams, name.replace(" ", "_"), hyps, ref))
+        first += size
     return lists
+
+
+def _nemo_line(line: str, beams: Path, number: int) -> tuple[str, float]:
+    text, tab, score = line.rpartition("\t")
+    if not tab:
+        raise InputError(
+            f"{beams}: line {number} is not text and score with a tab between them"
+        )
+    return one_line(text), _number(score, beams, f"line {number}")
+
+
+def _nemo_lists(
+    rows: Sequence[tuple[str, float]], width: int, number: int, beams: Path
+) -> tuple[list[int], int]:
+    """Return the lengths of the lists, and -1 where their scores are costs.
+
+    Lists are sorted, best first. So if some have fewer hypotheses than the beam's
+    width, a new one begins where scores do not go on as within a list; that is certain
+    only if there are as many such places as utterances.
+    """
+    scores = [score for _, score in rows]
+    if len(rows) == width * number:
+        lists = [scores[first : first + width] for first in range(0, len(rows), width)]
+        for sign in (1, -1):
+            if all(_falls([sign * score for score in each]) for each in lists):
+                return [width] * number, sign
+        raise InputError(
+            f"{beams}: within its lists scores neither fall nor rise, so they may be "
+            "costs or log-probabilities: write the lists as JSONL"
+        )
+    for sign in (1, -1):
+        sizes = _falling_runs([sign * score for score in scores])
+        if len(sizes) == number and max(sizes) <= width:
+            return sizes, sign
+    raise InputError(
+        f"{beams}: {len(rows)} lines are not {width} for each of {number} utterances: "
+        "is it the manifest that was decoded? If it is, a beam ended with fewer "
+        "hypotheses, and nothing says which: decode with a smaller beam_width, or "
+        "write the lists as JSONL"
+    )
+
+
+def _falls(scores: Sequence[float]) -> bool:
+    return all(later <= score for score, later in pairwise(scores))
+
+
+def _falling_runs(scores: Sequence[float]) -> list[int]:
+    """Return the lengths of stretches in which scores fall."""
+    sizes = [1]
+    for score, later in pairwise(scores):
+        if later <= score:
+            sizes[-1] += 1
+        else:
+            sizes.append(1)
+    return sizes
 
 
 def _only(folder: Path, pattern: str, what: str) -> Path:

@@ -18,6 +18,7 @@ from espnet_ext.scoring.score import (
     SPELT_OTHERWISE,
     score_texts,
     spelt_otherwise,
+    without_speakers,
 )
 from espnet_ext.text.nbest import (
     NBest,
@@ -76,9 +77,9 @@ FORMATS: Mapping[str, Format] = {
         lambda path: _holds(path, "archives.*/words_text", "words_text"),
     ),
     "nemo": Format(
-        "preds_out_width*.tsv beside its manifest",
+        "preds_out*.tsv beside its manifest",
         readers.read_nemo,
-        lambda path: path.suffix == ".tsv" or _holds(path, "preds_out_width*.tsv"),
+        lambda path: path.suffix == ".tsv" or _holds(path, readers.NEMO_BEAMS),
     ),
     "icefall": Format(
         "recogs-*.txt, or a folder of them",
@@ -103,13 +104,16 @@ FORMATS: Mapping[str, Format] = {
 
 
 def read_lists(
-    path: str | Path, reference: str | Path | None = None, form: str = AUTO
+    path: str | Path,
+    reference: str | Path | None = None,
+    form: str = AUTO,
+    reference_form: str = AUTO,
 ) -> list[NBest]:
     """Read N-best lists in a format, a key of ``FORMATS``; "auto" takes the first that
     fits.
 
     ``reference`` is any transcripts with their references, which replace those in the
-    lists.
+    lists, and ``reference_form`` their format.
     """
     path = Path(path)
     if form == AUTO:
@@ -131,7 +135,10 @@ def read_lists(
     if not reference:
         return lists
     return with_references(
-        lists, read_transcripts(reference).plain, str(path), str(reference)
+        lists,
+        read_transcripts(reference, reference_form).plain,
+        str(path),
+        str(reference),
     )
 
 
@@ -142,6 +149,7 @@ def convert_lists(
     *,
     only_distinct: bool = False,
     form: str = AUTO,
+    reference_form: str = AUTO,
     rules: Callable[[str], str] | None = None,
 ) -> list[NBest]:
     """Read lists as :func:`read_lists`, write them as JSONL, and return them as
@@ -151,7 +159,7 @@ def convert_lists(
     hypotheses and references.
     """
     refuse_input(output, (path, reference))
-    lists = read_lists(path, reference, form)
+    lists = read_lists(path, reference, form, reference_form)
     if rules:
         lists = [normalised(nbest, rules) for nbest in lists]
     if only_distinct:
@@ -202,6 +210,7 @@ def with_references(
 ) -> list[NBest]:
     """Give each list its reference; messages name where both come from."""
     lists, number = list(lists), re.compile(r"-\d+$")
+    references = without_speakers(references, [nbest.utt_id for nbest in lists])
     if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
         if spelt_otherwise(missing[0], references):
             raise InputError(

@@ -2,6 +2,8 @@
 scripts inside.
 """
 
+import base64
+import hashlib
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,6 +14,8 @@ import jinja2
 from espnet_ext import __version__
 from espnet_ext.work.files import atomic_write
 
+SCRIPTS = ("aligned.js", "transcript.js")
+
 
 def write_page(path: Path, template: str, **values: Any) -> None:
     """Write a page from a template of the folder ``templates``, and the values that it
@@ -21,10 +25,36 @@ def write_page(path: Path, template: str, **values: Any) -> None:
     text = (
         _environment()
         .get_template(template)
-        .render(version=__version__, date=date, **values)
+        .render(version=__version__, date=date, policy=_write_policy(), **values)
     )
     with atomic_write(path) as file:
         file.write(text)
+
+
+@cache
+def _write_policy() -> str:
+    """Return what a page may do: run the scripts of the templates, and show pictures
+    and play audio that lie beside it or within it.
+
+    What stands in a page comes from anybody. Browsers run no script whose hash is not
+    here, whatever becomes of the escapes, and nothing is sent anywhere.
+    """
+    hashes = []
+    for name in SCRIPTS:
+        text = f"\n{_environment().get_template(name).render()}"
+        digest = hashlib.sha256(text.encode()).digest()
+        hashes.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    files = "'self' file: data:"  # a page is often opened from a disk
+    rules = {
+        "default-src": "'none'",
+        "script-src": " ".join(hashes),
+        "style-src": "'unsafe-inline'",
+        "img-src": files,
+        "media-src": files,
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 
 @cache

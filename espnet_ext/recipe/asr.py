@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora.data_dirs import DEV, SAMPLING_RATE, TRAIN
+from espnet_ext.errors import say
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.options import listed
 from espnet_ext.recipe.own_system import needs_statistics
@@ -24,6 +26,7 @@ from espnet_ext.tables.schema import System
 from espnet_ext.upstream.decode import Decoding, decode_all
 from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.yaml_files import read_yaml
 
 
@@ -83,6 +86,26 @@ def data_step(
         free={"num_jobs": run.nj},
         depends=stamps(*folders),
         outputs=[run.datadir / name / "text" for name in names.values()],
+    )
+
+
+def data_dirs_step(
+    run: Run, *, rate: int | None = SAMPLING_RATE, train: str = TRAIN
+) -> Step:
+    """Check the data dirs of ``--data``, and write them as those of a corpus: ``train``
+    is what the training set is called, all others keep their names.
+    """
+    more = [name for name in run.recipe.data_parts if (run.corpus / name).is_dir()]
+    parts = [TRAIN, DEV, *more, *run.data_tests]
+    names = {**{part: part for part in parts}, TRAIN: train}
+    return data_step(
+        run,
+        "data_dirs",
+        [run.corpus / part for part in parts],
+        names,
+        corpus_dir=str(run.corpus),
+        parts=parts,
+        rate=rate,
     )
 
 
@@ -334,14 +357,14 @@ def decode_steps(
 
 
 def decode_sets(
-    jobs: Sequence[Decoding], nj: int, parallel: Path | None, ngpu: int
+    jobs: Sequence[Decoding], nj: int, parallel: Place | None, ngpu: int
 ) -> None:
     """Decode each data dir with each config."""
     jobs = [replace(job, ngpu=ngpu) for job in jobs]
     for job, count in zip(
         jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True
     ):
-        print(f"{count} utterances -> {job.output / 'text'}")
+        say(f"{count} utterances -> {job.output / 'text'}")
 
 
 def score_step(
@@ -383,7 +406,7 @@ def score(
     _, summary = evaluate(
         reference, hypothesis, Path(output), unit=unit, utt2spk=utt2spk, **options
     )
-    print(f"{rate.upper()} {summary['value']:.2f} %  ({format_interval_of(summary)})")
+    say(f"{rate.upper()} {summary['value']:.2f} %  ({format_interval_of(summary)})")
 
 
 def train_and_average(
@@ -475,7 +498,7 @@ def tables(
         tags=(run.system_tag, run.decoding_tag),
         scale=run.scale,
         corpus=corpus or run.corpus_name,
-        paper=paper,
+        paper=paper and not run.of_data_dirs,
         synthetic_sets=synthetic_sets,
         command=run.command,
         lm_perplexity=run.lm / "perplexity" / "ppl",

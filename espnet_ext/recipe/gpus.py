@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.steps import Step, joined, run_jobs, show
-from espnet_ext.work.gpus import VISIBLE, list_names
+from espnet_ext.work.gpus import VISIBLE, list_names, require_gpus
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Run
@@ -129,21 +129,58 @@ def seedless(name: str) -> str:
     return re.sub(r"/seed\d+", "", name)
 
 
+def check_gpus_here(run: "Run") -> None:
+    """Raise InputError if this machine has fewer GPUs than work on it will need: all
+    that neither ``train_cmd`` nor ``decode_cmd`` starts elsewhere.
+    """
+    trains_here = run.recipe.trains(run) and not run.launch
+    decodes_here = run.parallel is None
+    works_here = "" if run.decode_launch else run.recipe.uses_gpu_here(run)
+    if not run.ngpu or not (trains_here or decodes_here or works_here):
+        return
+    names = {"training": trains_here, "decoding": decodes_here, works_here: works_here}
+    work = " and ".join(name for name, is_here in names.items() if is_here)
+    try:
+        visible_gpus(run)
+        require_gpus(run.ngpu if trains_here or decodes_here else 1)
+    except InputError as error:
+        raise InputError(
+            f"{error}; {work} would run on this machine: start run.sh on one with GPUs, "
+            "or set train_cmd and decode_cmd in cmd.sh where they start it elsewhere "
+            "(docs/clusters.md)"
+        ) from None
+
+
+def jobs_at_once(run: "Run", count: int) -> int:
+    """Return how many of these trainings ``train_cmd`` starts at once."""
+    return min(count, int(run.options.get("train_jobs") or count))
+
+
 def run_side_by_side(
     run: "Run", jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False
 ) -> None:
     """Run a chain of steps for each job: several in parallel on processors, or one on
     each GPU.
 
-    Trainings (``trains``) have known hours. What ``cmd.sh`` (trainings) or
-    ``--parallel`` (``shards``) starts elsewhere runs one by one, with all GPUs.
+    Trainings (``trains``) have known hours. As many as ``--train_jobs`` says are
+    started at once by cmd.sh's ``train_cmd``, with all GPUs each. With
+    ``train_cmd_options`` alone, or what ``--parallel`` starts (``shards``), they run
+    one by one with all GPUs.
     """
-    if not run.ngpu or (run.parallel if shards else run.launch or run.train_options):
+    trains = trains and not shards
+    if trains and run.launch and jobs:
+        at_once = jobs_at_once(run, len(jobs))
+        if at_once > 1:
+            show(f"{len(jobs)} by {run.launch[0]}, {at_once} at once (--train_jobs)")
+        # as on GPUs, the others go on if one fails
+        run_jobs((make(run, run.nj) for make in jobs.values()), lanes=[()] * at_once)
+        return
+    elsewhere = run.parallel if shards else trains and run.train_options
+    if not run.ngpu or elsewhere:
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))
         run_jobs((make(run, max(1, run.nj // limit)) for make in jobs.values()), limit)
         return
     gpus = visible_gpus(run)
-    trains = trains and not shards
     hours = hours_known(run, jobs) if trains else {}
     longest_first = sorted(jobs, key=lambda name: -hours.get(name, 0.0))
     most = (

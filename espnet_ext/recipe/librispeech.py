@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from espnet_ext.corpora.data_dirs import DEV, TRAIN
 from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run
@@ -22,17 +23,30 @@ def without_other(run: Run, parts: Sequence[str]) -> list[str]:
 
 def train_parts(run: Run) -> list[str]:
     """Return the parts that systems are trained on (a setting of the scale)."""
+    if run.of_data_dirs:
+        return [TRAIN]
     return without_other(run, run.sections["settings"]["train_parts"])
 
 
 def dev_sets(run: Run) -> list[str]:
     """Return the parts on which trainings are watched and weights are tuned."""
+    if run.of_data_dirs:
+        return [DEV]
     return without_other(run, ("dev-clean", "dev-other"))
 
 
 def test_sets(run: Run) -> list[str]:
     """Return the parts on which systems are compared."""
+    if run.of_data_dirs:
+        return run.data_tests
     return without_other(run, ("test-clean", "test-other"))
+
+
+def dev_set_of(run: Run, test_set: str) -> str:
+    """Return the part on which weights for a test set are tuned."""
+    if run.of_data_dirs:
+        return DEV
+    return test_set.replace("test-", "dev-")
 
 
 def lm_text(run: Run) -> Path:
@@ -46,6 +60,9 @@ def prepare(run: Run, size: str = "") -> None:
     """
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
+    if run.of_data_dirs:
+        run_steps(asr.data_dirs_step(run))
+        return
     parts = [*train_parts(run), *dev_sets(run), *test_sets(run)]
     folders, names = (
         [run.corpus / part for part in parts],

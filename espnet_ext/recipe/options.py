@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
+from espnet_ext.work.cluster import read_settings
 from espnet_ext.work.files import user_path
+from espnet_ext.work.launch import is_kaldi_wrapper, split_words
 
 if TYPE_CHECKING:
     from espnet_ext.recipe.run import Recipe
 
+PLACES = "decode_cmd or --parallel"  # both say where shards run
 ROOT = Path(__file__).resolve().parents[2]
 # The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh
 # itself uses.
+DATA = "data"  # in place of any corpus: a folder of Kaldi data dirs
 COMMON = {
+    DATA: "",
     "table": "1",
     "rows": "",
     "scale": "mini",
@@ -26,6 +31,7 @@ COMMON = {
     "skip_faulty": "false",
     "ngpu": "0",
     "nj": "2",
+    "train_jobs": "",
     "parallel": "",
     "expdir": "",
     "datadir": "",
@@ -70,7 +76,9 @@ def checked_options(
         raise InputError(
             f"--seed takes whole numbers separated by commas, not '{options['seed']}'"
         )
-    for name, least in (("nj", 1), ("ngpu", 0)):
+    for name, least in (("nj", 1), ("ngpu", 0), ("train_jobs", 1)):
+        if not options[name] and not COMMON[name]:
+            continue
         if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:
             raise InputError(
                 f"--{name} must be at least {least}, not '{options[name]}'"
@@ -79,7 +87,7 @@ def checked_options(
     if options.get("average"):
         check_average(options["average"])
     for names, what in (
-        ((recipe.corpus, *recipe.instead), "corpora to train on"),
+        ((recipe.corpus, *recipe.instead, DATA), "corpora to train on"),
         (recipe.trained, "systems"),
     ):
         both = [name for name in names if options[name]]
@@ -93,17 +101,33 @@ def checked_options(
     for name in recipe.models:
         if options[name] and (path := caller / user_path(options[name])).exists():
             options[name] = os.path.abspath(path)
-    if name := options["parallel"]:
-        name = str(user_path(name))
-        found = [
-            path.resolve()
-            for each in (caller, folder, ROOT)
-            if (path := each / name).is_file()
-        ]
-        if not found:
-            raise InputError(f"--parallel: there is no file {name}")
-        options["parallel"] = str(found[0])
+    if options["parallel"]:
+        options["parallel"] = find_place(options["parallel"], caller, folder)
     return options
+
+
+def find_place(value: str, caller: Path, folder: Path) -> str:
+    """Return where shards run: the whole path of a cluster's YAML, or one of Kaldi's
+    wrappers with its options, as given; InputError for anything else.
+    """
+    if is_cluster_file(value):
+        places = [base / user_path(value) for base in (caller, folder, ROOT)]
+        found = next((path.resolve() for path in places if path.is_file()), None)
+        if found is None:
+            raise InputError(f"{PLACES}: there is no file {value}")
+        read_settings(found)
+        return str(found)
+    if is_kaldi_wrapper(split_words(value, PLACES)):
+        return value
+    raise InputError(
+        f"{PLACES}: {value!r} is neither a YAML file of a cluster, such as "
+        "conf/parallel/slurm.yaml, nor a wrapper of Kaldi's, such as queue.pl"
+    )
+
+
+def is_cluster_file(place: str) -> bool:
+    """Tell whether a place where shards run is named like the YAML of a cluster."""
+    return place.endswith((".yaml", ".yml"))
 
 
 def check_average(which: str) -> None:

@@ -19,9 +19,10 @@ from threading import Event, Thread
 from typing import Any
 
 from espnet_ext.corpora.librispeech import LM_TEXT
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import restrict, spread
+from espnet_ext.recipe.audio_check import show_what_is_not_decoded
 from espnet_ext.recipe.gpus import hours_file, seedless, visible_gpus
 from espnet_ext.recipe.rehearsal_report import (
     OF_RESCORERS,
@@ -63,6 +64,8 @@ MIXTURES = {
 UPDATES = 4  # of a training on N-best lists
 REFERENCES = "references.json"
 POLL_SECONDS = 0.5
+# what is said where something is not there, in steps and elsewhere
+MISSING, NO_FILE = "is missing: run the earlier stages first", "no such file"
 
 
 @dataclass
@@ -78,6 +81,37 @@ class Seen:
     reason: str
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What has failed in a stage; ``place`` is a step, or empty."""
+
+    stage: str
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.stage, self.place, self.reason)))
+
+    @property
+    def follows(self) -> bool:
+        """Whether something was missing, as it is after a failure."""
+        return MISSING in self.reason or NO_FILE in self.reason.lower()
+
+
+def list_causes(faults: Sequence[Fault]) -> list[str]:
+    """Return a line for each cause of faults, with how many more it has led to."""
+    of_cause: dict[str, list[Fault]] = {}
+    for fault in faults:
+        cause = MISSING if fault.follows and of_cause else fault.reason
+        of_cause.setdefault(cause, []).append(fault)
+    lines = []
+    for cause, found in of_cause.items():
+        why = "lack what has failed" if cause == MISSING else "fail in the same way"
+        more = f" (and {len(found) - 1} more {why})" if len(found) > 1 else ""
+        lines.append(f"{found[0]}{more}")
+    return lines
+
+
 @dataclass
 class Notes:
     """What a rehearsal has seen of the steps of one start."""
@@ -85,12 +119,13 @@ class Notes:
     memory: "GpuMemory"
     stage: str = ""
     seen: list[Seen] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
 
     def watch(self) -> Watch:
         """Return what tells the steps of a run to these notes."""
         return Watch(
-            self._ended, lambda reason: self.faults.append(f"{self.stage}: {reason}")
+            self._ended,
+            lambda reason: self.faults.append(Fault(self.stage, "", reason)),
         )
 
     def _ended(
@@ -100,7 +135,7 @@ class Notes:
             Seen(self.stage, step, seconds, self.memory.most(lane, seconds), reason)
         )
         if reason:
-            self.faults.append(f"{self.stage}: {step.name}: {reason}")
+            self.faults.append(Fault(self.stage, step.name, reason))
 
 
 def rehearse(run: Run) -> None:
@@ -133,6 +168,7 @@ def _rehearse(run: Run, top: Path) -> None:
         again: list[str] = []
         for line in set_lines(whole):
             show(line)
+        show_what_is_not_decoded(whole)
         if not first.faults:
             show(f"{shrink(whole, small)} data dirs cut to a few utterances")
             small = with_text(small)
@@ -148,7 +184,7 @@ def _rehearse(run: Run, top: Path) -> None:
         if job.trains and job.hours is not None
     }:
         write_json(hours_file(run), hours)
-    problems = [*first.faults, *again, *problems_of(jobs, run)]
+    problems = [*list_causes(first.faults), *again, *problems_of(jobs, run)]
     clear(top, logs_stay=bool(problems) or any(top.rglob(f"*{FAULTS}*")))
     for line in problems:
         show(f"would fail: {line}")
@@ -233,11 +269,11 @@ def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
     try:
         for stage in stages:
             notes.stage = stage
-            print(f"\n-- {stage.replace('_', ' ')}", flush=True)
+            say(f"\n-- {stage.replace('_', ' ')}")
             try:
                 run.recipe.stages[stage](run)
             except Exception as error:
-                notes.faults.append(f"{stage}: {one_line(error)}")
+                notes.faults.append(Fault(stage, "", one_line(error)))
     finally:
         watches.pop()
 
@@ -266,7 +302,7 @@ def second_start(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
     lost = [each for each in again.faults if each not in first.faults]
     return [
         *(f"{each.stage}: {each.step.name} was repeated" for each in repeated),
-        *lost,
+        *list_causes(lost),
     ]
 
 

@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.recipe.gpus import plan_lines, rounds, seedless, visible_gpus
+from espnet_ext.recipe.gpus import (
+    jobs_at_once,
+    plan_lines,
+    rounds,
+    seedless,
+    visible_gpus,
+)
+from espnet_ext.recipe.plans import (
+    checks_plans,
+    count_epochs,
+    count_updates,
+    find_warmup_fault,
+)
 from espnet_ext.recipe.run import WHOLE_CONFIGS, Run
 from espnet_ext.recipe.steps import Step, paths_in
 from espnet_ext.work.yaml_files import read_yaml
@@ -46,7 +58,8 @@ class Job:
     """A training or a decoding, by its folder below the experiments.
 
     ``gigabytes`` are of memory on a GPU, ``seconds`` of one of the ``count`` updates or
-    utterances of the whole, which writes so many GB to the ``disk``.
+    utterances of the whole, which writes so many GB to the ``disk``. ``fault`` is
+    what is wrong with the plan of a training.
     """
 
     name: str
@@ -55,6 +68,7 @@ class Job:
     seconds: float | None
     count: int | None
     disk: float
+    fault: str = ""
 
     @property
     def hours(self) -> float | None:
@@ -74,11 +88,13 @@ def jobs_of(seen: "Sequence[Seen]", whole: Run, small: Run) -> list[Job]:
     for each in (each for each in seen if not each.reason):
         step = each.step
         if (folder := step.resumes) is not None:
-            seconds, count, disk = _rescorer(step, folder, amounts) or _espnet_training(
+            measured = _rescorer(step, folder, amounts)
+            seconds, count, disk, fault = measured or _espnet_training(
                 step, folder, amounts
             )
             name = str(folder.relative_to(small.expdir))
-            jobs.append(Job(name, True, each.gigabytes, seconds, count, disk))
+            fault = fault if checks_plans(whole) else ""
+            jobs.append(Job(name, True, each.gigabytes, seconds, count, disk, fault))
         elif step.preload and (found := _of_sets(step, each.seconds, amounts)):
             place = step.outputs[0].parent
             name = str(
@@ -140,9 +156,9 @@ def _option(step: Step, name: str) -> str:
 
 def _espnet_training(
     step: Step, folder: Path, amounts: Amounts
-) -> tuple[float | None, int | None, float]:
-    """Return seconds of an update, updates and disk of a training by ESPnet, from its
-    log and its real config.
+) -> tuple[float | None, int | None, float, str]:
+    """Return seconds of an update, updates, disk and what is wrong with the plan of a
+    training by ESPnet, from its log and its real config.
     """
     short = Path(_option(step, "--config"))
     config = read_yaml(short.parent / WHOLE_CONFIGS / short.name)
@@ -158,7 +174,7 @@ def _espnet_training(
     disk = (_size(folder) + max(0, models - len(files)) * max(files, default=0)) / GB
     updates = UPDATE.findall(step.log.read_text(encoding="utf-8", errors="replace"))
     if not updates:
-        return None, None, disk
+        return None, None, disk, ""
     last = [
         (int(batch), float(seconds))
         for epoch, batch, seconds in updates
@@ -174,25 +190,20 @@ def _espnet_training(
     train, valid = (path.parent.name for path in sets.values())
     batches = last[-1][0]
     of_pass = math.ceil(batches * amounts.ratio(train))
-    chunks = config.get("chunk_conf")
-    epochs = chunks.get("passes", 1) if chunks else config.get("max_epoch", 40)
-    iterations = (None if chunks else config.get("num_iters_per_epoch")) or of_pass
+    updates_of_all = count_updates(config, of_pass)
     audio = amounts.seconds(amounts.small, train)  # none of a language model
-    validation = (
-        batches * amounts.seconds(amounts.whole, valid) / audio * VALID_SHARE
-        if audio
-        else 0.0
-    )
-    return (
-        seconds,
-        math.ceil(epochs * (iterations + validation) / (config.get("accum_grad") or 1)),
-        disk,
-    )
+    validation = 0.0
+    if audio:
+        valid_batches = batches * amounts.seconds(amounts.whole, valid) / audio
+        validation = count_epochs(config) * valid_batches * VALID_SHARE
+    validation /= config.get("accum_grad") or 1  # seconds are those of an update
+    fault = find_warmup_fault(config, updates_of_all)
+    return seconds, updates_of_all + math.ceil(validation), disk, fault
 
 
 def _rescorer(
     step: Step, folder: Path, amounts: Amounts
-) -> tuple[float | None, int | None, float] | None:
+) -> tuple[float | None, int | None, float, str] | None:
     """Return the same of a training for rescoring, or None; evaluations count as
     updates that take as long.
     """
@@ -242,6 +253,7 @@ def _rescorer(
         seconds,
         updates + math.ceil(evaluated / max(seconds, 1e-9)),
         _size(folder) / GB,
+        "",  # its training checks its plan itself
     )
 
 
@@ -392,6 +404,12 @@ def job_lines(
             lines.append(
                 f"on {count} GPU{'s' * (count > 1)}: {plan_lines(planned, of_seed)[0]}"
             )
+    if of_seed and run.launch:
+        at_once = jobs_at_once(run, len(of_seed))
+        longest_first = sorted(of_seed, key=lambda name: -of_seed[name])
+        planned = rounds(longest_first, tuple(map(str, range(at_once))), 1)
+        total = plan_lines(planned, of_seed)[0]
+        lines.append(f"by {run.launch[0]}, at most {at_once} at once: {total}")
     lines.append(
         f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s"
     )
@@ -399,7 +417,8 @@ def job_lines(
 
 
 def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
-    """Return what would fail later: a disk that is too small."""
+    """Return what would fail later: plans of trainings, a disk that is too small."""
+    faults = [f"training: {job.name}: {job.fault}" for job in jobs if job.fault]
     seeds = {
         seedless(run.name_of(system, 1)): len(run.seeds_of(system))
         for system in run.systems
@@ -411,8 +430,8 @@ def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
         if path.exists()
     )
     free = shutil.disk_usage(folder).free / GB
-    return (
-        [f"{folder}: the trainings write {needed:.0f} GB, and {free:.0f} GB are free"]
-        if needed > free
-        else []
-    )
+    if needed > free:
+        faults.append(
+            f"{folder}: the trainings write {needed:.0f} GB, and {free:.0f} GB are free"
+        )
+    return faults

@@ -4,7 +4,6 @@ tables need, its folders.
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
@@ -13,9 +12,16 @@ from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.corpora.checks import skip_share
+from espnet_ext.corpora.data_dirs import find_test_sets
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.gpus import Make, run_side_by_side, visible_gpus
-from espnet_ext.recipe.options import checked_options, listed
+from espnet_ext.recipe.gpus import Make, check_gpus_here, run_side_by_side
+from espnet_ext.recipe.options import (
+    DATA,
+    PLACES,
+    checked_options,
+    is_cluster_file,
+    listed,
+)
 from espnet_ext.recipe.own_system import (
     OwnSystem,
     StoredSystem,
@@ -41,9 +47,12 @@ from espnet_ext.tables.plan import (
     systems_needed,
 )
 from espnet_ext.tables.reading import Table, Tables, load_tables
-from espnet_ext.tables.schema import System
-from espnet_ext.work.gpus import require_gpus
+from espnet_ext.tables.schema import TRAIN, System
+from espnet_ext.tables.test_sets import with_test_sets
+from espnet_ext.work.kaldi_jobs import Wrapper
+from espnet_ext.work.launch import check_launcher, split_words
 from espnet_ext.work.once import fingerprint, read_key, read_note, write_note
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
@@ -106,6 +115,10 @@ class Recipe:
     trained: Mapping[str, Trained] = (
         EMPTY  # options with a training config of the user's own, and what it trains
     )
+    # data dirs of --data that are trained on beside ``train``, where they are there
+    data_parts: Sequence[str] = ()
+    # are the columns of tables test sets of a corpus, or made of them?
+    shows_test_sets: bool = True
     # the section of full.yaml whose features most systems have
     features: str = "train"
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
@@ -113,15 +126,23 @@ class Recipe:
         None
     )  # raises InputError if options contradict each other
     unused: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
+    # whether a run trains any system
+    trains: "Callable[[Run], bool]" = lambda run: any(
+        system.kind == TRAIN for system in run.systems
+    )
+    # names the work besides trainings and shards that takes a GPU: on this machine, if
+    # ``decode_cmd`` is no wrapper of Kaldi's
+    uses_gpu_here: "Callable[[Run], str]" = lambda run: ""
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
         """Return the option of the corpus that is given; ``corpus`` if none is."""
-        return next((name for name in self.instead if options[name]), self.corpus)
+        others = (*self.instead, DATA)
+        return next((name for name in others if options.get(name)), self.corpus)
 
     @property
     def all_paths(self) -> tuple[str, ...]:
         """All options that are files or folders of the user's."""
-        return (self.corpus, *self.instead, *self.paths, *self.trained)
+        return (self.corpus, *self.instead, DATA, *self.paths, *self.trained)
 
 
 @dataclass(frozen=True)
@@ -174,8 +195,18 @@ class Run:
         return min(self.ngpu, 1)
 
     @property
-    def parallel(self) -> Path | None:
-        return Path(self.options["parallel"]) if self.options["parallel"] else None
+    def parallel(self) -> Place | None:
+        """Where shards run, if not on this machine."""
+        text = self.options["parallel"]
+        if not text or is_cluster_file(text):
+            return Path(text) if text else None
+        return Wrapper(split_words(text, PLACES), self.expdir / "jobs")
+
+    @property
+    def decode_launch(self) -> tuple[str, ...]:
+        """The wrapper of Kaldi's that starts single steps which decode, if there is one."""
+        place = self.parallel
+        return place.words if isinstance(place, Wrapper) else ()
 
     @property
     def skip_faulty(self) -> float:
@@ -211,6 +242,16 @@ class Run:
     def corpus(self) -> Path:
         """The folder of the corpus: the user's or the synthetic one."""
         return Path(self.options[self.corpus_option] or self.datadir / "corpus")
+
+    @property
+    def of_data_dirs(self) -> bool:
+        """Is the corpus a folder of Kaldi data dirs?"""
+        return self.corpus_option == DATA
+
+    @cached_property
+    def data_tests(self) -> list[str]:
+        """The test sets of a folder of Kaldi data dirs."""
+        return find_test_sets(self.corpus, self.recipe.data_parts)
 
     @property
     def corpus_name(self) -> str:
@@ -495,6 +536,9 @@ def prepare(
                 )
     sections = load_scale("", options["scale"])
     tables = load_tables("conf/tables.yaml", options["scale"])
+    if options[DATA] and recipe.shows_test_sets:
+        names = find_test_sets(options[DATA], recipe.data_parts)
+        tables = with_test_sets(tables, names)
     wanted = recipe.tables_of(options)
     tables_wanted = None if wanted == "all" else listed(wanted)
     rows = listed(options["rows"]) if options["rows"] else None
@@ -515,15 +559,18 @@ def prepare(
         command=_without_folders(
             environment.get("ESPNET_EXT_COMMAND", ""), recipe, given
         ),
-        launch=tuple(shlex.split(environment.get("train_cmd", ""))),
-        train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
+        launch=split_words(environment.get("train_cmd", ""), "train_cmd"),
+        train_options=split_words(
+            environment.get("train_cmd_options", ""), "train_cmd_options"
+        ),
         tag=tag,
     )
     _check_paths(run)
     run = select_rows(add_own_systems(run, tables_wanted), tables_wanted, rows)
-    if run.ngpu and not run.launch:
-        visible_gpus(run)
-        require_gpus(0 if run.parallel else run.ngpu)  # a cluster's are not known here
+    check_launcher(run.launch, "train_cmd", run.expdir)
+    if isinstance(run.parallel, Wrapper):
+        check_launcher(run.parallel.words, PLACES, run.parallel.folder)
+    check_gpus_here(run)
     recipe.check(run)
     return run
 
@@ -616,6 +663,12 @@ def _check_paths(run: Run) -> None:
                 f"--{name}: {path} has a comma, at which ESPnet would cut the "
                 "path: choose another folder"
             )
+    given = run.options[DATA]
+    if given and os.path.realpath(given) == os.path.realpath(run.datadir):
+        raise InputError(
+            f"--datadir: {run.datadir} is the folder of --data, whose data dirs would be "
+            "replaced: choose another folder"
+        )
     for name in run.recipe.all_paths:
         if run.options[name] and not os.path.exists(run.options[name]):
             raise InputError(f"--{name} {run.options[name]}: no such file or folder")

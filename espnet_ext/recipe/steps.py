@@ -19,14 +19,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.loading import prepare_forks
+from espnet_ext.recipe.call import launch_call
 from espnet_ext.recipe.guard import end_with_parent, kill_group
 from espnet_ext.recipe.scripts import pickle_with_scripts
 from espnet_ext.recipe.step_keys import StepKey, make_key, refuse_other_work
@@ -39,6 +41,7 @@ from espnet_ext.recipe.step_logs import (
 )
 from espnet_ext.work import gpus, once
 from espnet_ext.work.files import files_below
+from espnet_ext.work.launch import LAUNCHED
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
 # in a folder whose work is resumed: the key under which it was started
@@ -84,7 +87,9 @@ class Step:
     preload: Sequence[
         str
     ] = ()  # modules that the stages' process imports first, so that steps share them
-    # unless GPUs are used: ESPnet starts CUDA
+    # (unless GPUs are used: ESPnet starts CUDA)
+    # what starts the function's process on another machine, such as ``queue.pl``
+    launch: Sequence[str] = ()
     command: str = (
         ""  # what it runs, to be copied into a shell; it is shown as the step begins
     )
@@ -315,10 +320,9 @@ class _Started:
             show(f"{self.step.name}: done by another run")
         else:
             if status != NOT_BEGUN:
-                print(
+                say(
                     failure_text(self.step.name, self.step.log, status),
-                    file=sys.stderr,
-                    flush=True,
+                    error=True,
                 )
             raise StepFailed(f"{self.step.name}: failed")
 
@@ -392,8 +396,12 @@ def _do(step: Step, key: StepKey) -> int:
 
 
 def _succeeds(step: Step) -> bool:
+    call = partial(step.function, **step.arguments, **step.free)
     try:
-        step.function(**step.arguments, **step.free)
+        if step.launch:
+            launch_call(call, step.launch, step.log.with_suffix(LAUNCHED))
+        else:
+            call()
         return True
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code in (0, None):
@@ -405,7 +413,7 @@ def _succeeds(step: Step) -> bool:
             traceback.print_exc()
         if isinstance(error, OSError):
             reason = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
-    print(f"error: {reason}", flush=True)
+    say(f"error: {reason}")
     return False
 
 
@@ -478,4 +486,4 @@ def check_parent() -> None:
 
 def show(text: str) -> None:
     """Print one line about progress or a result, indented under its stage."""
-    print(f"   {text}", flush=True)
+    say(f"   {text}")

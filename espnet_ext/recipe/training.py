@@ -11,12 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.recipe.options import check_average
+from espnet_ext.recipe.plans import check_plan
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.step_logs import tail
 from espnet_ext.recipe.steps import Step
 from espnet_ext.upstream.averaging import write_average
+from espnet_ext.work.launch import LAUNCHED, list_launched_words, run_launched
 
 EPOCH = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
 VALUE = re.compile(r"(?<![a-z_])(?:loss|acc)=[-+.0-9e]+")
@@ -28,22 +30,20 @@ def run_command(
     launch: Sequence[str] = (),
     more: Sequence[str] = (),
     ngpu: int = 0,
+    log: Path | None = None,
 ) -> None:
     """Run a command of :mod:`espnet_ext.bin` and print it: in this process, or in a new
     one if it uses GPUs or ``launch``, such as ``srun``, starts it.
 
     ``options`` determine the result; ``more`` are about GPUs and nodes and change it
-    only by rounding.
+    only by rounding. ``log`` is the file that a wrapper of Kaldi's writes.
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
-    print(f"# {command_line(command, options, launch, more, ngpu)}", flush=True)
+    say(f"# {command_line(command, options, launch, more, ngpu, log)}")
     if launch:
-        status = subprocess.run(
-            [*launch, sys.executable, "-m", name, *words], check=False
-        ).returncode
-        if status:
-            raise InputError(f"{launch[0]} has ended with status {status}")
+        assert log is not None
+        run_launched(launch, log, ["-m", name, *words])
         return
     if ngpu:
         _run_program(["-m", name, *words])
@@ -72,22 +72,14 @@ def command_line(
     launch: Sequence[str] = (),
     more: Sequence[str] = (),
     ngpu: int = 0,
+    log: Path | None = None,
 ) -> str:
     """Return what :func:`run_command` runs, to be copied into a shell in the recipe's
     folder.
     """
-    return shlex.join(
-        [
-            *launch,
-            "python",
-            "-m",
-            f"espnet_ext.bin.{command}",
-            *more,
-            "--ngpu",
-            str(ngpu),
-            *options,
-        ]
-    )
+    program = ["python", "-m", f"espnet_ext.bin.{command}"]
+    words = [*program, *more, "--ngpu", str(ngpu), *options]
+    return shlex.join(list_launched_words(launch, log, words) if log else words)
 
 
 def train_step(
@@ -114,17 +106,24 @@ def train_step(
     spread = run.train_options or (
         ("--multiprocessing_distributed", "true") if run.ngpu > 1 else ()
     )
+    name = name or f"train {folder.relative_to(run.expdir)}"
+    if files and "--config" in files and "--train_shape_file" in options:
+        shapes = options[options.index("--train_shape_file") + 1]
+        check_plan(run, name, files["--config"], Path(shapes))
+    log = folder / "log" / "train.log"
+    launched: dict[str, Any] = {"launch": run.launch, "more": spread, "ngpu": run.ngpu}
+    launched["log"] = log.with_suffix(LAUNCHED) if run.launch else None
     return Step(
-        name=name or f"train {folder.relative_to(run.expdir)}",
-        log=folder / "log" / "train.log",
+        name=name,
+        log=log,
         function=run_command,
         arguments={"command": command, "options": words},
-        free={"launch": run.launch, "more": spread, "ngpu": run.ngpu},
+        free=launched,
         inputs=[*inputs, *(files or {}).values()],
         outputs=[folder / "config.yaml"],
         resumes=folder,
         preload=[] if run.launch or run.ngpu else [f"espnet_ext.bin.{command}"],
-        command=command_line(command, words, run.launch, spread, run.ngpu),
+        command=command_line(command, words, **launched),
         progress=train_progress,
     )
 

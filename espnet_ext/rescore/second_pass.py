@@ -28,6 +28,7 @@ from espnet_ext.rescore.weights import (
 )
 from espnet_ext.text.nbest import NBest, words_of_reference, write_nbest
 from espnet_ext.work.files import refuse_input, write_json
+from espnet_ext.work.precision import has_bfloat16
 
 # New scores of each hypothesis of each list, in the order given.
 ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
@@ -49,6 +50,7 @@ class SecondPass:
     output: Path
     reference: Path | None = None
     form: str = AUTO
+    reference_form: str = AUTO
     tune_references: tuple[Path, ...] = ()
     tune_on: tuple[Path, ...] = ()
     weights: Weights = field(default_factory=dict)
@@ -87,7 +89,8 @@ class LanguageModel:
             .to(device)
             .eval()
         )
-        model.budget, model.amp = self.positions or model.budget, self.amp
+        model.budget = self.positions or model.budget
+        model.amp = self.amp and has_bfloat16(device, "amp")
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
             if warning := model.casing_warning(
@@ -138,13 +141,16 @@ def rescore(
         check_model_path(model.path)
     if bool(job.tune_on) == bool(job.weights):
         raise InputError(
-            "the weight of the first pass: give --tune-on LISTS or --weight X"
+            "the weight of the first pass: give --tune-on LISTS or --weight "
+            "first_pass=X"
         )
     check_output(
         job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references)
     )
     lists = _without_scores(
-        job.nbest, read_lists(job.nbest, job.reference, job.form), names
+        job.nbest,
+        read_lists(job.nbest, job.reference, job.form, job.reference_form),
+        names,
     )
     for warning in warnings_of(lists):
         log(warning)
@@ -301,7 +307,9 @@ def _read_development(
     references = job.tune_references or (None,) * len(job.tune_on)
     lists = []
     for path, reference in zip(job.tune_on, references, strict=True):
-        own = _without_scores(path, read_lists(path, reference, job.form), names)
+        own = _without_scores(
+            path, read_lists(path, reference, job.form, job.reference_form), names
+        )
         try:
             for nbest in own:
                 words_of_reference(nbest)

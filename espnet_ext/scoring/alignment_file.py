@@ -14,7 +14,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ErrorRate, Pair, align, count_pairs, mark
-from espnet_ext.scoring.score import Score, split_units
+from espnet_ext.scoring.score import Score
 
 _BLOCK = re.compile(
     r"(?:id: \((.+)\)\nScores: \(#C #S #D #I\) ([0-9]{1,15}(?: [0-9]{1,15}){3})"
@@ -29,11 +29,7 @@ def alignment_blocks(score: Score) -> Iterator[str]:
         yield (
             f"id: ({key})\nScores: (#C #S #D #I) {' '.join(map(str, counts.counts))}\n"
         )
-        pairs = align(
-            split_units(score.reference[key], score.unit),
-            split_units(score.hypothesis[key], score.unit),
-        )
-        yield format_alignment(pairs) + "\n"
+        yield format_alignment(score.pairs(key)) + "\n"
 
 
 def speaker_blocks(

@@ -11,7 +11,15 @@ from statistics import fmean
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LOWER, NONE, normaliser_called
-from espnet_ext.text.transcripts import AUTO, OF_WORDS, Transcripts, read_transcripts
+from espnet_ext.scoring.sclite import name_sclites_words
+from espnet_ext.scoring.score import without_speakers
+from espnet_ext.text.transcripts import (
+    AUTO,
+    OF_WORDS,
+    TRN,
+    Transcripts,
+    read_transcripts,
+)
 from espnet_ext.text.words import Segment, by_recording, overlap_ratio
 
 MUCH_OVERLAP = 0.01  # share of the speech, from which on a warning is due
@@ -35,11 +43,13 @@ def load_for_scoring(
     hypotheses: Sequence[Path],
     *,
     by_speaker: bool = False,
+    like_sclite: bool = False,
     reference_form: str = AUTO,
     form: str = AUTO,
 ) -> Loaded:
     """Read a reference and hypotheses, and make them ready; ``by_speaker`` keeps a
-    recording's channels together.
+    recording's channels together, ``like_sclite`` says that words are read as sclite
+    does.
 
     Raises InputError: as :func:`read_transcripts` and :func:`prepare`.
     """
@@ -47,6 +57,7 @@ def load_for_scoring(
         read_transcripts(reference, reference_form),
         [read_transcripts(path, form, recognised=True) for path in hypotheses],
         by_speaker=by_speaker,
+        like_sclite=like_sclite,
     )
 
 
@@ -55,6 +66,7 @@ def prepare(
     hypotheses: Sequence[Transcripts],
     *,
     by_speaker: bool = False,
+    like_sclite: bool = False,
 ) -> Loaded:
     """Make transcripts ready: channels apart, without what is not scored, silence
     named.
@@ -63,7 +75,19 @@ def prepare(
     """
     if by_speaker:
         _refuse_utterances([reference, *hypotheses])
+    if reference.format == TRN and hypotheses and hypotheses[0].format != TRN:
+        texts = without_speakers(reference.texts, hypotheses[0].texts)
+        reference = replace(reference, texts=dict(texts))
+    hypotheses = [
+        replace(each, texts=dict(without_speakers(each.texts, reference.texts)))
+        if each.format == TRN != reference.format
+        else each
+        for each in hypotheses
+    ]
     warnings = [] if by_speaker else list(_warn_of_overlap(reference))
+    if not like_sclite:
+        for each in (reference, *hypotheses):
+            warnings += name_sclites_words(each)
     recordings = {turn.recording: turn.recording for turn in reference.segments}
     named = [{turn.recording for turn in each.segments} for each in hypotheses]
     if not by_speaker:

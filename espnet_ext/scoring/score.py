@@ -3,7 +3,7 @@ characters or mixed tokens.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from unicodedata import normalize
@@ -18,6 +18,7 @@ from espnet_ext.scoring.error_rate import (
     count_pairs,
 )
 
+Aligner = Callable[[Sequence[str], Sequence[str]], list[Pair]]
 UNITS = ("word", "char", "mixed")
 # share of the errors that are only case or punctuation, from which on it is worth a
 # warning
@@ -53,11 +54,19 @@ class Score:
         default_factory=dict
     )  # counts of some tokens only, or of none
     whole: str = "utterance"  # what the keys of ``utterances`` name
+    aligner: Aligner = align  # by which the tokens were counted
 
     @cached_property
     def total(self) -> ErrorRate:
         """The sum over all utterances."""
         return sum(self.utterances.values(), start=ZERO)
+
+    def pairs(self, key: str) -> list[Pair]:
+        """Align the tokens of an utterance as they were counted."""
+        return self.aligner(
+            split_units(self.reference[key], self.unit),
+            split_units(self.hypothesis[key], self.unit),
+        )
 
     @property
     def sentence_error_rate(self) -> float:
@@ -83,12 +92,7 @@ class Score:
         1
         """
         return sum(
-            count_writing_errors(
-                align(
-                    split_units(self.reference[key], self.unit),
-                    split_units(self.hypothesis[key], self.unit),
-                )
-            )
+            count_writing_errors(self.pairs(key))
             for key, counts in self.utterances.items()
             if counts.errors
         )
@@ -168,11 +172,13 @@ def score_texts(
     unit: str = "word",
     utt2spk: Mapping[str, str] | None = None,
     names: tuple[str, str, str] = NAMES,
+    aligner: Aligner | None = None,
 ) -> Score:
     """Score transcripts by utterance id; ``names`` tell in messages where the three
     tables come from.
 
-    ``utt2spk`` may hold more utterances than are scored. An empty hypothesis was
+    ``utt2spk`` may hold more utterances than are scored; ``aligner`` is another
+    alignment than that with the fewest errors. An empty hypothesis was
     recognised as silence: all words of its reference are deletions. All words that are
     recognised where the reference is empty are insertions. Raises InputError: there is
     no utterance; one is in only one of the two; all references are empty; one has no
@@ -194,14 +200,25 @@ def score_texts(
     if utt2spk is not None:
         lost = [key for key in reference if not speaker_in(utt2spk, key)]
         refuse(lost, speakers, f"of {real} has no speaker: add it")
+
+    def count(real: list[str], heard: list[str]) -> ErrorRate:
+        return (
+            count_pairs(aligner(real, heard)) if aligner else count_errors(real, heard)
+        )
+
     utterances = {
-        key: count_errors(split_units(text, unit), split_units(hypothesis[key], unit))
+        key: count(split_units(text, unit), split_units(hypothesis[key], unit))
         for key, text in reference.items()
     }
     known = utt2spk or {}
     speaker_of = {key: speaker_in(known, key) for key in reference if known}
     return Score(
-        unit, reference, hypothesis, utterances, speaker_of=speaker_of
+        unit,
+        reference,
+        hypothesis,
+        utterances,
+        speaker_of=speaker_of,
+        aligner=aligner or align,
     ).with_counts(utterances)
 
 
@@ -248,6 +265,28 @@ def spelt_otherwise(key: str, others: Iterable[str]) -> bool:
     return normalize("NFD", key) in {normalize("NFD", other) for other in others}
 
 
+def without_speakers(
+    texts: Mapping[str, str], utterances: Iterable[str]
+) -> Mapping[str, str]:
+    """Return texts by the ids of utterances, where ESPnet's scoring has put speakers
+    before them (``ref.trn``); other texts as they are.
+
+    >>> without_speakers({"1-a-1-a-7": "one"}, ["1-a-7"])
+    {'1-a-7': 'one'}
+    """
+    known = set(utterances)
+    if known & texts.keys():
+        return texts
+    named: dict[str, str] = {}
+    for key, text in texts.items():
+        ends = [key[place + 1 :] for place, letter in enumerate(key) if letter == "-"]
+        own = [end for end in ends if end in known]
+        if len(own) != 1 or own[0] in named:
+            return texts
+        named[own[0]] = text
+    return named
+
+
 def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> None:
     """Refuse ids with a fault, if there are any, by an InputError that names the first."""
     if ids:
@@ -277,7 +316,7 @@ def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -
                 f"{name}: utterance {key} has {len(own)} kinds, but its reference "
                 f"{len(words)} words"
             )
-        pairs = align(words, split_units(score.hypothesis[key], score.unit))
+        pairs = score.pairs(key)
         of_kind = list(
             zip((pair for pair in pairs if pair[0] is not None), own, strict=True)
         )

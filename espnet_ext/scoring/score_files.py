@@ -20,7 +20,18 @@ from espnet_ext.scoring.error_rate import (
 from espnet_ext.scoring.formatting import count_of
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import load_for_scoring
-from espnet_ext.scoring.score import WHOLE, Score, score_by_kind, score_texts
+from espnet_ext.scoring.sclite import (
+    Segments,
+    align_like_sclite,
+    cut_at_segments,
+)
+from espnet_ext.scoring.score import (
+    WHOLE,
+    Score,
+    score_by_kind,
+    score_texts,
+    speaker_in,
+)
 from espnet_ext.text.transcripts import AUTO
 from espnet_ext.work.files import atomic_write, write_json
 
@@ -36,6 +47,7 @@ def evaluate(
     utt2spk: Path | None = None,
     normaliser: str = NONE,
     kinds: Path | None = None,
+    by_segment: bool = False,
     form: str = AUTO,
     reference_form: str = AUTO,
 ) -> tuple[Score, dict[str, Any]]:
@@ -46,21 +58,29 @@ def evaluate(
     silence. ``unit`` is ``word``, ``char``, or ``mixed`` for the mixed error rate;
     ``normaliser`` names what is done to both
     texts. ``kinds`` is a table of utterance and the kind of each word of its normalised
-    reference; each kind gets its own rate. Returned are the score and what
+    reference; each kind gets its own rate. ``by_segment`` aligns each segment of an
+    STM with a CTM, as sclite does. Returned are the score and what
     ``score.json`` holds. Raises InputError: as the readers, the normaliser and the
     functions of :mod:`espnet_ext.scoring.score`.
     """
     apply, name = normaliser_called(normaliser)
     loaded = load_for_scoring(
-        reference, [hypothesis], reference_form=reference_form, form=form
+        reference,
+        [hypothesis],
+        like_sclite=by_segment,
+        reference_form=reference_form,
+        form=form,
     )
+    (recognised,) = loaded.hypotheses
+    speakers = None if utt2spk is None else read_table(utt2spk)
+    plain = loaded.reference.plain, recognised.plain
+    if by_segment:
+        cut = cut_at_segments(loaded.reference, recognised)
+        plain = cut.reference, cut.hypothesis
+        speakers = cut.speakers if speakers is None else _of_segments(cut, speakers)
     for warning in loaded.warnings:
         warn(warning)
-    real, heard = (
-        {key: apply(text) for key, text in each.plain.items()}
-        for each in (loaded.reference, *loaded.hypotheses)
-    )
-    speakers = None if utt2spk is None else read_table(utt2spk)
+    real, heard = ({key: apply(text) for key, text in each.items()} for each in plain)
     names = str(reference), str(hypothesis), str(utt2spk)
     more: dict[str, Any] = {}
     if unit == "mixed":
@@ -73,22 +93,29 @@ def evaluate(
             **count_switches(map(mixed_tokens, score.reference.values()), has_han),
         }
     else:
-        score = score_texts(real, heard, unit=unit, utt2spk=speakers, names=names)
-    if not loaded.reference.of_utterances:
-        score = replace(
-            score,
-            whole="recording",
-            parts={
-                key: replace(part, whole="recording")
-                for key, part in score.parts.items()
-            },
+        aligner = align_like_sclite if by_segment else None
+        score = score_texts(
+            real, heard, unit=unit, utt2spk=speakers, names=names, aligner=aligner
         )
+    if not loaded.reference.of_utterances:
+        score = _called(score, "segment" if by_segment else "recording")
     if kinds:
         score = score_by_kind(score, read_table(kinds), str(kinds))
     summary = summarise(score, normaliser=name) | more
     if output:
         write_reports(output, score, summary)
     return score, summary
+
+
+def _of_segments(cut: Segments, speakers: Mapping[str, str]) -> dict[str, str]:
+    """Return the speakers of segments, from those of their recordings."""
+    return {key: speaker_in(speakers, key.rpartition("-")[0]) for key in cut.reference}
+
+
+def _called(score: Score, whole: str) -> Score:
+    """Say what the keys of a score and its parts name."""
+    parts = {key: replace(part, whole=whole) for key, part in score.parts.items()}
+    return replace(score, whole=whole, parts=parts)
 
 
 def summarise(score: Score, *, normaliser: str = NONE) -> dict[str, Any]:

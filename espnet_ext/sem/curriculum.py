@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.work.files import write_json
 
@@ -100,7 +100,7 @@ def write_selection(
         f"{output}.json",
         {"utterances": len(kept), "of": len(speech), "audio_share": share},
     )
-    print(
+    say(
         f"{len(kept):,} of {len(speech):,} utterances, {share:.1%} of the audio "
         f"-> {output}"
     )

@@ -29,7 +29,9 @@ from espnet2.train.reporter import Reporter
 from espnet2.train.trainer import Trainer, TrainerOptions
 from espnet2.utils.build_dataclass import build_dataclass
 
+from espnet_ext.errors import InputError
 from espnet_ext.sem.pretraining import Stage
+from espnet_ext.upstream.unused_parameters import expect_all_gradients
 from espnet_ext.work.settings import checked
 
 
@@ -37,6 +39,10 @@ def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
     """Check the setting ``stages``; InputError for an unknown key, or a value out of
     range.
     """
+    if not isinstance(values, list) or not all(
+        isinstance(each, dict) for each in values
+    ):
+        raise InputError(f"stages is {values!r}, but must be a list of mappings")
     return [
         checked(Stage, value, f"stages[{number}]")
         for number, value in enumerate(values)
@@ -91,6 +97,8 @@ class GrowthOptions(TrainerOptions):
 
     stages: list = field(default_factory=list)
     model_conf: dict = field(default_factory=dict)
+    # unused_parameters of the whole network; no field, as no option of the task is
+    unused_when_whole = False
 
 
 class GrowthReporter(Reporter):
@@ -125,7 +133,11 @@ class GrowingTrainer(Trainer):
     @classmethod
     def run(cls, *, trainer_options: Any, **others: Any) -> None:
         """Train as ESPnet does, with a reporter that knows when the network is whole."""
-        whole = 1 + sum(stage.epochs for stage in read_stages(trainer_options.stages))
+        stages = read_stages(trainer_options.stages)
+        whole = 1 + sum(stage.epochs for stage in stages)
+        trainer_options.unused_when_whole = trainer_options.unused_parameters
+        # of several processes: layers that a stage does not train have no gradients
+        trainer_options.unused_parameters |= bool(stages)
         trainer.Reporter = partial(GrowthReporter, whole)
         try:
             super().run(trainer_options=trainer_options, **others)
@@ -142,10 +154,11 @@ class GrowingTrainer(Trainer):
         cls, *, model: Any, optimizers: Any, reporter: Any, options: Any, **others: Any
     ) -> bool:
         """Train an epoch as ESPnet does."""
-        stages, smoothing = (
-            read_stages(options.stages),
-            options.model_conf.get("lsm_weight", 0.0),
-        )
+        stages = read_stages(options.stages)
+        smoothing = options.model_conf.get("lsm_weight", 0.0)
+        number, _ = stage_at(stages, reporter.get_epoch())
+        if number == len(stages) and not options.unused_when_whole:
+            expect_all_gradients(model)
         begin_epoch(
             getattr(model, "module", model),
             optimizers,
@@ -197,8 +210,6 @@ class GrowingASRTask(ASRTask):
     def main_worker(cls, args: argparse.Namespace) -> None:
         """Train as ESPnet does; InputError for bad stages."""
         read_stages(args.stages)
-        # of several processes: layers that a stage does not train have no gradients
-        args.unused_parameters = True
         super().main_worker(args)
 
     @classmethod

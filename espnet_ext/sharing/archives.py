@@ -3,8 +3,9 @@
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,6 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.work.once import digest, make_folder
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz")
+MOST_MEMBERS = 10_000  # files and folders; a model has some ten
 LARGEST = 64 << 30  # bytes that the files of an archive may take
 RATIO = 200  # times the size of the archive; weights are hardly compressed
 
@@ -54,15 +56,15 @@ def _extract(archive: Path, target: Path) -> None:
         else tarfile.open(archive) as opened
     ):
         if isinstance(opened, zipfile.ZipFile):
-            files = (info for info in opened.infolist() if not info.is_dir())
             members = [
                 (info.filename, info.file_size, partial(opened.open, info))
-                for info in files
+                for info in _list_entries(archive, opened.infolist())
+                if not info.is_dir()
             ]
         else:
             members = [
                 (info.name, info.size, partial(opened.extractfile, info))
-                for info in opened
+                for info in _list_entries(archive, opened)
                 if info.isreg()
             ]
         largest = min(LARGEST, RATIO * archive.stat().st_size)
@@ -85,3 +87,16 @@ def _extract(archive: Path, target: Path) -> None:
                         f"{archive}: {name} is not of the size that is written in "
                         "it: download it again"
                     )
+
+
+def _list_entries[T](archive: Path, entries: Iterable[T]) -> list[T]:
+    """List the files and folders of an archive, of which a model has few; a tar file is
+    read no further.
+    """
+    found = list(islice(entries, MOST_MEMBERS + 1))
+    if len(found) > MOST_MEMBERS:
+        raise InputError(
+            f"{archive}: holds more than {MOST_MEMBERS:,} files and folders: no archive "
+            "of a model: do not use it"
+        )
+    return found

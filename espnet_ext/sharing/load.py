@@ -75,7 +75,13 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
         from espnet_ext.upstream.inference import build_speech2text
 
         chosen = search_options(files, options, Speech2Text)
-        return build_speech2text(device=device, **(files.options() | chosen))
+        recogniser = build_speech2text(device=device, **(files.options() | chosen))
+        if recogniser.tokenizer is None:  # it would give no text
+            raise InputError(
+                f"{files.name}: its config does not say how tokens make text: it needs "
+                "a token_type, and for bpe a bpemodel"
+            )
+        return recogniser
 
 
 @contextmanager

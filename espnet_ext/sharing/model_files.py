@@ -45,6 +45,10 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 # ESPnet has when none is given.
 TRAINING: Mapping[str, Any] = {
     **dict.fromkeys(("config", "output_dir", "pretrain_path", "noise_scp", "rir_scp")),
+    **dict.fromkeys(("wandb_project", "wandb_id", "wandb_entity", "wandb_name")),
+    "use_wandb": False,
+    "dist_init_method": "env://",
+    "dist_master_addr": None,
     "init_param": [],
     "ignore_init_mismatch": False,
     **{
@@ -311,4 +315,16 @@ def without_training(
     only its training needs.
     """
     config = as_espnet2(config, source) if is_espnet3(config) else config
-    return {key: TRAINING.get(key, value) for key, value in config.items()}
+    kept = {key: TRAINING.get(key, value) for key, value in config.items()}
+    if "preprocessor_conf" in kept:  # rooms, noises and tables of speakers
+        kept["preprocessor_conf"] = _without_paths(kept["preprocessor_conf"])
+    return kept
+
+
+def _without_paths(value: Any) -> Any:
+    """Return a value of a config with None in place of each path."""
+    if isinstance(value, Mapping):
+        return {key: _without_paths(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_paths(item) for item in value]
+    return None if isinstance(value, str) and "/" in value else value

@@ -29,6 +29,7 @@ WINDOWED = (
     "batch_seconds",
     "precision",
 )  # options of decoding long recordings
+NUMPY = b"\x93NUMPY"  # how its files begin
 DECODING = "decoding.json"  # of a speaker-attributed model, beside its config
 
 
@@ -157,20 +158,16 @@ def _copy_model(
 
     target.mkdir()
     values = model_files.without_training(read_yaml(config), config)
-    # A config may come from a stranger and name any file of this machine.
-    home = recipe_of(config) or Path.cwd()
-    allowed = [config.resolve().parent, home.resolve(), Path.cwd().resolve()]
+    wanted = {path.resolve() for path in include}
     names: dict[Path, str] = {}
     paths = {}
     for name, path in named_files(
         values, [Path.cwd(), *config.resolve().parents], config
     ).items():
-        if not any(path.is_relative_to(folder) for folder in allowed) and path not in [
-            p.resolve() for p in include
-        ]:
+        if path not in wanted and not _is_of_model(path, config):
             raise InputError(
-                f"{config}: names {path}, outside of its folders: name it with "
-                "--include, if wanted"
+                f"{config}: names {path}, which may be private: it is outside of the "
+                f"model's folders: give `--include {path}` if it may be shared"
             )
         if path not in names:
             same = sum(Path(other).name.endswith(path.name) for other in names.values())
@@ -195,6 +192,39 @@ def _copy_model(
     if decoding.is_file():
         shutil.copyfile(decoding, target / DECODING)
     return [config, model, *names, *([decoding] if decoding.is_file() else [])]
+
+
+def _is_of_model(path: Path, config: Path) -> bool:
+    """Return whether a file that a config names is certainly the model's.
+
+    A config may come from a stranger and name any file of this machine. Of the folders
+    in which trainings run, statistics and sentencepiece models alone are taken.
+    """
+    recipe = recipe_of(config)
+    folders = [config.resolve().parent]
+    folders += [recipe / "data", recipe / "exp"] if recipe else []
+    for folder in folders:
+        if path.is_relative_to(folder):
+            parts = path.relative_to(folder).parts
+            return not any(part.startswith(".") for part in parts)
+    here = [Path.cwd().resolve(), *([recipe] if recipe else [])]
+    return any(map(path.is_relative_to, here)) and _is_of_speech(path)
+
+
+def _is_of_speech(path: Path) -> bool:
+    """Return whether a file holds arrays of numpy, or a sentencepiece model."""
+    with path.open("rb") as file:
+        if file.read(6) == NUMPY:
+            return True
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return all(name.endswith(".npy") for name in archive.namelist())
+    import sentencepiece
+
+    try:
+        return bool(sentencepiece.SentencePieceProcessor().Load(str(path)))
+    except (RuntimeError, OSError):
+        return False
 
 
 def of_recipe(folder: Path, decoding: str = "default") -> Packing:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from espnet_ext.errors import say
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.simulated_errors import (
     DISTANCES,
@@ -222,7 +223,7 @@ def fit_errors(hypotheses: Path, references: Path, output: Path) -> None:
     errors = simulated_errors(counts)
     write_json(output, errors.model_dump())
     wrong, words = sum(counts.wrong.values()), sum(counts.words.values())
-    print(
+    say(
         f"{wrong} of {words} words in windows are wrong; correlation between "
         f"windows {errors.correlation:.2f}"
     )

@@ -25,6 +25,7 @@ from espnet_ext.stitcher.transcripts import (
     merge_all,
     whole_turns,
 )
+from espnet_ext.text.transcripts import AUTO
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
 from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines
 from espnet_ext.text.writing import show_line, write_segments, write_transcript
@@ -94,11 +95,12 @@ def join_windows(
     stitcher: StitcherOptions | None = None,
     *,
     segments: Path | None = None,
+    form: str = AUTO,
 ) -> None:
     """Print the transcript of recordings that a recogniser has heard in windows, and
     write it.
 
-    ``files`` and ``segments`` are those of
+    ``files``, ``segments`` and ``form`` are those of
     :func:`espnet_ext.text.window_hypotheses.read_grouped`; ``output`` ends in one of
     ``OUTPUTS``; ``method`` is one of ``MERGES``, if there is no stitcher.
     """
@@ -108,7 +110,7 @@ def join_windows(
         pairs.read_trained_on(
             stitcher.folder
         )  # before torch is imported, which takes seconds
-    grouped = read_grouped(files, segments)
+    grouped = read_grouped(files, segments, form)
     merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[method]
     recordings = {
         name: _lines_of(speakers)

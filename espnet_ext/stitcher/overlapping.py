@@ -8,6 +8,7 @@ wrong where windows share little; :mod:`.by_time` does not.
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +19,9 @@ from espnet_ext.stitcher.by_time import monotonic
 from espnet_ext.text.words import Segment, Word
 
 _TOLERANCE = 1e-3  # seconds
-EDGE = -0.5  # the confidence at a window's edge, the lowest there is
+# Places are compared as fractions: floats decide ties by their last digit.
+MIDDLE = Fraction(1, 2)
+EDGE = -MIDDLE  # the confidence at a window's edge, the lowest there is
 # Of two alignments with equally many edits, the one with fewer substitutions has more
 # words in common. So an edit costs far more than there can be words, and a substitution
 # costs 1 more.
@@ -39,12 +42,12 @@ class WindowWord(NamedTuple):
     window: int
     place: int
     word: Word
-    position: float
+    position: Fraction
 
 
-def _confidence(position: float) -> float:
+def _confidence(position: Fraction) -> Fraction:
     """P4, eq. 18."""
-    return -abs(position - 0.5)
+    return -abs(position - MIDDLE)
 
 
 # A word of an odd and one of an even window (P4, eq. 16 and P4, eq. 17); None: the
@@ -123,9 +126,20 @@ def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[
 
 def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
     for item in windows:
+        start, end = _exact(item.start), _exact(item.end)
         for place, word in enumerate(item.timed_words):
-            position = (word.middle - item.start) / (item.end - item.start)
-            yield WindowWord(item.window, place, word, min(max(position, 0.0), 1.0))
+            if item.times is None:
+                position = Fraction(2 * place + 1, 2 * len(item.words))
+            else:
+                middle = (_exact(word.start) + _exact(word.end)) / 2
+                position = (middle - start) / (end - start)
+            inside = min(max(position, Fraction(0)), Fraction(1))
+            yield WindowWord(item.window, place, word, inside)
+
+
+def _exact(seconds: float) -> Fraction:
+    """Return a time as it is written, to eight decimals."""
+    return Fraction(f"{seconds:.8f}")
 
 
 def _moves(
@@ -198,7 +212,7 @@ def _later(even: WindowWord, odd: WindowWord, within: float) -> bool:
 
 def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
     """Take the side of each pair with the greater confidence, -|position - 1/2| (P4,
-    eq. 18); a word before a gap.
+    eq. 18). Of equals, a word rather than a gap, and otherwise the later window's.
 
     A gap lies between two words of its sequence. If both are of one window, that window
     covers this time and heard nothing; the gap's position is the middle between theirs.
@@ -208,13 +222,24 @@ def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
     left, right = (_confidences([pair[side] for pair in pairs]) for side in (0, 1))
     chosen = []
     for pair, one, other in zip(pairs, left, right, strict=True):
-        item = pair[0] if one > other or (one == other and pair[0]) else pair[1]
+        if one == other:
+            item = _later_word(pair)
+        else:
+            item = pair[0] if one > other else pair[1]
         if item:
             chosen.append(item)
     return chosen
 
 
-def _confidences(sequence: Sequence[WindowWord | None]) -> list[float]:
+def _later_word(pair: Pair) -> WindowWord | None:
+    """Return the word of a pair that has one, or that of the later window."""
+    left, right = pair
+    if left is None or right is None:
+        return left or right
+    return left if left.window > right.window else right
+
+
+def _confidences(sequence: Sequence[WindowWord | None]) -> list[Fraction]:
     """Return the confidence of each word and of each gap (None) of a sequence."""
     confidences = [
         EDGE if item is None else _confidence(item.position) for item in sequence

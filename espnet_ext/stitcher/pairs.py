@@ -13,7 +13,7 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Annotated
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.long_recordings import (
@@ -257,7 +257,7 @@ def make_pairs(
         style=style, longest=longest, windows=windowing_of(grouped), within=within
     )
     write_json(output / TRAINED_ON, trained_on.model_dump())
-    print(f"{len(examples)} examples in the style {style}, written to {output}")
+    say(f"{len(examples)} examples in the style {style}, written to {output}")
 
 
 def join_pairs(folders: Sequence[Path], output: Path) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from espnet_ext.errors import say
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.windows import Windowing
@@ -124,7 +125,7 @@ def simulate_hypotheses(
     )
     hypotheses = simulate_recordings(read_segments(references), windowing, fitted, seed)
     write_hypotheses(output, hypotheses)
-    print(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
+    say(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
 
 
 def simulate_recordings(

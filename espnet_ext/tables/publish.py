@@ -25,6 +25,7 @@ from espnet_ext.tables.score_table import (
     read_scores,
     write_scores,
 )
+from espnet_ext.tables.test_sets import with_test_sets
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.provenance import collect_meta
 
@@ -116,6 +117,8 @@ def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult
     """Compute the results in a folder with ``scores.csv.gz``, of a run or kept."""
     scores, meta = read_scores(folder)
     tables = load_tables(Path(recipe_dir) / TABLES, meta.scale)
+    if set(meta.units) - set(tables.file.test_sets):  # of the user's own data dirs
+        tables = with_test_sets(tables, tuple(meta.units))
     for name in meta.tables:
         if name not in tables.tables:
             raise InputError(

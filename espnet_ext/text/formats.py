@@ -112,7 +112,13 @@ def read_ctm(path: Path) -> Iterator[Segment]:
     What is not known is ``NA``.
     """
     for where, line in nist_lines(path):
-        yield _ctm_word(line.split(), where)
+        fields = line.split()
+        if fields[2:4] == ["*", "*"] and fields[4:5] and fields[4].startswith("<ALT"):
+            raise InputError(
+                f"{where} has alternatives ({fields[4]}), which are not supported: "
+                "write one of them"
+            )
+        yield _ctm_word(fields, where)
 
 
 def _ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Segment:

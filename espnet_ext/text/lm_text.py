@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.work.files import atomic_write, unpacked
 from espnet_ext.work.once import NOTE, fingerprint, whole_folder
-from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.parallel import Place, map_shards
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -67,7 +67,7 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
                 "files for them (lm_splits)"
             )
         (folder / "num_splits").write_text(f"{splits}\n")
-    print(f"{count:,} sentences -> {splits} files in {output}")
+    say(f"{count:,} sentences -> {splits} files in {output}")
     return count
 
 
@@ -95,7 +95,7 @@ def write_split_lengths(
     tokeniser: Sequence[str],
     output: str | Path,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
 ) -> None:
     """Write the lengths of all splits to files of the same names in another folder,
     several splits at a time.

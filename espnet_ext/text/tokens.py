@@ -13,7 +13,7 @@ from typing import Any
 
 import sentencepiece
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import table_lines
 from espnet_ext.work.files import atomic_write
 
@@ -160,7 +160,7 @@ def make_tokens(
         symbols,
         normalisation,
     )
-    print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
+    say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
     say_if_fewer(
         len(tokens) - 2, vocab_size
     )  # without blank, start and end; sentencepiece counts the unknown one
@@ -182,7 +182,7 @@ class TableTexts:
 def say_if_fewer(pieces: int, vocab_size: int) -> None:
     """Print it when a text gives fewer word pieces than were asked for."""
     if vocab_size > pieces:
-        print(f"The text gives only {pieces} word pieces; {vocab_size} were asked for.")
+        say(f"The text gives only {pieces} word pieces; {vocab_size} were asked for.")
 
 
 def write_tokens(

@@ -144,13 +144,15 @@ _SEGMENTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
 }
 
 
-def read_segments(path: str | Path, *, may_be_empty: bool = False) -> list[Segment]:
+def read_segments(
+    path: str | Path, *, may_be_empty: bool = False, form: str = AUTO
+) -> list[Segment]:
     """Read what was said in recordings, in any format that names speakers.
 
     Raises InputError: as :func:`read_transcripts`; the file names utterances; or it
     holds nothing and may not be empty.
     """
-    found = read_transcripts(path)
+    found = read_transcripts(path, form)
     if found.of_utterances:
         raise InputError(
             f"{path}: {found.format} does not say who spoke when: give STM, CTM "

@@ -16,6 +16,7 @@ from espnet_ext.kaldi.data_dir import KaldiSegment, parse_segment
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.formats import read_ctm, read_hypotheses, read_rttm
 from espnet_ext.text.transcripts import (
+    AUTO,
     CTM,
     RTTM,
     SEGLST,
@@ -24,7 +25,7 @@ from espnet_ext.text.transcripts import (
     detect_format,
     read_segments,
 )
-from espnet_ext.text.whisper_json import Window, filled_times, later, read_whisper
+from espnet_ext.text.whisper_json import Ends, Window, fill_times, later, read_whisper
 from espnet_ext.text.words import SPEAKER, Segment, Span, by_recording
 
 NOBODY = ""  # the speaker of a window in which nobody speaks
@@ -107,16 +108,18 @@ def _every_window(recording: str, spans: Mapping[int, Span]) -> list[Span]:
     return every
 
 
-def read_grouped(paths: Path | Sequence[Path], segments: Path | None = None) -> Grouped:
+def read_grouped(
+    paths: Path | Sequence[Path], segments: Path | None = None, form: str = AUTO
+) -> Grouped:
     """Read windows from our format, Whisper's JSON, SegLST, CTM or RTTM, grouped by
     recording and speaker.
 
-    ``segments`` is Kaldi's, of the windows. Windows that are missing, and times that
+    ``segments`` is Kaldi's, of the windows; ``form`` the format of all files. Windows that are missing, and times that
     can hardly be right, are warned of on stderr. Raises InputError: as
     :func:`group_by_speaker`; a file that does not fit; a window that is given twice.
     """
     every = {
-        path: detect_format(path)
+        path: detect_format(path) if form == AUTO else form
         for path in ([paths] if isinstance(paths, Path) else paths)
     }
     for path, form in every.items():
@@ -208,7 +211,7 @@ def _read(path: Path, form: str) -> list[Window]:
             window for window in read_whisper(path) if window.segments or window.span
         ]
     if form == SEGLST:
-        turns = read_segments(path)
+        turns = read_segments(path, form=SEGLST)
         return [
             Window(turn.recording, (turn,), turn.span if turn.has_span else None)
             for turn in turns
@@ -368,10 +371,12 @@ def _window(
     if some are known.
     """
     words = tuple(word for segment in segments for word in segment.words)
-    times: list[Span | None] = []
+    times: list[Ends] = []
     for segment in segments:
         known = segment.times is not None or segment.has_span
-        times += segment.word_spans if known else [None] * len(segment.words)
+        unknown: list[Ends] = [(None, None)] * len(segment.words)
+        times += segment.word_spans if known else unknown
+    timed = any(ends != (None, None) for ends in times)
     scores = tuple(score for segment in segments for score in segment.confidences or ())
     try:
         return Segment(
@@ -379,7 +384,7 @@ def _window(
             speaker,
             words,
             *span,
-            times=tuple(filled_times(times, span) or ()) if any(times) else None,
+            times=tuple(fill_times(times, span) or ()) if timed else None,
             confidences=scores if words and len(scores) == len(words) else None,
             window=index,
         )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import (
     DataDir,
     format_seconds,
@@ -146,7 +146,7 @@ def write_windows(data: Path, output: Path, windowing: Windowing) -> None:
     """
     cut = window_data_dir(read_data_dir(data), windowing)
     write_data_dir(cut, output)
-    print(
+    say(
         f"{len(cut.utt2spk)} windows of {len(cut.wav_scp)} recordings, written to "
         f"{output}"
     )

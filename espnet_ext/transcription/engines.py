@@ -103,7 +103,9 @@ def seconds_of(path: Path) -> float:
 
 def _trained_seconds(model: ModelFiles) -> float | None:
     """Return the longest sequences that a model was trained on, if its config says so."""
-    return (read_yaml(model.config).get("chunk_conf") or {}).get("max_seconds")
+    from espnet_ext.longform.decoding.settings import find_trained_seconds
+
+    return find_trained_seconds(read_yaml(model.config), Path(model.name))
 
 
 def windows(request: Request, model: ModelFiles) -> Engine:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.upstream.checkpoint import load_epochs, load_parameters
 from espnet_ext.work.files import atomic_write
 
@@ -40,7 +40,7 @@ def write_average(
 
     with atomic_write(output, "wb") as file:
         torch.save(average(files), file)
-    print(f"{output}: the mean of {', '.join(path.name for path in files)}")
+    say(f"{output}: the mean of {', '.join(path.name for path in files)}")
 
 
 def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":

@@ -22,8 +22,8 @@ TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
     espnet_types.float_or_none: ((int, float), "a number"),
     espnet_types.str2bool: ((bool,), "true or false"),
-    str: ((str, int, float), "text"),
-    espnet_types.str_or_none: ((str, int, float), "text"),
+    str: ((str,), "text, in quotes if it looks like a number"),
+    espnet_types.str_or_none: ((str,), "text, in quotes if it looks like a number"),
     espnet_types.str_or_int: ((str, int), "text or a whole number"),
     humanfriendly.parse_size: ((str, int, float), "a size, such as 2GB"),
     espnet_types.humanfriendly_parse_size_or_none: (
@@ -42,7 +42,7 @@ LEAST = {
     ),
     **dict.fromkeys(("valid_batch_size", "valid_batch_bins", "fold_length"), 1),
     **dict.fromkeys(("max_epoch", "log_interval", "num_iters_per_epoch"), 1),
-    **dict.fromkeys(("num_workers", "patience", "num_att_plot", "seed"), 0),
+    **dict.fromkeys(("num_workers", "patience", "num_att_plot", "seed", "ngpu"), 0),
     **dict.fromkeys(("keep_nbest_models", "nbest_averaging_interval"), 0),
 }
 ABOVE_ZERO = ("grad_clip", "grad_clip_type")
@@ -80,7 +80,8 @@ def find_misfit(action: argparse.Action, value: Any) -> str | None:
             # as argparse does with each default that is text: "20" is a number, and
             # "none" is nothing
             value = action.type(value)
-        except (ValueError, TypeError, argparse.ArgumentTypeError):
+        # each converter has exceptions of its own
+        except Exception:
             return _expected(action)
     if isinstance(value, ALSO.get(action.dest, ())) and not isinstance(value, bool):
         return None

@@ -14,6 +14,7 @@ from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.gpus import require_own_gpus
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
 
 # Small enough that progress is visible and a lost worker costs little. The model stays
@@ -53,7 +54,7 @@ class Decoding:
     options: tuple[str, ...] = ()  # more options of ``espnet2.bin.asr_inference``
 
 
-def decode(job: Decoding, *, nj: int = 1, parallel: Path | None = None) -> int:
+def decode(job: Decoding, *, nj: int = 1, parallel: Place | None = None) -> int:
     """Decode one data dir (:func:`decode_all` with one job); return the number of
     utterances.
     """
@@ -61,7 +62,7 @@ def decode(job: Decoding, *, nj: int = 1, parallel: Path | None = None) -> int:
 
 
 def decode_all(
-    jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None = None
+    jobs: Sequence[Decoding], *, nj: int = 1, parallel: Place | None = None
 ) -> list[int]:
     """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return
     the numbers of utterances.

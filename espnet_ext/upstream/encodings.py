@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work import shards as work
 from espnet_ext.work.model_cache import keep_last
+from espnet_ext.work.parallel import Place
 
 FRAMES = "frames"  # beside the ark of each shard
 SHAPES = "shape"
@@ -29,7 +30,7 @@ def write_encodings(
     model: Path,
     *,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
 ) -> int:
     """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return
     the number of utterances.
@@ -54,7 +55,7 @@ def write_encodings(
         if (Path(data) / name).exists():
             shutil.copyfile(Path(data) / name, output / name)
     write_table(output / "feats.scp", positions)
-    print(f"{len(positions)} utterances -> {output / 'feats.scp'}", flush=True)
+    say(f"{len(positions)} utterances -> {output / 'feats.scp'}")
     return len(positions)
 
 

@@ -2,6 +2,7 @@
 ends with a traceback or takes the value as it is.
 """
 
+import ast
 import inspect
 import linecache
 import os
@@ -11,9 +12,10 @@ import traceback
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -28,8 +30,8 @@ from espnet_ext.registry import (
     third_parties,
 )
 
-BUILDERS = ("main_worker", "build_model", "build_optimizers")
-TRAINS = "train_one_epoch"  # from here on, no error is about building
+BUILDERS = ("main", "main_worker", "build_model", "build_optimizers")
+TRAINS = "train_one_epoch"
 KEYS = (*SLOT_KEYS, "optim", "scheduler")
 SITE = f"{os.sep}site-packages{os.sep}"
 MISSING = re.compile(r"(\S+)\(\) missing \d+ required .*?arguments?: (.*)")
@@ -38,8 +40,8 @@ WORDS = {
     "int": "a whole number",
     "bool": "true or false",
     "str": "text",
-    "list": "a list",
-    "tuple": "a list",
+    **dict.fromkeys(("list", "tuple", "Sequence"), "a list"),
+    **dict.fromkeys(("dict", "Mapping"), "a mapping (key: value)"),
 }
 
 
@@ -59,7 +61,11 @@ def _fault_of_building(
     error: BaseException, args: Namespace, stack: Sequence[tuple[FrameType, int]]
 ) -> str | None:
     frames = [frame for frame, _ in stack]
-    if any(frame.f_code.co_name == TRAINS for frame in frames):
+    # what fails at the first batch is how the modules fit together, later something else
+    if any(
+        frame.f_code.co_name == TRAINS and frame.f_locals.get("iiter") != 1
+        for frame in frames
+    ):
         return None
     inside = {
         type(frame.f_locals["self"]) for frame in frames if "self" in frame.f_locals
@@ -70,24 +76,23 @@ def _fault_of_building(
     # whoever writes a plugin needs to see where it fails
     if any(_is_users(frame) for frame in frames):
         return None
-    blamed = _find_blamed(args, frames)
-    place = "this config does not work"
-    if blamed is not None:
-        place = f"{blamed}_conf: {getattr(args, blamed)}"
+    blamed = [f"{key}_conf: {getattr(args, key)}" for key in _find_blamed(args, frames)]
+    if not blamed and isinstance(error, OSError):
+        return None
+    place = " or ".join(blamed) or "this config does not work"
     return f"{place}: {reason(error)}"
 
 
-def _find_blamed(args: Namespace, frames: Sequence[FrameType]) -> str | None:
+def _find_blamed(args: Namespace, frames: Sequence[FrameType]) -> list[str]:
     """Return the key of the module in which the error occurred, the innermost of those
-    that the config names.
+    that the config names; several if they are of one class.
     """
     classes = {key: found for key in KEYS if (found := _class_of(key, args))}
     for frame in reversed(frames):
         owner = frame.f_locals.get("self")
-        for key, found in classes.items():
-            if isinstance(owner, found):
-                return key
-    return None
+        if keys := [key for key in classes if isinstance(owner, classes[key])]:
+            return keys
+    return []
 
 
 def reason(error: BaseException) -> str:
@@ -106,7 +111,16 @@ def reason(error: BaseException) -> str:
     path = frame.f_code.co_filename
     code = linecache.getline(path, line).strip().removeprefix("assert ")
     where = f"{Path(path).name}, line {line}"
+    try:
+        ast.parse(code)
+    except SyntaxError:  # it goes on in the next line
+        return f"{text}: {where}"
     return f"`{code}` does not hold{f' ({text})' if said else ''}: {where}"
+
+
+@cache
+def _plugin_packages() -> frozenset[str]:
+    return frozenset(entry.value.partition(".")[0] for entry in third_parties())
 
 
 def _is_users(frame: FrameType) -> bool:
@@ -114,7 +128,7 @@ def _is_users(frame: FrameType) -> bool:
     what is no package at all.
     """
     root = frame.f_globals.get("__name__", "").partition(".")[0]
-    if root in {entry.value.partition(".")[0] for entry in third_parties()}:
+    if root in _plugin_packages():
         return True
     known = root == PACKAGE or root in sys.stdlib_module_names
     return not known and SITE not in frame.f_code.co_filename
@@ -222,8 +236,10 @@ def _unlike(value: Any, annotation: Any, default: Any) -> str | None:
         return _unlike_default(value, default)
     if fits:
         return None
-    name = annotation.__name__ if isinstance(annotation, type) else ""
-    return WORDS.get(name, str(annotation).replace("typing.", ""))
+    kind = get_origin(annotation) or annotation
+    if kind is Literal:
+        return f"one of {', '.join(map(repr, get_args(annotation)))}"
+    return WORDS.get(getattr(kind, "__name__", ""), str(annotation))
 
 
 def _fits(value: Any, annotation: Any) -> bool | None:

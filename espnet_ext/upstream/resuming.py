@@ -31,7 +31,7 @@ def check_resumed(args: Namespace) -> None:
     there = (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file()
     if not getattr(args, "resume", False) or not there:
         return
-    check_epochs(folder)
+    check_epochs(args)
     before, now = read_yaml(folder / CONFIG), vars(args)
     start = f"{folder / CHECKPOINT}: cannot be resumed with this config"
     for name in LISTS:
@@ -42,15 +42,44 @@ def check_resumed(args: Namespace) -> None:
             raise InputError(f"{start}: {name}{what}: {ADVICE}")
 
 
-def check_epochs(folder: Path) -> None:
-    """Refuse a model of an earlier epoch that was cut short: ESPnet would find it when it
-    averages, after the whole training.
+def check_epochs(args: Namespace) -> None:
+    """Refuse a model of an earlier epoch that is missing or was cut short: ESPnet would
+    find that when it averages, after the whole training.
     """
-    last = max(load_epochs(folder), default=0)
+    folder = Path(args.output_dir)
+    epochs = load_epochs(folder)
+    last = max(epochs, default=0)  # whose model is in the checkpoint, too
     for path in sorted(folder.glob("[0-9]*epoch.pth")):
-        if path.name == f"{last}epoch.pth":
-            continue  # the checkpoint holds it too
-        load_parameters(path, "meta")
+        if path.name != f"{last}epoch.pth":
+            load_parameters(path, "meta")
+    for criterion in args.best_model_criterion:
+        for epoch in _best_epochs(args, epochs, criterion):
+            path = folder / f"{epoch}epoch.pth"
+            if epoch != last and not path.exists():
+                raise InputError(
+                    f"{path}: no such file, and epoch {epoch} is one of the best by "
+                    f"{'.'.join(criterion[:2])}, which are averaged: put it back, or "
+                    "lower keep_nbest_models to what it was"
+                )
+
+
+def _best_epochs(
+    args: Namespace, epochs: Mapping[int, Any], criterion: Sequence[str]
+) -> list[int]:
+    """List the epochs whose models ESPnet has kept, as its reporter orders them."""
+    phase, name, mode = criterion
+    values = {
+        epoch: stats[phase][name]
+        for epoch, stats in epochs.items()
+        if name in stats.get(phase, {})
+    }
+    sign = 1 if mode == "min" else -1
+    # of a network that grows, those of the whole network come first
+    stages = getattr(args, "stages", [])
+    whole = 1 + sum(stage["epochs"] for stage in stages)
+    order = sorted(values, key=lambda each: (each < whole, sign * values[each]))
+    keep = args.keep_nbest_models
+    return order[: keep if isinstance(keep, int) else max(keep, default=1)]
 
 
 def _compare(before: Any, now: Any) -> str:

@@ -19,6 +19,7 @@ from espnet_ext.kaldi.utterance_audio import is_mix, read_mix
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -66,7 +67,7 @@ class Statistics:
 
 
 def collect_stats(
-    job: Statistics, *, nj: int = 1, parallel: Path | None = None
+    job: Statistics, *, nj: int = 1, parallel: Place | None = None
 ) -> None:
     """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token
     type>,feats_stats.npz ...}`` to ``job.output``.

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from espnet2.train.distributed_utils import get_node_rank, get_rank
+
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.checkpoint import load_epochs
 from espnet_ext.work.yaml_files import read_yaml
@@ -31,6 +33,8 @@ def check_training_end(args: Namespace, optimizers: int = 1) -> None:
     in its ``config.yaml``. ESPnet's trainers with several ``optimizers`` note other
     numbers, which are not judged.
     """
+    if not _writes_checkpoints(args):
+        return
     without_epochs = ("collect_stats", "dry_run", "no_forward_run", "use_deepspeed")
     if any(getattr(args, name, False) for name in without_epochs):
         return
@@ -47,6 +51,16 @@ def check_training_end(args: Namespace, optimizers: int = 1) -> None:
             f"{folder}: the training stopped after epoch {last} of "
             f"{config['max_epoch']}, and not by patience: see the end of its log"
         )
+
+
+def _writes_checkpoints(args: Namespace) -> bool:
+    """Return whether this process, or one that it has started, is the first of a
+    training by several. Others end while that one still writes the last epoch.
+    """
+    if not getattr(args, "distributed", False):
+        return True
+    find_rank = get_node_rank if args.multiprocessing_distributed else get_rank
+    return find_rank(args.dist_rank, args.dist_launcher) in (None, 0)
 
 
 def _check_epoch(folder: Path, epoch: int, stats: Mapping[str, Any]) -> None:

@@ -3,13 +3,13 @@ as its model gets them.
 """
 
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from espnet2.schedulers.abs_scheduler import AbsValEpochStepScheduler
 from espnet2.tasks.abs_task import AbsTask
 from espnet2.torch_utils.device_funcs import to_device
 from espnet2.train.trainer import Trainer
@@ -17,6 +17,16 @@ from espnet2.train.trainer import Trainer
 from espnet_ext.errors import InputError
 
 LOOKED_AT = 1000  # utterances; in usable data the first batch settles all questions
+DEFAULT = [
+    (phase, *each)
+    for phase in ("train", "valid")
+    for each in (("loss", "min"), ("acc", "max"))
+]
+# what the trainer notes of an epoch, besides the numbers of its model
+TRAINERS_OWN = {
+    *("time", "total_count", "train_time", "iter_time", "forward_time"),
+    *("backward_time", "optim_step_time", "optim0_lr0", "grad_norm", "clip"),
+}
 UNKNOWN = "<unk>"
 SEPARATORS = ("<space>", "▁", "<sc>")  # between words and speakers, which say nothing
 SHOWN = 8
@@ -80,6 +90,7 @@ def run(
     model: Any,
     train_iter_factory: Any,
     trainer_options: Any,
+    schedulers: Sequence[Any],
     **others: Any,
 ) -> None:
     """Train as ESPnet does, after a look at the first utterances of a new training."""
@@ -87,38 +98,85 @@ def run(
     resumes = trainer_options.resume and checkpoint.exists()
     if not resumes and not trainer_options.no_forward_run:
         device = "cuda" if trainer_options.ngpu > 0 else "cpu"
-        check_examples(model, train_iter_factory.build_iter(1), device)
+        statistics = check_examples(model, train_iter_factory.build_iter(1), device)
+        by_value = any(
+            isinstance(each, AbsValEpochStepScheduler) for each in schedulers
+        )
+        check_criteria(trainer_options, statistics, by_value)
     _run(
         cls,
         model=model,
         train_iter_factory=train_iter_factory,
         trainer_options=trainer_options,
+        schedulers=schedulers,
         **others,
     )
 
 
-def check_examples(model: Any, batches: Any, device: str = "cpu") -> None:
+def check_criteria(options: Any, statistics: set[str], by_value: bool) -> None:
+    """Refuse criteria for epochs by numbers that the model does not give, before ESPnet
+    misses them after an epoch, or removes each epoch's model in silence.
+
+    ``by_value``: a scheduler uses its criterion, too.
+    """
+    criteria = {}
+    if options.patience is not None:
+        criteria["early_stopping_criterion"] = [options.early_stopping_criterion]
+    if by_value:
+        criteria["val_scheduler_criterion"] = [options.val_scheduler_criterion]
+    # ESPnet's own are for all models, and some have no accuracy
+    own = [each for each in options.best_model_criterion if tuple(each) not in DEFAULT]
+    criteria["best_model_criterion"] = own
+    for option, values in criteria.items():
+        for phase, name, *_ in values:
+            there = statistics | TRAINERS_OWN
+            if phase not in ("train", "valid") or name not in there:
+                known = ", ".join(sorted(statistics))
+                raise InputError(
+                    f"{option}: there is no {phase}.{name}: phases are train and valid, "
+                    f"and the model gives {known}"
+                )
+
+
+def check_examples(model: Any, batches: Any, device: str = "cpu") -> set[str]:
     """Refuse data of which no utterance can teach the model anything, of the first
-    ``LOOKED_AT``.
+    ``LOOKED_AT``; return the names of the numbers that the model gives.
 
     ``batches`` yields utterance ids and tensors, as ESPnet's iterators do.
     """
-    counts: Counter[str] = Counter()
     seen = 0
+    batch: Mapping[str, Any] = {}
     open_questions = set(FAULTS)
-    for ids, batch in batches:
-        faults = find_faults(model, batch, device)
+    for ids, tensors in batches:
+        batch = {**tensors, "utt_id": ids}
         seen += len(ids)
-        for name in list(open_questions):
-            counts[name] += sum(faults.get(name, []))
-            # one usable utterance is enough
-            if not all(faults.get(name, [False])):
-                open_questions.discard(name)
+        faults = find_faults(model, batch, device)
+        # one usable utterance is enough
+        open_questions = {
+            name for name in open_questions if all(faults.get(name, [False]))
+        }
         if not open_questions or seen >= LOOKED_AT:
             break
+    if not seen:
+        raise InputError(
+            "there is no batch to train on: lower batch_size or batch_bins"
+        )
     for name, text in FAULTS.items():
-        if name in open_questions and seen:
+        if name in open_questions:
             raise InputError(f"all {seen:,} training utterances looked at {text}")
+    return list_statistics(model, batch, device)
+
+
+@torch.no_grad()
+def list_statistics(model: Any, batch: Mapping[str, Any], device: str) -> set[str]:
+    """Return the names of the numbers that a model reports of a batch."""
+    model.eval()
+    try:
+        found = model(**to_device(batch, device))
+    finally:
+        model.train()
+    statistics = found["stats"] if isinstance(found, dict) else found[1]
+    return {name for name, value in statistics.items() if value is not None}
 
 
 def find_faults(

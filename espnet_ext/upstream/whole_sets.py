@@ -16,6 +16,8 @@ import torch
 from espnet2.bin import asr_inference
 from espnet2.legacy.nets.pytorch_backend.transformer.subsampling import TooShortUttError
 
+from espnet_ext.work.gpus import count_sharing
+
 AUTO = "auto"
 # What is read and sorted at a time: utterances, and samples (70 minutes at 16 kHz) or
 # features of them.
@@ -123,13 +125,8 @@ class WholeSets(asr_inference.Speech2Text):
         if self.batch_size != AUTO:
             return int(self.batch_size)
         search, (frames, width) = self.beam_search, longest.shape
-        if longest.is_cuda:
-            most, free = MOST_ON_GPU, torch.cuda.mem_get_info(longest.device)[0]
-        else:
-            most, free = (
-                MOST,
-                os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            )
+        most = MOST_ON_GPU if longest.is_cuda else MOST
+        free = count_free_bytes(longest.device)
         # encodings of each hypothesis, keys and values of them and of the tokens; CTC's
         # labels and copies of them
         bytes_each = (
@@ -168,6 +165,19 @@ class WholeSets(asr_inference.Speech2Text):
                 if intermediate is None
                 else (result, self._decode_interctc(intermediate))
             )
+
+
+def count_free_bytes(device: torch.device) -> int:
+    """Return the bytes that a search may count on: of a GPU the part of this process,
+    if several share it.
+    """
+    if device.type != "cuda":
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    # PyTorch keeps what earlier searches have released, which the driver calls taken
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free, whole = torch.cuda.mem_get_info(device)
+    # the others may not have taken their parts yet
+    return min(free + kept, whole // count_sharing())
 
 
 def _tokens(result: Any) -> list[int]:

@@ -23,6 +23,7 @@ from espnet_ext.upstream.training_ends import check_training_end
 from espnet_ext.upstream.training_starts import check_training_starts
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
 from espnet_ext.work.gpus import count_asked, require_own_gpus
+from espnet_ext.work.precision import has_bfloat16
 
 # in what ESPnet says of an encoder and the like that it does not know
 UNKNOWN_CHOICE = "must be one of"
@@ -88,6 +89,8 @@ def checked_trainings() -> Iterator[None]:
     def check(task: type[AbsTask], args: Namespace) -> None:
         check_training(task, args)
         require(task, args)
+        if args.use_amp and args.ngpu:
+            args.use_amp = has_bfloat16("cuda", "use_amp")
         started.append((task, args))
 
     name = "check_required_command_args"
@@ -111,6 +114,8 @@ def check_training(task: type[AbsTask], args: Namespace) -> None:
         options = getattr(args, f"{key}_conf", None)
         if name in classes and options:
             check_options(key, name, classes[name], options)
+    if args.use_amp and args.use_tf32:
+        raise InputError("use_tf32 is for float32: set it or use_amp to false")
     check_resumed(args)
     check_tokens_of_start(args)
     check_training_data(args)

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
@@ -35,6 +35,7 @@ from espnet_ext.whisper.model import (
     token_limit,
 )
 from espnet_ext.work import shards as work
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.settings import Count, StrictMapping, checked
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
@@ -95,7 +96,7 @@ def make_lists(
     device: str = "cpu",
     *,
     nj: int = 1,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
 ) -> list[list[NBest]]:
     """Return the lists of data dirs, sorted by utterance; what is done from the same
     inputs is not done again.
@@ -127,7 +128,7 @@ def write_lists(
     data: Sequence[Path],
     outputs: Sequence[Path],
     nj: int,
-    parallel: Path | None,
+    parallel: Place | None,
     ngpu: int,
 ) -> None:
     """Write the lists of each data dir to a file, beside a folder of that name with
@@ -144,7 +145,7 @@ def write_lists(
     for lists, output in zip(made, outputs, strict=True):
         write_nbest(output, lists)
         short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
-        print(
+        say(
             f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} "
             f"-> {output}"
         )

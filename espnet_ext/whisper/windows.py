@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from espnet_ext.errors import InputError
+from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
@@ -209,7 +209,7 @@ def decode_turns(
         for item in own
     ]
     write_hypotheses(output / "hypotheses.jsonl", found)
-    print(f"{len(spans)} windows, {sum(len(item.words) for item in found)} words")
+    say(f"{len(spans)} windows, {sum(len(item.words) for item in found)} words")
 
 
 def decode_shard(shard: WindowShard) -> list[Segment]:

@@ -15,10 +15,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.settings import Count, StrictMapping, Text
+from espnet_ext.work.settings import Count, StrictMapping, Text, checked
+from espnet_ext.work.yaml_files import read_yaml
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # A shard may lose this many workers. After one more it counts as failed.
@@ -34,6 +36,11 @@ class ClusterSettings(StrictMapping):
     env: Text
     n_workers: Count | None = None
     options: dict[str, Any] | None = None
+
+
+def read_settings(path: str | Path) -> ClusterSettings:
+    """Read ``conf/parallel/*.yaml``; InputError names what is wrong there."""
+    return checked(ClusterSettings, read_yaml(path), str(path))
 
 
 @contextmanager

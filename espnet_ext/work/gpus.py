@@ -16,12 +16,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import takewhile
+from math import ceil
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from espnet_ext.errors import InputError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+SHARING = "ESPNET_EXT_GPU_PROCESSES"  # how many workers there are for each GPU
 NO_GPU = ("", "-1", "NoDevFiles")  # the last one is Slurm's
 COUNT = "import torch; print(torch.cuda.device_count())"
 
@@ -110,6 +112,10 @@ class NewWorkers(SpawnContext):
         self._gpus = gpus
         self._made: list[NewProcess] = []
 
+    def count_sharing(self, workers: int) -> int:
+        """Return how many of so many workers share a GPU, at most."""
+        return ceil(workers / max(1, len(self._gpus)))
+
     def Process(self, *arguments: Any, **named: Any) -> NewProcess:  # type: ignore[override] # noqa: N802
         """Make a process, as ``multiprocessing.Process`` does."""
         alive = [process for process in self._made if process.is_alive()]
@@ -119,6 +125,11 @@ class NewWorkers(SpawnContext):
         process = NewProcess(*arguments, gpus=own, **named)
         self._made = [*alive, process]
         return process
+
+
+def count_sharing() -> int:
+    """Return how many processes share the GPU of this one, itself among them."""
+    return int(os.environ.get(SHARING, "1"))
 
 
 def has_started() -> bool:

@@ -16,16 +16,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
-from espnet_ext.errors import InputError
-from espnet_ext.work import cluster, gpus
-from espnet_ext.work.settings import checked
-from espnet_ext.work.yaml_files import read_yaml
+from espnet_ext.errors import InputError, escape_controls
+from espnet_ext.work import cluster, gpus, kaldi_jobs
 
 PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.2
@@ -38,6 +37,8 @@ DIED = (
 # One process works on one shard at a time: shards chdir, redirect output and share one
 # cached model.
 _ONE_SHARD = Lock()
+# Where shards run: the YAML of a Dask cluster, or a wrapper; None: on this machine.
+type Place = Path | kaldi_jobs.Wrapper
 
 
 class ShardError(InputError):
@@ -47,7 +48,9 @@ class ShardError(InputError):
 
 
 @dataclass(frozen=True)
-class _Failure:
+class Failure:
+    """Why a shard failed: by bad input, or with a traceback."""
+
     message: str
     bad_input: bool = False
 
@@ -58,7 +61,7 @@ def map_shards[Shard, Result](
     *,
     nj: int,
     ngpu: int = 0,
-    config: str | Path | None = None,
+    config: str | Place | None = None,
     describe: str = "decode",
 ) -> list[Result]:
     """Return ``[function(shard) for shard in shards]``, computed by ``nj`` workers in
@@ -66,7 +69,8 @@ def map_shards[Shard, Result](
 
     ``function`` must be at the top level of a module that workers can import.
     ``config`` is the YAML of a Dask cluster
-    (:class:`~espnet_ext.work.cluster.ClusterSettings`). Without it the workers are
+    (:class:`~espnet_ext.work.cluster.ClusterSettings`), or a wrapper of Kaldi's with
+    ``nj`` jobs (:mod:`~espnet_ext.work.kaldi_jobs`). Without it the workers are
     processes of this machine, and with ``nj=1`` or one shard everything runs in this
     process. With ``ngpu`` 1 each worker sees one GPU, and all are shared evenly; with 0
     it sees none. ``describe`` names the work in messages. InputError is that of the
@@ -75,16 +79,21 @@ def map_shards[Shard, Result](
     """
     if nj < 1:
         raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
-    settings = (
-        checked(cluster.ClusterSettings, read_yaml(config), str(config))
-        if config
-        else None
-    )
+    wrapper = config if isinstance(config, kaldi_jobs.Wrapper) else None
+    settings = None
+    if config and not isinstance(config, kaldi_jobs.Wrapper):
+        settings = cluster.read_settings(config)
     if not shards:
         return []
     with _Progress(describe, shards) as progress:
         workers = min(nj if settings is None else settings.n_workers or nj, len(shards))
-        if settings is not None:
+        if wrapper is not None:
+            calls = [partial(_call, function, shard, os.getcwd()) for shard in shards]
+            with cluster.exit_on_signals():
+                kaldi_jobs.run_calls(
+                    wrapper, calls, workers, ngpu, progress.done, describe
+                )
+        elif settings is not None:
             with cluster.start(settings, workers) as (client, errors):
                 _map_on(client, errors, workers, function, progress)
         elif workers > 1:
@@ -114,11 +123,12 @@ def _map_here(
     deaths = [0] * len(progress.shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     forked = not isinstance(context, gpus.NewWorkers)
+    sharing = 1 if forked else context.count_sharing(workers)
     pool = ProcessPool(
         workers,
         context=context,
         initializer=_begin_worker,
-        initargs=(threads, forked),
+        initargs=(threads, forked, sharing),
     )
     calls = [(function, shard, os.getcwd()) for shard in progress.shards]
     try:
@@ -134,19 +144,20 @@ def _map_here(
                     deaths[index] += 1
                     progress.print(LOST)
                     if deaths[index] > cluster.ALLOWED_FAILURES:
-                        progress.done(index, _Failure(DIED))
+                        progress.done(index, Failure(DIED))
                     waiting[pool.schedule(_call, args=calls[index])] = index
     finally:
         pool.stop()
         pool.join()
 
 
-def _begin_worker(threads: int, forked: bool) -> None:
-    """Give a worker its threads, unless the environment does. Ctrl-C is for the main
-    process.
+def _begin_worker(threads: int, forked: bool, sharing: int) -> None:
+    """Give a worker its threads, unless the environment does, and tell it how many
+    share its GPU. Ctrl-C is for the main process.
     """
     if forked:
         gpus.hide_gpus()
+    os.environ[gpus.SHARING] = str(sharing)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for name in cluster.THREAD_VARIABLES:
@@ -182,9 +193,9 @@ def _map_on(
             try:
                 outcome = future.result()
             except KilledWorker:
-                outcome = _Failure(DIED)
+                outcome = Failure(DIED)
             except Exception as error:
-                outcome = _Failure(f"{type(error).__name__}: {error}")
+                outcome = Failure(f"{type(error).__name__}: {error}")
             progress.done(index_of[future.key], outcome)
         before, alive = alive, set(client.scheduler_info(n_workers=-1)["workers"])
         for _ in before - alive:
@@ -216,17 +227,17 @@ def _call(function: Callable, shard: Any, folder: str) -> Any:
             )
             return function(shard)
         except InputError as error:
-            return _Failure(str(error), bad_input=not isinstance(error, ShardError))
+            return Failure(str(error), bad_input=not isinstance(error, ShardError))
         except (Exception, SystemExit) as error:
             if isinstance(error, OSError) and error.errno in (
                 errno.ENOSPC,
                 errno.EDQUOT,
             ):
-                return _Failure(
+                return Failure(
                     f"{error.filename}: {error.strerror}: make room and run again",
                     bad_input=True,
                 )
-            return _Failure(traceback.format_exc())
+            return Failure(traceback.format_exc())
 
 
 class _Progress:
@@ -258,7 +269,7 @@ class _Progress:
         """Take the outcome of a shard; raise the error of one that has failed, with its
         ``name`` or number from 1.
         """
-        if isinstance(outcome, _Failure):
+        if isinstance(outcome, Failure):
             if outcome.bad_input:
                 raise InputError(outcome.message)
             shard = self.shards[index]
@@ -274,7 +285,8 @@ class _Progress:
         self.results[index] = outcome
 
     def print(self, text: str) -> None:
-        print(f"{self.describe}: {text}", file=self._stream, flush=True)
+        line = escape_controls(f"{self.describe}: {text}")
+        print(line, file=self._stream, flush=True)
 
     def _tick(self) -> None:
         while not self._stop.wait(PROGRESS_SECONDS):

@@ -9,7 +9,6 @@ import heapq
 import logging
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from espnet_ext import __version__
+from espnet_ext.errors import say
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.parallel import Place, map_shards
 
 DONE = "done.json"
 
@@ -151,7 +151,7 @@ def run_shards[AnyShard: Shard](
     *,
     nj: int = 1,
     ngpu: int = 0,
-    parallel: Path | None = None,
+    parallel: Place | None = None,
     describe: str = "decode",
 ) -> None:
     """Run, all at once, what is not done of the shards of several folders, in whose
@@ -162,10 +162,10 @@ def run_shards[AnyShard: Shard](
     every = [shard for _, shards in planned for shard in shards]
     todo = [shard for shard in every if not shard.is_done()]
     if len(todo) < len(every):
-        print(
+        say(
             f"{describe}: {len(every) - len(todo)} of {len(every)} shards are "
             "done already",
-            file=sys.stderr,
+            error=True,
         )
     map_shards(run, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe)
     for output, shards in planned:

@@ -116,6 +116,6 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     ]
     assert (output / "text").read_text() == "a ONE TWO\nb TREE\nc\n"
     assert read_nbest(output / "nbest.jsonl")[0].hyps[0].scores == {"second_lm": -1.0}
-    again = ["--nbest", decode, "--lm", "gpt2", "--weight", "0.666667"]
+    again = ["--nbest", decode, "--lm", "gpt2", "--weight", "first_pass=0.666667"]
     call(["rescore", *again, "--output", str(folder / "again")])
     assert (folder / "again" / "text").read_text() == (output / "text").read_text()

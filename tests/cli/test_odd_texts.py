@@ -191,6 +191,7 @@ REFUSED = {
         "r.trn: line 1 has "
         "alternatives"
     )),
+    "alternatives in a ctm": ("r.stm", STM, "h.ctm", CTM + "m 1 * * <ALT_BEGIN>\n", "h.ctm: line 3 has alternatives"),
     "stm backwards": ("r.stm", "m 1 a 3 2 x\n", "h.ctm", CTM, "r.stm: line 1"),
     "ctm with text as a time": ("r.stm", STM, "h.ctm", "m 1 x 1 a\n", "h.ctm: line 1"),
     "windows that overlap": ("r.stm", STM, "h.jsonl", (

@@ -1,6 +1,7 @@
 """``espnet-ext score``, as a user calls it."""
 
 import json
+import os
 
 import pytest
 
@@ -368,3 +369,18 @@ def test_recordings_in_which_nobody_speaks_on_either_side(tmp_path, capsys):
     call(["score", "sa", *files])
     printed = capsys.readouterr().out
     assert "SA-WER 0.00 %" in printed and "in 1 recordings nothing is said" in printed
+
+
+def test_pipes_are_read_once(tmp_path, capsys):
+    (tmp_path / "ref").write_text("u1 one two\nu2 three\n")
+    ends = []
+    for text in (b"u1 one\nu2 three\n", b"one (u1)\nthree (u2)\n"):
+        pipe, end = os.pipe()
+        os.write(end, text)
+        os.close(end)
+        ends.append(f"/dev/fd/{pipe}")
+    call(["score", "wer", "--ref", str(tmp_path / "ref"), "--hyp", ends[0]])
+    assert "WER 33.33 %" in capsys.readouterr().out
+    given = ["--system", f"a={ends[1]}", "--system", f"b={tmp_path / 'ref'}"]
+    call(["score", "compare", "--ref", str(tmp_path / "ref"), *given])
+    assert "33.33" in capsys.readouterr().out

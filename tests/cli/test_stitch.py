@@ -1,6 +1,7 @@
 """``espnet-ext stitch`` on hypotheses of any recogniser."""
 
 import json
+import os
 import re
 
 import pytest
@@ -120,3 +121,86 @@ def test_windows_of_a_data_dir(tmp_path, capsys):
         "r-w00000": "r 0 16", "r-w00001": "r 12 28", "r-w00002": "r 24 30",
     }  # fmt: skip
     assert "3 windows of 1 recordings" in capsys.readouterr().out
+
+
+def test_a_time_with_one_end_keeps_it_and_an_inverted_one_is_named(tmp_path, capsys):
+    """Transformers' last chunk has no end; one inverted chunk ends nothing."""
+    chunks = [
+        {"text": " a b", "timestamp": [0.0, 2.0]},
+        {"text": " x", "timestamp": [2.4, 2.1]},
+        {"text": " c d", "timestamp": [2.5, None]},
+    ]
+    words = [
+        {"word": "so", "start": 3.0},
+        {"word": "we", "start": 3.5, "end": 3.75},
+        {"word": "go", "end": 4.5},
+    ]
+    (tmp_path / "talk.json").write_text(json.dumps({"chunks": chunks}))
+    (tmp_path / "words.json").write_text(
+        json.dumps({"segments": [{"start": 3.0, "end": 5.0, "words": words}]})
+    )
+    output = tmp_path / "out.ctm"
+    call(["stitch", "join", str(tmp_path / "talk.json"), "--output", str(output)])
+    times = {
+        line.split()[4]: float(line.split()[2])
+        for line in output.read_text().splitlines()
+    }
+    assert [times[word] for word in "abxcd"] == [0.0, 1.0, 2.0, 2.5, 2.5]
+    assert "talk: `x`: from 2.4 to 2.1 s" in capsys.readouterr().err
+    call(["stitch", "join", str(tmp_path / "words.json"), "--output", str(output)])
+    lines = [line.split() for line in output.read_text().splitlines()]
+    assert [(word[4], float(word[2]), float(word[3])) for word in lines] == [
+        ("so", 3.0, 0.5),
+        ("we", 3.5, 0.25),
+        ("go", 3.75, 0.75),
+    ]
+
+
+def test_names_with_blanks_are_read_again(tmp_path, capsys):
+    turns = [
+        {"session_id": "m", "speaker": name, "start_time": at, "end_time": at + 1.0, "words": words}
+        for name, at, words in (("ann lee", 0.0, "one <unk> two"), ("bob", 2.0, "six"))
+    ]  # fmt: skip
+    (tmp_path / "m.json").write_text(json.dumps(turns))
+    for ending in ("ctm", "srt", "vtt", "json"):
+        output = tmp_path / f"out.{ending}"
+        call(["stitch", "join", str(tmp_path / "m.json"), "--output", str(output)])
+        found = read_segments(output)
+        name = "ann_lee" if ending == "ctm" else "ann lee"
+        assert {turn.speaker for turn in found} == {name, "bob"}
+        assert [word for turn in found for word in turn.words] == [
+            "one", "<unk>", "two", "six",
+        ]  # fmt: skip
+        assert capsys.readouterr().err.count("ann_lee") == (ending == "ctm")
+
+
+def test_windows_from_a_pipe_in_a_format_that_is_named(tmp_path):
+    (tmp_path / "m").write_text("m 1 1 1 one\n")
+    reading = os.open(tmp_path / "m", os.O_RDONLY)
+    pipe, end = os.pipe()
+    os.write(end, os.read(reading, 100))
+    os.close(end)
+    output = tmp_path / "out.ctm"
+    given = [f"/dev/fd/{pipe}", "--format", "ctm", "--output", str(output)]
+    call(["stitch", "join", *given])
+    assert output.read_text() == "m 1 1.000 1.000 one 1.000\n"
+
+
+def test_a_word_said_twice_within_a_second_stays_twice(tmp_path):
+    windows = [
+        {
+            "start": start,
+            "end": start + 10.0,
+            "segments": [
+                {"words": [{"word": w, "start": a, "end": b} for w, a, b in words]}
+            ],
+        }
+        for start, words in (
+            (63.0, [("so", 71.28, 71.68), ("no", 71.98, 72.21)]),
+            (72.0, [("no", 72.51, 73.07), ("we", 73.07, 73.36)]),
+        )
+    ]
+    (tmp_path / "talk.json").write_text(json.dumps(windows))
+    assert joined(tmp_path, "talk.json") == {
+        "talk": {"speaker": ("so", "no", "no", "we")}
+    }

@@ -69,6 +69,8 @@ def fill_in(config: Any, folder: Path) -> Any:
     """Return a config in which ``FOLDER`` is the folder of its files."""
     if isinstance(config, dict):
         return {key: fill_in(value, folder) for key, value in config.items()}
+    if isinstance(config, list):
+        return [fill_in(value, folder) for value in config]
     if isinstance(config, str):
         return config.replace("FOLDER", str(folder))
     return config
@@ -98,9 +100,13 @@ def make_text() -> Batch:
 
 
 def make_speech() -> Batch:
-    """A second and a half of noise, and a shorter one."""
+    """A second and a half of noise, and a shorter one; both with a loud tone, whose
+    power is beyond float16, and with silence, whose power is zero.
+    """
     generator = torch.Generator().manual_seed(0)
     speech = 0.1 * torch.randn(2, 24000, generator=generator)
+    speech[:, 4000:8000] = torch.sin(0.4 * torch.arange(4000))
+    speech[:, 8000:10000] = 0.0
     return {"speech": speech, "speech_lengths": torch.tensor([24000, 16000])}
 
 

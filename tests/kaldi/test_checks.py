@@ -53,6 +53,47 @@ def test_repair_keeps_a_backup_and_drops_what_nobody_can_know(path, capsys):
     assert problems_of(path) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("text", "a-1 no\u00a0break\n"),
+        ("text", "a-1 line\u2028break\n"),
+        ("text", "a-1 next\x85line\n"),
+        ("text", "a-1 ideographic\u3000space\n"),
+        ("text", "a-1 nul\x00\n"),
+        ("text", "a-1 tab\x0bbed\n"),
+        ("text", "a-1 <s> marks\n"),
+        ("text", "a-1 a </s>\n"),
+        ("text", "a-1 #0\n"),
+        ("text", "a-1 windows\r\n"),
+        ("utt2spk", "a-1 a\r\n"),
+        ("utt2dur", "a-1 1_0\n"),
+        ("utt2dur", "a-1 \u0661\n"),
+        ("segments", "a-1 a-1 1_0 2_0\n"),
+        ("segments", "a-1 a-1 \u0661 \u0662\n"),
+    ],
+)
+def test_what_kaldi_refuses_is_a_fault(path, capsys, name, line):
+    lines = []
+    if (path / name).exists():
+        lines = (path / name).read_text().splitlines(keepends=True)
+    (path / name).write_bytes((line + "".join(lines[1:])).encode())
+    assert not validate_data_dir(path, files=False)
+    found = [each for each in capsys.readouterr().err.splitlines() if "a-1" in each]
+    assert any(f"{path}/{name}: " in each for each in found)
+
+
+def test_words_that_look_alike_are_no_faults(path):
+    rest = (path / "text").read_text().split("\n", 1)[1]
+    (path / "text").write_text("a-1 <unk> s# #01 <sos> \u00e9\u0301 \u4f60\n" + rest)
+    assert validate_data_dir(path, files=False)
+    (path / "text").write_text("a-1 bell\x07\n" + rest)
+    assert not validate_data_dir(path, files=False)
+    assert validate_data_dir(path, files=False, non_print=True)
+    (path / "text").write_text(("a-1 one\n" + rest).rstrip("\n"))
+    assert not validate_data_dir(path, files=False)
+
+
 DAMAGE = st.tuples(
     st.sampled_from(["cut", "double", "swap", "blank", "clear", "junk", "clash"]),
     st.integers(0, 9),

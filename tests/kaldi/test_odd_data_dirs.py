@@ -60,7 +60,7 @@ FOLDERS = {
     "two files for one id": ({"wav.scp": GOOD["wav.scp"] + "b-2 {audio}/a-1.wav\n"}, "more than one line for b-2", 3),
     "an empty line": ({"text": GOOD["text"] + "\n"}, "text: no id in line 5", 4),
     "a line without an id": ({"text": GOOD["text"] + " three\n"}, "text: no id in line 5", 4),
-    "carriage returns": ({"text": GOOD["text"].replace("\n", "\r\n")}, "no faults found", 4),
+    "carriage returns": ({"text": GOOD["text"].replace("\n", "\r\n")}, "text: carriage returns", 4),
     "a byte-order mark": ({"text": "\ufeff" + GOOD["text"]}, "byte-order mark", 0),
     "Latin-1": ({"text": GOOD["text"].replace("one", "caf\xe9").encode("latin-1")}, "line 1 is not UTF-8", 0),
     "an empty file": ({"text": ""}, "text: empty file", 0),

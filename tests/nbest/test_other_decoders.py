@@ -108,6 +108,31 @@ def test_nemo(tmp_path):
     assert read_lists(tmp_path) == lists
 
 
+def test_nemo_transducers(tmp_path):
+    """The width is in the name; costs rise; a list that is short is found only where
+    scores say where each begins.
+    """
+    nemo(tmp_path).unlink()
+    name = "preds_out_maes_bw3_ma2_mg2.3_ba0.5.tsv"
+    path = write(tmp_path / name, "a\t-1\nb\t-2\nc\t-3\nd\t-0.5\n")
+    assert texts(read_lists(tmp_path)) == {"b": ["a", "b", "c"], "a": ["d"]}
+    costs = "a\t1\nb\t2\nc\t3\nd\t0.5\ne\t0.7\nf\t9\n"
+    write(tmp_path / name, costs)
+    lists = read_lists(path)
+    assert [hyp.score for hyp in lists[1].hyps] == [-0.5, -0.7, -9.0]
+    for text in (
+        "a\t-1\nb\t-2\nd\t-3\ne\t-4\n",  # of 3 and 1, or 2 and 2, or 1 and 3
+        "a\t-1\nb\t-3\nc\t-2\nd\t-1\ne\t-2\nf\t-3\n",  # neither falls nor rises
+    ):
+        write(tmp_path / name, text)
+        with pytest.raises(InputError, match=name):
+            read_lists(tmp_path)
+    write(tmp_path / "other" / "preds_out_x.tsv", costs)
+    write(tmp_path / "other" / "m.json", (tmp_path / "test.json").read_text())
+    with pytest.raises(InputError, match="no width"):
+        read_lists(tmp_path / "other", form="nemo")
+
+
 def test_wenet(tmp_path):
     """decoder_main leaves out empty sentences: an utterance may have none."""
     path = write(
@@ -286,8 +311,8 @@ NEMO = {
         ),
         (
             "nemo",
-            {**NEMO, "preds_out_width2_x.tsv": "a\t-1\n"},
-            "preds_out_width2_x.tsv: 1 lines are not 2",
+            {**NEMO, "preds_out_width2_x.tsv": "a\t-1\nb\t-2\nc\t-3\n"},
+            "preds_out_width2_x.tsv: 3 lines are not 2",
         ),
         (
             "nemo",

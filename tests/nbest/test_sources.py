@@ -1,6 +1,7 @@
 """Our own lists, references that do not fit, and what is warned of."""
 
 import gzip
+import json
 
 import pytest
 
@@ -13,6 +14,7 @@ from espnet_ext.nbest.sources import (
     warnings_of,
     with_references,
 )
+from espnet_ext.scoring.score_files import evaluate
 from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 LISTS = [
@@ -194,3 +196,21 @@ def test_ids_of_cuts_are_named(tmp_path):
         ),
     ):
         with_references(lists, {f"u{number}": "A" for number in range(3)})
+
+
+def test_references_of_espnets_scoring(tmp_path):
+    """``(speaker-utterance)`` of ref.trn, for lists, and for texts to be scored."""
+    (tmp_path / "ref.trn").write_text("ONE TWO\t(1-a-1-a-7)\nSIX\t(1-b-1-b-8)\n")
+    ids = [
+        {"utt_id": key, "hyps": [{"text": "ONE", "score": -1}]}
+        for key in ("1-a-7", "1-b-8")
+    ]
+    (tmp_path / "lists.jsonl").write_text(
+        "".join(json.dumps(each) + "\n" for each in ids)
+    )
+    lists = read_lists(tmp_path / "lists.jsonl", tmp_path / "ref.trn")
+    assert [nbest.ref for nbest in lists] == ["ONE TWO", "SIX"]
+    (tmp_path / "text").write_text("1-a-7 ONE\n1-b-8 SIX\n")
+    for files in (("ref.trn", "text"), ("text", "ref.trn")):
+        score, _ = evaluate(*(tmp_path / name for name in files))
+        assert score.total.errors == 1

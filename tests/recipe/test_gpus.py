@@ -4,12 +4,14 @@ no GPU.
 
 import os
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 import yaml
 
 from espnet_ext.errors import InputError
+from espnet_ext.recipe import steps
 from espnet_ext.recipe.gpus import gpu_names, hours_file, rounds, run_side_by_side
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
@@ -118,7 +120,7 @@ def test_fewer_trainings_than_gpus_share_them_if_that_helps(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("changes", "options", "expected"),
     [
-        ({"launch": ("srun",)}, {}, "None 4 6"),
+        ({"train_options": ("--flag",)}, {}, "None 4 6"),
         ({"parallel": "slurm.yaml"}, {"shards": True}, "None 4 6"),
         ({"parallel": "slurm.yaml"}, {}, "0 1 3"),
     ],
@@ -128,6 +130,75 @@ def test_what_runs_elsewhere_runs_one_by_one(
 ):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert seen(a_run(tmp_path, 4, **changes), ["a", "b"], 1, **options)[0] == expected
+
+
+@pytest.mark.parametrize(("train_jobs", "at_once"), [("", 4), ("3", 3), ("9", 4)])
+def test_a_launcher_gets_as_many_trainings_at_once_as_asked_for(
+    train_jobs, at_once, tmp_path
+):
+    """Each waits until so many have begun, and none sees fewer GPUs than asked for."""
+    run = a_run(tmp_path, 2, launch=("queue.pl",))
+    run.options["train_jobs"] = train_jobs
+    assert seen(run, ["a", "b", "c", "d"], at_once) == ["None 2 6"] * 4
+
+
+def test_no_more_than_train_jobs_run_at_once(tmp_path):
+    run = a_run(tmp_path, 0, launch=("queue.pl",))
+    run.options["train_jobs"] = "2"
+    names = ["a", "b", "c", "d", "e"]
+    output = tmp_path / "times.txt"
+
+    def make(name):
+        log, arguments = tmp_path / f"{name}.log", {"output": str(output)}
+        return lambda run, nj: [Step(name, log, begin_and_end, arguments)]
+
+    run_side_by_side(run, {name: make(name) for name in names})
+    running = most = 0
+    for line in output.read_text().split():
+        running += 1 if line == "begin" else -1
+        most = max(most, running)
+    assert most == 2
+
+
+def test_two_runs_in_one_folder_train_each_system_once(tmp_path):
+    """A step that the other run is at is waited for, and is not repeated."""
+    run = a_run(tmp_path, 0, launch=("queue.pl",))
+    output = tmp_path / "times.txt"
+
+    def make(name):
+        log = tmp_path / f"{name}.log"
+        arguments = {"output": str(output), "name": name}
+        return lambda run, nj: [Step(name, log, note_name, arguments)]
+
+    jobs = {name: make(name) for name in "abc"}
+    fork = get_context("fork")
+    others = [fork.Process(target=run_both, args=(run, jobs)) for _ in range(2)]
+    for process in others:
+        process.start()
+    for process in others:
+        process.join()
+        assert process.exitcode == 0
+    assert sorted(output.read_text().split()) == ["a", "b", "c"]
+
+
+def run_both(run: Run, jobs: dict) -> None:
+    """Run jobs as a run.sh of its own would."""
+    steps._PARENT = os.getppid()
+    run_side_by_side(run, jobs)
+
+
+def note_name(output: str, name: str) -> None:
+    time.sleep(0.5)
+    with open(output, "a") as file:
+        file.write(f"{name}\n")
+
+
+def begin_and_end(output: str) -> None:
+    """Note when this process begins and ends."""
+    for word in ("begin", "end"):
+        with open(output, "a") as file:
+            file.write(f"{word}\n")
+        time.sleep(0.3)
 
 
 def fail() -> None:

@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kaldi_stand_in import write_wrapper
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import options as recipe_options
+from espnet_ext.recipe import run as recipe_run
 from espnet_ext.recipe.options import COMMON
 from espnet_ext.recipe.run import Run, load_recipe, prepare
 from espnet_ext.work import gpus
@@ -202,6 +205,24 @@ def test_each_scale_variant_and_corpus_has_folders_of_its_own(
     ) and found.synthetic == (not given)
 
 
+def test_data_dirs_in_place_of_a_corpus(prepared, tmp_path):
+    given = tmp_path / "mine"
+    for name in ("train", "dev", "calls"):
+        (given / name).mkdir(parents=True)
+        (given / name / "wav.scp").touch()
+    found = prepared(data=str(given))
+    assert (found.corpus, found.corpus_name, found.tag) == (given, "mine", "mini-mine")
+    assert found.of_data_dirs and not found.synthetic
+    assert list(found.tables.rows["1/-60dB"].paper) == ["calls"]
+    with pytest.raises(InputError, match="--datadir"):
+        prepared(data=str(given), datadir=f"{given}/../mine")
+    with pytest.raises(InputError, match="two corpora"):
+        prepared(data=str(given), librispeech=str(given))
+    (given / "dev" / "wav.scp").unlink()
+    with pytest.raises(InputError, match="mine: .*dev"):
+        prepared(data=str(given))
+
+
 def test_a_tilde_is_the_home_folder(prepared, tmp_path, monkeypatch):
     """A shell leaves it as it is in --expdir=~/x."""
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -219,7 +240,7 @@ def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(
     caller = tmp_path / "caller"
     (caller / "corpus").mkdir(parents=True)
     for name in ("mine.yaml", "a.txt"):
-        (caller / name).touch()
+        (caller / name).write_text("env: local\n")
     found = prepared(
         caller,
         librispeech="corpus",
@@ -243,7 +264,7 @@ def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(
     slurm = Path("conf/parallel/slurm.yaml")  # of all recipes, or else of this one
     assert prepared(parallel=str(slurm)).parallel == tmp_path / slurm
     (toy / slurm).parent.mkdir()
-    (toy / slurm).touch()
+    (toy / slurm).write_text("env: slurm\n")
     assert prepared(parallel=str(slurm)).parallel == toy / slurm
 
 
@@ -350,8 +371,7 @@ def test_an_option_that_is_false_by_default_may_stand_alone(toy):
 
 def test_cmd_sh_says_how_work_is_started(toy, monkeypatch):
     (toy / "cmd.sh").write_text(
-        "export train_cmd=\"srun --comment 'a b'\"\nexport "
-        'train_cmd_options="--flag true"\n'
+        'export train_cmd="env X=\'a b\'"\nexport train_cmd_options="--flag true"\n'
     )
     done = run(toy, "--stop_stage", "1")
     monkeypatch.chdir(toy)
@@ -364,7 +384,57 @@ def test_cmd_sh_says_how_work_is_started(toy, monkeypatch):
         prepare(toy, {"parallel": "conf/parallel/sge.yaml"}, environment).parallel.name
         == "sge.yaml"
     )
-    assert "launch ('srun', '--comment', 'a b') ('--flag', 'true')" in done.stdout
+    assert "launch ('env', 'X=a b') ('--flag', 'true')" in done.stdout
+    wrapper = str(write_wrapper(toy / "utils"))
+    kaldi = prepare(toy, {}, {"decode_cmd": "utils/queue.pl --mem 4G"}).parallel
+    assert kaldi.words == ("utils/queue.pl", "--mem", "4G") and wrapper.endswith(
+        kaldi.words[0]
+    )
+    assert kaldi.folder.parts[:2] == ("exp", "mini")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train_cmd=nosuchprogram",
+        "train_cmd=conf/full.yaml",
+        "train_cmd='./queue.pl --gpu'",
+        "train_cmd='./queue.pl --gpu 1 my.log'",
+        'train_cmd="srun \'a"',
+        "decode_cmd=srun",
+        "decode_cmd=nosuch.pl",
+        "decode_cmd=conf/full.yaml",
+        "decode_cmd='./queue.pl JOB=1:4'",
+    ],
+)
+def test_what_cannot_start_work_is_refused_before_stage_1(line, toy):
+    write_wrapper(toy)
+    (toy / "cmd.sh").write_text(f"export {line}\n")
+    done = run(toy)
+    name = line.partition("=")[0]
+    assert done.returncode == 1 and "Stage" not in done.stdout
+    (error,) = done.stderr.splitlines()
+    assert error.startswith("error: "), error
+    assert name in error or "conf/full.yaml" in error
+
+
+def test_gpus_that_this_machine_lacks_are_missed_before_stage_1(toy, monkeypatch):
+    """Training and decoding need them here, unless cmd.sh starts both elsewhere."""
+    monkeypatch.chdir(toy)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    write_wrapper(toy)
+    train, decode = {"train_cmd": "./queue.pl"}, {"decode_cmd": "./queue.pl"}
+    for environment in ({}, train, decode):
+        with pytest.raises(InputError, match="--ngpu 1: .*decode_cmd"):
+            prepare(toy, {"ngpu": "1"}, environment)
+        prepare(toy, {"ngpu": "0"}, environment)
+    prepare(toy, {"ngpu": "1"}, train | decode)
+    recipe = replace(load_recipe(toy), uses_gpu_here=lambda run: "stitching")
+    monkeypatch.setattr(recipe_run, "load_recipe", lambda folder: recipe)
+    prepare(toy, {"ngpu": "1"}, train | decode)
+    dask = {"decode_cmd": "conf/parallel/slurm.yaml"}
+    with pytest.raises(InputError, match="stitching would run on this machine"):
+        prepare(toy, {"ngpu": "1"}, train | dask)
 
 
 def test_stages_between_the_first_and_the_last_run_and_an_exception_ends_run_sh(

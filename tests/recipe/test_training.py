@@ -98,13 +98,13 @@ def test_a_launcher_starts_the_command_with_all_its_options(
     )
     monkeypatch.chdir(tmp_path)
     program = [sys.executable, str(launcher), "--nodes", "a b"]
-    run_command(
-        "asr_train", ["--seed", "1"], launch=program, more=["--dist", "true"], ngpu=2
-    )
+    log = Path("log", "train.launched.log")
+    options = {"more": ["--dist", "true"], "ngpu": 2, "log": log}
+    run_command("asr_train", ["--seed", "1"], launch=program, **options)
     expected = [
         "--nodes",
         "a b",
-        sys.executable,
+        "log/python",
         "-m",
         "espnet_ext.bin.asr_train",
         "--dist",
@@ -116,7 +116,7 @@ def test_a_launcher_starts_the_command_with_all_its_options(
     expected[2] = "python"
     assert shlex.split(capfd.readouterr().out)[3:] == [*expected, "--seed", "1"]
     with pytest.raises(InputError, match="has ended with status 1"):
-        run_command("asr_train", [], launch=["false"])
+        run_command("asr_train", [], launch=["false"], log=log)
 
 
 def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:

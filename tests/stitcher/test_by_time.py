@@ -185,3 +185,35 @@ def test_the_alignment_is_the_best_of_all(left, right, within):
 def test_no_word_starts_before_the_one_before_it():
     ordered = monotonic([Word("A", 2, 3), Word("B", 1, 1.5), Word("C", 4, 3)])
     assert [(word.start, word.end) for word in ordered] == [(2, 3), (2, 2), (4, 4)]
+
+
+def test_windows_that_share_little_lose_no_word_whose_times_are_nearly_right():
+    """Few different words, so that many are said twice within a second."""
+    rng = random.Random(7)
+    words, time = [], 0.3
+    while time < 200.0:
+        end = time + rng.uniform(0.15, 0.45)
+        words.append((rng.choice("abc"), time, end))
+        time = end + rng.choice((0.0, 0.0, 0.3))
+    for overlap in (0.02, 0.05, 0.25, 0.5):
+        windows = []
+        while not windows or windows[-1].end < time:
+            start = 16.0 * (1 - overlap) * len(windows)
+            own = [
+                (word, a + rng.uniform(-0.05, 0.05), b + rng.uniform(-0.05, 0.05))
+                for word, a, b in words
+                if start <= (a + b) / 2 <= start + 16.0
+            ]
+            windows.append(
+                Segment(
+                    "r",
+                    "s",
+                    tuple(word for word, _, _ in own),
+                    start,
+                    start + 16.0,
+                    tuple((a, max(a, b)) for _, a, b in own),
+                    window=len(windows),
+                )
+            )
+        merged = [word.text for word in merge_by_time(windows)]
+        assert merged == [word for word, _, _ in words], overlap

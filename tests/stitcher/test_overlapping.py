@@ -116,8 +116,8 @@ def test_times_decide_where_a_word_lies():
         "r", "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)), window=1
     )
     assert overlapping_inference([left, right]) == ("A", "D")
-    assert overlapping_inference(windows("A X", "A D")) == ("A", "X"), (
-        "of two words that lie alike, the earlier window's"
+    assert overlapping_inference(windows("A X", "A D")) == ("A", "D"), (
+        "of two words that lie alike, the later window's"
     )
 
 
@@ -138,3 +138,24 @@ def test_windows_that_overlap_too_little_or_too_much(shift, message):
         InputError, match=f"r: windows {message} overlap.* merge them by time"
     ):
         overlapping_inference(some)
+
+
+def test_ties_are_decided_by_places_and_not_by_the_last_digit_of_floats():
+    """Of two words that are equally far from the middles of their windows, that of the
+    later window is taken, wherever the windows lie.
+    """
+    for shift in (0.1, 0.3, 0.7, 1.1, 8.3):
+        first = Segment(
+            "r",
+            "s",
+            ("a",),
+            shift,
+            shift + 16.0,
+            ((shift + 11.9, shift + 12.1),),
+            None,
+            0,
+        )
+        second = Segment(
+            "r", "s", ("b",), shift + 8.0, shift + 24.0, first.times, None, 1
+        )
+        assert [word.text for word in timed_inference([first, second])] == ["b"]

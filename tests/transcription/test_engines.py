@@ -130,6 +130,9 @@ def test_a_model_that_computes_nan_hears_no_silence(
         {"token_list": None},
         {"encoder": "nosuch"},
         {"frontend_conf": {"fs": "many"}},
+        {"chunk_conf": [1]},
+        {"chunk_conf": {"max_seconds": [1]}},
+        {"token_type": "bpe"},  # without a bpemodel
     ],
 )
 def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(
@@ -143,17 +146,11 @@ def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(
     }
     write_yaml(tmp_path / "bad" / "config.yaml", config, "bad")
     shutil.copy(audio, tmp_path / "again.flac")
-    words = [
-        str(audio),
-        str(tmp_path / "again.flac"),
-        "--model",
-        str(tmp_path / "bad"),
-        "--window",
-        "1",
-    ]
-    with pytest.raises(InputError, match="bad") as refused:
-        call(["transcribe", *words, "--output", str(tmp_path / "out")])
-    assert "talk" not in str(refused.value)
+    words = [str(audio), str(tmp_path / "again.flac"), "--model", str(tmp_path / "bad")]
+    for window in ([], ["--window", "1"]):
+        with pytest.raises(InputError, match="bad") as refused:
+            call(["transcribe", *words, *window, "--output", str(tmp_path / "out")])
+        assert "talk" not in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_audio_that_breaks_off_is_told_where(audio, model, tmp_path):

@@ -3,11 +3,11 @@ nothing is written.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
-from espnet2.tasks.asr import ASRTask
 
 from espnet_ext.upstream.with_plugins import with_plugins
 
@@ -77,6 +77,11 @@ SLIPS = [
     ({"val_scheduler_criterion": ["valid"]}, "val_scheduler_criterion is"),
     ({"token_type": "words"}, "token_type is 'words'"),
     ({"ctc_conf": None}, "ctc_conf is empty"),
+    ({"ctc_conf": {"ctc_type": "warpctc"}}, "ctc_type"),
+    ({"max_cache_size": "2 loaves"}, "max_cache_size is '2 loaves'"),
+    ({"noise_db_range": 1315}, "noise_db_range is 1315"),  # written 13_15
+    ({"ngpu": -1}, "ngpu is -1"),
+    ({"pretrain_path": "old.pth"}, "--init_param"),
     # of the choice of a module
     ({"encoder": "confomer"}, "encoder is 'confomer'"),
     ({"encoder": {"name": "conformer"}}, "encoder is {"),
@@ -97,6 +102,7 @@ SLIPS = [
     ({"encoder_conf": {1: 2}}, "conformer: no option 1"),
     ({"decoder_conf": {"attention_heads": 5}}, "decoder_conf: transformer: "),
     ({"model_conf": {"ctc_weight": 1.5}}, "model_conf: espnet: "),
+    ({"decoder": None}, "model_conf: espnet: decoder should not be None"),
     ({"model_conf": {"ctc_wieght": 0.3}}, "model_conf: espnet: no option ctc_wieght"),
     ({"frontend_conf": {"fs": 16000, "n_mel": 80}}, "frontend_conf: default: "),
     ({"frontend_conf": {"n_mels": "many"}}, "frontend_conf: default: "),
@@ -134,16 +140,47 @@ SLIPS = [
     ({"scheduler": "warmup_cosine", "scheduler_conf": {}}, "warmup_cosine: needs"),
     ({"token_list": "none.txt"}, "none.txt"),
 ]
+# of other commands: the command, what is added to its config, a part of the line
+OTHER_COMMANDS = [
+    ("lm_train", {"lm": "lstm"}, "lm is 'lstm'"),
+    ("lm_train", {"lm_conf": None}, "lm_conf is empty"),
+    ("lm_train", {"lm_conf": {"units": 8}}, "lm_conf: seq_rnn: no option units"),
+    ("lm_train", {"lm_conf": {"unit": "8"}}, "lm_conf: seq_rnn: unit is '8'"),
+    ("lm_train", {"lm_conf": {"nlayers": -1}}, "lm_conf: seq_rnn: nlayers is -1"),
+    ("lm_train", {"lm_conf": {"dropout_rate": 3}}, "lm_conf: seq_rnn: "),
+    ("lm_train", {"encoder": "rnn"}, "encoder"),
+    ("growing_asr_train", {"stages": 3}, "stages is 3"),
+    ("growing_asr_train", {"stages": [{"epochs": 1}]}, "stages[0]"),
+    ("asr_train_long", {"chunk_conf": None}, "chunk_conf is empty"),
+    ("asr_train_long", {"features_conf": {"n_mels": "20"}}, "features_conf: n_mels"),
+    ("asr_train_long", {"input_size": 21}, "input_size is 21"),
+    ("sa_asr_train", {"profiles": "x.scp"}, "profiles is 'x.scp'"),
+    ("sa_asr_train", {"speaker_encoder": "x"}, "speaker_encoder is 'x'"),
+    (
+        "sa_asr_train",
+        {"speaker_encoder": "rnn", "speaker_encoder_conf": {"hidden": 1}},
+        "speaker_encoder_conf: rnn: no option hidden",
+    ),
+    ("mt_train", {"src_token_list": "none.txt"}, "none.txt"),
+    (
+        "mt_train",
+        {"src_token_list": CONFIG["token_list"], "model": "stitchr"},
+        "model is 'stitchr'",
+    ),
+]
 
 
-def run(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def run(
+    folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, command: str = "asr_train"
+) -> int:
     """``python -m espnet_ext.bin.asr_train --config train.yaml``, without training."""
     (folder / "train.yaml").write_text(text)
     words = ["--config", str(folder / "train.yaml"), "--dry_run", "true"]
     words += ["--output_dir", str(folder / "exp"), "--token_type", "char"]
-    monkeypatch.setattr(sys, "argv", ["asr_train", *words])
+    main = import_module(f"espnet_ext.bin.{command}").main
+    monkeypatch.setattr(sys, "argv", [command, *words])
     with pytest.raises(SystemExit) as ended:
-        with_plugins(ASRTask.main, "__main__")
+        with_plugins(main, "__main__")
     return ended.value.code
 
 
@@ -155,6 +192,17 @@ def test_a_slip_is_one_line(slip, place, tmp_path, monkeypatch, capsys):
     errors = [line for line in said if line.startswith("error: ")]
     assert len(errors) == 1 and place in errors[0]
     assert not (tmp_path / "exp" / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(("command", "slip", "place"), OTHER_COMMANDS)
+def test_a_slip_for_another_command_is_one_line(
+    command, slip, place, tmp_path, monkeypatch, capsys
+):
+    text = yaml.safe_dump({"token_list": CONFIG["token_list"]} | slip)
+    assert run(tmp_path, text, monkeypatch, command) == 1
+    said = capsys.readouterr().err.splitlines()
+    errors = [line for line in said if line.startswith("error: ")]
+    assert len(errors) == 1 and place in errors[0]
 
 
 def test_what_is_no_slip_builds(tmp_path, monkeypatch):

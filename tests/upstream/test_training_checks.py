@@ -210,9 +210,13 @@ def test_the_record_of_the_epochs_is_read(tmp_path, train_stats, valid_stats, pl
         check_training_end(Namespace(output_dir=str(tmp_path)))
 
 
-def test_no_epoch_at_all_is_refused(tmp_path):
+def test_no_epoch_at_all_is_refused_by_the_process_that_writes_them(tmp_path):
+    args = Namespace(output_dir=str(tmp_path))
     with pytest.raises(InputError, match="checkpoint.pth"):
-        check_training_end(Namespace(output_dir=str(tmp_path)))
+        check_training_end(args)
+    vars(args).update(distributed=True, dist_launcher=None, dist_rank=1)
+    for args.multiprocessing_distributed in (True, False):
+        check_training_end(args)
 
 
 # --- what a training can learn from
@@ -253,6 +257,22 @@ def test_one_utterance_to_learn_from_is_enough(train, features):
 def test_what_freezes_nothing_is_refused(train, features, names, place):
     with pytest.raises(InputError, match=place):
         train(features, {"freeze_param": names})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"best_model_criterion": [["valid", "accuracy", "max"]]},
+        {"best_model_criterion": [["test", "acc", "max"]]},
+        {"patience": 3, "early_stopping_criterion": ["valid", "x", "min"]},
+        {"scheduler": "reducelronplateau", "val_scheduler_criterion": ["valid", "x"]},
+    ],
+)
+def test_criteria_that_no_epoch_has_are_refused_at_the_start(train, features, changes):
+    with pytest.raises(InputError, match="criterion: there is no .*acc, .*loss"):
+        train(features, changes)
+    assert not (features.parent / "exp" / "1epoch.pth").exists()
+    train(features, {"best_model_criterion": [["train", "total_count", "max"]]})
 
 
 # --- what a training resumes
@@ -310,6 +330,20 @@ def test_an_earlier_epoch_that_was_cut_short_is_named_before_training(train, fea
     train(features, {"max_epoch": 3})  # the last one is in the checkpoint, too
     state = torch.load(folder / "2epoch.pth", weights_only=True)
     assert state.keys() == torch.load(folder / "3epoch.pth", weights_only=True).keys()
+
+
+def test_a_missing_epoch_that_would_be_averaged_is_named(train, features):
+    best = {"best_model_criterion": [["valid", "loss", "max"]], "keep_nbest_models": 1}
+    folder = train(features, best | {"max_epoch": 3})
+    kept = [path for path in folder.glob("*epoch.pth") if path.name != "3epoch.pth"]
+    with pytest.raises(InputError, match=r"epoch.pth: no such .*keep_nbest_models"):
+        train(features, best | {"max_epoch": 4, "keep_nbest_models": 3})
+    for path in kept:
+        path.rename(path.with_suffix(".old"))
+        with pytest.raises(InputError, match=f"{path.name}: no such"):
+            train(features, best | {"max_epoch": 4})
+        path.with_suffix(".old").rename(path)
+    train(features, best | {"max_epoch": 4})
 
 
 # --- slips in the tables

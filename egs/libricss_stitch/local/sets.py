@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora.data_dirs import DEV, TRAIN
 from espnet_ext.corpora.libricss import ENROLMENT_LIST, find_release, prepare_libricss
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.inventories import write_inventories
@@ -76,11 +77,23 @@ def test_sets(run: Run) -> list[str]:
 
 def parts(run: Run) -> list[str]:
     """The parts of LibriSpeech that are used."""
-    return [*train_parts(run), "dev-clean", "test-clean"]
+    return [*train_parts(run), *dev_parts(run), *test_parts(run)]
+
+
+def dev_parts(run: Run) -> list[str]:
+    """The parts that mixtures to watch trainings on are made of."""
+    return [DEV] if run.of_data_dirs else ["dev-clean"]
+
+
+def test_parts(run: Run) -> list[str]:
+    """The parts that test mixtures are made of."""
+    return run.data_tests if run.of_data_dirs else ["test-clean"]
 
 
 def train_parts(run: Run) -> list[str]:
     """The parts of LibriSpeech that training mixtures are made of."""
+    if run.of_data_dirs:
+        return [TRAIN]
     return without_other(run, settings(run)["train_parts"])
 
 
@@ -99,7 +112,8 @@ def train_sources(run: Run) -> list[str]:
 def sources(run: Run, name: str) -> list[str]:
     """What the mixtures of a set are made of."""
     part = name.partition("_")[0].partition("-")[0]
-    return train_sources(run) if part == "train" else [f"{part}-clean"]
+    made_of = {"train": train_sources, "dev": dev_parts, "test": test_parts}
+    return made_of[part](run)
 
 
 def mixing(run: Run) -> dict[str, MixtureSettings]:
@@ -263,15 +277,21 @@ def profiles_steps(run: Run) -> Iterator[Step]:
     yield profiles_step(
         run,
         "train",
-        [*train_sources(run), "dev-clean"],
+        [*train_sources(run), *dev_parts(run)],
         utterances=chosen["train_enrolment"],
     )
     yield profiles_step(
-        run, "test", ["dev-clean", "test-clean"], utterances=chosen["test_enrolment"]
+        run,
+        "test",
+        [*dev_parts(run), *test_parts(run)],
+        utterances=chosen["test_enrolment"],
     )
     if libricss(run):
         yield profiles_step(
-            run, LIBRICSS, ["test-clean"], enrolment=folder(run, LIBRICSS) / "enrolment"
+            run,
+            LIBRICSS,
+            test_parts(run),
+            enrolment=folder(run, LIBRICSS) / "enrolment",
         )
 
 

@@ -378,6 +378,7 @@ def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
         preload=["espnet2.tasks.mt", "espnet_ext.stitcher.rewriting_search"]
         if trained
         else [],
+        launch=run.decode_launch if trained else (),
     )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.audio.files import SUFFIXES, inspect_audio
-from espnet_ext.corpora.audio import prepare_audio
+from espnet_ext.corpora.audio import Align, prepare_audio
+from espnet_ext.corpora.long_data_dirs import prepare_long_data_dirs
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.recordings import align_recordings
@@ -79,8 +80,35 @@ def corpus_folder(run: Run, option: str) -> Path:
     return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
 
 
+def data_dirs(run: Run) -> None:
+    """Check the data dirs of ``--data``, and write those of whole recordings."""
+    for part in (TRAIN, VALID, *run.data_tests):
+        own = data_step(
+            run,
+            "long_data_dirs",
+            part,
+            run.corpus,
+            part,
+            part=part,
+            trained_on=part in (TRAIN, VALID),
+        )
+        if run.options["aligner"] and part in (TRAIN, VALID):
+            own = replace(
+                own,
+                function=prepare_aligned_data,
+                arguments={**own.arguments, "aligner": run.options["aligner"]},
+                free={**own.free, "ngpu": run.ngpu},
+            )
+        run_steps(own)
+
+
 @for_systems
 def data(run: Run) -> None:
+    if run.of_data_dirs:
+        data_dirs(run)
+        if not run.rehearsed:
+            check_plans(run, seconds_of(run.datadir / TRAIN))
+        return
     check_number(run)
     if run.options["aligner"]:  # before alignment, which takes hours
         check_plans(run, durations_of(run.corpus))
@@ -111,8 +139,7 @@ def data(run: Run) -> None:
     if (
         not run.options[PUBLISHED] and not run.rehearsed
     ):  # of which a rehearsal has a few
-        durations = read_table(run.datadir / TRAIN / "utt2dur")
-        check_plans(run, {name: float(seconds) for name, seconds in durations.items()})
+        check_plans(run, seconds_of(run.datadir / TRAIN))
     for corpus in test_corpora(run):
         run_steps(
             data_step(
@@ -124,6 +151,12 @@ def data(run: Run) -> None:
                 **test_options(run, corpus),
             )
         )
+
+
+def seconds_of(folder: Path) -> dict[str, float]:
+    """Return the seconds of each recording of a data dir."""
+    durations = read_table(folder / "utt2dur")
+    return {name: float(seconds) for name, seconds in durations.items()}
 
 
 def data_step(
@@ -146,11 +179,24 @@ def prepare_aligned(aligner: str, num_jobs: int, ngpu: int, **options: Any) -> N
     """Check recordings, and write their data dir and the times of their words, which a
     model finds.
     """
+    align = align_with(aligner, num_jobs, ngpu)
+    prepare_audio(align=align, num_jobs=num_jobs, **options)
+
+
+def prepare_aligned_data(
+    aligner: str, num_jobs: int, ngpu: int, **options: Any
+) -> None:
+    """Do the same for a data dir of the user's own, where it has no times itself."""
+    align = align_with(aligner, num_jobs, ngpu)
+    prepare_long_data_dirs(align=align, num_jobs=num_jobs, **options)
+
+
+def align_with(aligner: str, num_jobs: int, ngpu: int) -> Align:
+    """Return the function that finds the times of words by a model."""
     model = find_model(aligner)
-    align = partial(
+    return partial(
         align_recordings, config=model.config, model=model.model, nj=num_jobs, ngpu=ngpu
     )
-    prepare_audio(align=align, num_jobs=num_jobs, **options)
 
 
 def test_options(run: Run, corpus: str) -> dict[str, Any]:
@@ -167,7 +213,10 @@ def check_own_recordings(run: Run) -> None:
     would end a run after work.
     """
     wants = {name: bool(run.options[name]) for name in ALIGNED}
-    if any(wants.values()) and not run.options["audio"]:
+    alone = wants["aligner"] and not (wants["words"] or wants["text"])
+    if any(wants.values()) and not (
+        run.options["audio"] or (run.of_data_dirs and alone)
+    ):
         raise InputError(
             "--words, --text and --aligner describe the recordings of --audio: "
             "give it too"
@@ -189,7 +238,8 @@ def check_own_recordings(run: Run) -> None:
             )
     if wants["aligner"]:
         find_model(run.options["aligner"])
-    if run.options[HELD_OUT] and (run.synthetic or run.options[PUBLISHED]):
+    others = run.synthetic or run.of_data_dirs or run.options[PUBLISHED]
+    if run.options[HELD_OUT] and others:
         raise InputError(
             f"--{HELD_OUT} is for recordings of your own: give --spotify or "
             "--audio, or leave it out"

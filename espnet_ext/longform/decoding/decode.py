@@ -15,12 +15,13 @@ from espnet_ext.audio.recordings import Audio, NoSpeech, opened
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.longform.decoding.settings import DecodeSettings
+from espnet_ext.longform.decoding.settings import DecodeSettings, find_trained_seconds
 from espnet_ext.longform.noise import find_noise, with_noise
 from espnet_ext.text.word_times import read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.gpus import device_of
+from espnet_ext.work.parallel import Place
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -53,7 +54,7 @@ class RecordingShard(Shard):
     noise_files: tuple[Path, ...] = field(kw_only=True)
 
 
-def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) -> int:
+def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Place | None = None) -> int:
     """Decode every recording of each job into its ``output/text``; return their number.
     Finished ones are skipped.
 
@@ -118,8 +119,8 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     if job.ngpu not in (0, 1):
         raise InputError("--ngpu must be 0 or 1")
     own = job.settings
-    window = own.window or (read_yaml(job.model_config).get("chunk_conf") or {}).get(
-        "max_seconds"
+    window = own.window or find_trained_seconds(
+        read_yaml(job.model_config), job.model_config
     )
     if not window:
         raise InputError(

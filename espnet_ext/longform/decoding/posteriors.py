@@ -14,6 +14,7 @@ from espnet_ext.audio.recordings import Audio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
 from espnet_ext.upstream.options import sampling_rate
+from espnet_ext.work.precision import has_bfloat16
 
 # Length of the inputs that measure an encoder's frame rate: a multiple of every usual
 # subsampling.
@@ -313,10 +314,13 @@ def load(
             f"{config_file}: the model has no CTC (ctc_weight 0): it cannot be "
             "decoded by windows"
         )
+    usable = precision
+    if precision == "bfloat16" and not has_bfloat16(device, "precision"):
+        usable = "float32"
     known: dict[str, Any] = {
         "tokens": args.token_list,
         "device": device,
-        "precision": precision,
+        "precision": usable,
         "name": model_file,
     }
     if model.frontend is None:

@@ -1,9 +1,12 @@
 """Settings of moving windows, as configs and commands give them."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from espnet_ext.errors import InputError
 from espnet_ext.work.settings import Positive, StrictMapping, Whole
 
 SHORTEST = 1.0  # seconds of a window: below that nothing can be heard
@@ -27,6 +30,21 @@ class WindowSettings(StrictMapping):
     stride: Stride = 0.125
     batch_seconds: Positive = 60.0
     precision: Literal["float32", "bfloat16"] = "float32"
+
+
+def find_trained_seconds(config: Mapping[str, Any], source: Path) -> float | None:
+    """Return the longest sequences that a model was trained on, ``max_seconds`` of its
+    ``chunk_conf``; None: the config, which is the file ``source``, does not say.
+    """
+    chunks = config.get("chunk_conf") or {}
+    if not isinstance(chunks, Mapping):
+        raise InputError(f"{source}: chunk_conf is {chunks!r}, but must be a mapping")
+    seconds = chunks.get("max_seconds")
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise InputError(f"{source}: max_seconds is {seconds!r}, but must be a number")
+    return float(seconds)
 
 
 class DecodeSettings(WindowSettings):

@@ -13,7 +13,7 @@ from espnet_ext.audio.recordings import Audio, NoSpeech, opened
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
-from espnet_ext.longform.decoding.settings import WindowSettings
+from espnet_ext.longform.decoding.settings import WindowSettings, find_trained_seconds
 from espnet_ext.text.words import Segment, Word, lines_of
 from espnet_ext.upstream.config_paths import bases_of, named_files
 from espnet_ext.work.model_cache import keep_last
@@ -96,9 +96,13 @@ def load_transcriber(
     sentencepiece model that is not there, and a model without CTC.
     """
     config = read_yaml(model_config)
-    window = settings.window or (config.get("chunk_conf") or {}).get(
-        "max_seconds", WINDOW
-    )
+    trained = find_trained_seconds(config, Path(model_config))
+    window = settings.window or trained or WINDOW
+    if not isinstance(config.get("token_type"), str):
+        raise InputError(
+            f"{model_config}: token_type is {config.get('token_type')!r}, but must be "
+            "the kind of its tokens: bpe, char, word or phn"
+        )
     if not Path(model_file).is_file():
         raise InputError(f"{model_file}: no such file: check the path")
     model, join = _load(str(model_config), str(model_file), device, settings.precision)

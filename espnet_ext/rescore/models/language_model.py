@@ -26,6 +26,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.models.prefix_trees import takes_trees
 from espnet_ext.work.files import write_json
+from espnet_ext.work.precision import has_bfloat16
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are
 # upper-case; the texts that models were trained on are not.
@@ -361,13 +362,17 @@ class LmScorer(torch.nn.Module):
             "model of their language"
         )
 
-    def prepare_training(self, gradient_checkpointing: bool, amp: bool) -> None:
+    def prepare_training(
+        self, gradient_checkpointing: bool, amp: bool, use_tf32: bool = False
+    ) -> None:
         """Set how gradients are computed, with parameters and their updates in float32.
 
+        ``use_tf32`` rounds the inputs of products to 10 bits, on GPUs that can.
         ``gradient_checkpointing`` computes activations inside of layers again: less
         memory, a third more time.
         """
-        self.amp = amp
+        self.amp = amp and has_bfloat16(self.model.device, "amp")
+        torch.backends.cuda.matmul.allow_tf32 = use_tf32
         if gradient_checkpointing:
             self.model.gradient_checkpointing_enable(
                 gradient_checkpointing_kwargs={"use_reentrant": False}

@@ -97,7 +97,7 @@ def adapt_language_model(
     )
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(config.lm, config.scorer, casing=config.casing).to(device)
-    scorer.prepare_training(config.gradient_checkpointing, config.amp)
+    scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
     report = train_lm(
         scorer,
         lines,

@@ -109,7 +109,7 @@ def train_rescorer(
     loss = MwerLoss(
         weight, config.posterior_scale or scale_of(weight), config.ce_weight
     )
-    scorer.prepare_training(config.gradient_checkpointing, config.amp)
+    scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, log)
     log(summary(output, report))
 

@@ -47,6 +47,7 @@ class ModelSettings(TrainingSettings):
     casing: Annotated[str, one_of(CASINGS)] | None = None
     gradient_checkpointing: Flag = False
     amp: Flag = False
+    use_tf32: Flag = False
 
     def training(self) -> TrainingSettings:
         """Return the hyperparameters alone."""

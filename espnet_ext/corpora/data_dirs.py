@@ -1,0 +1,149 @@
+"""A folder of Kaldi data dirs, in place of a corpus: ``train``, ``dev``, and test sets
+of any name.
+
+As in Kaldi, a relative path in ``wav.scp`` is meant from the folder above that of the
+data dirs.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.corpora import checks
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.checks import (
+    Problem,
+    raise_problems,
+    scan_data_dir,
+    utterance_faults,
+    validate_scan,
+)
+from espnet_ext.kaldi.cut_recordings import cut_segments
+from espnet_ext.kaldi.data_dir import (
+    DataDir,
+    format_seconds,
+    refuse_commands,
+    segment_recording,
+)
+from espnet_ext.kaldi.parts import restrict
+
+TRAIN, DEV = "train", "dev"
+SAMPLING_RATE = 16000
+# what a run writes beside its data dirs
+RESERVED = re.compile(
+    r"log|corpus|average|audio|english|(profiles|tokens|voices|train).*"
+)
+
+
+def find_test_sets(folder: str | Path, more: Sequence[str] = ()) -> list[str]:
+    """Return the names of the test sets in a folder of data dirs; InputError if there
+    is none, or one of the others is missing. ``more`` may be there to train on.
+    """
+    folder = checks.require_corpus(folder, f"data dirs {TRAIN}, {DEV} and test sets")
+    names = sorted(path.parent.name for path in folder.glob("*/wav.scp"))
+    for name in (TRAIN, DEV):
+        if name not in names:
+            raise InputError(
+                f"{folder}: there is no data dir {name} in it (a folder with wav.scp, "
+                "text and utt2spk)"
+            )
+    tests = [name for name in names if name not in (TRAIN, DEV, *more)]
+    if not tests:
+        raise InputError(
+            f"{folder}: there is no test set in it: add a data dir of any name "
+            f"beside {TRAIN} and {DEV}"
+        )
+    for name in tests:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+            raise InputError(
+                f"{folder / name}: rename the folder: take letters, digits and . _ + -"
+            )
+        if RESERVED.fullmatch(name):
+            raise InputError(
+                f"{folder / name}: a test set cannot have this name: rename the folder"
+            )
+    return tests
+
+
+def prepare_data_dirs(
+    corpus_dir: str | Path,
+    output_dir: str | Path,
+    parts: Sequence[str],
+    rate: int | None = SAMPLING_RATE,
+    **options: Any,
+) -> dict[str, DataDir]:
+    """Check data dirs of a folder, and write them with one audio file for each
+    utterance.
+
+    Utterances of ``segments`` are cut. All faults go to ``data_faults.txt``; nothing is
+    written if there are more than ``options`` allow.
+    """
+    folder, output = Path(os.path.abspath(corpus_dir)), Path(output_dir)
+    faults = checks.Faults(
+        folder, output / "data_faults.txt", checks.Options(**options)
+    )
+    found = {part: read_part(folder, part, faults) for part in parts}
+    files = {
+        part: {name: Path(path) for name, path in data.wav_scp.items()}
+        for part, data in found.items()
+    }
+    audio = checks.check_audio_files(faults, files, rate)
+    for part, data in found.items():
+        if data.segments is not None:
+            for recording, utterances in _by_recording(data).items():
+                faults.pass_on(part, recording, utterances)
+    sound = {part: faults.sound(part, data.utt2spk) for part, data in found.items()}
+    faults.settle({part: len(kept) for part, kept in sound.items()})
+    made = {}
+    for part, kept in sound.items():
+        if not kept:
+            raise InputError(f"{folder / part}: no utterance is left")
+        data = restrict(found[part], set(kept))
+        if data.segments is not None:
+            cut = output / "audio" / part
+            data = cut_segments(data, cut, faults.options.num_jobs)
+        else:
+            seconds = {key: audio[part][key].seconds for key in data.utt2spk}
+            durations = {key: format_seconds(value) for key, value in seconds.items()}
+            data = replace(data, utt2dur=durations)
+        made[part] = replace(data, feats_scp=None, utt2num_samples=None, reco2dur=None)
+    checks.write_parts(made, output, faults.options)
+    return made
+
+
+def read_part(folder: Path, part: str, faults: checks.Faults) -> DataDir:
+    """Read a data dir; what is wrong with an utterance goes to the faults, everything
+    else is refused.
+    """
+    path = folder / part
+    data, scans = scan_data_dir(path)
+    of_utterances = list(utterance_faults(data))
+    kinds = {(file, what) for file, what, _ in of_utterances}
+    others = [
+        problem
+        for problem in validate_scan(data, scans, files=False)
+        if (problem.file, problem.what) not in kinds and not _made_again(problem)
+    ]
+    raise_problems(path, others)
+    refuse_commands(path / "wav.scp", data.wav_scp)
+    for file, what, utterance in of_utterances:
+        faults.add(part, utterance, f"{path / file}: {what} {utterance}")
+    absolute = {
+        name: os.path.join(folder.parent, value) for name, value in data.wav_scp.items()
+    }
+    return replace(data, wav_scp=absolute)
+
+
+def _made_again(problem: Problem) -> bool:
+    """Return whether a fault is of a table that is written anew in any case."""
+    return problem.file in ("spk2utt", "utt2dur", "utt2num_samples", "reco2dur")
+
+
+def _by_recording(data: DataDir) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for utterance, segment in (data.segments or {}).items():
+        found.setdefault(segment_recording(segment), []).append(utterance)
+    return found
