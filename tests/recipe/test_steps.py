@@ -84,6 +84,11 @@ def kill():
     os.kill(os.getpid(), 9)
 
 
+def see(ngpu=0):
+    import heavy
+    print(os.environ.get("CUDA_VISIBLE_DEVICES", "all"), heavy.LOADED_BY)
+
+
 def step(name, function, *, log="log", **settings):
     return Step(name=name, log=Path(log) / (name + ".log"), function=function, **settings)
 """
@@ -99,7 +104,7 @@ def script(folder: Path, body: str) -> list[str]:
     path.write_text(
         head
         + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
-        + "\nrun_main(main)\n"
+        + "\nif __name__ == '__main__':\n    run_main(main)\n"
     )
     return [sys.executable, str(path)]
 
@@ -342,6 +347,38 @@ def test_a_full_disk_is_named_before_any_work(tmp_path):
         assert lines(tmp_path) == ["x"]
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.mark.parametrize(
+    ("visible", "settings", "lanes", "seen", "new"),
+    [
+        ("", "", "", "", False),
+        ("", "free={'ngpu': 1}", "", "", False),
+        ("3,5", "free={'ngpu': 1}", "", "3,5", True),
+        ("3,5", "free={'ngpu': 1}", "('5',)", "5", True),
+        ("3,5", "arguments={'ngpu': 1}", "('5',)", "5", True),
+        ("3,5", "", "('5',)", "", True),
+        (None, "", "", "", True),
+        (None, "free={'ngpu': 1}", "", "all", True),
+    ],
+)
+def test_where_gpus_are_seen_steps_are_new_processes_that_see_their_own(
+    visible, settings, lanes, seen, new, tmp_path
+):
+    """``heavy`` stands for ESPnet, which starts CUDA in the process that loads it."""
+    (tmp_path / "heavy.py").write_text("import os\nLOADED_BY = os.getpid()\n")
+    given = "" if visible is None else f"os.environ[name] = {visible!r}"
+    body = f"""
+    name = "CUDA_VISIBLE_DEVICES"
+    os.environ.pop(name, None)
+    {given}
+    run_jobs([[step("a", see, preload=["heavy"], {settings})]], lanes=[{lanes}])
+    print("heavy" in sys.modules, os.environ.get(name))"""
+    result = run(tmp_path, body)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == f"{not new} {visible}"
+    said = (tmp_path / "log" / "a.log").read_text().splitlines()[-1]
+    assert said.rpartition(" ")[0] == seen
 
 
 @pytest.mark.parametrize("limit", [1, 2])

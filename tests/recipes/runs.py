@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from fake_gpus import LOG, read_uses
 from stage_server import environment
 
 from espnet_ext.tables.publish import read_results
@@ -52,8 +53,9 @@ def smoke_run(
     given, below ``folder``.
 
     It must end with ``status``; ``None``: with any. In one process, since more start
-    slowly.
+    slowly. None of its processes may start CUDA, though the machine has a GPU.
     """
+    uses = folder / "uses_of_gpus"
     folders = [
         "--expdir",
         str(folder / "exp"),
@@ -63,12 +65,13 @@ def smoke_run(
     done = subprocess.run(
         ["./run.sh", "--scale", "smoke", "--nj", "1", *folders, *options],
         cwd=EGS / recipe,
-        env=environment(),
+        env={**environment(), LOG: str(uses)},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         check=False,
     )
+    assert not read_uses(uses), "GPUs are not hidden"
     assert status in (None, done.returncode), done.stdout + done.stderr
     return done
 

@@ -4,7 +4,8 @@ longer than a run at smoke.
 ``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a
 client of
 the server. The command's arguments, environment, working directory and open files go to
-a fork of the server.
+a fork of the server. The machine seems to have a GPU (``tests/gpu/fake_gpus.py``), where
+that can be built: what uses none must leave it alone.
 """
 
 import fcntl
@@ -52,6 +53,9 @@ def environment() -> dict[str, str]:
     """Start the server, one for all workers of a run of pytest, and return the
     environment in which run.sh uses it.
     """
+    import fake_gpus
+
+    machine = dict(os.environ) if fake_gpus.missing() else fake_gpus.environment()
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     folder = (
         Path(tempfile.gettempdir(), f"stages-{run}")
@@ -66,6 +70,7 @@ def environment() -> dict[str, str]:
         if not address.exists():
             server = subprocess.Popen(
                 ["bash", "-c", start],
+                env=machine,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -73,7 +78,7 @@ def environment() -> dict[str, str]:
             while (line := server.stdout.readline()) != b"ready\n":
                 assert line, f"the server of stages ended: {start}"
     client = f'() {{ {sys.executable} -S -E {__file__} call {address} "$@"; }}'
-    return {**os.environ, "BASH_FUNC_espnet-ext%%": client}
+    return {**machine, "BASH_FUNC_espnet-ext%%": client}
 
 
 def call(address: str, arguments: list[str]) -> int:
