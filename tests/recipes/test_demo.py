@@ -66,12 +66,37 @@ def test_the_recordings_are_small_and_name_their_licence():
     assert "Attribution-ShareAlike 4.0" in (demo.DIGITS / "LICENSE.txt").read_text()
 
 
-def test_the_last_screen_has_rates_and_three_commands():
-    of = {"unit": "speaker", "number": 6}
-    values = {"value": 12.34, "ci95": [10.0, 15.0], "interval": of, "words": 1234}
+@pytest.mark.parametrize("interval", [[-3.0, 11.0], None])
+def test_the_last_screen_has_rates_an_interval_and_commands(interval):
+    values = {"value": 12.34, "ci95": [10.0, 15.0], "words": 1234}
     scores = {system: dict.fromkeys(demo.SETS, values) for system in demo.SYSTEMS}
-    shown = demo.result(scores, 300.0)
-    assert shown.count("12.3 [10.0, 15.0]") == 4 and "1234 words" in shown
-    assert "over speakers" in shown
+    pair = {"difference": 4.0, "ci95": interval, "unit": "speaker", "units": 6}
+    shown = demo.result(scores, pair, 300.0)
+    assert shown.count("12.3") >= 4 and "1234 words" in shown
+    assert ("between -3.0 and 11.0" in shown and "6 speakers" in shown) == bool(
+        interval
+    )
     assert shown.count("./run.sh ") == 2 and "espnet-ext score compare" in shown
     assert len(demo.drawn(scores).axes[0].patches) == 4
+
+
+def test_long_commands_go_to_the_log_and_lines_show_the_share(
+    tmp_path, monkeypatch, capsys
+):
+    command = "   train: python -m espnet_ext.bin.asr_train" + 200 * " --option"
+    logs = {"baseline": "4/4epoch:train:1-200batch: x", "sem_m80_0": "3/4epoch:train:"}
+    for system, text in logs.items():
+        (tmp_path / system / "seed1/log").mkdir(parents=True)
+        (tmp_path / system / "seed1/log/train.log").write_text(text)
+    run = tmp_path / "run.sh"
+    run.write_text(
+        f"#!/bin/sh\necho '== Stage 5: training'\necho '{command}'\n"
+        "echo '== Stage 6: decoding'\nexit 3\n"
+    )
+    run.chmod(0o755)
+    monkeypatch.setattr(demo, "RECIPE", tmp_path)
+    monkeypatch.setattr(demo, "EXP", tmp_path)
+    assert demo.run_recipe(tmp_path / "demo.log") == 3
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split("%")[0].strip() for line in shown] == ["52", "84"]
+    assert command in (tmp_path / "demo.log").read_text()
