@@ -295,6 +295,15 @@ def test_run_refuses_what_is_not_there(wrong):
     assert refused.value.status == (1 if wrong == ["absent.py"] else 2)
 
 
+def test_run_takes_our_command_in_place_of_espnets(capsys):
+    """What ESPnet's ``asr.sh`` calls then has our options, such as --fast_decoder."""
+    from espnet_ext.bin import run
+
+    with pytest.raises(SystemExit):
+        run.main(["espnet2.bin.asr_inference", "--fast_decoder", "perhaps"])
+    assert "argument --fast_decoder" in capsys.readouterr().err
+
+
 def test_third_party_package_trains_and_decodes(train, tmp_path, monkeypatch):
     package = make_package(
         tmp_path / "site",

@@ -1,14 +1,16 @@
 """Any command of ESPnet, or the ``run.py`` of an ESPnet3 recipe, with the plugins of
 espnet_ext and of third parties::
 
-python -m espnet_ext.bin.run espnet2.bin.asr_transducer_train --config conf/train.yaml
-...
-python -m espnet_ext.bin.run run.py --stages train --training_config conf/training.yaml
+    python -m espnet_ext.bin.run espnet2.bin.asr_transducer_train --config train.yaml
+    python -m espnet_ext.bin.run run.py --stages train --training_config train.yaml
+
+A command that espnet_ext has too, such as ``asr_inference``, is ours, with its options.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_module
@@ -17,6 +19,7 @@ from espnet_ext.errors import InputError, UsageError
 from espnet_ext.upstream.espnet3 import KeepNormaliser
 from espnet_ext.upstream.with_plugins import with_plugins
 
+ESPNETS, OURS = "espnet2.bin.", "espnet_ext.bin."  # the commands of each
 # environment variable by which a spawned process knows the file that runs
 FILE = "ESPNET_EXT_RUN_FILE"
 
@@ -46,6 +49,10 @@ def main(words: Sequence[str] | None = None) -> None:
             f"{sys.argv[0]}: no such module, such as espnet2.bin.st_train, nor a "
             "file that ends in .py"
         )
+    ours = OURS + sys.argv[0].removeprefix(ESPNETS)
+    if sys.argv[0].startswith(ESPNETS) and find_spec(ours):
+        import_module(ours).main()
+        return
     # This module stays the program, so that processes which ESPnet spawns import it,
     # and with it the plugins.
     run_module(sys.argv[0], run_name="__main__")
