@@ -16,7 +16,7 @@ P1 to P5 in docstrings are these papers:
 import sys
 from typing import Any
 
-from espnet_ext.loading import LoadQuickly, say_loading
+from espnet_ext.loading import LoadQuickly, import_attention, say_loading
 
 __version__ = "0.2.0"
 
@@ -32,6 +32,7 @@ def register() -> None:
     commands in a ``feats.scp``.
     """
     say_loading()
+    import_attention()
     from espnet_ext.kaldi.arks import never_run_commands
     from espnet_ext.registry import add_plugins
     from espnet_ext.upstream.checkpoint import load_strictly

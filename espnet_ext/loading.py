@@ -9,10 +9,15 @@ import functools
 import gc
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, suppress
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from inspect import isfunction
+from io import StringIO
 from types import ModuleType
 from typing import Any
+
+from espnet_ext.errors import say
 
 RARELY_USED = ("wandb",)  # of what ESPnet's trainer imports
 EVERY_TRAINING = (
@@ -30,6 +35,20 @@ def say_loading() -> None:
 
     if "espnet2.tasks" not in sys.modules and multiprocessing.parent_process() is None:
         print("loading ESPnet ...", file=sys.stderr, flush=True)
+
+
+def import_attention() -> None:
+    """Import ESPnet's attention without its line on stderr that Flash Attention, which
+    nothing here needs, is not installed.
+    """
+    said = StringIO()
+    # a release that has it elsewhere imports it later, with its line
+    with redirect_stderr(said), suppress(ModuleNotFoundError):
+        import_module("espnet2.legacy.nets.pytorch_backend.transformer.attention")
+    for line in said.getvalue().splitlines():
+        # one that is installed and broken is the user's to know
+        if "No module named 'flash_attn'" not in line:
+            say(line, error=True)
 
 
 class LoadQuickly:

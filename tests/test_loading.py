@@ -49,3 +49,18 @@ def test_a_rare_module_is_loaded_when_it_is_used(monkeypatch, tmp_path):
     module = sys.modules.pop("used_rarely")
     assert module.__file__ and "VALUE" not in vars(module)
     assert module.VALUE == 3
+
+
+@pytest.mark.parametrize(
+    "fault, shown",
+    [("No module named 'flash_attn'", False), ("undefined symbol", True)],
+)
+def test_only_a_broken_flash_attention_is_reported(monkeypatch, capsys, fault, shown):
+    """It is not said that something optional is not there."""
+
+    def import_module(name):
+        print(f"Failed to import Flash Attention: {fault}", file=sys.stderr)
+
+    monkeypatch.setattr(loading, "import_module", import_module)
+    loading.import_attention()
+    assert ("Flash Attention" in capsys.readouterr().err) == shown

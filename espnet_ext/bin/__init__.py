@@ -3,7 +3,8 @@ the like.
 """
 
 from espnet_ext.environment import require_environment
-from espnet_ext.loading import say_loading
+from espnet_ext.loading import import_attention, say_loading
 
 require_environment()
 say_loading()
+import_attention()

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
@@ -17,10 +18,12 @@ from espnet_ext.errors import InputError
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.fast_decoder import quantise, use_fast_decoder
+from espnet_ext.upstream.logs import without_message
 from espnet_ext.upstream.prior import add_prior
 from espnet_ext.upstream.whole_sets import AUTO, windows
 from espnet_ext.work.model_cache import keep_last
 
+NOT_BATCHED = "fall back to non-batch implementation"  # in a warning of ESPnet's
 Builder = Callable[..., asr_inference.Speech2Text]
 
 
@@ -77,7 +80,10 @@ def build_speech2text(
         )
     # ESPnet refuses batches where its own decoder has none; the fast one has
     utterances = options.pop("batch_size", 1) if fast_decoder else 1
-    speech2text = asr_inference.Speech2Text.from_pretrained(**options)
+    # what ESPnet says of its own search is not so of the fast one, which replaces it
+    quiet = without_message(NOT_BATCHED, asr_inference.__name__)
+    with quiet if fast_decoder else nullcontext():
+        speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     fit_beam(speech2text.beam_search)
     if fast_decoder:
         use_fast_decoder(speech2text, utterances)

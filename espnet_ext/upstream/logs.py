@@ -17,6 +17,23 @@ def drop_repeated_warnings() -> None:
 
 
 @contextmanager
+def without_message(part: str, logger: str) -> Iterator[None]:
+    """Leave out log records of ``logger`` that contain ``part``: those that say what is
+    about to change.
+    """
+    target = logging.getLogger(logger)
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return part not in str(record.msg)
+
+    target.addFilter(is_other)
+    try:
+        yield
+    finally:
+        target.removeFilter(is_other)
+
+
+@contextmanager
 def without_warnings() -> Iterator[None]:
     """Log only errors: for commands that build a model just to look at it."""
     before = logging.root.manager.disable

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from espnet_ext.upstream.logs import without_warnings
+from espnet_ext.upstream.logs import without_message, without_warnings
 
 
 def test_warnings_come_back_whatever_happens(caplog):
@@ -12,3 +12,14 @@ def test_warnings_come_back_whatever_happens(caplog):
         raise ValueError
     logging.warning("heard again")
     assert [record.message for record in caplog.records] == ["heard", "heard again"]
+
+
+def test_one_message_of_one_logger_is_left_out(caplog):
+    logger = logging.getLogger("some.module")
+    with without_message("fall back", "some.module"):
+        logger.warning("we fall back to it")
+        logger.warning("something else")
+        logging.warning("others fall back")
+    logger.warning("we fall back again")
+    said = [record.message for record in caplog.records]
+    assert said == ["something else", "others fall back", "we fall back again"]
