@@ -39,6 +39,12 @@ from espnet_ext.errors import InputError, say
     help="Licence of the weights, as hubs name it: cc-by-4.0.",
 )
 @click.option(
+    "--dataset",
+    default="",
+    metavar="ID",
+    help="The corpus on the hub, such as openslr/librispeech_asr.",
+)
+@click.option(
     "--language", default="", metavar="A,B", help="Languages, as codes: en,zh."
 )
 def pack(
@@ -50,6 +56,7 @@ def pack(
     lm_config: Path | None,
     lm_file: Path | None,
     licence: str,
+    dataset: str,
     language: str,
     **given: Any,
 ) -> None:
@@ -70,7 +77,12 @@ def pack(
         model=model or found.model,
         search=common.settings(config, {}) if config else found.search,
         lm=(lm_config, lm_file) if lm_config and lm_file else found.lm,
-        card=replace(found.card, licence=licence, language=common.names(language)),
+        card=replace(
+            found.card,
+            licence=licence,
+            dataset=dataset,
+            language=common.names(language),
+        ),
         **given,
     )
     target = output or Path(

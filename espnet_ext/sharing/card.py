@@ -23,6 +23,8 @@ text = recogniser(speech)[0][0]    # speech: 16 kHz samples, (samples,)
 ```
 
 `espnet-ext transcribe --model {name} FILE...` writes text, subtitles and word times."""
+PIPELINE = "automatic-speech-recognition"  # as hubs name the task
+SPEECH_TASKS = ("asr", "sa_asr", "long")
 TASK_NAMES = {
     "asr": "Speech recognition",
     "sa_asr": "Speech recognition with the speaker of each word",
@@ -49,7 +51,8 @@ class Card:
 
     ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the
     ``score.json`` of each test set, and ``decoding`` a sentence on how they were
-    decoded; ``licence`` is that of the weights, as the hub names it, "" if its author
+    decoded; ``dataset`` is the corpus as the hub names it, "" if it is not there, such as
+    a synthetic one; ``licence`` is that of the weights, as the hub names it, "" if its author
     did not say; ``language`` are codes such as ``en``.
     """
 
@@ -58,6 +61,7 @@ class Card:
     how: str = ""
     decoding: str = ""
     results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    dataset: str = ""
     licence: str = ""
     language: Sequence[str] = ()
 
@@ -74,12 +78,15 @@ def write_card(
     """
     header: dict[str, Any] = {
         "library_name": "espnet",
-        "tags": ["espnet", "audio", "automatic-speech-recognition", "espnet_ext"],
+        **({"pipeline_tag": PIPELINE} if task in SPEECH_TASKS else {}),
+        "tags": ["espnet", "audio", PIPELINE, "espnet_ext"],
         **({"license": card.licence} if card.licence else {}),
         **({"language": list(card.language)} if card.language else {}),
+        **({"datasets": [card.dataset]} if card.dataset else {}),
+        # a hub asks for the id of the data set of each result
         **(
             {"model-index": [{"name": name, "results": measured(card)}]}
-            if card.results
+            if card.results and card.dataset
             else {}
         ),
     }
@@ -117,8 +124,12 @@ def measured(card: Card) -> list[dict[str, Any]]:
     """Return the error rates as a hub reads them (``model-index``)."""
     return [
         {
-            "task": {"type": "automatic-speech-recognition"},
-            "dataset": {"name": f"{card.corpus}, {part}", "type": part},
+            "task": {"type": PIPELINE},
+            "dataset": {
+                "name": f"{card.corpus}, {part}",
+                "type": card.dataset,
+                "split": part,
+            },
             "metrics": [
                 {
                     "type": RATES.get(score.get("unit", ""), "wer"),

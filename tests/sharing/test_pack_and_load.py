@@ -171,17 +171,17 @@ def test_a_hub_reads_the_error_rates_from_the_card():
 
     of = {"unit": "speaker", "number": 33}
     score = {"unit": "word", "value": 3.21, "ci95": [2.0, 4.5], "interval": of}
-    card = ModelCard(
-        write_card(
-            Card(corpus="digits", results={"test-other": score}), "model", "asr", {}, {}
-        )
-    )
+    known = Card("LibriSpeech", results={"test-other": score}, dataset="openslr/x")
+    card = ModelCard(write_card(known, "model", "asr", {}, {}))
     (result,) = card.data.eval_results
-    assert (result.metric_type, result.metric_value, result.dataset_name) == (
-        "wer",
-        3.21,
-        "digits, test-other",
-    )
+    found = (result.metric_type, result.metric_value, result.dataset_type)
+    assert found == ("wer", 3.21, "openslr/x")
+    assert card.data.datasets == ["openslr/x"]
+    assert card.data.pipeline_tag == "automatic-speech-recognition"
+    # a corpus that no hub has gets no id: the rates are in the text alone
+    unknown = Card("digits", results={"test-other": score})
+    card = ModelCard(write_card(unknown, "model", "asr", {}, {}))
+    assert card.data.eval_results is None and card.data.datasets is None
     assert (
         "| test-other | 3.21 | 95% interval 2.00 to 4.50 over 33 speakers |"
         in card.text
