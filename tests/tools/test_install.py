@@ -302,7 +302,7 @@ def test_package_is_found_from_the_folder_that_holds_the_clone(tmp_path):
         tmp_path / "espnet_ext/espnet_ext",
         ignore=shutil.ignore_patterns("*.pyc"),
     )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path / "espnet_ext")
     build = "from setuptools.build_meta import build_editable as build; build('..')"
     assert run(sys.executable, "-c", build, cwd=tmp_path / "espnet_ext").returncode == 0
