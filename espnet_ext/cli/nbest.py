@@ -43,7 +43,7 @@ def nbest() -> None:
     """Convert N-best lists; oracle error rates.
 
     Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output
-    folder of an ESPnet decoding with --nbest, nbest.scp of ESPnet3 (docs/extending.md),
+    folder of an ESPnet decoding with --nbest, nbest.scp of ESPnet3 (docs/espnet3.md),
     archives.* of Kaldi, a folder of SRILM's n-best files, preds_out*.tsv of NeMo
     beside its manifest, the output of WeNet's decoder_main --output_nbest, recogs-*.txt
     of icefall, JSON of Whisper and faster-whisper.
