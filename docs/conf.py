@@ -25,6 +25,7 @@ include_patterns = [
     "CHANGELOG.md",
     "docs/*.md",
     "examples/*.ipynb",
+    "examples/phrases/README.md",
     "examples/speech/README.md",
     "egs/*/README.md",
     "egs/*/RESULTS.md",

@@ -41,6 +41,7 @@ def clone(tmp_path) -> Path:
         (folder / SPEECH / "test" / table).write_text(
             "".join(line for line in lines if line.split()[0][-1] == "1")
         )
+    shutil.copytree(ROOT / "examples/phrases", folder / "examples/phrases")
     (folder / "egs").symlink_to(ROOT / "egs")
     return folder
 
