@@ -122,8 +122,9 @@ def _map_here(
 
     deaths = [0] * len(progress.shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    forked = not isinstance(context, gpus.NewWorkers)
-    sharing = 1 if forked else context.count_sharing(workers)
+    forked, sharing = True, 1
+    if isinstance(context, gpus.NewWorkers):
+        forked, sharing = False, context.count_sharing(workers)
     pool = ProcessPool(
         workers,
         context=context,
