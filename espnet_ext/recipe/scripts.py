@@ -1,11 +1,10 @@
 """Python files that are in no package: recipes, and what is in their ``local/``."""
 
-import inspect
 import io
 import pickle
 from importlib import util
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 _loaded: dict[tuple[Path, str], ModuleType] = {}
@@ -38,10 +37,11 @@ class _Pickler(pickle.Pickler):
     """
 
     def reducer_override(self, value: Any) -> Any:
-        if inspect.isfunction(value) or inspect.isclass(value):
+        if isinstance(value, FunctionType | type):
+            own_name = value.__name__
             for (path, name), module in _loaded.items():
-                if getattr(module, value.__name__, None) is value:
-                    return _find_in_script, (path, name, value.__name__)
+                if getattr(module, own_name, None) is value:
+                    return _find_in_script, (path, name, own_name)
         return NotImplemented
 
 

@@ -334,7 +334,8 @@ def _show_warnings(step: Step) -> None:
 
 def _run_new(work: bytes, parent: int) -> None:
     """Run a step in this new process, which has imported nothing for it."""
-    _run(*pickle.loads(work), parent)
+    step, key = pickle.loads(work)
+    _run(step, key, parent)
 
 
 def _run_forked(
