@@ -11,7 +11,12 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.oracle import oracle_lines, report_lists, write_choice
-from espnet_ext.nbest.sources import convert_part, lists_in
+from espnet_ext.nbest.sources import (
+    convert_part,
+    has_references,
+    lists_in,
+    write_references,
+)
 from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.gpus import Make, run_side_by_side
@@ -25,6 +30,7 @@ from espnet_ext.recipe.training import average_step, averaged, free_of
 from espnet_ext.rescore import ScorerKind
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
+from espnet_ext.synthetic.librispeech import make_lm_text
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.gpus import device_of
@@ -67,9 +73,47 @@ def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
 
 
 def data(run: Run) -> None:
-    librispeech.prepare(
-        run, f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}"
-    )
+    if run.synthetic and lists_are_whole(run):
+        run_jobs([text_steps(run)])
+        return
+    librispeech.prepare(run, synthetic_size(run))
+
+
+def synthetic_size(run: Run) -> str:
+    """The size of the synthetic corpus."""
+    return f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}"
+
+
+def lists_are_whole(run: Run) -> bool:
+    """Are there lists of all parts with their references, so that no speech is needed?"""
+    given = run.path("nbest_lists")
+    if given is None:
+        return False
+    sources = (lists_in(given, part) for part in list_parts(run))
+    return all(source and has_references(source) for source in sources)
+
+
+def text_steps(run: Run) -> Iterator[Step]:
+    """The transcripts of all parts, from lists, and the text of language models."""
+    given = Path(run.options["nbest_lists"])
+    for part in list_parts(run):
+        source, folder = lists_in(given, part), run.datadir / part
+        yield Step(
+            name=f"text of {part}",
+            log=run.datadir / "log" / f"text_{part}.log",
+            function=write_references,
+            arguments={"source": source, "folder": folder},
+            inputs=[source],
+            outputs=[folder / name for name in ("text", "utt2spk", "spk2utt")],
+        )
+    if not run.path("lm_text"):
+        yield Step(
+            name="text of language models",
+            log=run.datadir / "log" / "lm_text.log",
+            function=make_lm_text,
+            arguments={"output": lm_text(run), "size": synthetic_size(run)},
+            outputs=[lm_text(run)],
+        )
 
 
 def first_pass(run: Run) -> None:

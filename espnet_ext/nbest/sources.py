@@ -2,6 +2,7 @@
 that cannot be right.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from espnet_ext.errors import InputError, say
+from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet3 import is_espnet3, read_espnet3
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
@@ -36,6 +38,7 @@ AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
 # an oracle's word error rate above which lists and references cannot belong together
 IMPLAUSIBLE = 0.9
+OF_LIBRISPEECH = re.compile(r"\d+-\d+-\d+")  # ids: speaker, chapter, utterance
 _MARKS = re.compile(r"<[a-z]+><(?:asr|st_[a-z]+)>")  # of language and task
 _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
 
@@ -192,6 +195,44 @@ def lists_in(folder: Path, part: str) -> Path | None:
         for end in ("", ".jsonl", ".jsonl.gz")
     ]
     return next((folder / name for name in names if (folder / name).exists()), None)
+
+
+def has_references(path: Path) -> bool:
+    """Return whether lists are JSONL whose first line has a reference."""
+    if not path.is_file():
+        return False
+    with unpacked(path) as file:
+        first = file.readline().decode("utf-8", errors="replace")
+    try:
+        record = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and record.get("ref") is not None
+
+
+def write_references(source: Path, folder: Path) -> None:
+    """Write the references of lists as ``text`` of a data dir, with ``utt2spk`` and
+    ``spk2utt``.
+
+    The speaker of an id as LibriSpeech has them is its first part; of another id, the
+    utterance itself, as Kaldi does where speakers are not known.
+    """
+    lists = read_lists(source)
+    texts: dict[str, str] = {}
+    speakers: dict[str, str] = {}
+    utterances: dict[str, list[str]] = {}
+    for nbest in sorted(lists, key=lambda nbest: nbest.utt_id):
+        if nbest.ref is None:
+            raise InputError(f"{source}: {nbest.utt_id} has no reference")
+        key = nbest.utt_id
+        texts[key] = nbest.ref
+        speakers[key] = key.split("-")[0] if OF_LIBRISPEECH.fullmatch(key) else key
+        utterances.setdefault(speakers[key], []).append(key)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(folder / "text", texts)
+    write_table(folder / "utt2spk", speakers)
+    by_speaker = {speaker: " ".join(keys) for speaker, keys in utterances.items()}
+    write_table(folder / "spk2utt", by_speaker)
 
 
 def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:

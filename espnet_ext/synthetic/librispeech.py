@@ -95,14 +95,27 @@ def make_librispeech(
     )
 
 
+def make_lm_text(output: str | Path, size: str = "mini", seed: int = 0) -> None:
+    """Write the language-model text of the corpus that :func:`make_librispeech` makes
+    of this size and seed, without its speech.
+    """
+    wanted = size_called(size, LIBRISPEECH_SIZES)
+    _, held_out = draw_sentences(wanted.parts, _spoken(wanted), seed)
+    Path(output).parent.mkdir(parents=True, exist_ok=True)
+    _write_lm_text(Path(output), wanted, held_out, seed)
+
+
+def _spoken(size: Size) -> Grammar:
+    return phrase_grammar() if size.phrases else english_grammar()
+
+
 def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README
     into an existing folder.
     """
     counts = {part: part_size.speakers for part, part_size in size.parts.items()}
     speakers = draw_speakers(counts, seed, size.voices, size.variants)
-    spoken = phrase_grammar() if size.phrases else english_grammar()
-    sentences, held_out = draw_sentences(size.parts, spoken, seed)
+    sentences, held_out = draw_sentences(size.parts, _spoken(size), seed)
     shards = [
         chapter
         for part, own in size.parts.items()
@@ -121,13 +134,7 @@ def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     ):
         minutes[chapter.speaker.id] += seconds / 60
     write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
-    _write_lm_text(
-        folder / LM_TEXT,
-        text_grammar() if size.other_text else spoken,
-        size.lm_sentences,
-        held_out,
-        seed,
-    )
+    _write_lm_text(folder / LM_TEXT, size, held_out, seed)
     (folder / "README.TXT").write_text(
         resource("librispeech_readme.txt"), encoding="utf-8"
     )
@@ -253,15 +260,14 @@ def write_speakers(
     path.write_text(resource("speakers_header.txt") + "".join(lines), encoding="utf-8")
 
 
-def _write_lm_text(
-    path: Path, grammar: Grammar, count: int, held_out: frozenset[str], seed: int
-) -> None:
+def _write_lm_text(path: Path, size: Size, held_out: frozenset[str], seed: int) -> None:
     """Write sentences of a grammar, without the held-out ones. Some occur more than
     once, as in any text.
     """
+    grammar = text_grammar() if size.other_text else _spoken(size)
     rng = random.Random(seed_of(seed, "lm"))
     lines: list[str] = []
-    while len(lines) < count:
+    while len(lines) < size.lm_sentences:
         sentence = grammar.sentence(rng)
         if sentence not in held_out:
             lines.append(sentence + "\n")

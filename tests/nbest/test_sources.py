@@ -2,17 +2,20 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import text_lines
+from espnet_ext.kaldi.tables import read_table, text_lines
 from espnet_ext.nbest.sources import (
     FORMATS,
     convert_lists,
+    has_references,
     read_lists,
     warnings_of,
     with_references,
+    write_references,
 )
 from espnet_ext.scoring.score_files import evaluate
 from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
@@ -214,3 +217,26 @@ def test_references_of_espnets_scoring(tmp_path):
     for files in (("ref.trn", "text"), ("text", "ref.trn")):
         score, _ = evaluate(*(tmp_path / name for name in files))
         assert score.total.errors == 1
+
+
+def test_references_become_a_data_dir(tmp_path):
+    lists = [
+        NBest(key, (Hypothesis("b", -1.0),), ref)
+        for key, ref in (("84-1-0002", "C D"), ("84-1-0001", "A"), ("call-7", ""))
+    ]
+    write_nbest(tmp_path / "lists.jsonl", lists)
+    assert has_references(tmp_path / "lists.jsonl")
+    write_references(tmp_path / "lists.jsonl", tmp_path / "data")
+    data = tmp_path / "data"
+    assert read_table(data / "text") == {
+        "84-1-0001": "A",
+        "84-1-0002": "C D",
+        "call-7": "",
+    }
+    assert (data / "spk2utt").read_text() == "84 84-1-0001 84-1-0002\ncall-7 call-7\n"
+    write_nbest(tmp_path / "bare.jsonl", [lists[0], replace(lists[1], ref=None)])
+    with pytest.raises(InputError, match="84-1-0001"):
+        write_references(tmp_path / "bare.jsonl", tmp_path / "other")
+    write_nbest(tmp_path / "none.jsonl", [replace(lists[1], ref=None)])
+    assert not has_references(tmp_path / "none.jsonl")
+    assert not has_references(tmp_path) and not has_references(tmp_path / "absent")

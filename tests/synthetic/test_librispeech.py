@@ -19,6 +19,7 @@ from espnet_ext.synthetic.librispeech import (
     condition_of,
     draw_sentences,
     make_librispeech,
+    make_lm_text,
 )
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES
 
@@ -133,6 +134,13 @@ def test_lm_text_has_no_evaluation_sentence(mini_corpus: Path) -> None:
     }
     header = (mini_corpus / LM_TEXT).read_bytes()[:10]
     assert header[4:8] == bytes(4)  # no time of making
+
+
+def test_lm_text_alone_is_that_of_the_corpus(
+    mini_corpus: Path, tmp_path: Path, tiny: str
+) -> None:
+    make_lm_text(tmp_path / LM_TEXT, tiny, seed=0)
+    assert filecmp.cmp(tmp_path / LM_TEXT, mini_corpus / LM_TEXT, shallow=False)
 
 
 def test_another_corpus_and_sizes_that_are_not_there_are_refused(
