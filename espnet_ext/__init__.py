@@ -13,33 +13,20 @@ P1 to P5 in docstrings are these papers:
 - P5: Flynn and Ragni 2024, long contexts
 """
 
-import sys
 from typing import Any
-
-from espnet_ext.loading import LoadQuickly, import_attention, say_loading
 
 __version__ = "0.2.0"
 
-if "espnet2" not in sys.modules:
-    sys.meta_path.insert(0, LoadQuickly())
-
 
 def register() -> None:
-    """Add all plugins, also those of third parties, to ESPnet's registries; calling it
-    again changes nothing.
+    """Add all plugins, also those of third parties, to ESPnet's dicts of classes.
 
-    From then on ESPnet also refuses checkpoints that do not fit their config, and
-    commands in a ``feats.scp``.
+    Nothing else changes in this process, also not by importing this package. Calling it
+    again changes nothing.
     """
-    say_loading()
-    import_attention()
-    from espnet_ext.kaldi.arks import never_run_commands
     from espnet_ext.registry import add_plugins
-    from espnet_ext.upstream.checkpoint import load_strictly
 
     add_plugins()
-    load_strictly()
-    never_run_commands()
 
 
 def load(model: str, *, device: str = "cpu", **options: Any) -> Any:

@@ -99,14 +99,44 @@ def add_plugins() -> None:
     for key, target in PLUGINS.items():
         _add(key, _load_plugin(target), PACKAGE, PACKAGE)
     for entry in third_parties():
-        origin = f"the package {entry.dist.name}" if entry.dist else entry.value
-        try:
-            plugin = entry.load()
-        except Exception as error:
-            raise InputError(
-                f"plugin '{entry.name}' of {origin} cannot be imported: {error}"
-            ) from error
-        _add(entry.name, plugin, origin, _package(entry))
+        _add_third_party(entry)
+
+
+def _add_third_party(entry: EntryPoint) -> None:
+    """Add the plugin of another package. One that is broken stops only who names it."""
+    origin = f"the package {entry.dist.name}" if entry.dist else entry.value
+    wrong = f"plugin '{entry.name}' of {origin}"
+    if fault := _fault_of_name(entry.name):
+        logging.warning("%s: %s", wrong, fault)  # no config can name it
+        return
+    try:
+        plugin = entry.load()
+    except Exception as error:
+        plugin = _make_refusing_class(f"{wrong} cannot be imported: {error}")
+    slot, _, name = entry.name.lower().partition(".")
+    for classes, base in choices(slot):
+        fitting = plugin
+        if not _is_subclass(plugin, base):
+            assert base is not None  # every class is one of None
+            fitting = _make_refusing_class(
+                f"{wrong} is not a subclass of {base.__name__}", base
+            )
+        for each in (name, f"{_package(entry)}:{name}"):
+            if each not in classes:
+                classes[each] = fitting
+                _origins[slot, each] = origin
+            elif _origins.get((slot, each)) != origin:
+                logging.warning(
+                    "%s: the name '%s' already stands for %s: write %s:%s",
+                    wrong,
+                    each,
+                    classes[each].__qualname__,
+                    _package(entry),
+                    name,
+                )
+
+
+_origins: dict[tuple[str, str], str] = {}  # of third parties' plugins, by slot and name
 
 
 @cache
@@ -252,37 +282,52 @@ def _load_plugin(target: str) -> type:
     except ModuleNotFoundError as error:
         if error.name != module or module.startswith(PACKAGE):
             raise
-    advice = (
+    return _make_refusing_class(
         how_to_install(module) or f"{module} is not installed: pip install {module}"
     )
 
-    def refuse(self: object, *args: object, **options: object) -> None:
-        raise InputError(advice)
 
-    return type(module, (), {"__init__": refuse})
+def _make_refusing_class(reason: str, base: type = object) -> type:
+    """Return a class that stands for a plugin which cannot be used: a config that names
+    it is refused with the reason.
+    """
+
+    def refuse(cls: type, *args: object, **options: object) -> None:
+        raise InputError(reason)
+
+    # __new__, since an abstract base refuses its subclasses before __init__
+    return type("UnusablePlugin", (base,), {"__new__": refuse})
 
 
 def _add(key: str, plugin: type, origin: str, package: str) -> None:
-    """Add a plugin under its name, and under that with its package."""
-    slot, _, name = key.lower().partition(".")
+    """Add a plugin of ours under its name, and under that with its package."""
     wrong = f"plugin '{key}' of {origin}"
-    if slot not in SLOTS or not name:
-        raise InputError(
-            f"{wrong}: its name must be <slot>.<name>, with a slot of "
-            f"{', '.join(SLOTS)}"
-        )
-    if name in RESERVED:
-        raise InputError(
-            f"{wrong}: in ESPnet the name '{name}' means no module: take another"
-        )
+    if fault := _fault_of_name(key):
+        raise InputError(f"{wrong}: {fault}")
+    slot, _, name = key.lower().partition(".")
     for classes, base in choices(slot):
-        if base is not None and not (
-            isinstance(plugin, type) and issubclass(plugin, base)
-        ):
-            raise InputError(f"{wrong} is not a subclass of {base.__name__}")
+        if not _is_subclass(plugin, base):
+            raise InputError(f"{wrong} is not a subclass of {base}")
         for each in (name, f"{package}:{name}"):
-            if (present := classes.setdefault(each, plugin)) is not plugin:
+            present = classes.setdefault(each, plugin)
+            if present is not plugin:
                 raise InputError(
                     f"{wrong}: the name '{each}' already stands for "
                     f"{present.__qualname__}"
                 )
+
+
+def _fault_of_name(key: str) -> str:
+    """Return what is wrong with a plugin's name, ``<slot>.<name>``; "" if nothing is."""
+    slot, _, name = key.lower().partition(".")
+    if slot not in SLOTS or not name:
+        return f"its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}"
+    if name in RESERVED:
+        return f"in ESPnet the name '{name}' means no module: take another"
+    return ""
+
+
+def _is_subclass(plugin: object, base: type | None) -> bool:
+    if base is None:
+        return True
+    return isinstance(plugin, type) and issubclass(plugin, base)

@@ -3,8 +3,7 @@ the like.
 """
 
 from espnet_ext.environment import require_environment
-from espnet_ext.loading import import_attention, say_loading
+from espnet_ext.upstream.own_process import prepare_imports
 
 require_environment()
-say_loading()
-import_attention()
+prepare_imports()  # before the modules of this package import ESPnet

@@ -16,7 +16,7 @@ from pathlib import Path
 from runpy import run_module
 
 from espnet_ext.errors import InputError, UsageError
-from espnet_ext.upstream.espnet3 import KeepNormaliser
+from espnet_ext.upstream.espnet3 import keep_normaliser
 from espnet_ext.upstream.with_plugins import with_plugins
 
 ESPNETS, OURS = "espnet2.bin.", "espnet_ext.bin."  # the commands of each
@@ -34,9 +34,6 @@ def main(words: Sequence[str] | None = None) -> None:
             "name a program: python -m espnet_ext.bin.run espnet2.bin.st_train "
             "OPTIONS, or run.py OPTIONS"
         )
-    sys.meta_path.insert(
-        0, KeepNormaliser()
-    )  # not in spawned processes, where no stage runs
     if sys.argv[0].endswith(".py"):
         _run_file(Path(sys.argv[0]))
         return
@@ -64,6 +61,7 @@ def _run_file(path: Path) -> None:
     """
     if not path.is_file():
         raise InputError(f"{path} does not exist")
+    keep_normaliser()
     path = path.resolve()
     os.environ[FILE] = str(path)
     sys.path.insert(0, str(path.parent))

@@ -2,13 +2,15 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -68,15 +70,18 @@ def read_array(position: str) -> np.ndarray:
     return np.asarray(_library().load_mat(position))
 
 
-def never_run_commands() -> None:
-    """Make the libraries that read ark files for ESPnet refuse commands. Calling it
-    again changes nothing.
+@contextmanager
+def refused_commands() -> Iterator[None]:
+    """In this block, let the libraries that read ark files for ESPnet refuse commands:
+    those in a data dir of somebody else are anybody's.
     """
-    for name in filter(find_spec, ("omniio", "kaldiio")):
-        library = import_module("omniio.kaldi" if name == "omniio" else name)
-        module: Any = sys.modules[library.load_mat.__module__]
-        if getattr(module.open_like_kaldi, "__module__", "") != __name__:
-            module.open_like_kaldi = _without_commands(module.open_like_kaldi)
+    with ExitStack() as patches:
+        for name in filter(find_spec, ("omniio", "kaldiio")):
+            library = import_module("omniio.kaldi" if name == "omniio" else name)
+            module: Any = sys.modules[library.load_mat.__module__]
+            opened = _without_commands(module.open_like_kaldi)
+            patches.enter_context(patch.object(module, "open_like_kaldi", opened))
+        yield
 
 
 def _without_commands(opened: Callable) -> Callable:

@@ -336,14 +336,16 @@ def _load(
     """Load a model; return it, a function that makes words of its tokens, and its
     sampling rate in Hz.
     """
-    import espnet_ext
+    from espnet_ext.upstream.checkpoint import strict_loading
+    from espnet_ext.upstream.own_process import prepare_process
 
-    espnet_ext.register()
+    prepare_process()
     from espnet2.text.build_tokenizer import build_tokenizer
 
     from espnet_ext.multitalker.task import SAASRTask
 
-    model, args = SAASRTask.build_model_from_file(config, model_file, device)
+    with strict_loading():
+        model, args = SAASRTask.build_model_from_file(config, model_file, device)
     tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
     rate = espnet_options.sampling_rate(vars(args)) or DEFAULT_RATE
     return model.eval(), lambda tokens: tokenizer.tokens2text(tokens).split(), rate

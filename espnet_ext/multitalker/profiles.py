@@ -228,8 +228,8 @@ def espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
             )
     from espnet2.bin.spk_inference import Speech2Embedding
 
-    from espnet_ext.upstream.checkpoint import load_strictly
+    from espnet_ext.upstream.checkpoint import strict_loading
 
-    load_strictly()
-    model = Speech2Embedding(train_config=str(config), model_file=str(model_file))
+    with strict_loading():
+        model = Speech2Embedding(train_config=str(config), model_file=str(model_file))
     return lambda samples: model(samples).detach().cpu().numpy().squeeze(0)

@@ -125,6 +125,8 @@ def measure_perplexity(folder: str, text: Path) -> None:
     """Measure the perplexity of a language model with ESPnet's own command."""
     from espnet2.bin.lm_calc_perplexity import main
 
+    from espnet_ext.upstream.checkpoint import strict_loading
+
     lm = Path(folder)
     data = ["--data_path_and_name_and_type", f"{text},text,text"]
     model = [
@@ -133,4 +135,5 @@ def measure_perplexity(folder: str, text: Path) -> None:
         "--model_file",
         str(lm / "valid.loss.ave.pth"),
     ]
-    main(["--ngpu", "0", *data, *model, "--output_dir", str(lm / "perplexity")])
+    with strict_loading():
+        main(["--ngpu", "0", *data, *model, "--output_dir", str(lm / "perplexity")])

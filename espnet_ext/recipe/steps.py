@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError, say
-from espnet_ext.loading import prepare_forks
 from espnet_ext.recipe.call import launch_call
 from espnet_ext.recipe.guard import end_with_parent, kill_group
 from espnet_ext.recipe.scripts import pickle_with_scripts
@@ -39,6 +38,7 @@ from espnet_ext.recipe.step_logs import (
     last_line,
     warnings_in,
 )
+from espnet_ext.upstream.own_process import defer_type_checks, prepare_forks
 from espnet_ext.work import gpus, once
 from espnet_ext.work.files import files_below
 from espnet_ext.work.launch import LAUNCHED
@@ -264,6 +264,7 @@ def _preload(step: Step) -> None:
     """Import what a step needs, for it and others that are forked from this process."""
     # ESPnet names all packages that it lacks
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        defer_type_checks()
         for module in step.preload:
             with suppress(ImportError):  # the step itself will say what is missing
                 import_module(module)
@@ -334,6 +335,7 @@ def _show_warnings(step: Step) -> None:
 
 def _run_new(work: bytes, parent: int) -> None:
     """Run a step in this new process, which has imported nothing for it."""
+    prepare_imports()  # before the modules of the step import ESPnet
     step, key = pickle.loads(work)
     _run(step, key, parent)
 

@@ -58,6 +58,7 @@ def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
 def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
     """Return the same for the files of a model."""
     import espnet_ext
+    from espnet_ext.upstream.checkpoint import strict_loading
 
     espnet_ext.register()
     if files.espnet and files.espnet != version("espnet"):
@@ -67,7 +68,7 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
         )
     if package := missing_package(read_yaml(files.config)):
         raise InputError(f"{files.name}: {package}")
-    with building(files):
+    with building(files), strict_loading():
         if files.task == "mt":
             return _text2text(files, device, options)
         from espnet2.bin.asr_inference import Speech2Text

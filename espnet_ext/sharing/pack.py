@@ -135,9 +135,9 @@ def _check_fit(folder: Path, task: str, model: Path) -> None:
     """Refuse a checkpoint of another model than its config's, which nobody could load."""
     if task == "sa_asr":  # of a room above this one
         return
-    import espnet_ext
+    from espnet_ext.upstream.own_process import prepare_process
 
-    espnet_ext.register()
+    prepare_process()
     if task == "mt":
         from espnet2.tasks.mt import MTTask as Task
     else:

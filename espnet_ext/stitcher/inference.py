@@ -137,9 +137,10 @@ class Stitcher:
     """
 
     def __init__(self, options: StitcherOptions):
-        import espnet_ext
+        from espnet_ext.upstream.checkpoint import strict_loading
+        from espnet_ext.upstream.own_process import prepare_process
 
-        espnet_ext.register()
+        prepare_process()
         import torch
         from espnet2.tasks.mt import MTTask
         from espnet2.text.build_tokenizer import build_tokenizer
@@ -154,9 +155,10 @@ class Stitcher:
                 raise InputError(
                     f"{path}: no such file: train the stitcher first, or check the path"
                 )
-        self.model, args = MTTask.build_model_from_file(
-            config, model_file, options.device
-        )
+        with strict_loading():
+            self.model, args = MTTask.build_model_from_file(
+                config, model_file, options.device
+            )
         self.model.eval()
         self.search = rewriting_search(self.model, BEAM_SIZE, LENGTH_BONUS)
         # Attention is masked after a text's end. ESPnet's convolutions, which

@@ -107,13 +107,14 @@ def _check_loads(model: ModelFiles) -> None:
     """Load a model once, so that one that cannot be used is refused before the first
     file and not with each.
     """
-    import espnet_ext
+    from espnet_ext.upstream.checkpoint import strict_loading
+    from espnet_ext.upstream.own_process import prepare_process
 
-    espnet_ext.register()
+    prepare_process()
     from espnet_ext.multitalker.task import SAASRTask
     from espnet_ext.sharing.load import building
 
-    with loading(), building(model):
+    with loading(), building(model), strict_loading():
         SAASRTask.build_model_from_file(model.config, model.model)
 
 

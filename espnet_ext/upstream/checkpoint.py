@@ -3,9 +3,11 @@ ESPnet would decode with either.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.yaml_files import read_yaml
@@ -153,51 +155,59 @@ def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> N
         )
 
 
-def load_strictly() -> None:
-    """Make every task's ``build_model_from_file``, and so ``Speech2Text``, refuse a
-    checkpoint that does not fit.
+@contextmanager
+def strict_loading() -> Iterator[None]:
+    """In this block, let every task's ``build_model_from_file``, and so
+    ``Speech2Text``, refuse a checkpoint that does not fit.
 
     So is one with parameters that are NaN or infinite, and a config without one.
-    Calling it again changes nothing.
     """
     from espnet2.tasks.abs_task import AbsTask
 
-    load = AbsTask.build_model_from_file.__func__
-    if getattr(load, "strict", False):
+    load = vars(AbsTask)["build_model_from_file"].__func__
+    if is_strict(load):
+        yield
         return
+    with patch.object(AbsTask, "build_model_from_file", classmethod(make_strict(load))):
+        yield
+
+
+def is_strict(load: Callable[..., Any]) -> bool:
+    """Return whether a ``build_model_from_file`` is one of :func:`make_strict`."""
+    return getattr(load, "strict", False)
+
+
+@functools.cache  # the same function each time, by which models are kept
+def make_strict(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a task's ``build_model_from_file`` with checks before and after it; other
+    arguments, such as those of a lab's own version, are passed on.
+    """
+    if is_strict(load):
+        return load
 
     @functools.wraps(load)
     def load_and_check(
-        cls: type,
+        task: type,
         config_file: str | Path | None = None,
         model_file: str | Path | None = None,
-        device: str = "cpu",
+        *arguments: Any,
+        **options: Any,
     ) -> tuple[Any, Any]:
-        if (
-            model_file is not None
-        ):  # ESPnet would ask on the terminal whether to load an unsafe file
+        # ESPnet would ask on the terminal whether to load an unsafe file.
+        if model_file is not None:
             load_parameters(model_file, "meta")
+        config = Path(config_file or Path(str(model_file)).parent / "config.yaml")
         try:
-            model, args = load(cls, config_file, model_file, device)
-        except RuntimeError:  # probably a parameter of another shape: name it
+            model, args = load(task, config_file, model_file, *arguments, **options)
+        except RuntimeError:
+            # probably a parameter of another shape: name it
             if model_file is not None:
-                check_model(
-                    cls,
-                    config_file or Path(model_file).parent / "config.yaml",
-                    model_file,
-                )
+                check_model(task, config, model_file)
             raise
         except FileNotFoundError as error:
             if error.filename is None:
                 raise
-            config = config_file or Path(str(model_file)).parent / "config.yaml"
-            advice = (
-                f"{config} names it, from the folder in which the model was trained: "
-                "run the command there"
-            )
-            if str(error.filename) == str(config):
-                advice = "train the model first, or check the path"
-            raise InputError(f"{error.filename}: no such file: {advice}") from None
+            raise _name_missing_file(str(error.filename), config) from None
         if model_file is None:
             raise InputError(
                 f"{config_file}: no checkpoint is given: the model would have "
@@ -209,4 +219,15 @@ def load_strictly() -> None:
         return model, args
 
     setattr(load_and_check, "strict", True)  # noqa: B010
-    AbsTask.build_model_from_file = classmethod(load_and_check)
+    return load_and_check
+
+
+def _name_missing_file(path: str, config: Path) -> InputError:
+    """Return what to say of a file that is missing while a model is built."""
+    advice = (
+        f"{config} names it, from the folder in which the model was trained: run the "
+        "command there"
+    )
+    if path == str(config):
+        advice = "train the model first, or check the path"
+    return InputError(f"{path}: no such file: {advice}")

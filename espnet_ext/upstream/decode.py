@@ -8,6 +8,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
+from espnet_ext.kaldi.arks import refused_commands
 from espnet_ext.kaldi.data_dir import refuse_commands
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.upstream import options as espnet_options
@@ -165,9 +166,9 @@ def decode_shard(shard: Shard) -> None:
     if shard.is_done():  # its worker died after it had finished
         return
     with work.attempt(shard) as folder:
-        import espnet_ext
+        from espnet_ext.upstream.own_process import prepare_process
 
-        espnet_ext.register()
+        prepare_process()
         from espnet_ext.upstream import inference
 
         ((name, table),) = shard.tables.items()
@@ -188,7 +189,8 @@ def decode_shard(shard: Shard) -> None:
             return speech2text
 
         try:
-            inference.inference(args, build_or_reuse)
+            with refused_commands():  # the data dir may be anybody's
+                inference.inference(args, build_or_reuse)
         except InputError:
             raise
         except Exception:

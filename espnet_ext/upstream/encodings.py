@@ -85,14 +85,16 @@ def encode(
 @keep_last
 def _load(config: str, model: str):  # type: ignore[no-untyped-def]
     """Load the model; return it with its sampling rate in Hz."""
-    import espnet_ext
+    from espnet_ext.upstream.checkpoint import strict_loading
+    from espnet_ext.upstream.own_process import prepare_process
 
-    espnet_ext.register()
+    prepare_process()
     from espnet2.tasks.asr import ASRTask
 
     from espnet_ext.upstream.options import sampling_rate
 
-    network, options = ASRTask.build_model_from_file(config, model, "cpu")
+    with strict_loading():
+        network, options = ASRTask.build_model_from_file(config, model, "cpu")
     rate = sampling_rate(vars(options))
     if rate is None:
         raise InputError(

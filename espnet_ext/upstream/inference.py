@@ -17,6 +17,7 @@ from espnet2.utils.types import str2bool, str_or_none
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
+from espnet_ext.upstream.checkpoint import make_strict, strict_loading
 from espnet_ext.upstream.fast_decoder import quantise, use_fast_decoder
 from espnet_ext.upstream.logs import without_message
 from espnet_ext.upstream.prior import add_prior
@@ -82,7 +83,7 @@ def build_speech2text(
     utterances = options.pop("batch_size", 1) if fast_decoder else 1
     # what ESPnet says of its own search is not so of the fast one, which replaces it
     quiet = without_message(NOT_BATCHED, asr_inference.__name__)
-    with quiet if fast_decoder else nullcontext():
+    with quiet if fast_decoder else nullcontext(), strict_loading():
         speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     fit_beam(speech2text.beam_search)
     if fast_decoder:
@@ -133,18 +134,17 @@ def last_speech2text(**options: Any) -> Any:
 
     So a grid of search settings loads each model once.
     """
-    build = vars(AbsTask)["build_model_from_file"]
+    load = make_strict(vars(AbsTask)["build_model_from_file"].__func__)
 
     def load_or_reuse(
         task: type, config_file: Any = None, model_file: Any = None, device: str = "cpu"
     ) -> Any:
-        return _loader(task, build.__func__)(config_file, model_file, device)
+        return _loader(task, load)(config_file, model_file, device)
 
-    AbsTask.build_model_from_file = classmethod(load_or_reuse)
-    try:
+    load_or_reuse.strict = True  # type: ignore[attr-defined] # not checked twice
+    reused = classmethod(load_or_reuse)
+    with patch.object(AbsTask, "build_model_from_file", reused):
         return build_speech2text(**options)
-    finally:
-        AbsTask.build_model_from_file = build
 
 
 @cache

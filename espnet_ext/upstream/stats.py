@@ -148,9 +148,9 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
         return
     audio = shard.tables["data/train/wav.scp"] | shard.tables["data/valid/wav.scp"]
     with work.attempt(shard) as folder:
-        import espnet_ext
+        from espnet_ext.upstream.own_process import prepare_process
 
-        espnet_ext.register()
+        prepare_process()
         module, _, name = TASKS[task].partition(":")
         task_class = getattr(import_module(module), name)
         data = [

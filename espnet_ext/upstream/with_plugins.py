@@ -14,6 +14,7 @@ from espnet_ext.command import run_main
 from espnet_ext.errors import InputError, UsageError
 from espnet_ext.packages import how_to_install
 from espnet_ext.upstream.arguments import check_initial_parameters, checked_arguments
+from espnet_ext.upstream.checkpoint import strict_loading
 from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import check_options, option_fault
 from espnet_ext.upstream.random_numbers import seed_by_rank
@@ -53,7 +54,7 @@ def run_checked(main: Callable[[], None]) -> None:
     """
     check_gpus(sys.argv[1:])
     try:
-        with checked_arguments(), checked_trainings():
+        with strict_loading(), checked_arguments(), checked_trainings():
             main()
     except InputError as error:
         error.args = (_last_line(str(error)),)
@@ -135,17 +136,25 @@ def _last_line(text: str) -> str:
     return message.strip() if name and "Traceback" in before else text
 
 
+# What our programs change in ESPnet for as long as their process runs, and in those that
+# ESPnet starts for several GPUs. upstream/README.md says why, and until when.
+CHANGES: tuple[Callable[[], None], ...] = (
+    keep_checkpoints_whole,
+    seed_by_rank,
+    check_initial_parameters,
+    check_training_starts,
+    name_utterances,
+    drop_repeated_warnings,
+)
+
+
 def set_up() -> None:
-    """Register the plugins, make checkpoints complete, seed by rank, and filter
-    repeated warnings from the log.
+    """Register the plugins, and make all :data:`CHANGES`. Calling it again changes
+    nothing.
     """
     espnet_ext.register()
-    keep_checkpoints_whole()
-    seed_by_rank()
-    check_initial_parameters()
-    check_training_starts()
-    name_utterances()
-    drop_repeated_warnings()
+    for change in CHANGES:
+        change()
 
 
 def check_gpus(options: Sequence[str]) -> None:

@@ -30,10 +30,18 @@ _PACKED = {
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
     """Open a temporary file (text: UTF-8) beside ``path`` and rename it on success; an
     error leaves ``path`` alone.
+
+    Of a link, its target is written. What is no regular file, such as a pipe or
+    ``/dev/stdout``, is written to directly.
     """
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder: name a file")
+    if is_special(path):
+        with open(path, mode, encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+        return
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -51,6 +59,14 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
         ):  # a full disk: name what could not be written
             error.filename = str(path)
         raise
+
+
+def is_special(path: Path) -> bool:
+    """Return whether a path leads to a pipe, a device or a file that is open already."""
+    # /dev/stdout may be a regular file that others write to as well: it must stay.
+    if path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",)):
+        return True
+    return path.exists() and not path.is_file()
 
 
 @contextmanager

@@ -14,8 +14,8 @@ import soundfile
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import (
     ark_shards,
-    never_run_commands,
     read_array,
+    refused_commands,
     write_arks,
     write_arrays,
 )
@@ -162,7 +162,6 @@ def audio(tmp_path, monkeypatch):
 )
 def test_no_entry_runs_a_command(tmp_path, library, entry):
     """Neither ours nor ESPnet's readers, of arrays or of whole tables."""
-    never_run_commands()
     command = entry.format(tmp_path / "ran")
     (tmp_path / "feats.scp").write_text(f"u1 {command}\n")
     for read in (
@@ -176,9 +175,18 @@ def test_no_entry_runs_a_command(tmp_path, library, entry):
         lambda: read_audio_table(tmp_path),
     ):
         (tmp_path / "wav.scp").write_text(f"u1 {command}\n")
-        with pytest.raises(InputError, match="command"):
+        with refused_commands(), pytest.raises(InputError, match="command"):
             read()
     assert not (tmp_path / "ran").exists()
+
+
+def test_ones_own_pipes_are_read_outside_of_the_block(tmp_path, library):
+    position = write_arrays(tmp_path / "own.ark", {"u": np.ones((2, 3), np.float32)})
+    offset = position["u"].rpartition(":")[2]
+    command = f"tail -c +{int(offset) + 1} {tmp_path / 'own.ark'} |"
+    with refused_commands(), pytest.raises(InputError, match="command"):
+        library.load_mat(command)
+    assert library.load_mat(command).shape == (2, 3)
 
 
 def test_two_workers_write_what_one_process_writes(audio, tmp_path):

@@ -102,17 +102,18 @@ def serve(address: str, pid: str) -> None:
     """Load ESPnet, then fork for each call, until the process of this id is gone."""
     import importlib
 
-    from espnet_ext import loading
+    from espnet_ext.upstream import own_process
     from espnet_ext.work.gpus import hide_gpus
 
     hide_gpus()  # from a process that has started CUDA none can be forked
-    loading.EVERY_TRAINING = ("",)  # all checks are compiled once, not in each fork
+    own_process.EVERY_TRAINING = ("",)  # all checks are compiled once, not in each fork
+    own_process.defer_type_checks()
     for module in PRELOADED:
         importlib.import_module(module)
     importlib.import_module(
         "espnet_ext.codeswitch.mixed_units"
     )._compiled_rules()  # kept by its cache: five seconds
-    loading.prepare_forks()
+    own_process.prepare_forks()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()

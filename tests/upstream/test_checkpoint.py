@@ -14,7 +14,7 @@ from espnet_ext.upstream.checkpoint import (
     check_checkpoint,
     check_model,
     check_values,
-    load_strictly,
+    strict_loading,
 )
 
 
@@ -104,12 +104,14 @@ def test_a_model_from_its_config(tmp_path, path):
 def test_parameters_that_are_not_finite_are_refused_before_anything_is_decoded(
     model, tmp_path, value
 ):
-    load_strictly()
     state = torch.load(model / "model.pth", weights_only=True)
     state["ctc.ctc_lo.bias"][1] = value
     torch.save(state, tmp_path / "bad.pth")
-    with pytest.raises(
-        InputError, match="bad.pth: values of ctc.ctc_lo.bias are NaN or infinite"
+    with (
+        strict_loading(),
+        pytest.raises(
+            InputError, match="bad.pth: values of ctc.ctc_lo.bias are NaN or infinite"
+        ),
     ):
         ASRTask.build_model_from_file(model / "config.yaml", tmp_path / "bad.pth")
 
@@ -124,7 +126,6 @@ def test_buffers_may_be_infinite_but_not_nan(path):
 
 
 def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
-    load_strictly()
     settings = {
         "token_list": ["<blank>", "<unk>", "<sos/eos>"],
         "normalize": "global_mvn",
@@ -134,11 +135,30 @@ def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
         yaml.safe_dump(ASRTask.get_default_config() | settings)
     )
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml"):
+    with (
+        strict_loading(),
+        pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml"),
+    ):
         ASRTask.build_model_from_file(tmp_path / "config.yaml")
 
 
 def test_a_config_without_a_checkpoint_is_refused(model):
-    load_strictly()
-    with pytest.raises(InputError, match="no checkpoint is given"):
+    with strict_loading(), pytest.raises(InputError, match="no checkpoint is given"):
         ASRTask.build_model_from_file(model / "config.yaml")
+
+
+def test_loading_is_strict_only_in_its_block_and_passes_on_arguments(monkeypatch):
+    from espnet2.tasks.abs_task import AbsTask
+
+    given = []
+
+    def load(task, config_file=None, model_file=None, device="cpu", **of_the_lab):
+        given.append((device, of_the_lab))
+        raise InputError("far enough")
+
+    monkeypatch.setattr(AbsTask, "build_model_from_file", classmethod(load))
+    before = vars(AbsTask)["build_model_from_file"]
+    with strict_loading(), pytest.raises(InputError, match="far enough"):
+        ASRTask.build_model_from_file("config.yaml", None, "meta", adapter="mine")
+    assert vars(AbsTask)["build_model_from_file"] is before
+    assert given == [("meta", {"adapter": "mine"})]

@@ -13,6 +13,7 @@ import torch
 from espnet_ext.audio.recordings import Audio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
+from espnet_ext.upstream.checkpoint import strict_loading
 from espnet_ext.upstream.options import sampling_rate
 from espnet_ext.work.precision import has_bfloat16
 
@@ -307,7 +308,8 @@ def load(
     """
     from espnet2.tasks.asr import ASRTask
 
-    model, args = ASRTask.build_model_from_file(config_file, model_file, device)
+    with strict_loading():
+        model, args = ASRTask.build_model_from_file(config_file, model_file, device)
     model.eval()
     if model.ctc is None:
         raise InputError(

@@ -121,9 +121,9 @@ def _load(
     model_config: str, model_file: str, device: str, precision: str
 ) -> tuple[LongModel, Callable[[Sequence[str]], str]]:
     """Load a model; return it with the function that makes text of its tokens."""
-    import espnet_ext
+    from espnet_ext.upstream.own_process import prepare_process
 
-    espnet_ext.register()
+    prepare_process()
     from espnet2.text.build_tokenizer import build_tokenizer
 
     config = read_yaml(model_config)

@@ -1,18 +1,22 @@
 """ESPnet's checks of types wait for the first call, and then refuse what they refused."""
 
+import asyncio
 import inspect
 import sys
 
 import pytest
 import typeguard
 
-from espnet_ext import loading
+from espnet_ext.upstream import own_process
 
 
 @pytest.fixture
 def deferred(monkeypatch):
-    monkeypatch.setattr(typeguard, "typechecked", typeguard.typechecked)
-    loading.defer_type_checks()
+    """typeguard's decorator as our programs have it, for functions of this module."""
+    plain = getattr(typeguard.typechecked, "__wrapped__", typeguard.typechecked)
+    monkeypatch.setattr(typeguard, "typechecked", plain)
+    monkeypatch.setattr(own_process, "DEFERRED", (__name__,))
+    own_process.defer_type_checks()
     return typeguard.typechecked
 
 
@@ -39,16 +43,29 @@ def test_a_decorated_class_is_checked(deferred):
         Doubled.of("2")
 
 
-def test_a_rare_module_is_loaded_when_it_is_used(monkeypatch, tmp_path):
-    (tmp_path / "used_rarely.py").write_text("print('loaded'); VALUE = 3\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(
-        loading, "RARELY_USED", ("used_rarely", "espnet_ext_has_no_such_module")
-    )
-    loading.defer_modules()
-    module = sys.modules.pop("used_rarely")
-    assert module.__file__ and "VALUE" not in vars(module)
-    assert module.VALUE == 3
+def test_generators_and_coroutines_are_still_seen_as_such(deferred):
+    @deferred
+    def count(last: int):
+        yield from range(last)
+
+    @deferred
+    async def double(number: int) -> int:
+        return 2 * number
+
+    assert inspect.isgeneratorfunction(count) and list(count(2)) == [0, 1]
+    assert inspect.iscoroutinefunction(double) and asyncio.run(double(2)) == 4
+
+
+def test_functions_of_others_are_decorated_as_ever(deferred, monkeypatch):
+    monkeypatch.setattr(own_process, "DEFERRED", ("espnet2.",))
+
+    def double(number: int) -> int:
+        return 2 * number
+
+    checked = deferred(double)
+    assert not hasattr(checked, "__wrapped__")  # of a function that waits
+    with pytest.raises(typeguard.TypeCheckError):
+        checked("2")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +78,6 @@ def test_only_a_broken_flash_attention_is_reported(monkeypatch, capsys, fault, s
     def import_module(name):
         print(f"Failed to import Flash Attention: {fault}", file=sys.stderr)
 
-    monkeypatch.setattr(loading, "import_module", import_module)
-    loading.import_attention()
+    monkeypatch.setattr(own_process, "import_module", import_module)
+    own_process.import_attention()
     assert ("Flash Attention" in capsys.readouterr().err) == shown
