@@ -38,7 +38,11 @@ from espnet_ext.recipe.step_logs import (
     last_line,
     warnings_in,
 )
-from espnet_ext.upstream.own_process import defer_type_checks, prepare_forks
+from espnet_ext.upstream.own_process import (
+    defer_type_checks,
+    prepare_forks,
+    prepare_imports,
+)
 from espnet_ext.work import gpus, once
 from espnet_ext.work.files import files_below
 from espnet_ext.work.launch import LAUNCHED

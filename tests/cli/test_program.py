@@ -350,4 +350,4 @@ def test_nothing_but_say_prints():
             called = getattr(node, "func", None)
             if getattr(called, "id", getattr(called, "attr", "")) in ("print", "echo"):
                 found.add(path.relative_to(root).as_posix())
-    assert found <= {"errors.py", "loading.py", "work/parallel.py", "cli/table.py"}
+    assert found <= {"errors.py", "work/parallel.py", "cli/table.py"}
