@@ -64,6 +64,19 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
 
 
 @table.command()
+@_recipe
+def runs(recipe: Path) -> None:
+    """Show the error rates of all runs of a recipe, own systems too.
+
+    Each run in exp has a table: a line for each decoding of each system, the mean and
+    the spread over its seeds.
+    """
+    from espnet_ext.tables.overview import overview
+
+    say(overview(recipe))
+
+
+@table.command()
 @_recipes
 @common.path(
     "--results",

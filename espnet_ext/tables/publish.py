@@ -13,6 +13,7 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.tables import render
 from espnet_ext.tables.collect import collect
 from espnet_ext.tables.design import DESIGN, Making
+from espnet_ext.tables.overview import result_folders
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.result import ClaimResult, TableResult
 from espnet_ext.tables.run_scores import gather
@@ -110,6 +111,8 @@ def write_tables(
         *_draw_figures(results, folder),
     ]
     say("written: " + " ".join(map(str, [folder / SCORES, *written])))
+    if len(result_folders(tables.recipe_dir)) > 1:
+        say("all runs of this recipe: espnet-ext table runs --recipe .")
     return folder
 
 

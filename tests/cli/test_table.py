@@ -8,6 +8,7 @@ import yaml
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
+from espnet_ext.tables.score_table import Key, Meta, Score, Scores, write_scores
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "egs" / "librispeech_sem"
@@ -55,6 +56,51 @@ def test_configs(recipe, capsys):
 def test_unknown_names_are_refused(words, message):
     with pytest.raises(InputError, match=message):
         call(["table", words[0], "--recipe", str(RECIPE), *words[1:]])
+
+
+def test_runs_shows_every_run_and_own_systems(recipe, capsys):
+    """With two seeds of one's own system and a decoding that a test set lacks."""
+    for run, rates in (
+        ("mini", {("baseline", "default", "clean"): {1: 3}}),
+        (
+            "mini-lists",
+            {
+                ("mine", "default", "clean"): {1: 1, 2: 2},
+                ("mine", "wide", "other"): {1: 5},
+            },
+        ),
+    ):
+        scores = Scores(
+            {
+                Key(*key, None): {
+                    seed: Score("x", (errors,), (10,), ("spk",))
+                    for seed, errors in by_seed.items()
+                }
+                for key, by_seed in rates.items()
+            },
+            quantities={},
+            units={"clean": "speaker", "other": "speaker"},
+            normaliser="none",
+        )
+        meta = Meta(
+            recipe="r",
+            corpus="digits",
+            scale="mini",
+            tables=(),
+            units=scores.units,
+            normaliser="none",
+            runs=(),
+        )
+        folder = recipe / "exp" / run / "results"
+        folder.mkdir(parents=True)
+        write_scores(folder, scores, meta)
+    lines = [line.split() for line in output(capsys, "runs", "--recipe", recipe)]
+    assert ["baseline", "default", "1", "30.00"] in lines
+    assert ["mine", "default", "2", "15.00", "±", "7.07", "-"] in lines
+    assert ["mine", "wide", "1", "-", "50.00"] in lines
+    shutil.rmtree(recipe / "exp")
+    with pytest.raises(InputError):
+        call(["table", "runs", "--recipe", str(recipe)])
 
 
 def test_results_and_verify(recipe, capsys):

@@ -1,0 +1,61 @@
+"""All that has run in a recipe, one run after the other, with the user's own systems."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean, stdev
+
+from tabulate import tabulate
+
+from espnet_ext.errors import InputError
+from espnet_ext.scoring.formatting import NOTHING, format_value
+from espnet_ext.tables.score_table import META, Score, Scores, read_scores
+
+
+def result_folders(recipe: str | Path) -> list[Path]:
+    """Return the folders of the results of all runs in a recipe's ``exp``."""
+    return sorted(path.parent for path in Path(recipe).glob(f"exp/*/results/{META}"))
+
+
+def overview(recipe: str | Path) -> str:
+    """Write the error rates of all runs of a recipe: a line for each decoding of each
+    system, a column for each test set.
+
+    Raises InputError: nothing has run, or results cannot be read.
+    """
+    folders = result_folders(recipe)
+    if not folders:
+        raise InputError(
+            f"{recipe}: no results in exp: run the recipe first (./run.sh)"
+        )
+    parts = []
+    for folder in folders:
+        scores, meta = read_scores(folder)
+        title = f"{folder.parent}: {meta.corpus}, scale {meta.scale}, errors in %"
+        parts.append(f"{title}\n\n{_rates(scores)}\n")
+    return "\n".join(parts)
+
+
+def _rates(scores: Scores) -> str:
+    """Write the rates of one run, in the order of its tables."""
+    sets = list(dict.fromkeys(key.test_set for key in scores.rates))
+    lines: dict[tuple[str, str, str], dict[str, str]] = {}
+    seeds: dict[tuple[str, str, str], set[int]] = {}
+    for key, by_seed in scores.rates.items():
+        line = key.system, key.decoding, key.measure or ""
+        lines.setdefault(line, {})[key.test_set] = _mean(by_seed.values())
+        seeds.setdefault(line, set()).update(by_seed)
+    rows = [
+        [*line, len(seeds[line]), *(cells.get(each, NOTHING) for each in sets)]
+        for line, cells in lines.items()
+    ]
+    heads = ["system", "decoding", "measure", "seeds", *sets]
+    if not any(measure for _, _, measure in lines):
+        heads.remove("measure")
+        rows = [[*row[:2], *row[3:]] for row in rows]
+    return tabulate(rows, heads, "simple", disable_numparse=True)
+
+
+def _mean(scores: Iterable[Score]) -> str:
+    """Write the mean rate over seeds, with its spread if there are several."""
+    values = [score.value for score in scores]
+    return format_value(fmean(values), stdev(values) if len(values) > 1 else None)
