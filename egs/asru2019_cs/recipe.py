@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.codeswitch.encodings import SHAPES, write_encodings
 from espnet_ext.codeswitch.mixed_units import write_english
 from espnet_ext.corpora.asru2019 import find_folders
 from espnet_ext.corpora.code_switching import (
@@ -33,7 +34,6 @@ from espnet_ext.recipe.training import (
 from espnet_ext.registry import plain_name
 from espnet_ext.tables.plan import system_config
 from espnet_ext.tables.schema import System
-from espnet_ext.upstream.encodings import SHAPES, write_encodings
 from espnet_ext.work.files import user_path
 from espnet_ext.work.yaml_files import deep_merge
 

@@ -21,15 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
-from espnet_ext.multitalker.mixture_plan import ON_THE_FLY
-from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
-from espnet_ext.multitalker.profiles import read_profiles
-from espnet_ext.multitalker.search_settings import (
-    DECODING,
-    DecodingSettings,
-    SearchOptions,
-)
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.own_system import Trained
@@ -37,6 +28,15 @@ from espnet_ext.recipe.run import Recipe, Run, idle_if
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of
+from espnet_ext.stitch.recogniser.decode import SpeakerDecoding, decode_speakers
+from espnet_ext.stitch.recogniser.mixture_plan import ON_THE_FLY
+from espnet_ext.stitch.recogniser.precomputed_d_vectors import write_d_vectors
+from espnet_ext.stitch.recogniser.profiles import read_profiles
+from espnet_ext.stitch.recogniser.search_settings import (
+    DECODING,
+    DecodingSettings,
+    SearchOptions,
+)
 from espnet_ext.tables.schema import TRAIN
 from espnet_ext.text.windows import write_windows
 from espnet_ext.whisper.windows import WhisperSearch, decode_turns
@@ -209,7 +209,7 @@ def d_vectors_step(run: Run, name: str) -> Step:
         free=free_of(run, ngpu=run.gpu),
         inputs=[data / "wav.scp", data / "text"],
         outputs=[output / "d_vectors.scp"],
-        preload=["espnet_ext.encoder.d_vectors"],
+        preload=["espnet_ext.stitch.recogniser.d_vectors"],
     )
 
 
@@ -311,7 +311,10 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
         free=free_of(run, ngpu=run.gpu),
         inputs=[*(job.data / "wav.scp" for job in jobs), model / CHECKPOINT],
         outputs=[job.output / "hypotheses.jsonl" for job in jobs],
-        preload=["espnet_ext.multitalker.task", "espnet_ext.multitalker.search"],
+        preload=[
+            "espnet_ext.stitch.recogniser.task",
+            "espnet_ext.stitch.recogniser.search",
+        ],
     )
     run_steps(recognise)
 

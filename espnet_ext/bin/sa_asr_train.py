@@ -4,7 +4,7 @@ and speaker labels.
 
 from collections.abc import Sequence
 
-from espnet_ext.multitalker.task import SAASRTask
+from espnet_ext.stitch.recogniser.task import SAASRTask
 from espnet_ext.upstream.with_plugins import with_plugins
 
 

@@ -153,8 +153,8 @@ def speakers(
     Decodes windows or whole recordings. Writes hypotheses.jsonl (a line for each window
     and speaker in it), text and speakers.
     """
-    from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
-    from espnet_ext.multitalker.search_settings import (
+    from espnet_ext.stitch.recogniser.decode import SpeakerDecoding, decode_speakers
+    from espnet_ext.stitch.recogniser.search_settings import (
         read_decoding_settings,
         require_speaker_model,
         with_options,

@@ -66,8 +66,8 @@ def join(
     these, --segments says where the windows are. Windows that are missing are warned
     of.
     """
-    from espnet_ext.stitcher.guard import read_guard
-    from espnet_ext.stitcher.inference import StitcherOptions, join_windows
+    from espnet_ext.stitch.stitcher.guard import read_guard
+    from espnet_ext.stitch.stitcher.inference import StitcherOptions, join_windows
 
     if method and stitcher:
         raise InputError("--stitcher is a method itself: leave out --method")

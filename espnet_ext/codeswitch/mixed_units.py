@@ -29,6 +29,7 @@ from pathlib import Path
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
+from espnet_ext.codeswitch.token_languages import write_languages
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.text.mixed_text import (
@@ -37,7 +38,6 @@ from espnet_ext.text.mixed_text import (
     has_han,
     mixed_tokens,
 )
-from espnet_ext.text.token_languages import write_languages
 from espnet_ext.text.tokens import (
     PieceModel,
     say_if_fewer,

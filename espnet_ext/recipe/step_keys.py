@@ -109,7 +109,9 @@ def present_names(text: str) -> str:
     """
     for name, paths in _folders.get().items():
         if paths:
-            text = re.sub(rf"\b{name}\b", lambda _, now=paths[0]: now, text)
+            # A path may hold what looks like a reference to a group.
+            now = paths[0].replace("\\", r"\\")
+            text = re.sub(rf"\b{name}\b", now, text)
     return text
 
 
@@ -259,7 +261,7 @@ def _flat(value: Any, place: str = "") -> dict[str, Any]:
         return _options(value)
     if not isinstance(value, Mapping):
         return {place: value}
-    found = {}
+    found: dict[str, Any] = {}
     for name, each in value.items():
         found |= _flat(each, f"{place}.{name}" if place else str(name))
     return found

@@ -1,5 +1,18 @@
 """Second-pass rescoring of N-best lists with language models (P3: Shivakumar et al.
-2023).
+2023), all of it.
+
+====================================  ==================================================
+``models/causal.py``                  likelihood of GPT-2, eq. 2; ``prefix_trees.py``:
+                                      each shared prefix once
+``models/pll.py``                     pseudo-likelihood of BERT, eq. 3
+``models/pooled.py``                  RescoreGPT and RescoreBERT, eq. 10 to 12
+``weights.py``                        interpolation and its tuning, eq. 1
+``training/mwer.py``                  minimum word error rate, eq. 4 to 9 (section 5)
+``training/lm_training.py``           adaptation to the domain (4.2.2)
+``second_pass.py``                    lists in, rescored lists out
+====================================  ==================================================
+
+The recipe is ``egs/librispeech_rescore``.
 """
 
 from pathlib import Path

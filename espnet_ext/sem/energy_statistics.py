@@ -15,9 +15,9 @@ import torch
 from tqdm import tqdm
 
 from espnet_ext.errors import InputError
-from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.layers.energy_mask import POWER, peak, small_energy_mask
+from espnet_ext.sem.energy_mask import POWER, peak, small_energy_mask
+from espnet_ext.sem.power_mel import PowerMelFrontend
 
 STEP_DB = 0.5
 # The edges of the histogram. Multiples of 1/2 are exact in binary, so no bin falls on

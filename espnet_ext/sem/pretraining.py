@@ -54,7 +54,7 @@ class Stage(StrictMapping):
     ESPnet's ``train_shape_file``.
 
     ``num_layers``, ``pooling`` and ``dropout_rate`` are those of
-    :meth:`espnet_ext.encoder.blstm_maxpool.BLSTMMaxPoolEncoder.use`;
+    :meth:`espnet_ext.sem.blstm_maxpool.BLSTMMaxPoolEncoder.use`;
         ``num_iters_per_epoch``: updates of an epoch, None
     for a pass.
     """

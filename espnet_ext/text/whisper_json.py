@@ -114,7 +114,7 @@ def _whole_spans(every: Sequence[Ends], window: Span | None) -> list[Span | None
             before = every[place - 1][1] if place else None
             edge = window[0] if window else 0.0
             start = edge if before is None else before
-        known = cast(float, start), cast(float, end)
+        known = start, cast(float, end)
         spans.append(
             (known[0], max(known))
             if every[place][1] is None

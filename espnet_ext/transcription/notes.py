@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.multitalker.search_settings import DECODING
 from espnet_ext.sharing.model_files import find_model, without_training
+from espnet_ext.stitch.recogniser.search_settings import DECODING
 from espnet_ext.transcription.recordings import Failed, Recording, targets_of
 from espnet_ext.transcription.request import Request
 from espnet_ext.upstream.config_paths import named_files

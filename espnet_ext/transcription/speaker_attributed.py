@@ -16,8 +16,9 @@ import soundfile
 from espnet_ext.audio.recordings import copy_times, opened
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
-from espnet_ext.multitalker.profiles import (
+from espnet_ext.sharing.model_files import ModelFiles
+from espnet_ext.stitch.recogniser.decode import SpeakerDecoding, decode_speakers
+from espnet_ext.stitch.recogniser.profiles import (
     RATE,
     Embed,
     espnet_speaker_model,
@@ -25,12 +26,14 @@ from espnet_ext.multitalker.profiles import (
     resemblyzer,
     write_profiles,
 )
-from espnet_ext.multitalker.search_settings import read_decoding_settings, with_options
-from espnet_ext.sharing.model_files import ModelFiles
-from espnet_ext.stitcher.by_time import merge_by_time
-from espnet_ext.stitcher.guard import read_guard
-from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
-from espnet_ext.stitcher.pairs import read_trained_on, require_windows
+from espnet_ext.stitch.recogniser.search_settings import (
+    read_decoding_settings,
+    with_options,
+)
+from espnet_ext.stitch.stitcher.by_time import merge_by_time
+from espnet_ext.stitch.stitcher.guard import read_guard
+from espnet_ext.stitch.stitcher.inference import Stitcher, StitcherOptions
+from espnet_ext.stitch.stitcher.pairs import read_trained_on, require_windows
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, window_data_dir
@@ -111,8 +114,8 @@ def _check_loads(model: ModelFiles) -> None:
     from espnet_ext.upstream.own_process import prepare_process
 
     prepare_process()
-    from espnet_ext.multitalker.task import SAASRTask
     from espnet_ext.sharing.load import building
+    from espnet_ext.stitch.recogniser.task import SAASRTask
 
     with loading(), building(model), strict_loading():
         SAASRTask.build_model_from_file(model.config, model.model)

@@ -15,13 +15,13 @@ from espnet2.tasks.abs_task import AbsTask
 from espnet2.utils.types import str2bool, str_or_none
 
 from espnet_ext.errors import InputError
+from espnet_ext.fast_search.decoders import quantise, use_fast_decoder
+from espnet_ext.fast_search.whole_sets import AUTO, windows
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.checkpoint import make_strict, strict_loading
-from espnet_ext.upstream.fast_decoder import quantise, use_fast_decoder
 from espnet_ext.upstream.logs import without_message
 from espnet_ext.upstream.prior import add_prior
-from espnet_ext.upstream.whole_sets import AUTO, windows
 from espnet_ext.work.model_cache import keep_last
 
 NOT_BATCHED = "fall back to non-batch implementation"  # in a warning of ESPnet's
@@ -142,7 +142,7 @@ def last_speech2text(**options: Any) -> Any:
         return _loader(task, load)(config_file, model_file, device)
 
     load_or_reuse.strict = True  # type: ignore[attr-defined] # not checked twice
-    reused = classmethod(load_or_reuse)
+    reused: Any = classmethod(load_or_reuse)
     with patch.object(AbsTask, "build_model_from_file", reused):
         return build_speech2text(**options)
 

@@ -28,7 +28,7 @@ PARTS = ("train", "valid")
 # the features.
 TASKS = {
     "asr": "espnet2.tasks.asr:ASRTask",
-    "sa_asr": "espnet_ext.multitalker.task:SAASRTask",
+    "sa_asr": "espnet_ext.stitch.recogniser.task:SAASRTask",
 }
 LEAST_SHARDS = 4
 UTTERANCES_PER_SHARD = 1000

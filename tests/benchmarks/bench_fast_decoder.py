@@ -30,7 +30,7 @@ from espnet2.tasks.abs_task import AbsTask
 from espnet2.tasks.asr import ASRTask
 from espnet2.tasks.lm import LMTask
 
-from espnet_ext.upstream.ctc_prefix import LazyCTCPrefixScorer
+from espnet_ext.fast_search.ctc_prefix import LazyCTCPrefixScorer
 from espnet_ext.upstream.inference import build_speech2text
 from espnet_ext.work.provenance import write_record
 from espnet_ext.work.yaml_files import write_yaml

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 from espnet2.asr.encoder.conformer_encoder import ConformerEncoder
 
-from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
+from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "spotify_longctx" / "local"))
 from context_cost import BANDS, count_peak, ctc_model, step  # noqa: E402 -- of the recipe

@@ -152,7 +152,7 @@ def test_an_espnet_outside_the_tested_range(found, monkeypatch, caplog, request)
 
 
 def test_forward_pass_and_plugins(monkeypatch):
-    from espnet_ext.encoder.blstm_maxpool import BLSTMMaxPoolEncoder
+    from espnet_ext.sem.blstm_maxpool import BLSTMMaxPoolEncoder
 
     assert "blstm_maxpool" in installation.check_plugins()
     assert installation.check_forward().startswith("loss ")

@@ -16,7 +16,7 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.audio.files import CHECKS
     from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
     from espnet_ext.scoring.alignments import RATES
-    from espnet_ext.stitcher.transcripts import BY_TIME, MERGES
+    from espnet_ext.stitch.stitcher.transcripts import BY_TIME, MERGES
     from espnet_ext.text.transcripts import AUTO, FORMATS
 
     assert data.CHECKS == CHECKS

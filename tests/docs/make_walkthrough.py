@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "recipes"))
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / "recipes"), str(TESTS / "gpu")]
 
 from call_trace import ROOT, VARIABLE, Call, first_sentence, read_trace  # noqa: E402
 

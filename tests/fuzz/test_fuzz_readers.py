@@ -13,6 +13,7 @@ from damage import FUZZ, WORDS, damaged, read_or_refuse, several
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from espnet_ext.codeswitch.token_languages import read_languages
 from espnet_ext.corpora import (
     asru2019,
     libricss,
@@ -31,7 +32,6 @@ from espnet_ext.scoring.alignment_file import alignment_blocks, read_alignment
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.nbest import NBest, read_nbest, write_nbest
-from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcripts import read_segments, read_transcripts
 from espnet_ext.text.window_hypotheses import group_by_speaker, read_grouped

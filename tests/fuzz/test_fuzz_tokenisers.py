@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.mixed_units import train_mixed_pieces
-from espnet_ext.errors import InputError
-from espnet_ext.text.mixed_text import has_han, mixed_tokens
-from espnet_ext.text.rules import LIBRISPEECH, MANDARIN_ENGLISH
-from espnet_ext.text.token_languages import (
+from espnet_ext.codeswitch.token_languages import (
     read_languages,
     token_languages,
     write_languages,
 )
+from espnet_ext.errors import InputError
+from espnet_ext.text.mixed_text import has_han, mixed_tokens
+from espnet_ext.text.rules import LIBRISPEECH, MANDARIN_ENGLISH
 from espnet_ext.text.tokens import read_prior, write_tokens
 
 ANY = st.text(max_size=24)

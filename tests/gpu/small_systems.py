@@ -60,7 +60,7 @@ def get_task(name: str) -> Any:
     from espnet2.tasks.asr import ASRTask
     from espnet2.tasks.mt import MTTask
 
-    from espnet_ext.multitalker.task import SAASRTask
+    from espnet_ext.stitch.recogniser.task import SAASRTask
 
     return {"asr": ASRTask, "mt": MTTask, "sa_asr": SAASRTask}[name]
 
@@ -284,8 +284,8 @@ def search_beams(model: Any, batch: Batch) -> list[list[list[int]]]:
     from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
     from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
-    from espnet_ext.upstream.fast_decoder import FAST, FAST_ALREADY
-    from espnet_ext.upstream.fast_search import make_fast
+    from espnet_ext.fast_search.beam_search import make_fast
+    from espnet_ext.fast_search.decoders import FAST, FAST_ALREADY
     from espnet_ext.upstream.prior import PriorScorer
 
     x, lengths = model.encode(batch["speech"], batch["speech_lengths"])
@@ -320,8 +320,8 @@ def search_windows(model: Any, batch: Batch) -> list[list[int]]:
 
 def search_speakers(model: Any, batch: Batch) -> list[list[tuple[int, ...]]]:
     """Search with speakers; return the tokens of the hypotheses."""
-    from espnet_ext.multitalker.search import recognise_together
-    from espnet_ext.multitalker.search_settings import SearchOptions
+    from espnet_ext.stitch.recogniser.search import recognise_together
+    from espnet_ext.stitch.recogniser.search_settings import SearchOptions
 
     ctc_weight = 0.3 if model.ctc is not None and model.ctc_weight else 0.0
     options = SearchOptions(
@@ -335,7 +335,7 @@ def search_speakers(model: Any, batch: Batch) -> list[list[tuple[int, ...]]]:
 
 def search_rewriting(model: Any, batch: Batch) -> list[list[int]]:
     """Rewrite the sources."""
-    from espnet_ext.stitcher.rewriting_search import rewrite, rewriting_search
+    from espnet_ext.stitch.stitcher.rewriting_search import rewrite, rewriting_search
 
     sources = [
         ids[:length]

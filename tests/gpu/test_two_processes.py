@@ -31,7 +31,7 @@ from small_systems import (
 
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.longform.recording_features import write_statistics
-from espnet_ext.multitalker.profiles import write_profiles
+from espnet_ext.stitch.recogniser.profiles import write_profiles
 from espnet_ext.text.word_times import write_word_times
 from espnet_ext.text.words import Word
 

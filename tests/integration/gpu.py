@@ -267,7 +267,7 @@ def prepare_code_switching() -> Training:
 def prepare_recogniser(kind: str) -> Training:
     import torch
 
-    from espnet_ext.multitalker.task import SAASRTask
+    from espnet_ext.stitch.recogniser.task import SAASRTask
 
     vocabulary = 16000 if on_gpu() else 100
     config = load_sections("libricss_stitch")[f"sa_asr_{kind}"]
@@ -519,7 +519,7 @@ def energy_mask() -> Found:
     """Small Energy Masking has a path of its own on a GPU."""
     import torch
 
-    from espnet_ext.layers.energy_mask import small_energy_mask
+    from espnet_ext.sem.energy_mask import small_energy_mask
 
     energies = torch.rand(8, 1500, 40)
     lengths = torch.linspace(1500, 3, 8).long()
@@ -537,7 +537,7 @@ def batch_renorm_in_half_precision() -> Found:
     """Batch renormalisation under autocast, of what is far from zero."""
     import torch
 
-    from espnet_ext.layers.batch_renorm import BatchRenorm, Ramp
+    from espnet_ext.longform.batch_renorm import BatchRenorm, Ramp
 
     x = 300 + 10 * torch.randn(4, 200, 32, device=device)
     farthest = {}
@@ -556,7 +556,7 @@ def ctc_in_half_precision() -> Found:
     """Prefix scores of encodings in half precision, a token of which is banned."""
     import torch
 
-    from espnet_ext.upstream.ctc_prefix import LazyCTCPrefixScorer
+    from espnet_ext.fast_search.ctc_prefix import LazyCTCPrefixScorer
 
     class Given(torch.nn.Module):
         log_softmax = staticmethod(torch.clone)

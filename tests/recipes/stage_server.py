@@ -41,7 +41,7 @@ PRELOADED = (
     ),
     *(
         "transformers.models.gpt2.modeling_gpt2",
-        "espnet_ext.multitalker.task",
+        "espnet_ext.stitch.recogniser.task",
         "faster_whisper",
         "resemblyzer",
     ),

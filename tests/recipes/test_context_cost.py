@@ -5,8 +5,8 @@ import context_cost
 import pytest
 import torch
 
-from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.errors import InputError
+from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 
 SMALL = {
     "output_size": 16,

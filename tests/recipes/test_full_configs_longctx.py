@@ -43,7 +43,7 @@ def by_hand(conf: dict) -> int:
 def test_parameters_are_the_papers(name):
     from context_cost import ctc_model
 
-    from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
+    from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 
     conf = config(name)["encoder_conf"]
     with torch.device("meta"):

@@ -12,8 +12,8 @@ import yaml
 from full_size import batch, size, take_step
 
 import espnet_ext
-from espnet_ext.multitalker.mixture_plan import MixtureSettings
-from espnet_ext.multitalker.search_settings import SearchOptions
+from espnet_ext.stitch.recogniser.mixture_plan import MixtureSettings
+from espnet_ext.stitch.recogniser.search_settings import SearchOptions
 from espnet_ext.tables.plan import load_scale
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge
@@ -25,7 +25,7 @@ KINDS = ("lstm", "conformer")
 
 def read(kind: str, scale: str, folder: Path, *more: str) -> Namespace:
     """The config as the recipe merges it and the task reads it."""
-    from espnet_ext.multitalker.task import SAASRTask
+    from espnet_ext.stitch.recogniser.task import SAASRTask
 
     espnet_ext.register()
     sections = load_scale(RECIPE, scale)
@@ -70,7 +70,7 @@ def blstm_encoder(layers: int, cells: int) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
-    from espnet_ext.multitalker.task import SAASRTask
+    from espnet_ext.stitch.recogniser.task import SAASRTask
 
     torch.manual_seed(0)
     model = SAASRTask.build_model(read(kind, "full", tmp_path))

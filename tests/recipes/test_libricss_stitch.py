@@ -14,7 +14,7 @@ from runs import (
 )
 
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.profiles import read_profiles
+from espnet_ext.stitch.recogniser.profiles import read_profiles
 from espnet_ext.synthetic.libricss import make_libricss
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.transcripts import read_segments

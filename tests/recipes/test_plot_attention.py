@@ -14,9 +14,9 @@ from attention_figures import draw_attention
 from attention_maps import AttentionMap, TranscriptReader, contributions
 from matplotlib.image import imread
 
-from espnet_ext.decoder.language_transformer import MODES
+from espnet_ext.codeswitch.language_transformer import MODES
+from espnet_ext.codeswitch.token_languages import write_languages
 from espnet_ext.errors import InputError
-from espnet_ext.text.token_languages import write_languages
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "你", "好", "<sos/eos>"]
 FED = ("<sos/eos>", "A", "B", "<space>", "你", "好", "<space>", "C")

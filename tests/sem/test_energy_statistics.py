@@ -10,9 +10,9 @@ import soundfile
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi.utterance_audio import AudioSpan
 from espnet_ext.sem import energy_statistics
+from espnet_ext.sem.power_mel import PowerMelFrontend
 
 RATE = 16000
 

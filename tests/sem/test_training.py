@@ -14,9 +14,9 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.encoder.blstm_maxpool import BLSTMMaxPoolEncoder
 from espnet_ext.errors import InputError
 from espnet_ext.sem import training
+from espnet_ext.sem.blstm_maxpool import BLSTMMaxPoolEncoder
 from espnet_ext.sem.pretraining import Stage
 from espnet_ext.sem.training import (
     GrowingASRTask,
@@ -328,7 +328,7 @@ def train_rank(rank: int, options: list[str], output: Path) -> None:
     """Train as one of several processes, and write what it drew in each epoch."""
     sys.argv = ["growing_asr_train", *options, "--dist_rank", str(rank)]
     from espnet_ext.bin import growing_asr_train
-    from espnet_ext.normalize import sem_global_mvn
+    from espnet_ext.sem import sem_global_mvn
 
     drawn: list[dict] = []
     draw = sem_global_mvn.draw_threshold_db

@@ -12,11 +12,11 @@ import yaml
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.search_settings import DECODING, DecodingSettings
 from espnet_ext.sharing.model_files import find_model
 from espnet_ext.sharing.pack import Packing, pack
-from espnet_ext.stitcher.long_recordings import Longest
-from espnet_ext.stitcher.pairs import TRAINED_ON, TrainedOn
+from espnet_ext.stitch.recogniser.search_settings import DECODING, DecodingSettings
+from espnet_ext.stitch.stitcher.long_recordings import Longest
+from espnet_ext.stitch.stitcher.pairs import TRAINED_ON, TrainedOn
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.windows import Windowing

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
 
-from espnet_ext.text.token_languages import NEITHER
+from espnet_ext.codeswitch.token_languages import NEITHER
 from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION
 
 NAMES = {"en": "English", "zh": "Mandarin", NEITHER: "neither"}

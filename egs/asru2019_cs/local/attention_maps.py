@@ -21,13 +21,13 @@ from espnet2.tasks.asr import ASRTask
 from espnet2.train.preprocessor import CommonPreprocessor
 
 import espnet_ext
-from espnet_ext.errors import InputError
-from espnet_ext.layers.language_attention import (
+from espnet_ext.codeswitch.language_attention import (
     LanguageAttention,
     Stream,
     stream_scores,
 )
-from espnet_ext.text.token_languages import NEITHER, token_languages
+from espnet_ext.codeswitch.token_languages import NEITHER, token_languages
+from espnet_ext.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,19 @@ from typing import Any
 from espnet_ext.corpora.data_dirs import DEV, TRAIN
 from espnet_ext.corpora.libricss import ENROLMENT_LIST, find_release, prepare_libricss
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.inventories import write_inventories
-from espnet_ext.multitalker.mixture_plan import MixtureSettings
-from espnet_ext.multitalker.mixtures import cut_mixtures, make_mixtures, write_counts
-from espnet_ext.multitalker.profiles import enrol
-from espnet_ext.multitalker.speed_perturbation import perturb_speed
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.librispeech import without_other
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
+from espnet_ext.stitch.recogniser.inventories import write_inventories
+from espnet_ext.stitch.recogniser.mixture_plan import MixtureSettings
+from espnet_ext.stitch.recogniser.mixtures import (
+    cut_mixtures,
+    make_mixtures,
+    write_counts,
+)
+from espnet_ext.stitch.recogniser.profiles import enrol
+from espnet_ext.stitch.recogniser.speed_perturbation import perturb_speed
 from espnet_ext.text.windows import Windowing
 from espnet_ext.work.once import stamps
 from espnet_ext.work.settings import checked
@@ -304,7 +308,9 @@ def profiles_step(run: Run, name: str, data: list[str], **options: Any) -> Step:
     files = [path / table for path in folders for table in ("wav.scp", "utt2spk")]
     options |= {"data": folders, "output": output, "speaker_model": model}
     preload = (
-        ["espnet2.bin.spk_inference"] if model else ["espnet_ext.encoder.d_vectors"]
+        ["espnet2.bin.spk_inference"]
+        if model
+        else ["espnet_ext.stitch.recogniser.d_vectors"]
     )
     return set_step(
         f"profiles of {name}",

@@ -17,17 +17,21 @@ from espnet_ext.recipe.steps import Step, run_steps, show
 from espnet_ext.recipe.training import data_options, run_command, train_step
 from espnet_ext.scoring.score_files import format_interval_of
 from espnet_ext.scoring.speaker_attributed import evaluate_speakers
-from espnet_ext.stitcher.error_statistics import fit_errors
-from espnet_ext.stitcher.guard import GUARD, guard_transcripts, tune_guard
-from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_windows
-from espnet_ext.stitcher.pairs import (
+from espnet_ext.stitch.stitcher.error_statistics import fit_errors
+from espnet_ext.stitch.stitcher.guard import GUARD, guard_transcripts, tune_guard
+from espnet_ext.stitch.stitcher.inference import (
+    MODEL_FILE,
+    StitcherOptions,
+    merge_windows,
+)
+from espnet_ext.stitch.stitcher.pairs import (
     ALIGNMENT,
     SYMBOLS,
     TRAINED_ON,
     join_pairs,
     make_pairs,
 )
-from espnet_ext.stitcher.simulated_errors import simulate_hypotheses
+from espnet_ext.stitch.stitcher.simulated_errors import simulate_hypotheses
 from espnet_ext.tables.schema import DEFAULT_DECODING, TRAIN, System
 
 SIMULATED = ("train_simulated", "dev_simulated")
@@ -375,7 +379,7 @@ def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
         free={"ngpu": run.gpu},
         inputs=trained,
         outputs=outputs,
-        preload=["espnet2.tasks.mt", "espnet_ext.stitcher.rewriting_search"]
+        preload=["espnet2.tasks.mt", "espnet_ext.stitch.stitcher.rewriting_search"]
         if trained
         else [],
         launch=run.decode_launch if trained else (),

@@ -18,9 +18,9 @@ from energy_figures import MARKED_DB, draw_distribution, draw_masks
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi.utterance_audio import read_spans
 from espnet_ext.sem import energy_statistics as statistics
+from espnet_ext.sem.power_mel import PowerMelFrontend
 from espnet_ext.work.files import user_path
 from espnet_ext.work.plot_style import save_png
 from espnet_ext.work.provenance import write_record

@@ -27,8 +27,8 @@ from context_cost import (
 from tabulate import tabulate
 
 from espnet_ext.command import run_main
-from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.errors import InputError
+from espnet_ext.longform.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.tables.plan import load_scale
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.files import user_path, write_json

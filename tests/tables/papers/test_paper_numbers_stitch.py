@@ -1,6 +1,6 @@
 """egs/libricss_stitch/conf/tables.yaml against the numbers that P4 prints."""
 
-from espnet_ext.multitalker.mixture_plan import UNITS
+from espnet_ext.stitch.recogniser.mixture_plan import UNITS
 from espnet_ext.tables.plan import systems_needed
 from espnet_ext.tables.reading import Row, Tables
 

@@ -1,0 +1,152 @@
+"""``speaker_encoder: d_vectors``: the network of the speaker profiles, over sliding
+windows (P4, eq. 6).
+
+P4's recogniser is that of its reference [9], whose SpeakerEncoder makes the profiles
+(d-vectors). Here it is Resemblyzer's, with its weights, which are not trained further:
+it knows many voices, but none to be recognised.
+"""
+
+from typing import Any
+
+import librosa
+import torch
+from espnet2.asr.encoder.abs_encoder import AbsEncoder
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.work.embedded_weights import D_VECTORS, checked_weights
+
+RATE = 16000
+SIZE = 256
+_HOP, _FFT, _MELS = 160, 400, 40  # Resemblyzer's, in samples
+_LEVEL = 10 ** (
+    -30 / 20
+)  # Resemblyzer's: quieter recordings are made as loud as -30 dB of full scale
+_AT_ONCE = 256
+
+
+def voice_encoder() -> Any:
+    """Load Resemblyzer's network on the CPU: mel power spectrograms, (B, frames, 40),
+    to d-vectors, (B, 256).
+    """
+    weights = checked_weights(D_VECTORS)
+    try:
+        from resemblyzer import VoiceEncoder
+    except ImportError as error:
+        raise InputError(
+            f"no Resemblyzer ({error}): pip install --no-deps resemblyzer "
+            "webrtcvad-wheels"
+        ) from None
+    return VoiceEncoder("cpu", verbose=False, weights_fpath=weights)
+
+
+class DVectorEncoder(AbsEncoder):
+    """Compute d-vectors of sliding windows, of norm 1, and encodings of frames made of
+    them.
+
+    It reads samples at 16 kHz, not the features that the ASR encoder sees
+    (``reads_samples``). ``window`` and ``shift`` are in seconds; Resemblyzer's network
+    was trained on 1.6 s. ``input_size`` is not used; ESPnet gives it to all encoders.
+    """
+
+    reads_samples = True
+
+    def __init__(
+        self, input_size: int | None = None, window: float = 1.6, shift: float = 0.8
+    ):
+        super().__init__()
+        if not 0.01 <= shift <= window:
+            raise InputError(
+                f"d_vectors: windows of {window} s every {shift} s: take 0.01 <= "
+                "shift <= window"
+            )
+        self.window = round(window * RATE / _HOP)
+        self.shift = round(shift * RATE / _HOP)
+        self.network = voice_encoder().requires_grad_(False)
+        mels = librosa.filters.mel(sr=RATE, n_fft=_FFT, n_mels=_MELS)
+        self.register_buffer("mels", torch.from_numpy(mels), persistent=False)
+
+    def output_size(self) -> int:
+        return SIZE
+
+    @torch.no_grad()
+    def forward(
+        self,
+        xs_pad: torch.Tensor,
+        ilens: torch.Tensor,
+        prev_states: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        """Return d-vectors of the windows of samples, (B, N), with lengths, (B,); the
+        last one is filled with silence.
+
+        Returns d-vectors, (B, W, 256), zero for windows without any sound; numbers of
+        windows, (B,); None.
+        """
+        if xs_pad.dim() != 2:
+            raise InputError(
+                "d_vectors: needs samples: give the data `speech` as audio (type "
+                "sound), not as features"
+            )
+        # Resemblyzer's features are powers, for which float16 has no room
+        with torch.autocast(xs_pad.device.type, enabled=False):
+            return self._extract_vectors(xs_pad, ilens)
+
+    def _extract_vectors(
+        self, xs_pad: torch.Tensor, ilens: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        frames, counts = self._spectrogram(xs_pad, ilens)
+        windows = (
+            (counts - self.window).clamp(min=0) + self.shift - 1
+        ) // self.shift + 1
+        length = (int(windows.max()) - 1) * self.shift + self.window
+        frames = torch.nn.functional.pad(
+            frames, (0, 0, 0, max(0, length - frames.size(1)))
+        )
+        cut = frames.unfold(1, self.window, self.shift)[:, : int(windows.max())].mT
+        present = valid_frames(windows, cut.size(1))
+        found = torch.cat([self.network(part) for part in cut[present].split(_AT_ONCE)])
+        vectors = found.new_zeros(*present.shape, SIZE)
+        vectors[present] = (
+            found.nan_to_num()
+        )  # the network divides by a norm, which may be zero
+        return vectors, windows, None
+
+    def _spectrogram(
+        self, samples: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return mel power spectrograms as Resemblyzer's, (B, frames, 40), zero after
+        the end, and frame counts.
+        """
+        samples = samples.float() * valid_frames(lengths, samples.size(1))
+        loudness = (samples.square().sum(1) / lengths).sqrt()
+        samples = samples * (_LEVEL / loudness.clamp(1e-8, _LEVEL)).unsqueeze(1)
+        window = torch.hann_window(_FFT, device=samples.device)
+        spectrum = torch.stft(
+            samples, _FFT, _HOP, window=window, pad_mode="constant", return_complex=True
+        )
+        frames = (self.mels @ spectrum.abs().square()).mT
+        counts = lengths // _HOP + 1
+        return frames * valid_frames(counts, frames.size(1)).unsqueeze(-1), counts
+
+    def at_frames(
+        self,
+        vectors: torch.Tensor,
+        windows: torch.Tensor,
+        lengths: torch.Tensor,
+        frames: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return encodings of the ASR encoder's frames, (B, T, 256): d-vectors between
+        those of the nearest windows.
+
+        ``vectors``: (B, W, 256); the others are numbers, (B,), of windows, of samples,
+        and of the ASR encoder's frames, which share the samples evenly.
+        """
+        numbers = torch.arange(int(frames.max()), device=vectors.device)
+        centres = (numbers + 0.5) * (lengths / frames / _HOP).unsqueeze(1)
+        places = ((centres - self.window / 2) / self.shift).clamp(min=0)
+        places = places.minimum((windows - 1).unsqueeze(1).to(places))
+        left = places.floor().long()
+        right = (left + 1).minimum((windows - 1).unsqueeze(1))
+        share = (places - left).unsqueeze(-1)
+        rows = torch.arange(len(vectors), device=vectors.device).unsqueeze(1)
+        return vectors[rows, left] * (1 - share) + vectors[rows, right] * share

@@ -1,0 +1,154 @@
+"""Readouts: ESPnet's decoders without their output layer, hidden states and attention
+weights of each token.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from espnet2.asr.decoder.abs_decoder import AbsDecoder
+from espnet2.asr.decoder.rnn_decoder import RNNDecoder
+from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
+
+from espnet_ext.errors import InputError
+from espnet_ext.fast_search.batch_rnn import from_rnn
+from espnet_ext.fast_search.cached_transformer import CachedTransformerDecoder
+
+
+class RNNReadout(torch.nn.Module):
+    """ESPnet's LSTM or GRU decoder: with ``context_residual`` its hidden states end
+    with the context vector.
+    """
+
+    def __init__(self, decoder: RNNDecoder):
+        super().__init__()
+        self.decoder = from_rnn(decoder)
+        self.hidden_size = self.decoder.output.in_features
+
+    def take_output(self) -> torch.nn.Linear:
+        """Remove and return the output layer; without it the decoder gives its hidden
+        states.
+        """
+        output, self.decoder.output = self.decoder.output, torch.nn.Identity()
+        return output
+
+    def forward(
+        self,
+        hs_pad: torch.Tensor,
+        hlens: torch.Tensor,
+        ys_in_pad: torch.Tensor,
+        ys_in_lens: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return hidden states, (B, L, hidden_size), and attention weights, (B, L, T),
+        of a padded batch.
+        """
+        weights: list[torch.Tensor] = []
+        hook = self.decoder.att_list[0].register_forward_hook(
+            lambda _, __, output: weights.append(output[1])
+        )
+        try:
+            hidden, _ = self.decoder(hs_pad, hlens, ys_in_pad, ys_in_lens)
+        finally:
+            hook.remove()
+        return hidden, torch.stack(weights, dim=1)
+
+    def init_state(self, x: torch.Tensor) -> Any:
+        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T,
+        D).
+        """
+        return self.decoder.batch_init_state(x)
+
+    def step(
+        self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
+        """Return hidden states, (n, hidden_size), attention weights, (n, T), and states
+        after each of n prefixes.
+        """
+        hidden, states = self.decoder.batch_hidden(
+            ys, self.decoder.own_states(states, xs)
+        )
+        return hidden, torch.stack([state["a_prev"] for state in states]), states
+
+
+class TransformerReadout(torch.nn.Module):
+    """ESPnet's transformer decoder: attention weights are the mean over the heads of
+    one block, from 1 or -1 on.
+    """
+
+    def __init__(self, decoder: TransformerDecoder, block: int = -1):
+        super().__init__()
+        if not isinstance(decoder, CachedTransformerDecoder):
+            decoder = CachedTransformerDecoder.from_transformer(decoder)
+        count = len(decoder.decoders)
+        if not (1 <= block <= count or -count <= block <= -1):
+            raise InputError(
+                f"sa_asr: attention_block is {block}, but the decoder has {count} "
+                "blocks"
+            )
+        self.block = block - 1 if block > 0 else block
+        self.decoder = decoder
+        attention = self._attention()
+        if attention.use_flash_attn or attention.use_sdpa:
+            # fused kernels compute the same, but keep no weights; ESPnet gives one of
+            # them no dropout module
+            attention.use_flash_attn = attention.use_sdpa = False
+            attention.dropout = torch.nn.Dropout(attention.dropout_rate)
+        if decoder.output_layer is None:
+            raise InputError(
+                "sa_asr: the decoder has no output layer: set use_output_layer to "
+                "true in decoder_conf"
+            )
+        self.hidden_size = decoder.output_layer.in_features
+
+    def _attention(self) -> Any:
+        return self.decoder.decoders[self.block].src_attn
+
+    def take_output(self) -> torch.nn.Linear:
+        """Remove and return the output layer; without it the decoder gives its hidden
+        states.
+        """
+        output, self.decoder.output_layer = self.decoder.output_layer, None
+        return output
+
+    def forward(
+        self,
+        hs_pad: torch.Tensor,
+        hlens: torch.Tensor,
+        ys_in_pad: torch.Tensor,
+        ys_in_lens: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return hidden states, (B, L, hidden_size), and attention weights, (B, L, T),
+        of a padded batch.
+        """
+        hidden, _ = self.decoder(hs_pad, hlens, ys_in_pad, ys_in_lens)
+        return hidden, self._attention().attn.mean(dim=1)
+
+    def init_state(self, x: torch.Tensor) -> None:
+        """Return the state before the first token."""
+        return None
+
+    def step(
+        self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
+        """Return hidden states, (n, hidden_size), attention weights, (n, T), and states
+        after each of n prefixes.
+        """
+        hidden, after = self.decoder.batch_score(ys, list(states), xs)
+        return hidden, self._attention().attn[:, :, -1].mean(dim=1), after
+
+
+def readout(decoder: AbsDecoder, block: int = -1) -> RNNReadout | TransformerReadout:
+    """Return the readout of a decoder that ESPnet has built; ``block``: see
+    :class:`TransformerReadout`.
+    """
+    if isinstance(decoder, RNNDecoder):
+        return RNNReadout(decoder)
+    if type(decoder) is TransformerDecoder or isinstance(
+        decoder, CachedTransformerDecoder
+    ):
+        return TransformerReadout(decoder, block)
+    raise InputError(
+        f"sa_asr: decoder {type(decoder).__name__} is not supported: take "
+        "transformer, language_transformer, "
+        "rnn or batch_rnn"
+    )

@@ -1,0 +1,158 @@
+"""Inventories: the speaker profiles that a model chooses from, and which of them spoke
+each part of a transcript.
+"""
+
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from espnet_ext.errors import InputError, say
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.stitch.recogniser.profiles import profile
+from espnet_ext.text.words import SPEAKER_CHANGE
+
+SIZE = 8  # P4, 4.2: eight speakers in a session of LibriCSS
+
+
+@dataclass(frozen=True)
+class Inventories:
+    """Make the inventory of each mixture from ``profiles``, speaker -> enrolment
+    utterances, (utterances, E).
+
+    Without an inventory of its own, a mixture has ``size`` profiles, of its speakers
+    and of others, and a training profile is made of ``enrolment`` of the utterances;
+    both are drawn again each time.
+    """
+
+    profiles: Mapping[str, np.ndarray]
+    size: int = SIZE
+    enrolment: int = 2
+
+    def of(self, names: Sequence[str], owner: str) -> np.ndarray:
+        """Return the profiles of these speakers from all their enrolment utterances,
+        (K, E).
+
+        Raises InputError, which names the mixture ``owner``: no speaker, one twice, or
+        one that has no profile.
+        """
+        _require_profiles(names, self.profiles, owner)
+        return np.stack([profile(self.profiles[name]) for name in names])
+
+    def draw(
+        self, speakers: Sequence[str], owner: str, random: np.random.Generator
+    ) -> tuple[list[str], np.ndarray]:
+        """Draw an inventory for training: the speakers and others in random order, and
+        their profiles, (K, E).
+        """
+        _require_profiles(list(dict.fromkeys(speakers)), self.profiles, owner)
+        names = draw_names(speakers, self.profiles, self.size, random)
+        return names, np.stack(
+            [profile(self._some(self.profiles[name], random)) for name in names]
+        )
+
+    def _some(self, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        if len(rows) <= self.enrolment:
+            return rows
+        return rows[random.choice(len(rows), self.enrolment, replace=False)]
+
+
+def _require_profiles(names: Sequence[str], known: Collection[str], owner: str) -> None:
+    if not names:
+        raise InputError(f"{owner}: an inventory without speakers: name at least one")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise InputError(
+            f"{owner}: {twice} is in the inventory twice: name each speaker once"
+        )
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise InputError(
+            f"{owner}: no profile for "
+            f"{', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}: "
+            "make the profiles of all speakers, or check the names"
+        )
+
+
+def draw_names(
+    speakers: Sequence[str],
+    known: Collection[str],
+    size: int,
+    random: np.random.Generator,
+) -> list[str]:
+    """Draw the names of an inventory: those who speak and, up to ``size``, other known
+    speakers, in random order.
+    """
+    present = list(dict.fromkeys(speakers))
+    absent = sorted(set(known) - set(present))
+    count = min(max(0, size - len(present)), len(absent))
+    names = (
+        [*present, *random.choice(absent, count, replace=False).tolist()]
+        if count
+        else present
+    )
+    return random.permutation(names).tolist()
+
+
+def write_inventories(
+    speakers: Path, profiles: Path, output: Path, *, size: int = SIZE, seed: int = 0
+) -> None:
+    """Draw the inventory of each mixture of a set, whatever the other mixtures, and
+    write them as a table.
+
+    ``speakers``: ``text_speakers`` of the set; ``profiles``: ``profiles.scp`` of those
+    to choose from; ``size``: profiles of an inventory, more if more people speak.
+    Raises InputError for a speaker without a profile, or a size below 1.
+    """
+    if size < 1:
+        raise InputError(
+            f"inventories of {size} profiles were asked for: give at least 1"
+        )
+    spoken, known = (
+        {mixture: row.split() for mixture, row in read_table(speakers).items()},
+        set(read_table(profiles)),
+    )
+    drawn: dict[str, list[str]] = {}
+    for mixture, own in spoken.items():
+        _require_profiles(list(dict.fromkeys(own)), known, mixture)
+        drawn[mixture] = draw_names(
+            own,
+            known,
+            size,
+            np.random.default_rng([seed, zlib.crc32(mixture.encode())]),
+        )
+    write_table(output, {mixture: " ".join(names) for mixture, names in drawn.items()})
+    absent = sum(
+        len(set(names) - set(spoken[mixture])) for mixture, names in drawn.items()
+    ) / len(drawn)
+    say(
+        f"{len(drawn)} mixtures, {absent:.1f} profiles of absent speakers each -> "
+        f"{output}"
+    )
+
+
+def segment_labels(
+    text: str, speakers: Sequence[str], inventory: Sequence[str], owner: str
+) -> np.ndarray:
+    """Return the place in the inventory of each utterance's speaker in a serialised
+    transcript, (utterances,).
+
+    >>> segment_labels("A B <sc> C <sc> D", ["x", "y", "x"], ["w", "x", "y"], "mix-1").tolist()
+    [1, 2, 1]
+    """
+    count = text.split().count(SPEAKER_CHANGE) + 1
+    if count != len(speakers):
+        raise InputError(
+            f"{owner}: the transcript has {count} utterances between "
+            f"{SPEAKER_CHANGE}, but {len(speakers)} speakers "
+            "are given: name the speaker of each"
+        )
+    missing = next((name for name in speakers if name not in inventory), None)
+    if missing is not None:
+        raise InputError(
+            f"{owner}: {missing} speaks, but is not in the inventory: add the "
+            "speaker's profile to it"
+        )
+    return np.array([list(inventory).index(name) for name in speakers], dtype=np.int64)

@@ -1,0 +1,331 @@
+"""Sets of multi-talker mixtures on disk: whole, or cut as windows cut recordings.
+
+A set's folder holds ``audio/<mixture>.flac``, or recipes ``.mix``; ``references.json``
+(SegLST); and a data dir whose utterances are the mixtures, with serialised ``text``
+(with ``<sc>``), ``text_speakers`` (the speaker of each part of it), ``utt2spk`` (each
+mixture is its own) and ``mixed_utterances``, the ids of what was mixed.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import batched
+from pathlib import Path
+
+import numpy as np
+
+from espnet_ext.audio.files import save_audio
+from espnet_ext.errors import InputError, say
+from espnet_ext.kaldi.data_dir import (
+    DataDir,
+    format_seconds,
+    read_data_dir,
+    write_tables,
+)
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.kaldi.utterance_audio import (
+    MIX,
+    AudioSpan,
+    MixedPart,
+    mix_parts,
+    read_samples,
+    write_mix,
+)
+from espnet_ext.stitch.recogniser.mixture_plan import (
+    ON_THE_FLY,
+    UNITS,
+    Mixture,
+    MixtureSettings,
+    count_turns,
+    plan_mixtures,
+)
+from espnet_ext.synthetic.overlap import SourceUtterance
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, by_recording, serialise
+from espnet_ext.text.writing import write_segments
+from espnet_ext.work.files import write_json
+from espnet_ext.work.parallel import map_shards
+
+SAMPLING_RATE = 16000
+_MIXTURES_OF_A_SHARD, _CUTS_OF_A_SHARD = 50, 200
+
+
+def make_mixtures(
+    data: Sequence[str | Path],
+    output: Path,
+    *,
+    prefix: str,
+    settings: MixtureSettings,
+    leave_out: Path | None = None,
+    nj: int = 1,
+) -> None:
+    """Make a set of mixtures from the data dirs of a corpus's parts, and print its
+    counts.
+
+    ``prefix`` begins the mixtures' ids, with ``-`` for blanks; ``leave_out`` is a table
+    of speakers and enrolment utterances, which are not mixed. Raises InputError for bad
+    data dirs, or audio that cannot be mixed.
+    """
+    left_out = (
+        {key for row in read_table(leave_out).values() for key in row.split()}
+        if leave_out
+        else frozenset()
+    )
+    sources = [source for folder in data for source in read_sources(folder, left_out)]
+    mixtures = plan_mixtures(sources, settings, prefix=prefix.replace(" ", "-"))
+    if settings.audio:
+        write_mixtures(mixtures, output, on_the_fly=settings.audio == ON_THE_FLY, nj=nj)
+    else:
+        write_references(mixtures, output)
+    counts = count_turns(turn for mixture in mixtures for turn in mixture.turns)
+    say(
+        f"{prefix}: {counts.samples:,} mixtures of {counts.mean_words:.0f} words "
+        f"and {counts.mean_seconds:.1f} s each "
+        f"({counts.hours:.1f} h in all), overlap {counts.overlap:.1f} %"
+    )
+
+
+def read_sources(
+    folder: str | Path, left_out: Collection[str] = frozenset()
+) -> list[SourceUtterance]:
+    """Read the utterances of a data dir, one audio file each, without those to leave
+    out.
+
+    Raises InputError for a data dir with segments, without texts, or without durations.
+    """
+    data = read_data_dir(folder)
+    if data.segments is not None or data.text is None or data.utt2dur is None:
+        raise InputError(
+            f"{folder}: each utterance to mix must have its own audio file, its "
+            "text and its duration in utt2dur: cut "
+            "the recordings first"
+        )
+    lengths, texts = data.utt2dur, data.text
+    return [
+        SourceUtterance(
+            key,
+            data.utt2spk[key],
+            data.wav_scp[key],
+            float(lengths[key]),
+            tuple(texts[key].split()),
+        )
+        for key in data.utterances
+        if key not in left_out
+    ]
+
+
+def mix(mixture: Mixture) -> np.ndarray:
+    """Add up a mixture, see :func:`espnet_ext.kaldi.utterance_audio.mix_parts`:
+    float32, (samples,), 16 kHz.
+    """
+    return mix_parts(
+        mixture.name, mixture.seconds, _mixed_parts(mixture), SAMPLING_RATE
+    )
+
+
+def _mixed_parts(mixture: Mixture) -> list[MixedPart]:
+    return [
+        MixedPart(part.source.id, part.source.path, part.start, part.source.seconds)
+        for part in mixture.parts
+    ]
+
+
+def _audio_path(folder: Path, mixture: Mixture, on_the_fly: bool) -> Path:
+    """Return where a mixture is written; one that is a single utterance is the
+    utterance's own file.
+    """
+    own = mixture.parts[0].source.path
+    if (
+        len(mixture.parts) == 1
+        and mixture.parts[0].start == 0
+        and own.endswith((".flac", ".wav"))
+    ):
+        return Path(own)
+    return folder / "audio" / f"{mixture.name}{MIX if on_the_fly else '.flac'}"
+
+
+def _write_audio(mixtures: Sequence[Mixture], folder: Path, on_the_fly: bool) -> None:
+    """Write the audio of some mixtures (in a worker process)."""
+    for mixture in mixtures:
+        path = _audio_path(folder, mixture, on_the_fly)
+        if path.parent != folder / "audio":
+            continue
+        if on_the_fly:
+            write_mix(path, mixture.seconds, _mixed_parts(mixture), SAMPLING_RATE)
+        else:
+            save_audio(path, mix(mixture), SAMPLING_RATE, subtype="PCM_16")
+
+
+def write_mixtures(
+    mixtures: Sequence[Mixture],
+    folder: str | Path,
+    *,
+    on_the_fly: bool = False,
+    nj: int = 1,
+) -> None:
+    """Write a set of mixtures into a folder (see this module's description); the tables
+    last.
+    """
+    folder = Path(folder).resolve()
+    (folder / "audio").mkdir(parents=True, exist_ok=True)
+    write = partial(_write_audio, folder=folder, on_the_fly=on_the_fly)
+    map_shards(
+        write, list(batched(mixtures, _MIXTURES_OF_A_SHARD)), nj=nj, describe="mixtures"
+    )
+    text = write_references(mixtures, folder)
+    paths = {
+        mixture.name: str(_audio_path(folder, mixture, on_the_fly))
+        for mixture in mixtures
+    }
+    _write_data_dir(
+        paths, text, {mixture.name: mixture.seconds for mixture in mixtures}, folder
+    )
+
+
+def _write_data_dir(
+    paths: dict[str, str], text: dict[str, str], seconds: dict[str, float], folder: Path
+) -> None:
+    """Write the tables of a set whose recordings are its utterances, and each its own
+    speaker.
+    """
+    durations = {name: format_seconds(value) for name, value in seconds.items()}
+    own = {name: name for name in paths}
+    write_tables(
+        DataDir(
+            wav_scp=paths, utt2spk=own, text=text, utt2dur=durations, reco2dur=durations
+        ),
+        folder,
+    )
+
+
+def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[str, str]:
+    """Write what needs no audio: references and tables of text, ``text`` last; return
+    each mixture's text.
+    """
+    folder = Path(folder)
+    write_segments(
+        folder / "references.json",
+        [turn for mixture in mixtures for turn in mixture.turns],
+    )
+    serialised = {mixture.name: serialise(mixture.turns) for mixture in mixtures}
+    write_table(
+        folder / "text_speakers",
+        {name: " ".join(speakers) for name, (_, speakers) in serialised.items()},
+    )
+    mixed = {
+        mixture.name: " ".join(part.source.id for part in mixture.parts)
+        for mixture in mixtures
+    }
+    write_table(folder / "mixed_utterances", mixed)
+    text = {name: text for name, (text, _) in serialised.items()}
+    write_table(folder / "text", text)
+    return text
+
+
+def write_counts(data: Path, output: Path) -> None:
+    """Count a set's ``references.json`` as P4's Table 1 does:
+    ``<output>/<count>.json``, which the table reads.
+    """
+    counts = asdict(count_turns(read_segments(data / "references.json")))
+    for name, unit in UNITS.items():
+        write_json(
+            output / f"{name}.json", {"value": round(counts[name], 4), "unit": unit}
+        )
+    say(f"{data}: {counts['samples']} mixtures -> {output}")
+
+
+def cut_mixtures(
+    data: str | Path,
+    output: str | Path,
+    *,
+    window: float,
+    share: float = 1.0,
+    seed: int = 0,
+    nj: int = 1,
+) -> int:
+    """Write a data dir of a set's mixtures in which a share of them, 0 to 1, is cut to
+    ``window`` seconds.
+
+    From such a set a recogniser learns to hear the middle of an utterance too, where
+    windows begin. A mixture without a word in its piece is not cut. Returns how many
+    are; raises InputError for a bad set, window or share.
+    """
+    if window <= 0 or not 0 <= share <= 1:
+        raise InputError(
+            f"cuts of {window} s of a share of {share}: give a window above 0 and "
+            "a share from 0 to 1"
+        )
+    mixtures, output, references = (
+        read_data_dir(data),
+        Path(output),
+        Path(data) / "references.json",
+    )
+    speakers, turns = (
+        read_table(Path(data) / "text_speakers"),
+        by_recording(read_segments(references)),
+    )
+    paths, text = dict(mixtures.wav_scp), dict(mixtures.text or {})
+    seconds = {name: float(value) for name, value in (mixtures.utt2dur or {}).items()}
+    random, audio, cuts = np.random.default_rng(seed), output.resolve() / "audio", []
+    for name in mixtures.utterances:
+        if name not in turns or any(not turn.has_span for turn in turns[name]):
+            raise InputError(
+                f"{references}: {name} has no turns with times: make the set again"
+            )
+        chosen, (start, end) = (
+            random.uniform() < share,
+            draw_span(seconds[name], window, random),
+        )
+        inside = cut_turns(turns[name], start, end)
+        if chosen and inside:
+            cuts.append((name, AudioSpan(paths[name], start, end)))
+            paths[name], seconds[name] = str(audio / f"{name}.flac"), end - start
+            text[name], own = serialise(inside)
+            speakers[name] = " ".join(own)
+    audio.mkdir(parents=True, exist_ok=True)
+    shards = list(batched(cuts, _CUTS_OF_A_SHARD))
+    map_shards(partial(_write_cuts, folder=audio), shards, nj=nj, describe="cuts")
+    write_table(output / "text_speakers", speakers)
+    _write_data_dir(paths, text, seconds, output)
+    say(f"{len(cuts)} of {len(paths)} mixtures are cut -> {output}")
+    return len(cuts)
+
+
+def _write_cuts(spans: Sequence[tuple[str, AudioSpan]], folder: Path) -> None:
+    """Write each piece as ``<folder>/<name>.flac`` (in a worker process)."""
+    for name, span in spans:
+        save_audio(
+            folder / f"{name}.flac",
+            read_samples(name, span, SAMPLING_RATE),
+            SAMPLING_RATE,
+            subtype="PCM_16",
+        )
+
+
+def draw_span(
+    seconds: float, window: float, random: np.random.Generator
+) -> tuple[float, float]:
+    """Draw a piece of a recording as long as a window, or shorter at the recording's
+    end: start and end in seconds.
+
+    Starts are drawn evenly, up to half a window before the end.
+    """
+    start = float(random.uniform(0.0, max(0.0, seconds - window / 2)))
+    return start, min(seconds, start + window)
+
+
+def cut_turns(turns: Sequence[Segment], start: float, end: float) -> list[Segment]:
+    """Return what is said between two times: the words whose middle is there. Turns
+    without any are left out.
+    """
+    inside = []
+    for turn in turns:
+        middles = [(first + last) / 2 for first, last in turn.word_spans]
+        words = tuple(
+            word
+            for word, middle in zip(turn.words, middles, strict=True)
+            if start <= middle < end
+        )
+        if words:
+            inside.append(replace(turn, words=words))
+    return inside

@@ -1,0 +1,231 @@
+"""Beam search that keeps speaker posteriors, and gives the speaker of each utterance
+that it hears (P4, 2.1).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
+from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
+from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
+from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
+
+from espnet_ext.errors import InputError
+from espnet_ext.fast_search.beam_search import make_fast
+from espnet_ext.stitch.recogniser.sa_asr import SAASRModel
+from espnet_ext.stitch.recogniser.search_settings import SearchOptions
+from espnet_ext.stitch.recogniser.speaker_attributed_decoder import (
+    SpeakerAttributedDecoder,
+    State,
+)
+from espnet_ext.stitch.recogniser.speaker_inventory import (
+    segment_indices,
+    segment_posteriors,
+)
+from espnet_ext.upstream.padding import valid_frames
+
+DEFAULT = SearchOptions()
+
+
+@dataclass(frozen=True)
+class SpeakerSegment:
+    """Hold an utterance of one speaker in a hypothesis, by the place in the inventory.
+
+    ``posterior``: the mean of that speaker over the tokens; ``times``: approximate
+    start and end of each word as shares of the recording's length: the frames that its
+    first and its last token attend to most.
+    """
+
+    words: tuple[str, ...]
+    speaker: int
+    posterior: float
+    times: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class SpeakerHypothesis:
+    """Hold a hypothesis of a recording or window: utterances with words, in the order
+    of their starts.
+    """
+
+    segments: tuple[SpeakerSegment, ...]
+    score: float
+    tokens: tuple[int, ...] = ()
+
+
+class SpeakerScorer(BatchScorerInterface):
+    """Score with the decoder for B utterances of the same length.
+
+    ``speaker_encodings``: (B, T, D'); ``profiles``: (B, K, E); ``present``: where a
+    profile is no padding, (B, K).
+    """
+
+    def __init__(
+        self,
+        decoder: SpeakerAttributedDecoder,
+        speaker_encodings: torch.Tensor,
+        profiles: torch.Tensor,
+        present: torch.Tensor,
+    ):
+        self.decoder = decoder
+        self.inventory = (speaker_encodings, profiles, present)
+
+    def init_state(self, x: torch.Tensor) -> State:
+        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T,
+        D).
+        """
+        return self.decoder.init_state(x)
+
+    def batch_score(
+        self, ys: torch.Tensor, states: Sequence[State], xs: torch.Tensor
+    ) -> tuple[torch.Tensor, list[State]]:
+        """Score the next token of n hypotheses, n / B of each utterance; return also
+        their states after it.
+        """
+        return self.decoder.step(ys, states, xs, *self.inventory)
+
+    def score(
+        self, y: torch.Tensor, state: State, x: torch.Tensor
+    ) -> tuple[torch.Tensor, State]:
+        """Score the next token of one hypothesis: ``y`` (L,), ``x`` (T, D)."""
+        scores, states = self.batch_score(y.unsqueeze(0), [state], x.unsqueeze(0))
+        return scores[0], states[0]
+
+
+@torch.no_grad()
+def recognise_together(
+    model: SAASRModel,
+    speeches: Sequence[np.ndarray | torch.Tensor],
+    inventories: Sequence[np.ndarray | torch.Tensor],
+    to_words: Callable[[list[str]], Sequence[str]],
+    options: SearchOptions = DEFAULT,
+    nbest: int = 1,
+) -> list[list[SpeakerHypothesis]]:
+    """Recognise windows of the same length in one batch and search; each has the
+    ``nbest`` best hypotheses, or fewer.
+
+    ``speeches`` are samples, (N,), or features, (N, D), all as long: nothing is padded,
+    and each result is that of the window alone. ``inventories`` are profiles of the
+    speakers to choose from, (K, E); ``to_words`` makes words of the tokens of one
+    utterance. Raises InputError: no profile, one of another dimension, or CTC of a
+    model that has none.
+    """
+    device = next(model.parameters()).device
+    batch = torch.stack(
+        [
+            torch.as_tensor(speech, dtype=torch.float32, device=device)
+            for speech in speeches
+        ]
+    )
+    known = [
+        torch.as_tensor(profiles, dtype=torch.float32, device=device)
+        for profiles in inventories
+    ]
+    for profiles in known:
+        if profiles.dim() != 2 or not len(profiles):
+            raise InputError(
+                "sa_asr: there is no profile to choose a speaker from: give at "
+                "least one"
+            )
+        model.check_profiles(profiles)
+    lengths = torch.full((len(batch),), batch.size(1), device=device)
+    encodings, speaker_encodings, _ = model.encode_both(batch, lengths)
+    counts = torch.tensor([len(profiles) for profiles in known], device=device)
+    padded = torch.nn.utils.rnn.pad_sequence(known, batch_first=True)
+    scorer = SpeakerScorer(
+        model.decoder, speaker_encodings, padded, valid_frames(counts, padded.size(1))
+    )
+    found = _search(model, scorer, options)(
+        x=encodings, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio
+    )
+    return [
+        [_hypothesis(model, each, to_words, encodings.size(1)) for each in own[:nbest]]
+        for own in found
+    ]
+
+
+def _search(
+    model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions
+) -> BatchBeamSearch:
+    if options.ctc_weight and model.ctc is None:
+        raise InputError(
+            "ctc_weight is set, but the model was trained without CTC: set it to 0"
+        )
+    search = BatchBeamSearch(
+        scorers={
+            "decoder": scorer,
+            "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos)
+            if options.ctc_weight
+            else None,
+            "length_bonus": LengthBonus(model.vocab_size),
+        },
+        weights={
+            "decoder": 1.0 - options.ctc_weight,
+            "ctc": options.ctc_weight,
+            "length_bonus": options.penalty,
+        },
+        beam_size=min(
+            options.beam_size, model.vocab_size
+        ),  # the first step has no more tokens to choose from
+        vocab_size=model.vocab_size,
+        sos=model.sos,
+        eos=model.eos,
+        pre_beam_score_key="full" if options.ctc_weight else None,
+        normalize_length=options.normalize_length,
+    )
+    make_fast(search, return_states=True)
+    return search.to(next(model.parameters()).device).eval()
+
+
+def _hypothesis(
+    model: SAASRModel,
+    found: Any,
+    to_words: Callable[[list[str]], Sequence[str]],
+    length: int,
+) -> SpeakerHypothesis:
+    log_posteriors, frames = found.states["decoder"]["tokens"].all_tokens()
+    posteriors = log_posteriors.exp()
+    # a search that has reached its maximum length appends an end that was not scored
+    tokens = found.yseq[1 : 1 + len(posteriors)].to(posteriors.device)
+    means = segment_posteriors(posteriors, tokens, model.change)
+    numbers = segment_indices(tokens.unsqueeze(0), model.change)[0]
+    segments = []
+    for number, mean in enumerate(means):
+        kept = (numbers == number) & (tokens != model.change) & (tokens != model.eos)
+        pieces = [model.token_list[token] for token in tokens[kept].tolist()]
+        words = tuple(to_words(pieces))
+        if words:
+            times = word_times(pieces, frames[kept].tolist(), to_words, length)
+            segments.append(
+                SpeakerSegment(words, int(mean.argmax()), float(mean.max()), times)
+            )
+    return SpeakerHypothesis(
+        tuple(segments), float(found.score), tuple(tokens.tolist())
+    )
+
+
+def word_times(
+    pieces: Sequence[str],
+    frames: Sequence[int],
+    to_words: Callable[[list[str]], Sequence[str]],
+    length: int,
+) -> tuple[tuple[float, float], ...]:
+    """Return start and end of each word, as shares of ``length`` frames, from the
+    frames that its pieces attend to.
+
+    A piece belongs to the word that is the last one once the piece is added.
+
+    >>> word_times(["A", "B-", "C"], [4, 8, 9], lambda pieces: "".join(pieces + [" "]).replace("-", "").split(), 10)
+    ((0.4, 1.0),)
+    """
+    spans: list[list[int]] = []
+    for place, frame in enumerate(frames):
+        count = len(to_words(list(pieces[: place + 1])))
+        if count > len(spans):
+            spans += [[frame, frame] for _ in range(count - len(spans))]
+        elif spans:
+            spans[-1] = [min(spans[-1][0], frame), max(spans[-1][1], frame)]
+    return tuple((start / length, (end + 1) / length) for start, end in spans)

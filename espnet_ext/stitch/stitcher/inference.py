@@ -1,0 +1,258 @@
+"""From hypotheses of windows to transcripts by speaker, with a trained stitcher (P4, 3)
+or without one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError, say
+from espnet_ext.stitch.stitcher import pairs
+from espnet_ext.stitch.stitcher.guard import guarded
+from espnet_ext.stitch.stitcher.long_recordings import (
+    Windows,
+    cut_at_silence,
+    cut_by_half,
+    merge_parts,
+    renumbered,
+)
+from espnet_ext.stitch.stitcher.transcripts import (
+    BY_TIME,
+    MERGES,
+    Merge,
+    merge_all,
+    whole_turns,
+)
+from espnet_ext.text.transcripts import AUTO
+from espnet_ext.text.window_hypotheses import Grouped, read_grouped
+from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines
+from espnet_ext.text.writing import show_line, write_segments, write_transcript
+
+MODEL_FILE = "valid.acc.ave.pth"
+BEAM_SIZE = 4
+# for each token; chosen on the dev sets of scale mini; with 0 long transcripts end too
+# early
+LENGTH_BONUS = 0.2
+BATCH_SIZE = (
+    32  # parts that are stitched at once; their transcripts do not depend on it
+)
+OUTPUTS = {
+    ".json": "seglst",
+    ".ctm": "ctm",
+    ".txt": "txt",
+    ".srt": "srt",
+    ".vtt": "vtt",
+}
+
+
+@dataclass(frozen=True)
+class StitcherOptions:
+    """Name the folder of a trained stitcher, and how far it is trusted.
+
+    ``guard``: the most edits a word by which a transcript may differ from the
+    time-aware merge, see
+    :mod:`espnet_ext.stitch.stitcher.guard`; None: all transcripts are the stitcher's, as in
+        P4.
+    """
+
+    folder: Path
+    device: str = "cpu"
+    guard: float | None = None
+
+
+def merge_windows(
+    hypotheses: Sequence[Path],
+    outputs: Sequence[Path],
+    method: str,
+    stitcher: StitcherOptions | None = None,
+) -> None:
+    """Write transcripts of recordings (SegLST, a turn per speaker) from hypotheses of
+    their windows, a file per set.
+
+    ``method`` is one of ``MERGES``, if there is no stitcher. Raises InputError for
+    windows that the method cannot merge, or of another kind than the stitcher's.
+    """
+    trained = Stitcher(stitcher) if stitcher else None
+    for path, output in zip(hypotheses, outputs, strict=True):
+        grouped = read_grouped(path)
+        turns = whole_turns(
+            merge_all(grouped, trained.stitch(grouped) if trained else MERGES[method])
+        )
+        write_segments(output, turns)
+        recordings, words = (
+            len({turn.recording for turn in turns}),
+            sum(len(turn.words) for turn in turns),
+        )
+        say(f"{recordings} recordings, {words} words, written to {output}")
+
+
+def join_windows(
+    files: Sequence[Path],
+    output: Path | None = None,
+    method: str = BY_TIME,
+    stitcher: StitcherOptions | None = None,
+    *,
+    segments: Path | None = None,
+    form: str = AUTO,
+) -> None:
+    """Print the transcript of recordings that a recogniser has heard in windows, and
+    write it.
+
+    ``files``, ``segments`` and ``form`` are those of
+    :func:`espnet_ext.text.window_hypotheses.read_grouped`; ``output`` ends in one of
+    ``OUTPUTS``; ``method`` is one of ``MERGES``, if there is no stitcher.
+    """
+    if output and output.suffix not in OUTPUTS:
+        raise InputError(f"--output {output}: end it in {', '.join(OUTPUTS)}")
+    if stitcher:
+        pairs.read_trained_on(
+            stitcher.folder
+        )  # before torch is imported, which takes seconds
+    grouped = read_grouped(files, segments, form)
+    merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[method]
+    recordings = {
+        name: _lines_of(speakers)
+        for name, speakers in merge_all(grouped, merge).items()
+    }
+    for name, lines in recordings.items():
+        for line in lines:
+            say(f"{name} {show_line(line)}" if len(recordings) > 1 else show_line(line))
+    if output:
+        write_transcript(output, recordings, OUTPUTS[output.suffix])
+
+
+def _lines_of(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
+    """Make the lines of a recording; where nobody is named, neither are they."""
+    lines = spoken_lines(speakers)
+    if speakers.keys() == {SPEAKER}:
+        return [replace(line, speaker="") for line in lines]
+    return lines
+
+
+class Stitcher:
+    """Stitch with a trained model; InputError for a missing file, or a checkpoint that
+    does not fit.
+    """
+
+    def __init__(self, options: StitcherOptions):
+        from espnet_ext.upstream.checkpoint import strict_loading
+        from espnet_ext.upstream.own_process import prepare_process
+
+        prepare_process()
+        import torch
+        from espnet2.tasks.mt import MTTask
+        from espnet2.text.build_tokenizer import build_tokenizer
+
+        from espnet_ext.stitch.stitcher.rewriting_search import rewriting_search
+
+        self.folder, self.guard = options.folder, options.guard
+        self.trained_on = pairs.read_trained_on(self.folder)
+        config, model_file = self.folder / "config.yaml", self.folder / MODEL_FILE
+        for path in (config, model_file):
+            if not path.is_file():
+                raise InputError(
+                    f"{path}: no such file: train the stitcher first, or check the path"
+                )
+        with strict_loading():
+            self.model, args = MTTask.build_model_from_file(
+                config, model_file, options.device
+            )
+        self.model.eval()
+        self.search = rewriting_search(self.model, BEAM_SIZE, LENGTH_BONUS)
+        # Attention is masked after a text's end. ESPnet's convolutions, which
+        # encoder_conf may ask for, are not.
+        self._sees_padding = any(
+            isinstance(module, torch.nn.Conv1d)
+            for module in self.model.encoder.modules()
+        )
+        self._preprocess = MTTask.build_preprocess_fn(args, False)
+        self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
+        self._pieces = (
+            pairs.piece_maker(args.src_bpemodel)
+            if self.trained_on.style == pairs.ALIGNMENT
+            else str.split
+        )
+
+    def stitch(self, grouped: Grouped) -> Merge:
+        """Stitch all speakers of all recordings; return a function from a speaker's
+        windows to the transcript.
+        """
+        pairs.require_windows(
+            self.trained_on.windows, pairs.windowing_of(grouped), self.folder
+        )
+        longest = self.trained_on.longest
+        every = [
+            windows for speakers in grouped.values() for windows in speakers.values()
+        ]
+        # for each speaker and recording its stretches, for each stretch its parts
+        cut = [
+            [
+                cut_by_half(stretch, longest)
+                for stretch in cut_at_silence(windows, longest)
+            ]
+            for windows in every
+        ]
+        rewritten = self._rewrite(
+            [part for stretches in cut for stretch in stretches for part in stretch]
+        )
+        stitched = {
+            (windows[0].recording, windows[0].speaker): tuple(
+                word
+                for stretch in stretches
+                for word in merge_parts([(part, next(rewritten)) for part in stretch])
+            )
+            for windows, stretches in zip(every, cut, strict=True)
+        }
+
+        def transcript(windows: Sequence[Segment]) -> tuple[Word, ...]:
+            return stitched[windows[0].recording, windows[0].speaker]
+
+        return transcript if self.guard is None else guarded(transcript, self.guard)
+
+    def _rewrite(self, parts: Sequence[Windows]) -> Iterator[tuple[str, ...]]:
+        """Write the transcript of each part; parts of about equal length are rewritten
+        together.
+        """
+        import torch
+
+        from espnet_ext.stitch.stitcher.rewriting_search import rewrite
+
+        sources = [torch.from_numpy(self._source(part)) for part in parts]
+        rewritten: dict[int, tuple[str, ...]] = {}
+        for batch in self._batches([len(source) for source in sources]):
+            texts = rewrite(
+                self.model, self.search, [sources[index] for index in batch]
+            )
+            rewritten |= {
+                index: self._words(tokens)
+                for index, tokens in zip(batch, texts, strict=True)
+            }
+        return iter([rewritten[index] for index in range(len(parts))])
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yield indices of parts to stitch at once: of about equal length, or of equal
+        length if padding is seen.
+        """
+        order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+        groups = groupby(
+            order, key=lambda index: lengths[index] if self._sees_padding else 0
+        )
+        for group in (list(indices) for _, indices in groups):
+            for first in range(0, len(group), BATCH_SIZE):
+                yield group[first : first + BATCH_SIZE]
+
+    def _source(self, part: Windows) -> Any:
+        known = self.trained_on
+        text = pairs.source_text(
+            pairs.serialise_windows(renumbered(part), known.style, known.within),
+            self._pieces,
+        )
+        return self._preprocess("", {"src_text": text})["src_text"]
+
+    def _words(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        words = self._tokenizer.tokens2text(
+            [self.model.token_list[token] for token in tokens]
+        ).split()
+        return tuple(word for word in words if word not in pairs.SYMBOLS)

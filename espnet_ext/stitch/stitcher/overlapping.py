@@ -1,0 +1,256 @@
+"""Overlapping inference by P4's rule (P4, 2.2; Chiu et al., ASRU 2019): one transcript
+of windows that overlap.
+
+Windows overlap by half. Words of windows 1, 3, 5 ... (from 1; P4, eq. 13) are aligned
+with those of windows 2, 4, 6 ... (P4, eq. 14). The rule looks at no times, so it goes
+wrong where windows share little; :mod:`.by_time` does not.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+from espnet_ext.stitch.stitcher.by_time import monotonic
+from espnet_ext.text.words import Segment, Word
+
+_TOLERANCE = 1e-3  # seconds
+# Places are compared as fractions: floats decide ties by their last digit.
+MIDDLE = Fraction(1, 2)
+EDGE = -MIDDLE  # the confidence at a window's edge, the lowest there is
+# Of two alignments with equally many edits, the one with fewer substitutions has more
+# words in common. So an edit costs far more than there can be words, and a substitution
+# costs 1 more.
+_EDIT = 1 << 32
+_SUBSTITUTION = _EDIT + 1
+_FAR = 1 << 61  # two of them still fit into 64 bits
+_PAIR, _ALONE_ODD, _ALONE_EVEN = 1, 2, 4  # how an alignment may end
+
+
+class WindowWord(NamedTuple):
+    """A word of a window, both by number from 0, and where in the window its middle
+    lies, from 0 to 1.
+
+    Without times the position is, as in the paper, that of its number among the
+    window's words, but (place + 1/2) / count, so that both edges are treated alike.
+    """
+
+    window: int
+    place: int
+    word: Word
+    position: Fraction
+
+
+def _confidence(position: Fraction) -> Fraction:
+    """P4, eq. 18."""
+    return -abs(position - MIDDLE)
+
+
+# A word of an odd and one of an even window (P4, eq. 16 and P4, eq. 17); None: the
+# other sequence has no word there.
+Pair = tuple[WindowWord | None, WindowWord | None]
+
+
+def overlapping_inference(windows: Sequence[Segment]) -> tuple[Word, ...]:
+    """Merge what was heard of one speaker in all windows of a recording, window 0 first
+    (P4, eq. 15 and 18).
+
+    Raises InputError for neighbours that overlap by less than half, or windows that
+    overlap and are no neighbours.
+    """
+    check_overlap(windows)
+    return monotonic(chosen.word for chosen in choose(align_windows(windows)))
+
+
+def check_overlap(windows: Sequence[Segment], least: float = 0.5) -> None:
+    """Refuse windows that do not overlap with their neighbours by this share of a
+    window, and with these only.
+    """
+    for left, right in pairwise(windows):
+        if right.start > left.end - least * (left.end - left.start) + _TOLERANCE:
+            raise InputError(
+                f"{left.recording}: windows {left.window} and {right.window} "
+                "overlap by less than half: merge them by "
+                "time (--method time_aware), or cut and decode windows that "
+                "overlap by half"
+            )
+    for left, right in zip(windows, windows[2:], strict=False):
+        if _overlap(left, right):
+            raise InputError(
+                f"{left.recording}: windows {left.window} and {right.window} "
+                "overlap: merge them by time (--method "
+                "time_aware), or cut and decode windows that overlap with their "
+                "neighbours by half, and with no others"
+            )
+
+
+def _overlap(left: Segment, right: Segment) -> bool:
+    return left.end > right.start + _TOLERANCE
+
+
+def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[Pair]:
+    """Align the words of one speaker in odd and in even windows with the fewest edits
+    (P4, eq. 15 to 17).
+
+    Only words of neighbours that overlap in time are paired, and with ``within``, which
+    P4 has not, only those so many seconds apart at most. A substitution, and a word
+    without a partner, cost one edit. Of alignments with equally many edits, one with
+    the most equal words is taken; of several such, the one that, from the end
+    backwards, pairs words where it can, and otherwise leaves the word of the later
+    window (with ``within``, the later word) alone.
+    """
+    odd, even = list(_words(windows[::2])), list(_words(windows[1::2]))
+    moves = list(_moves(odd, even, windows, within))
+    i, j = len(odd), len(even)
+    pairs: list[Pair] = []
+    while i or j:
+        first, found = moves[i - 1] if i else (j, (_ALONE_EVEN,))
+        move = found[j - first]
+        if move & _PAIR:
+            i, j = i - 1, j - 1
+            pairs.append((odd[i], even[j]))
+        elif move & _ALONE_ODD and not (
+            move & _ALONE_EVEN and _later(even[j - 1], odd[i - 1], within)
+        ):
+            i -= 1
+            pairs.append((odd[i], None))
+        else:
+            j -= 1
+            pairs.append((None, even[j]))
+    return pairs[::-1]
+
+
+def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
+    for item in windows:
+        start, end = _exact(item.start), _exact(item.end)
+        for place, word in enumerate(item.timed_words):
+            if item.times is None:
+                position = Fraction(2 * place + 1, 2 * len(item.words))
+            else:
+                middle = (_exact(word.start) + _exact(word.end)) / 2
+                position = (middle - start) / (end - start)
+            inside = min(max(position, Fraction(0)), Fraction(1))
+            yield WindowWord(item.window, place, word, inside)
+
+
+def _exact(seconds: float) -> Fraction:
+    """Return a time as it is written, to eight decimals."""
+    return Fraction(f"{seconds:.8f}")
+
+
+def _moves(
+    odd: Sequence[WindowWord],
+    even: Sequence[WindowWord],
+    windows: Sequence[Segment],
+    within: float,
+) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield how best alignments end after each odd word and j even ones, for the first
+    j, and for it and those after.
+
+    Beyond the windows next to a word's own there are only gaps, so that a best path
+    never needs to leave these cells: what is stored grows linearly with the recording.
+    """
+    codes = {
+        text: code
+        for code, text in enumerate({item.word.text for item in (*odd, *even)})
+    }
+    texts = np.array([codes[item.word.text] for item in even], dtype=np.int32)
+    middles, owners = (
+        np.array([item.word.middle for item in even]),
+        np.array([item.window for item in even]),
+    )
+    joined = [
+        False,
+        *(_overlap(left, right) for left, right in pairwise(windows)),
+        False,
+    ]
+    ends = [
+        *(item.window + 2 for item in odd),
+        len(windows),
+    ]  # before an odd word, even ones of these may be aligned
+    before, costs = 0, np.arange(np.searchsorted(owners, ends[0]) + 1) * _EDIT
+    for item, end in zip(odd, ends[1:], strict=True):
+        first, last = np.searchsorted(owners, (item.window - 1, end)).tolist()
+        pair = np.where(texts[first:last] == codes[item.word.text], 0, _SUBSTITUTION)
+        beside = [item.window - 1] * joined[item.window] + [item.window + 1] * joined[
+            item.window + 1
+        ]
+        near = np.isin(owners[first:last], beside) & (
+            np.abs(middles[first:last] - item.word.middle) <= within
+        )
+        pair[~near] = _FAR
+        above = np.full(last - first + 1, _FAR)
+        above[: len(costs) - first + before] = costs[first - before :]
+        alone, paired, steps = (
+            above + _EDIT,
+            above[:-1] + pair,
+            np.arange(len(above)) * _EDIT,
+        )
+        costs = np.concatenate((alone[:1], np.minimum(alone[1:], paired)))
+        costs = (
+            np.minimum.accumulate(costs - steps) + steps
+        )  # even words alone: min over k <= j of costs[k] + j - k
+        found = np.where(costs == alone, _ALONE_ODD, 0)
+        found[1:] |= np.where(costs[1:] == paired, _PAIR, 0)
+        found[1:] |= np.where(costs[1:] == costs[:-1] + _EDIT, _ALONE_EVEN, 0)
+        yield first, found.tolist()
+        before = first
+
+
+def _later(even: WindowWord, odd: WindowWord, within: float) -> bool:
+    """Of two words that stand alone, does that of the even window come last?"""
+    return (
+        even.word.middle > odd.word.middle
+        if within < math.inf
+        else even.window > odd.window
+    )
+
+
+def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
+    """Take the side of each pair with the greater confidence, -|position - 1/2| (P4,
+    eq. 18). Of equals, a word rather than a gap, and otherwise the later window's.
+
+    A gap lies between two words of its sequence. If both are of one window, that window
+    covers this time and heard nothing; the gap's position is the middle between theirs.
+    Otherwise the gap lies at windows' edges, where the confidence is lowest, and the
+    word of the other sequence stays. ``pairs`` are in the order of speech.
+    """
+    left, right = (_confidences([pair[side] for pair in pairs]) for side in (0, 1))
+    chosen = []
+    for pair, one, other in zip(pairs, left, right, strict=True):
+        if one == other:
+            item = _later_word(pair)
+        else:
+            item = pair[0] if one > other else pair[1]
+        if item:
+            chosen.append(item)
+    return chosen
+
+
+def _later_word(pair: Pair) -> WindowWord | None:
+    """Return the word of a pair that has one, or that of the later window."""
+    left, right = pair
+    if left is None or right is None:
+        return left or right
+    return left if left.window > right.window else right
+
+
+def _confidences(sequence: Sequence[WindowWord | None]) -> list[Fraction]:
+    """Return the confidence of each word and of each gap (None) of a sequence."""
+    confidences = [
+        EDGE if item is None else _confidence(item.position) for item in sequence
+    ]
+    last = -1  # the place of the word before
+    for place, item in enumerate(sequence):
+        if item is None:
+            continue
+        before = sequence[last] if last >= 0 else None
+        if before is not None and before.window == item.window:
+            confidence = _confidence((before.position + item.position) / 2)
+            confidences[last + 1 : place] = [confidence] * (place - last - 1)
+        last = place
+    return confidences

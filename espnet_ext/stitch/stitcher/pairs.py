@@ -1,0 +1,351 @@
+"""What stitchers read and are trained to write (P4, 3.2, 3.3 and 4.1.1), as text files
+for ESPnet's MT task.
+
+:func:`serialise_windows` has the styles: words, or for aligned pairs word pieces in
+    turn (:func:`interleave`).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Annotated
+
+from espnet_ext.errors import InputError, say
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.stitch.stitcher.by_time import WITHIN
+from espnet_ext.stitch.stitcher.long_recordings import (
+    Longest,
+    Windows,
+    cut_at_silence,
+    cut_by_half,
+    longest_of,
+    renumbered,
+)
+from espnet_ext.stitch.stitcher.overlapping import align_windows, check_overlap
+from espnet_ext.stitch.stitcher.simulated_errors import spoken_words
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import Grouped, is_timed, read_grouped
+from espnet_ext.text.windows import MOST_OVERLAP, Windowing
+from espnet_ext.text.words import MOST_WINDOWS, Segment, by_recording
+from espnet_ext.work.files import write_json
+from espnet_ext.work.settings import Positive, StrictMapping, one_of, read_settings
+
+ALIGNMENT = "alignment"
+STYLES = ("wc", "wco_wce", ALIGNMENT)
+TRAINED_ON = "stitcher.json"
+WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP = "<wc>", "<wco>", "<wce>", "<gap>"
+SYMBOLS = (WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP)
+Pieces = Callable[[str], Sequence[str]]  # a word -> its word pieces
+
+
+@dataclass(frozen=True)
+class StitchExample:
+    """Hold what a stitcher reads of one speaker in one recording, one sequence or two
+    aligned ones, and should write.
+
+    ``id``: ``<recording>--<speaker>``, followed by ``--<number>`` if recordings are cut
+    into stretches.
+    """
+
+    id: str
+    windows: Windows
+    sources: tuple[tuple[str, ...], ...]
+    target: tuple[str, ...]
+
+
+def serialise_windows(
+    windows: Sequence[Segment], style: str, within: float | None = WITHIN
+) -> tuple[tuple[str, ...], ...]:
+    """Write one speaker's hypotheses of all windows of a recording as a stitcher's
+    input, in one of ``STYLES``.
+
+    - ``wc``: the windows' words with ``<wc>`` (window change) between neighbouring
+      windows.
+    - ``wco_wce``: each window's words after ``<wco>`` or ``<wce>``, for windows 1, 3, 5
+      ... and 2, 4, 6 ... (from 1).
+    - ``alignment``: the words of odd and of even windows, aligned with the fewest
+      edits, as P4 does, or if ``within`` is given and words have times only within so
+      many seconds; ``<gap>`` where one of the two has no token. P4 joins each by
+      ``<wc>`` before it aligns; here ``<wc>`` is put in afterwards, and is never paired
+      with a word.
+
+    A window in which the speaker is silent keeps its symbols, so that the number of
+    windows is known.
+
+    >>> one, two = (Segment("r", "a", (word,), 8.0 * i, 8.0 * i + 16, window=i) for i, word in enumerate("AB"))
+    >>> serialise_windows([one, two], "wc"), serialise_windows([one, two], "wco_wce")
+    ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
+    """
+    if style == "wc":
+        tokens = [token for item in windows for token in (WINDOW_CHANGE, *item.words)]
+        return (tuple(tokens[1:]),)
+    if style == "wco_wce":
+        symbols = (ODD_WINDOW, EVEN_WINDOW)
+        return (
+            tuple(
+                token
+                for number, item in enumerate(windows)
+                for token in (symbols[number % 2], *item.words)
+            ),
+        )
+    if style != ALIGNMENT:
+        raise ValueError(f"unknown style {style!r}: {', '.join(STYLES)}")
+    seconds = math.inf if within is None or not is_timed(windows) else within
+    check_overlap(windows, 0.5 if seconds == math.inf else 0.0)
+    columns = list(_aligned(windows, seconds))
+    return tuple(column[0] for column in columns), tuple(
+        column[1] for column in columns
+    )
+
+
+def _aligned(windows: Sequence[Segment], within: float) -> Iterator[tuple[str, str]]:
+    """Yield pairs of tokens; on each side a change of windows comes before the first
+    word of the new window.
+    """
+    at = [0, 1]  # the window that each side is in
+    changes = ((WINDOW_CHANGE, GAP), (GAP, WINDOW_CHANGE))
+    for pair in align_windows(windows, within):
+        for side, heard in enumerate(pair):
+            while heard is not None and at[side] < heard.window:
+                at[side] += 2
+                yield changes[side]
+        odd, even = (GAP if heard is None else heard.word.text for heard in pair)
+        yield odd, even
+    for side in (0, 1):
+        for _ in range(at[side] + 2, len(windows), 2):
+            yield changes[side]
+
+
+def source_text(sources: Sequence[Sequence[str]], pieces: Pieces) -> str:
+    """Write a stitcher's input as the source text of ESPnet's MT task: words, or the
+    word pieces of pairs in turn.
+    """
+    if len(sources) == 1:
+        return " ".join(sources[0])
+    odd, even = sources
+    return " ".join(interleave(odd, even, pieces))
+
+
+def interleave(
+    odd: Sequence[str], even: Sequence[str], pieces: Pieces
+) -> Iterator[str]:
+    """Yield word pieces of aligned words in turn: of the odd windows, of the even
+    windows, of the odd windows ...
+
+    Where one word of a pair has fewer pieces than the other, the piece of ``<gap>``
+    fills it up.
+
+    >>> " ".join(interleave(["A-B", "<gap>"], ["C", "D"], lambda word: word.split("-")))
+    'A C B <gap> <gap> D'
+    """
+    (gap,) = pieces(GAP)
+    for words in zip(odd, even, strict=True):
+        for pair in zip_longest(*map(pieces, words), fillvalue=gap):
+            yield from pair
+
+
+def stitch_examples(
+    grouped: Grouped,
+    style: str,
+    turns: Sequence[Segment],
+    stretch: int | None = None,
+    within: float | None = WITHIN,
+) -> list[StitchExample]:
+    """Make a stitcher's inputs, of each recording and speaker of whom something was
+    heard, and their targets.
+
+    A speaker who was heard but says nothing has an empty target. With ``stretch``,
+    windows are cut into stretches of at most so many words and symbols, as long
+    recordings are when stitching: a stitcher that has learnt from short texts reads a
+    long one in stretches, and is no worse on it. The target of a stretch are the words
+    that are said in its time.
+    """
+    longest = Longest(MOST_WINDOWS, stretch) if stretch else None
+    said = {
+        recording: spoken_words(own) for recording, own in by_recording(turns).items()
+    }
+    examples: dict[str, StitchExample] = {}
+    for recording, speakers in grouped.items():
+        for speaker, windows in speakers.items():
+            own = [word for word in said.get(recording, []) if word.speaker == speaker]
+            for number, (part, start, end) in enumerate(_stretches(windows, longest)):
+                name = (
+                    f"{recording}--{speaker}--{number:03d}"
+                    if longest
+                    else f"{recording}--{speaker}"
+                )
+                if name in examples:
+                    other = examples[name].windows[0]
+                    raise InputError(
+                        f"{recording} with speaker {speaker} and "
+                        f"{other.recording} with speaker {other.speaker} have "
+                        f"the same id {name}: rename a recording or a speaker"
+                    )
+                target = tuple(word.text for word in own if word.inside(start, end))
+                examples[name] = StitchExample(
+                    name,
+                    part,
+                    serialise_windows(renumbered(part), style, within),
+                    target,
+                )
+    return list(examples.values())
+
+
+def _stretches(
+    windows: Windows, longest: Longest | None
+) -> Iterator[tuple[Windows, float, float]]:
+    """Yield the parts of a speaker's windows, and from when to when their words are
+    said, in seconds.
+    """
+    if longest is None:
+        if any(item.words for item in windows):
+            yield windows, -math.inf, math.inf
+        return
+    begin = -math.inf
+    stretches = cut_at_silence(windows, longest)
+    for number, stretch in enumerate(stretches, start=1):
+        until = stretch[-1].end if number < len(stretches) else math.inf
+        parts = cut_by_half(stretch, longest)
+        for place, part in enumerate(parts, start=1):
+            yield (
+                part,
+                begin if place == 1 else part[0].start,
+                until if place == len(parts) else part[-1].end,
+            )
+        begin = until
+
+
+def make_pairs(
+    hypotheses: Path,
+    references: Path,
+    output: Path,
+    *,
+    style: str,
+    bpemodel: Path,
+    stretch: int | None = None,
+    within: float | None = WITHIN,
+) -> None:
+    """Write what a stitcher reads (``src_text``) and is to write (``text``), and
+    ``stitcher.json``.
+
+    An empty target is written as ``<gap>``: ESPnet reads no empty texts. ``references``
+    are SegLST with times, ``bpemodel`` is sentencepiece's, for aligned pairs; without
+    ``stretch`` a speaker's windows of a recording are one text, as in P4.
+    """
+    grouped = read_grouped(hypotheses)
+    examples = stitch_examples(
+        grouped, style, read_segments(references), stretch, within
+    )
+    if not examples:
+        raise InputError(
+            f"{output}: nobody was heard in any window, so that there is nothing "
+            "to stitch: decode again"
+        )
+    pieces = piece_maker(bpemodel)
+    write_table(
+        output / "src_text",
+        {item.id: source_text(item.sources, pieces) for item in examples},
+    )
+    write_table(
+        output / "text", {item.id: " ".join(item.target) or GAP for item in examples}
+    )
+    longest = longest_of([item.windows for item in examples])
+    trained_on = TrainedOn(
+        style=style, longest=longest, windows=windowing_of(grouped), within=within
+    )
+    write_json(output / TRAINED_ON, trained_on.model_dump())
+    say(f"{len(examples)} examples in the style {style}, written to {output}")
+
+
+def join_pairs(folders: Sequence[Path], output: Path) -> None:
+    """Write the texts of several folders as one, sorted by id."""
+    for name in ("src_text", "text"):
+        write_table(
+            output / name,
+            {
+                key: row
+                for folder in folders
+                for key, row in read_table(folder / name).items()
+            },
+        )
+
+
+def piece_maker(model: str | Path) -> Pieces:
+    """Return a function that makes word pieces of a word, by a sentencepiece model."""
+    import sentencepiece
+
+    if not Path(model).is_file():
+        raise InputError(
+            f"{model}: no such file: run the token stage first, or check the path"
+        )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    return lambda word: processor.encode(word, out_type=str)
+
+
+class TrainedOn(StrictMapping):
+    """Say what a stitcher has learnt from.
+
+    ``longest``: the length that nearly all training pairs do not exceed; ``windows``:
+    how the recordings were cut, None: not alike; ``within``: see
+    :func:`serialise_windows`.
+    """
+
+    style: Annotated[str, one_of(STYLES)]
+    longest: Longest
+    windows: Windowing | None
+    within: Positive | None = WITHIN
+
+
+def read_trained_on(folder: str | Path) -> TrainedOn:
+    """Read ``stitcher.json`` of a stitcher's folder."""
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder: give that of a trained stitcher")
+    return read_settings(
+        TrainedOn,
+        Path(folder) / TRAINED_ON,
+        "copy it from the folder of the training pairs",
+    )
+
+
+def windowing_of(grouped: Grouped) -> Windowing | None:
+    """Return how most recordings are cut; None if no recording has two windows, or they
+    overlap by more than half.
+    """
+    recordings = [
+        next(iter(speakers.values())) for speakers in grouped.values() if speakers
+    ]
+    neighbours = [pair for windows in recordings for pair in pairwise(windows)]
+    if not neighbours:
+        return None
+    ((length, _),) = Counter(
+        round(left.end - left.start, 3) for left, _ in neighbours
+    ).most_common(1)
+    ((shift, _),) = Counter(
+        round(right.start - left.start, 3) for left, right in neighbours
+    ).most_common(1)
+    overlap = round(1 - shift / length, 4)
+    return Windowing(length, max(0.0, overlap)) if overlap <= MOST_OVERLAP else None
+
+
+def require_windows(
+    known: Windowing | None, found: Windowing | None, folder: Path
+) -> None:
+    """Refuse windows of another length or overlap than those that the stitcher in a
+    folder has learnt from.
+    """
+    if known is None or found is None:
+        return
+    if (
+        abs(known.length - found.length) > 0.01 * known.length
+        or abs(known.overlap - found.overlap) > 0.01
+    ):
+        raise InputError(
+            f"{folder}: it stitches windows of {known.length:g} s that overlap by "
+            f"{100 * known.overlap:g} %, not of "
+            f"{found.length:g} s by {100 * found.overlap:g} %: cut and decode "
+            f"with --window {known.length:g} "
+            f"--window-overlap {known.overlap:g}, or merge them by time"
+        )

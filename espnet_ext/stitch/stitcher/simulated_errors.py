@@ -1,0 +1,236 @@
+"""What a recogniser might have heard in the windows of a recording whose words are
+known, with simulated errors.
+
+More errors are near a window's edge, where context is missing; now and then an
+utterance gets another speaker.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from espnet_ext.errors import say
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.window_hypotheses import NOBODY
+from espnet_ext.text.windows import Windowing
+from espnet_ext.text.words import Segment, Word, by_recording, in_order
+from espnet_ext.text.writing import write_hypotheses
+from espnet_ext.work.settings import StrictMapping, read_settings
+
+Span = tuple[float, float]  # of a word, in seconds from the recording's start
+Edges = tuple[
+    float | None, float | None
+]  # of a window, in seconds; None: an edge that cuts no word
+DISTANCES = (
+    0.25,
+    0.5,
+    1.0,
+    2.0,
+    math.inf,
+)  # seconds from a window's edge, up to which errors are counted together
+
+
+class SpokenWord(NamedTuple):
+    """Hold a word of a recording's reference; the words of a turn are spread evenly
+    over it.
+
+    ``turn`` and ``place``: number of its turn, in the order of starts, and its number
+    in it; ``overlapped``: another speaker talks at its middle.
+    """
+
+    turn: int
+    place: int
+    speaker: str
+    word: Word
+    overlapped: bool
+
+    @property
+    def text(self) -> str:
+        return self.word.text
+
+    def inside(self, start: float, end: float) -> bool:
+        """Return whether the word's middle lies between two times, in seconds."""
+        return start <= self.word.middle < end
+
+    def distance(self, edges: Edges) -> float:
+        """Return the first of ``DISTANCES`` that the distance from the nearest edge
+        does not exceed.
+        """
+        away = min(
+            (abs(self.word.middle - edge) for edge in edges if edge is not None),
+            default=math.inf,
+        )
+        return next(distance for distance in DISTANCES if away <= distance)
+
+
+def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
+    """Give the words of a recording times."""
+    words = []
+    ordered = sorted(turns, key=lambda turn: turn.span[0])
+    for number, turn in enumerate(ordered):
+        begin, end = turn.span
+        step = (end - begin) / max(len(turn.words), 1)
+        others = [other.span for other in ordered if other.speaker != turn.speaker]
+        for place, text in enumerate(turn.words):
+            start = begin + place * step
+            middle = start + step / 2
+            overlapped = any(first <= middle < last for first, last in others)
+            words.append(
+                SpokenWord(
+                    number,
+                    place,
+                    turn.speaker,
+                    Word(text, start, start + step),
+                    overlapped,
+                )
+            )
+    return words
+
+
+class SimulatedErrors(StrictMapping):
+    """Hold probabilities of errors, which
+    :func:`espnet_ext.stitch.stitcher.error_statistics.fit_errors` fits.
+    """
+
+    rates: dict[
+        str, tuple[float, ...]
+    ]  # of words ``alone`` and ``overlapped`` by others, at each of ``DISTANCES``
+    speaker: float = 0.0  # that in a window an utterance is given to another speaker
+    deletion: float = 0.0  # share among the wrong words
+    insertion: float = 0.0  # the same; the rest are substitutions
+    correlation: float = 0.0  # of errors in two windows that have heard the same word
+    # share of the words substituted in two windows that are the same wrong word
+    same: float = 0.0
+    confusions: dict[
+        str, dict[str, int]
+    ] = {}  # word said -> word heard -> times; others: all words alike
+
+    def at(self, word: SpokenWord, edges: Edges) -> float:
+        """Return the probability that a word is wrong in a window with these edges."""
+        place = DISTANCES.index(word.distance(edges))
+        return self.rates["overlapped" if word.overlapped else "alone"][place]
+
+
+def simulate_hypotheses(
+    references: Path, output: Path, *, windowing: Windowing, errors: Path, seed: int = 0
+) -> None:
+    """Write hypotheses (JSONL) of windows with simulated errors (JSON) of the
+    recordings of a reference (SegLST).
+    """
+    fitted = read_settings(
+        SimulatedErrors, errors, "fit simulated errors to a recogniser first"
+    )
+    hypotheses = simulate_recordings(read_segments(references), windowing, fitted, seed)
+    write_hypotheses(output, hypotheses)
+    say(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
+
+
+def simulate_recordings(
+    turns: Iterable[Segment], windowing: Windowing, errors: SimulatedErrors, seed: int
+) -> list[Segment]:
+    """Simulate what was heard in all windows of all recordings of a set; wrong words
+    are other words of the set.
+    """
+    recordings = by_recording(in_order(turns))
+    vocabulary = sorted(
+        {word for own in recordings.values() for turn in own for word in turn.words}
+    )
+    rng = np.random.default_rng(seed)
+    return [
+        item
+        for own in recordings.values()
+        for item in simulate_windows(own, windowing, vocabulary, errors, rng)
+    ]
+
+
+def simulate_windows(
+    turns: Sequence[Segment],
+    windowing: Windowing,
+    vocabulary: Sequence[str],
+    errors: SimulatedErrors,
+    rng: np.random.Generator,
+) -> list[Segment]:
+    """Simulate what was heard in all windows of one recording, which ends with its last
+    turn.
+
+    Wrong words are drawn from ``vocabulary`` where the errors have no confusion of a
+    word.
+    """
+    (recording,) = {turn.recording for turn in turns}
+    seconds = max(turn.span[1] for turn in turns)
+    speakers = sorted({turn.speaker for turn in turns})
+    words = spoken_words(turns)
+    # What a word has in common in all windows: how hard it is, and what it is mistaken
+    # for. A window takes it with a probability of which the square is that of two
+    # windows taking it.
+    hard = rng.random(len(words))
+    mistaken: dict[int, str] = {}
+    common, same = math.sqrt(errors.correlation), math.sqrt(errors.same)
+    hypotheses = []
+    for window in windowing.cut(recording, seconds):
+        heard: dict[str, list[tuple[str, Span]]] = {}
+        given: dict[int, str] = {}
+        # the recording's own start and end cut no word
+        edges = (
+            window.start if window.start > 0 else None,
+            window.end if window.end < seconds else None,
+        )
+        for number, word in enumerate(words):
+            if not word.inside(window.start, window.end):
+                continue
+            if word.turn not in given:
+                moved = rng.random() < errors.speaker
+                given[word.turn] = str(rng.choice(speakers)) if moved else word.speaker
+            draw = hard[number] if rng.random() < common else rng.random()
+            texts: tuple[str, ...] = (word.text,)
+            if draw < errors.at(word, edges):
+                wrong = _confused(errors.confusions.get(word.text), vocabulary, rng)
+                if rng.random() < same:
+                    wrong = mistaken.setdefault(number, wrong)
+                texts = _wrong(word.text, wrong, errors, rng)
+            span = (round(word.word.start, 3), round(word.word.end, 3))
+            heard.setdefault(given[word.turn], []).extend(
+                (text, span) for text in texts
+            )
+        for speaker, found in (
+            {who: found for who, found in heard.items() if found} or {NOBODY: []}
+        ).items():
+            times = tuple(span for _, span in found) or None
+            own = tuple(text for text, _ in found)
+            hypotheses.append(
+                Segment(
+                    recording,
+                    speaker,
+                    own,
+                    window.start,
+                    window.end,
+                    times=times,
+                    window=window.window,
+                )
+            )
+    return hypotheses
+
+
+def _confused(
+    known: Mapping[str, int] | None, vocabulary: Sequence[str], rng: np.random.Generator
+) -> str:
+    """Draw what a word is mistaken for."""
+    if not known:
+        return vocabulary[int(rng.integers(len(vocabulary)))]
+    times = np.array(list(known.values()), dtype=float)
+    return str(rng.choice(list(known), p=times / times.sum()))
+
+
+def _wrong(
+    word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator
+) -> tuple[str, ...]:
+    """Draw what is heard in place of a word: nothing, another word, or another word and
+    this one.
+    """
+    kind = rng.random()
+    if kind < errors.deletion:
+        return ()
+    return (wrong, word) if kind >= 1 - errors.insertion else (wrong,)

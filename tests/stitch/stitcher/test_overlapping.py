@@ -1,0 +1,163 @@
+"""Overlapping inference: the alignment against the full dynamic programme, the choice
+against P4's eq. 18.
+"""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from text_windows import windows
+
+from espnet_ext.errors import InputError
+from espnet_ext.stitch.stitcher.overlapping import align_windows
+from espnet_ext.stitch.stitcher.overlapping import (
+    overlapping_inference as timed_inference,
+)
+from espnet_ext.text.words import Segment
+
+
+def overlapping_inference(hypotheses: list[Segment]) -> tuple[str, ...]:
+    return tuple(word.text for word in timed_inference(hypotheses))
+
+
+def full_alignment(hypotheses: list[Segment]) -> tuple[int, list]:
+    """The whole table: edits and substitutions of each cell; words of windows that do
+    not overlap are far apart.
+    """
+    odd, even = (
+        [(item.window, place, word, item.start, item.end) for item in hypotheses[side::2]
+         for place, word in enumerate(item.words)]
+        for side in (0, 1)
+    )  # fmt: skip
+
+    def add(cell, edits, substitutions):
+        return cell[0] + edits, cell[1] + substitutions
+
+    def pair(i, j):
+        left, right = odd[i - 1], even[j - 1]
+        far = left[4] <= right[3] or right[4] <= left[3]
+        return add(
+            cost[i - 1][j - 1],
+            math.inf if far else left[2] != right[2],
+            left[2] != right[2],
+        )
+
+    cost = [[(0, 0)] * (len(even) + 1) for _ in range(len(odd) + 1)]
+    for i in range(len(odd) + 1):
+        for j in range(len(even) + 1):
+            moves = [add(cost[i - 1][j], 1, 0)] if i else []
+            moves += [add(cost[i][j - 1], 1, 0)] if j else []
+            moves += [pair(i, j)] if i and j else []
+            cost[i][j] = min(moves, default=(0, 0))
+    i, j, pairs = len(odd), len(even), []
+    while i or j:
+        alone_odd = i and cost[i][j] == add(cost[i - 1][j], 1, 0)
+        alone_even = j and cost[i][j] == add(cost[i][j - 1], 1, 0)
+        if i and j and cost[i][j] == pair(i, j):
+            i, j = i - 1, j - 1
+            pairs.append((odd[i][:3], even[j][:3]))
+        elif alone_odd and not (alone_even and even[j - 1][0] > odd[i - 1][0]):
+            i -= 1
+            pairs.append((odd[i][:3], None))
+        else:
+            j -= 1
+            pairs.append((None, even[j][:3]))
+    return cost[-1][-1][0], pairs[::-1]
+
+
+TEXTS = st.lists(
+    st.lists(st.sampled_from("ABCD"), max_size=6).map(" ".join), min_size=1, max_size=8
+)
+
+
+@given(TEXTS, st.sampled_from([0.0, 0.25, 0.5]))
+@settings(max_examples=300)
+def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
+    hypotheses = windows(*texts, overlap=overlap)
+    edits, expected = full_alignment(hypotheses)
+    pairs = align_windows(hypotheses)
+    assert [
+        tuple(item and (item.window, item.place, item.word.text) for item in pair)
+        for pair in pairs
+    ] == expected
+    assert (
+        sum(
+            left is None or right is None or left.word.text != right.word.text
+            for left, right in pairs
+        )
+        == edits
+    )
+
+
+def test_choice_by_the_position_in_the_window():
+    # An error at the end of window 0 lies further inside window 1, and the reverse.
+    assert overlapping_inference(windows("A B C D X", "C D E F G")) == tuple("ABCDEFG")
+    assert overlapping_inference(windows("A B C D E", "X D E F G")) == tuple("ABCDEFG")
+
+
+def test_a_word_that_one_window_did_not_hear():
+    # "X" is the sixth of six words of window 0 and lies between the third and the
+    # fourth of six of window 1, which is nearer to a middle: there is no "X". The other
+    # way round it stays.
+    assert overlapping_inference(windows("A B C D E X", "C D E F G H")) == tuple(
+        "ABCDEFGH"
+    )
+    assert overlapping_inference(
+        windows("A B C D X E F G", "D E F G H I J K")
+    ) == tuple("ABCDXEFGHIJK")
+
+
+def test_times_decide_where_a_word_lies():
+    # By its number the second of two words lies at 3/4 of either window; by its time
+    # "X" lies at the edge of window 0.
+    left = Segment(
+        "r", "a", ("A", "X"), 0.0, 16.0, times=((8.5, 9.0), (14.5, 15.5)), window=0
+    )
+    right = Segment(
+        "r", "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)), window=1
+    )
+    assert overlapping_inference([left, right]) == ("A", "D")
+    assert overlapping_inference(windows("A X", "A D")) == ("A", "D"), (
+        "of two words that lie alike, the later window's"
+    )
+
+
+def test_silence_and_words_that_only_one_window_can_hear():
+    assert overlapping_inference(windows("", "A", "", "", "B")) == ("A", "B")
+    assert overlapping_inference(windows("", "", "")) == overlapping_inference([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("shift", "message"), [(16.0, "0 and 1"), (12.0, "0 and 1"), (4.0, "0 and 2")]
+)
+def test_windows_that_overlap_too_little_or_too_much(shift, message):
+    some = [
+        Segment("r", "a", ("A",), shift * index, shift * index + 16, window=index)
+        for index in range(3)
+    ]
+    with pytest.raises(
+        InputError, match=f"r: windows {message} overlap.* merge them by time"
+    ):
+        overlapping_inference(some)
+
+
+def test_ties_are_decided_by_places_and_not_by_the_last_digit_of_floats():
+    """Of two words that are equally far from the middles of their windows, that of the
+    later window is taken, wherever the windows lie.
+    """
+    for shift in (0.1, 0.3, 0.7, 1.1, 8.3):
+        first = Segment(
+            "r",
+            "s",
+            ("a",),
+            shift,
+            shift + 16.0,
+            ((shift + 11.9, shift + 12.1),),
+            None,
+            0,
+        )
+        second = Segment(
+            "r", "s", ("b",), shift + 8.0, shift + 24.0, first.times, None, 1
+        )
+        assert [word.text for word in timed_inference([first, second])] == ["b"]
