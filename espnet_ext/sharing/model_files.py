@@ -131,10 +131,9 @@ def read_folder(
     training.
 
     ``name`` is what the user called it, if that is not the folder; ``checkpoint`` is of
-    a training, None for what
-    :func:`find_checkpoint` finds. Raises InputError: the folder holds no model, or a
-        file that its ``meta.yaml`` or
-    config names is not there.
+    a training, None for what :func:`find_checkpoint` finds. Raises InputError: the
+    folder holds no model, or a file that its ``meta.yaml`` or config names is not
+    there.
     """
     name = name or str(folder)
     if (folder / META).is_file() and checkpoint is None:

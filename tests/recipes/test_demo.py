@@ -84,7 +84,10 @@ def test_long_commands_go_to_the_log_and_lines_show_the_share(
     tmp_path, monkeypatch, capsys
 ):
     command = "   train: python -m espnet_ext.bin.asr_train" + 200 * " --option"
-    logs = {"baseline": "4/4epoch:train:1-200batch: x", "sem_m80_0": "3/4epoch:train:"}
+    logs = {
+        "baseline": "4epoch:train:141-200batch: x",
+        "sem_m80_0": "3epoch:train: 1epoch:validation",
+    }
     for system, text in logs.items():
         (tmp_path / system / "seed1/log").mkdir(parents=True)
         (tmp_path / system / "seed1/log/train.log").write_text(text)
@@ -98,5 +101,5 @@ def test_long_commands_go_to_the_log_and_lines_show_the_share(
     monkeypatch.setattr(demo, "EXP", tmp_path)
     assert demo.run_recipe(tmp_path / "demo.log") == 3
     shown = capsys.readouterr().out.splitlines()
-    assert [line.split("%")[0].strip() for line in shown] == ["52", "84"]
+    assert [line.split("%")[0].strip() for line in shown] == ["53", "90"]
     assert command in (tmp_path / "demo.log").read_text()

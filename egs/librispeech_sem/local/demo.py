@@ -36,7 +36,7 @@ ROWS = [
     "--scale",
     "mini_few",
     "--librispeech",
-    f"{CORPUS}",
+    str(CORPUS.relative_to(RECIPE)),
     "--table",
     "1",
     "--rows",
@@ -54,20 +54,20 @@ Small Energy Masking (SEM), which hides the quietest parts of the training data.
 learn from the same 18 minutes of real speech, half of it in noise, and are tested on
 recordings that neither has heard, in quiet and in pink noise.
 
-  1 data        the recordings in the layout of LibriSpeech      1 minute
-  2, 3          word pieces; mean and variance of the features   1 minute
-  5 training    both models, 800 updates each                    5 minutes
-  6 to 8        decoding, error rates, table                     1 minute
+  1 to 4        the recordings in LibriSpeech's layout; word pieces; statistics
+  5 training    both models at once, 800 updates each: most of the time
+  6 to 8        decoding, error rates, table
 
-In all some 8 minutes of two cores, or 13 of one. Ctrl-C stops it, and the same command
-resumes it. The commands of ESPnet and all lines: {log}
+In all 1 to 5 minutes of two cores. Ctrl-C stops it, and the same command resumes it. The
+commands of ESPnet and all lines: {log}
 """
 # of the stages of run.sh: how much of the time is over when each begins, in percent
-BEGINS = {1: 2, 2: 10, 3: 12, 4: 20, 5: 20, 6: 84, 7: 97, 8: 98}
+BEGINS = {1: 5, 2: 10, 3: 12, 4: 15, 5: 16, 6: 90, 7: 97, 8: 99}
 STAGE = re.compile(r"== Stage (\d+): ")
-# the line of ESPnet's trainer after some updates: epoch, epochs, updates
-UPDATES = re.compile(r"(\d+)/(\d+)epoch:train:\d+-(\d+)batch")
-UPDATES_PER_EPOCH = 200  # as conf/mini_few.yaml has it
+# the line of ESPnet's trainer after some updates: epoch, updates in it
+UPDATES = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch")
+EPOCHS, UPDATES_PER_EPOCH = 4, 200  # as conf/mini_few.yaml has them
+TABLES = 8  # the stage whose table the last screen replaces
 LONGEST = 160  # characters of a line that is shown: an ESPnet command has 1,000
 
 
@@ -106,7 +106,7 @@ def run_recipe(log: Path) -> int:
             file.flush()
             if found := STAGE.match(line):
                 stage = int(found[1])
-            if line.strip() and len(line) <= LONGEST:
+            if line.strip() and len(line) <= LONGEST and stage < TABLES:
                 print(f"{percent_done(stage):3.0f} %  {line.rstrip()}", flush=True)
     return run.wait()
 
@@ -129,8 +129,8 @@ def trained_shares() -> Iterator[float]:
         if not found:
             yield 0.0
             continue
-        epoch, epochs, updates = map(int, found[-1])
-        yield (epoch - 1 + updates / UPDATES_PER_EPOCH) / epochs
+        epoch, updates = map(int, found[-1])
+        yield (epoch - 1 + updates / UPDATES_PER_EPOCH) / EPOCHS
 
 
 def make_corpus(folder: Path) -> None:
@@ -193,7 +193,9 @@ def result(
     for system, name in SYSTEMS.items():
         cells = (f"{score['value']:.1f}" for score in scores[system].values())
         lines.append(f"{name:20}" + "".join(f"{cell:>12}" for cell in cells))
-    sides = " ".join(f"--system {name}={decoded(name, NOISY)}" for name in SYSTEMS)
+    data = DATA.relative_to(RECIPE) / NOISY
+    files = {name: decoded(name, NOISY).relative_to(RECIPE) for name in SYSTEMS}
+    sides = " ".join(f"--system {name}={path}" for name, path in files.items())
     return "\n".join(
         [
             *lines,
@@ -203,9 +205,8 @@ def result(
             "`. path.sh`:",
             f"  ./run.sh {' '.join(ROWS)} --seed 2,3,4,5   # more trainings, and "
             "the test of the claim",
-            f"  espnet-ext score compare --ref {DATA}/{NOISY}/text --utt2spk "
-            f"{DATA}/{NOISY}/utt2spk \\",
-            f"    {sides} --output {EXP}/compare   # the errors of both, side by side",
+            f"  espnet-ext score compare --ref {data}/text --utt2spk {data}/utt2spk \\",
+            f"    {sides} --output {EXP.relative_to(RECIPE)}/compare   # the errors of both, side by side",
             "  ./run.sh --scale full --librispeech /data/LibriSpeech --rehearse   "
             "# what the paper's models would take",
         ]
