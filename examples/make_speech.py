@@ -1,5 +1,5 @@
-"""Make examples/speech again: a model trained on real digits, recordings that it has
-not seen, a language model.
+"""Make examples/speech again: a model trained on real digits, and recordings that it
+has not seen.
 
     tools/venv/bin/python examples/make_speech.py
 
@@ -8,7 +8,6 @@ its system with SEM. A killed run resumes. Test utterances are half in quiet, ha
 pink noise, as those of the demo.
 """
 
-import json
 import shutil
 import subprocess
 import sys
@@ -26,8 +25,6 @@ import demo  # noqa: E402
 
 import espnet_ext  # noqa: E402
 from espnet_ext.kaldi.tables import read_table  # noqa: E402
-from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model  # noqa: E402
-from espnet_ext.rescore.training.small_models import make_language_model  # noqa: E402
 from espnet_ext.sharing.pack import of_recipe, pack  # noqa: E402
 from espnet_ext.text.windows import Windowing  # noqa: E402
 from espnet_ext.text.words import Segment  # noqa: E402
@@ -35,7 +32,7 @@ from espnet_ext.text.writing import write_hypotheses, write_segments  # noqa: E4
 from espnet_ext.transcription.engines import times_of_words  # noqa: E402
 
 RATE = 16000
-EXP, DATA = (RECIPE / folder / "mini_digits-digits" for folder in ("exp", "data"))
+EXP = RECIPE / "exp/mini_digits-digits"
 MODEL, FIRST = OUT / "model.zip", 4  # utterances of each speaker that are test data
 CALL = {"jackson": "1002", "theo": "1005"}  # who speaks in the two channels of a call
 CORPUS = (
@@ -43,12 +40,6 @@ CORPUS = (
     "Dataset), half of them in noise; the "
     "test sets have other recordings of the same speakers"
 )
-LM = {
-    "kind": "gpt2",
-    "vocabulary": 280,
-    "config": {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 64},
-}
-LM_TRAINING = {"batch_size": 16, "epochs": 4, "lr": 5e-3, "warmup_steps": 10}
 
 
 def main() -> None:
@@ -56,10 +47,8 @@ def main() -> None:
     shutil.rmtree(OUT / "test", ignore_errors=True)
     texts = {key: text for part in demo.SETS for key, text in utterances(part).items()}
     write_data_dir(OUT / "test", texts)
-    recogniser = espnet_ext.load(MODEL, nbest=10)
-    write_lists(recogniser, DATA / "dev", OUT / "dev.jsonl")
+    recogniser = espnet_ext.load(MODEL)
     write_call(recogniser)
-    train_lm()
 
 
 def train() -> None:
@@ -109,21 +98,6 @@ def write_data_dir(folder: Path, texts: dict[str, str]) -> None:
         (folder / name).write_text(
             "".join(f"{key} {table[key]}\n" for key in sorted(table))
         )
-
-
-def write_lists(recogniser, data: Path, output: Path) -> None:
-    """Write N-best lists of a data dir, with references."""
-    texts, audio = read_table(data / "text"), read_table(data / "wav.scp")
-    with output.open("w") as file:
-        for key, path in sorted(audio.items()):
-            speech, _ = soundfile.read(path, dtype="float32")
-            hyps = [
-                {"text": text, "score": round(float(hyp.score), 4)}
-                for text, _, _, hyp in recogniser(speech)
-            ]
-            file.write(
-                json.dumps({"utt_id": key, "ref": texts[key], "hyps": hyps}) + "\n"
-            )
 
 
 def write_call(recogniser) -> None:
@@ -185,28 +159,6 @@ def windows_of(recogniser, samples: np.ndarray):
             words=tuple(word.text for word in words),
             times=times,
         )
-
-
-def train_lm() -> None:
-    """Train a small GPT-2 on the transcripts of the training set."""
-    work = EXP / "lm"
-    shutil.rmtree(work, ignore_errors=True)
-    plain = work / "train.txt"
-    plain.parent.mkdir()
-    plain.write_text(
-        "".join(f"{text}\n" for text in read_table(DATA / "train/text").values())
-    )
-    make_language_model(LM, [plain], work / "start")
-    dev = TextFiles(transcripts=(DATA / "dev/text",))
-    adapt_language_model(
-        {"lm": str(work / "start"), **LM_TRAINING},
-        TextFiles(text=(plain,)),
-        dev,
-        work / "trained",
-        source=__file__,
-    )
-    shutil.rmtree(OUT / "lm", ignore_errors=True)
-    shutil.copytree(work / "trained/model", OUT / "lm")
 
 
 if __name__ == "__main__":

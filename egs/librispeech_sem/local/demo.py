@@ -201,8 +201,8 @@ def result(
             *lines,
             "",
             *in_words(scores, pair),
-            f"\nPicture: {EXP / 'demo.png'}\n\nNext, in egs/librispeech_sem after "
-            "`. path.sh`:",
+            f"\nPicture: {EXP / 'demo.png'}\n\nNext, after "
+            "`. tools/venv/bin/activate` and `cd egs/librispeech_sem`:",
             f"  ./run.sh {' '.join(ROWS)} --seed 2,3,4,5   # more trainings, and "
             "the test of the claim",
             f"  espnet-ext score compare --ref {data}/text --utt2spk {data}/utt2spk \\",
@@ -266,6 +266,7 @@ def drawn(scores: dict[str, dict[str, dict]]) -> Figure:
         )
     axes.set_xticks(range(len(SETS)), list(SETS.values()))
     axes.set_ylabel("word error rate (%)")
+    axes.set_title("lines: 95% interval with other speakers", fontsize=9)
     axes.legend(frameon=False)
     return figure
 
