@@ -1,6 +1,7 @@
 """ESPnet's ``asr_inference`` with more options."""
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cache, partial
@@ -25,6 +26,7 @@ from espnet_ext.upstream.prior import add_prior
 from espnet_ext.work.model_cache import keep_last
 
 NOT_BATCHED = "fall back to non-batch implementation"  # in a warning of ESPnet's
+PERCENT = re.compile(r"%%|%(?!\()")  # a sign, not the beginning of %(default)s
 Builder = Callable[..., asr_inference.Speech2Text]
 
 
@@ -48,6 +50,9 @@ def get_parser() -> argparse.ArgumentParser:
         default=False,
         help="replace decoder and search by fast ones",
     )
+    for action in parser._actions:
+        # a percent sign in a text of ESPnet's ends --help with a traceback (202611)
+        action.help = PERCENT.sub("%%", action.help or "")
     action = next(action for action in parser._actions if action.dest == "batch_size")
     action.type = batch_size
     action.help = (

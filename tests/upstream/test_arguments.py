@@ -14,6 +14,7 @@ from espnet_ext.upstream.arguments import (
     check_init_param,
     checked_arguments,
 )
+from espnet_ext.upstream.inference import get_parser
 from espnet_ext.upstream.whole_checkpoints import resume
 
 
@@ -104,3 +105,9 @@ def test_a_training_that_cannot_resume_leaves_its_config(tmp_path):
         torch.save(state | {"epoch": 2}, checkpoint)  # an epoch has ended
         raise KeyboardInterrupt
     assert config.read_text() == "as: it is\n"
+
+
+def test_help_of_the_search_is_shown():
+    """ESPnet 202611 has a percent sign in a help text, at which its own fails."""
+    text = get_parser().format_help()
+    assert "--fast_decoder" in text and "(default: " in text and "%%" not in text
