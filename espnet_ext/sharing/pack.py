@@ -29,6 +29,7 @@ WINDOWED = (
     "batch_seconds",
     "precision",
 )  # options of decoding long recordings
+SPECIAL = ("<blank>", "<unk>", "<sos/eos>")  # of ESPnet's token lists
 NUMPY = b"\x93NUMPY"  # how its files begin
 DECODING = "decoding.json"  # of a speaker-attributed model, beside its config
 
@@ -198,7 +199,8 @@ def _is_of_model(path: Path, config: Path) -> bool:
     """Return whether a file that a config names is certainly the model's.
 
     A config may come from a stranger and name any file of this machine. Of the folders
-    in which trainings run, statistics and sentencepiece models alone are taken.
+    in which trainings run, statistics, sentencepiece models and lists of their pieces
+    alone are taken.
     """
     recipe = recipe_of(config)
     folders = [config.resolve().parent]
@@ -212,19 +214,38 @@ def _is_of_model(path: Path, config: Path) -> bool:
 
 
 def _is_of_speech(path: Path) -> bool:
-    """Return whether a file holds arrays of numpy, or a sentencepiece model."""
+    """Return whether a file holds arrays of numpy, a sentencepiece model or its pieces."""
     with path.open("rb") as file:
         if file.read(6) == NUMPY:
             return True
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             return all(name.endswith(".npy") for name in archive.namelist())
+    return _read_pieces(path) is not None or _lists_pieces(path)
+
+
+def _lists_pieces(path: Path) -> bool:
+    """Return whether each line of a file is a piece of a sentencepiece model beside it:
+    ESPnet3 keeps its token list so.
+    """
+    for model in path.parent.glob("*.model"):
+        pieces = _read_pieces(model)
+        if pieces:
+            lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+            return pieces.union(SPECIAL, [""]).issuperset(lines)
+    return False
+
+
+def _read_pieces(path: Path) -> set[str] | None:
+    """Return the pieces of a sentencepiece model; None for any other file."""
     import sentencepiece
 
+    model = sentencepiece.SentencePieceProcessor()
     try:
-        return bool(sentencepiece.SentencePieceProcessor().Load(str(path)))
+        model.Load(str(path))
     except (RuntimeError, OSError):
-        return False
+        return None
+    return {model.IdToPiece(number) for number in range(model.GetPieceSize())}
 
 
 def of_recipe(folder: Path, decoding: str = "default") -> Packing:

@@ -14,6 +14,7 @@ import yaml
 import espnet_ext
 from espnet_ext.errors import InputError
 from espnet_ext.registry import PACKAGE, PLUGINS, choices
+from espnet_ext.sharing import pack as packing_module
 from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.model_files import (
     find_checkpoint,
@@ -445,3 +446,17 @@ def test_a_folder_where_a_file_must_be(tmp_path):
     assert not named_files({"stage": "bpe"}, [tmp_path], Path("config.yaml")), (
         "a bare word is no path elsewhere"
     )
+
+
+@pytest.mark.parametrize("line, known", [("<sos/eos>", True), ("secret", False)])
+def test_a_token_list_is_known_by_the_pieces_beside_it(
+    tmp_path, monkeypatch, line, known
+):
+    def read_pieces(path):
+        return {"▁A", "B"} if path.name == "bpe.model" else None
+
+    monkeypatch.setattr(packing_module, "_read_pieces", read_pieces)
+    (tmp_path / "bpe.model").touch()
+    tokens = tmp_path / "tokens.txt"
+    tokens.write_text(f"<blank>\n▁A\nB\n{line}\n", encoding="utf-8")
+    assert packing_module._is_of_speech(tokens) == known
