@@ -154,6 +154,9 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
 
     def lines(path: Path) -> Iterator[Segment]:
         if not loaded:
+            from espnet_ext.upstream.own_process import prepare_process
+
+            prepare_process()
             from espnet_ext.sharing.load import build, building
 
             options = read_yaml(request.config) if request.config else {}
