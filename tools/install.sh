@@ -92,7 +92,7 @@ options+=(pip --editable "${root}[$extras]")
 for attempt in 1 2 3; do
   if "$uv" pip install "${options[@]}"; then
     printf '%s\n' "$state" >"$venv/.installed"
-    echo "The environment is complete: $venv"
+    echo "The environment is complete. In each shell: . $venv/bin/activate"
     exit 0
   fi
   echo "The installation failed (attempt $attempt of 3); what is downloaded is used again"
