@@ -79,6 +79,7 @@ def pack(
         lm=(lm_config, lm_file) if lm_config and lm_file else found.lm,
         card=replace(
             found.card,
+            corpus=dataset or found.card.corpus,
             licence=licence,
             dataset=dataset,
             language=common.names(language),
