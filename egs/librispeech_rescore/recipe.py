@@ -85,7 +85,7 @@ def synthetic_size(run: Run) -> str:
 
 
 def lists_are_whole(run: Run) -> bool:
-    """Are there lists of all parts with their references, so that no speech is needed?"""
+    """Are there lists of all parts, with references, so that speech is not needed?"""
     given = run.path("nbest_lists")
     if given is None:
         return False

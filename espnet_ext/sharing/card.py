@@ -51,9 +51,9 @@ class Card:
 
     ``how`` is a sentence with recipe, system, seed and scale; ``results`` has the
     ``score.json`` of each test set, and ``decoding`` a sentence on how they were
-    decoded; ``dataset`` is the corpus as the hub names it, "" if it is not there, such as
-    a synthetic one; ``licence`` is that of the weights, as the hub names it, "" if its author
-    did not say; ``language`` are codes such as ``en``.
+    decoded; ``dataset`` is the corpus as the hub names it, "" if it is not there, such
+    as a synthetic one; ``licence`` is that of the weights, as the hub names it, "" if
+    its author did not say; ``language`` are codes such as ``en``.
     """
 
     corpus: str = ""

@@ -214,7 +214,7 @@ def _is_of_model(path: Path, config: Path) -> bool:
 
 
 def _is_of_speech(path: Path) -> bool:
-    """Return whether a file holds arrays of numpy, a sentencepiece model or its pieces."""
+    """Return whether a file holds numpy arrays, a sentencepiece model or its pieces."""
     with path.open("rb") as file:
         if file.read(6) == NUMPY:
             return True

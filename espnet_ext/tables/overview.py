@@ -1,4 +1,4 @@
-"""All that has run in a recipe, one run after the other, with the user's own systems."""
+"""All that has run in a recipe, run by run, with the user's own systems."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The source archive: what is in it, and its description, whose links work elsewhere."""
+"""The source archive: what is in it, and its description, whose links are absolute."""
 
 import re
 import shutil

@@ -58,8 +58,8 @@ recordings that neither has heard, in quiet and in pink noise.
   5 training    both models at once, 800 updates each: most of the time
   6 to 8        decoding, error rates, table
 
-In all 1 to 5 minutes of two cores. Ctrl-C stops it, and the same command resumes it. The
-commands of ESPnet and all lines: {log}
+In all 1 to 5 minutes of two cores. Ctrl-C stops it, and the same command resumes it.
+The commands of ESPnet and all lines: {log}
 """
 # of the stages of run.sh: how much of the time is over when each begins, in percent
 BEGINS = {1: 5, 2: 10, 3: 12, 4: 15, 5: 16, 6: 90, 7: 97, 8: 99}
@@ -206,7 +206,8 @@ def result(
             f"  ./run.sh {' '.join(ROWS)} --seed 2,3,4,5   # more trainings, and "
             "the test of the claim",
             f"  espnet-ext score compare --ref {data}/text --utt2spk {data}/utt2spk \\",
-            f"    {sides} --output {EXP.relative_to(RECIPE)}/compare   # the errors of both, side by side",
+            f"    {sides} --output {EXP.relative_to(RECIPE)}/compare   "
+            "# the errors of both, side by side",
             "  ./run.sh --scale full --librispeech /data/LibriSpeech --rehearse   "
             "# what the paper's models would take",
         ]
@@ -232,8 +233,8 @@ def in_words(scores: dict[str, dict[str, dict]], pair: dict[str, Any]) -> list[s
         *lines,
         "Not shown: that it is more than chance, as each model was trained only once "
         "and another training",
-        f"would give other numbers; nor that it holds for other speech: a set has {words} "
-        "words, all digits.",
+        "would give other numbers; nor that it holds for other speech: a set has "
+        f"{words} words, all digits.",
         "RESULTS.md in egs/librispeech_sem has six trainings of each, and tests the "
         "claim.",
     ]
