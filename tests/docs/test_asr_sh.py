@@ -1,4 +1,4 @@
-"""The line of docs/extending.md that changes ESPnet's asr.sh, on lines of its kinds."""
+"""The line of docs/modules.md that changes ESPnet's asr.sh, on lines of its kinds."""
 
 import re
 import subprocess

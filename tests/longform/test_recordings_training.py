@@ -372,10 +372,10 @@ def test_bad_settings(data, tmp_path, token_list):
 
 
 def test_the_documented_config_and_tables(data, tmp_path, token_list, monkeypatch):
-    """``docs/extending.md``, "Training on long recordings": the Python writes the
+    """``docs/modules.md``, "Training on long recordings": the Python writes the
     tables, the config trains.
     """
-    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(
+    page = (Path(__file__).parents[2] / "docs" / "modules.md").read_text(
         encoding="utf-8"
     )
     page = page[page.index("**Training on long recordings.**") :]
