@@ -1,7 +1,6 @@
-"""Time-aware overlapping inference: windows of any length and overlap are merged by the
-times of their words.
+"""Time-aware overlapping inference: windows are merged by the times of their words.
 
-P4's rule (:mod:`.overlapping`) looks at no times, and where windows share little it
+Windows may be of any length and overlap. P4's rule (:mod:`.overlapping`) looks at no times, and where windows share little it
 pairs words that are seconds apart.
 """
 
@@ -22,17 +21,17 @@ WITHIN = 1.0  # seconds between two windows' times of the same word, at most
 # 2 % (0.3 s) and more, of those off by 0.3 s none at 10 %.
 PART = 2 / 3
 # seconds from a window's edge in which a word does not count if the other window does
-# not have it
+# not have it: it may have been cut
 EDGE = 1.0
 ONE = 1000  # what an equal pair counts: whole numbers, so that sums can be compared
-_NEVER = -(1 << 30)
+_NEVER = -(1 << 30)  # lower than any sum, and twice this still fits into 32 bits
+_TOLERANCE = 1e-3  # seconds by which windows may overlap without sharing a word
 
 
 def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word, ...]:
-    """Merge what was heard of one speaker in the windows of a recording, in the order
-    of their starts.
+    """Merge what was heard of one speaker in the windows of a recording.
 
-    Windows are joined one after the other; what lies within others is left out. Where
+    Windows, in the order of their starts, are joined one after the other; what lies within others is left out. Where
     times are not known (``timed``: a recogniser has given those that there are), any
     words that two windows share may be paired.
     """
@@ -40,34 +39,33 @@ def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word,
     before: Segment | None = None
     for item in windows:
         words = item.timed_words
-        if before is None or item.start >= before.end - 1e-3:
+        if before is None or item.start >= before.end - _TOLERANCE:
             merged += words
         elif item.end > before.end:
-            shared = before.end - item.start
-            slack = (
-                nearness(shared)
-                if timed and is_timed((before, item))
-                else before.end - before.start
-            )
-            first, last = len(merged), 0  # of the words that both may have
+            slack = before.end - before.start
+            if timed and is_timed((before, item)):
+                slack = nearness(before.end - item.start)
+            # Only words from `first` on, and before `last`, can be in both windows.
+            first = len(merged)
             while first and merged[first - 1].middle >= item.start - slack:
                 first -= 1
+            last = 0
             while last < len(words) and words[last].middle <= before.end + slack:
                 last += 1
-            merged[first:] = join(
-                merged[first:], words[:last], (item.start, before.end), slack
-            )
+            shared = (item.start, before.end)
+            merged[first:] = join(merged[first:], words[:last], shared, slack)
             merged += words[last:]
         else:
-            continue
+            continue  # the window lies within the one before
         before = item
     return monotonic(merged)
 
 
 def nearness(shared: float) -> float:
-    """Return how many seconds apart the times of one word may be in two windows that
-    share so many seconds: at most ``WITHIN``, and less where little is shared, as
-    there a word said twice would become one.
+    """Return how many seconds apart one word's times in two windows may be.
+
+    At most ``WITHIN``, and less where the windows share few seconds, as there a word
+    said twice would become one.
     """
     return min(WITHIN, PART * shared)
 
@@ -78,56 +76,57 @@ def join(
     shared: tuple[float, float],
     within: float = WITHIN,
 ) -> list[Word]:
-    """Join the words of an earlier and a later window that share the time between
-    ``shared``, in seconds.
+    """Join the words of an earlier and a later window.
 
-    Of a pair within some seconds of each other the word nearer to the middle of its
+    The windows share the time between ``shared``, in seconds. Of a pair within some seconds of each other the word nearer to the middle of its
     window is taken (P4, eq. 18), and where both windows differ, the words of the nearer
     one. A word that one window has and the other leaves out stays, unless it lies at
     the edge of its window.
     """
     start, end = shared
-    middle, edge = (start + end) / 2, min(EDGE, (end - start) / 2)
+    middle = (start + end) / 2
+    edge = min(EDGE, (end - start) / 2)
     joined: list[Word] = []
-    for _, group in groupby(
-        align_by_time(left, right, within), key=lambda step: _agree(left, right, step)
-    ):
+    aligned = align_by_time(left, right, within)
+    # A group is a run of pairs that agree, or all that lies between two such runs.
+    for _, group in groupby(aligned, key=_agree):
         steps = list(group)
-        if all(j is None for _, j in steps):
-            joined += [
-                left[i]
-                for i, _ in steps
-                if i is not None and left[i].middle <= end - edge
-            ]
-        elif all(i is None for i, _ in steps):
-            joined += [
-                right[j]
-                for _, j in steps
-                if j is not None and right[j].middle >= start + edge
-            ]
-        else:
-            for i, j in steps:
-                taken = (left, i) if _time(left, right, (i, j)) < middle else (right, j)
-                joined += [taken[0][taken[1]]] if taken[1] is not None else []
+        only_left = all(later is None for _, later in steps)
+        only_right = all(earlier is None for earlier, _ in steps)
+        for earlier, later in steps:
+            if only_left:
+                taken = earlier
+                kept = taken is not None and taken.middle <= end - edge
+            elif only_right:
+                taken = later
+                kept = taken is not None and taken.middle >= start + edge
+            else:
+                # Where both differ, each time's words are those of one window: a gap of
+                # the nearer window leaves out the word of the other.
+                nearer_is_left = _time_step((earlier, later)) < middle
+                taken = earlier if nearer_is_left else later
+                kept = taken is not None
+            if taken is not None and kept:
+                joined.append(taken)
     return joined
 
 
-def _agree(left: Sequence[Word], right: Sequence[Word], step: "Step") -> bool:
-    i, j = step
-    return i is not None and j is not None and key(left[i].text) == key(right[j].text)
-
-
 # a word of the left and of the right window; None: the other stands alone
-Step = tuple[int | None, int | None]
+Step = tuple[Word | None, Word | None]
+
+
+def _agree(step: Step) -> bool:
+    """Tell whether both windows have heard the same word."""
+    left, right = step
+    return left is not None and right is not None and key(left.text) == key(right.text)
 
 
 def align_by_time(
     left: Sequence[Word], right: Sequence[Word], within: float
 ) -> list[Step]:
-    """Align the words of two windows that overlap, and pair only those within some
-    seconds of each other.
+    """Align the words of two windows that overlap.
 
-    An equal pair counts 1 where both words have the same time, down to 0 at ``within``:
+    Only words ``within`` so many seconds of each other are paired. An equal pair counts 1 where both words have the same time, down to 0 at ``within``:
     otherwise a run of equal words would be paired one word late, since that makes more
     pairs. A different pair or a word that stands alone counts -1; but words before the
     first that the right window has, and after the last that the left one has, cost
@@ -144,11 +143,14 @@ def align_by_time(
         # Gains are costs with the other sign: words of the right that stand alone.
         table[i + 1] = -allow_insertions(-row, ONE)
     # After the left window's last word, those of the right cost nothing.
-    i, j = len(left), int(np.argmax(table[-1]))
+    i = len(left)
+    j = int(np.argmax(table[-1]))
+    # Back along a best path: whole numbers, so that == finds where a sum came from.
     pairs = []
     while i and j:
         if table[i, j] == table[i - 1, j - 1] + gains[i - 1, j - 1]:
-            i, j = i - 1, j - 1
+            i -= 1
+            j -= 1
             pairs.append((i, j))
         elif table[i, j] == table[i, j - 1] - ONE:
             j -= 1
@@ -160,8 +162,9 @@ def align_by_time(
 def _gain_of_pairs(
     left: Sequence[Word], right: Sequence[Word], within: float
 ) -> np.ndarray:
-    """Return what pairing each left with each right word adds to the sum, in parts of
-    ``ONE``, (left, right) int32.
+    """Return what pairing a left with a right word adds, in parts of ``ONE``.
+
+    The shape is (left, right), int32.
     """
     texts = {key(word.text) for word in (*left, *right)}
     codes = {text: code for code, text in enumerate(texts)}
@@ -179,35 +182,31 @@ def _gain_of_pairs(
 def _with_lone_words(
     left: Sequence[Word], right: Sequence[Word], pairs: Sequence[tuple[int, int]]
 ) -> Iterator[Step]:
-    """Yield the pairs, and between them the words that stand alone, in the order of
-    their times.
-    """
-    i = j = 0
-    for end in (*pairs, (len(left), len(right))):
-        lone: tuple[Iterable[Step], ...] = (
-            ((place, None) for place in range(i, end[0])),
-            ((None, place) for place in range(j, end[1])),
-        )
-        yield from heapq.merge(
-            *lone, key=lambda step: _time(left, right, step)
-        )  # each side keeps its order
-        if end != (len(left), len(right)):
-            yield end
-        i, j = end[0] + 1, end[1] + 1
+    """Yield the pairs, and between them lone words in the order of their times."""
+    end = (len(left), len(right))
+    i = 0
+    j = 0
+    for next_i, next_j in (*pairs, end):
+        lone_left: list[Step] = [(word, None) for word in left[i:next_i]]
+        lone_right: list[Step] = [(None, word) for word in right[j:next_j]]
+        # Merged, not sorted: each side keeps its order even where its times do not rise.
+        yield from heapq.merge(lone_left, lone_right, key=_time_step)
+        if (next_i, next_j) != end:
+            yield left[next_i], right[next_j]
+        i = next_i + 1
+        j = next_j + 1
 
 
-def _time(left: Sequence[Word], right: Sequence[Word], step: Step) -> float:
-    middles = [
-        words[place].middle
-        for words, place in zip((left, right), step, strict=True)
-        if place is not None
-    ]
+def _time_step(step: Step) -> float:
+    """Return the middle of a step's word, or the mean of both, in seconds."""
+    middles = [word.middle for word in step if word is not None]
     return sum(middles) / len(middles)
 
 
 def key(word: str) -> str:
-    """Return what two windows must agree on to have heard the same word: neither case
-    nor punctuation.
+    """Return a word without case and punctuation, by which two windows are compared.
+
+    A word of punctuation alone stays as it is.
 
     >>> key("Hello,") == key("hello"), key("...")
     (True, '...')
@@ -216,9 +215,7 @@ def key(word: str) -> str:
 
 
 def monotonic(words: Iterable[Word]) -> tuple[Word, ...]:
-    """Move words so that none starts before the one before it, or ends before it
-    starts.
-    """
+    """Move words so that starts rise, and no word ends before it starts."""
     ordered: list[Word] = []
     latest = 0.0
     for word in words:

@@ -1,7 +1,6 @@
-"""How a recogniser errs in windows: counted on recordings whose words are known, and
-put into simulated errors.
+"""How a recogniser errs in windows, counted and put into simulated errors.
 
-Rates depend on the distance from a window's edge; confusions, equal errors in two
+It is counted on recordings whose words are known. Rates depend on the distance from a window's edge; confusions, equal errors in two
 windows and wrong speakers count too.
 """
 
@@ -27,14 +26,14 @@ from espnet_ext.work.files import write_json
 
 COMMON = 3  # a confusion counts if it was heard so often
 Place = tuple[int, int]  # a word of a recording: number of its turn, and in it
-Class = tuple[
-    bool, float
-]  # of a word in a window: is it overlapped, and its distance from the window's edge
+# of a word in a window: is it overlapped, and its distance from the window's edge
+Class = tuple[bool, float]
 
 
 class Outcome(NamedTuple):
-    """What became of a word in a window: its class, is it wrong, and the word that was
-    heard in its place.
+    """What became of a word in a window.
+
+    ``instead``: the other word that was heard in its place, if any.
     """
 
     kind: Class
@@ -44,70 +43,74 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Counts:
-    """Count words and errors."""
+    """Numbers of words and errors, in one window and in two that share words."""
 
-    words: Counter[Class] = field(default_factory=Counter)  # by class
-    wrong: Counter[Class] = field(
-        default_factory=Counter
-    )  # those of them that are wrong
+    # words by class, and those of them that are wrong
+    words: Counter[Class] = field(default_factory=Counter)
+    wrong: Counter[Class] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
-    confusions: dict[str, Counter[str]] = field(
-        default_factory=dict
-    )  # word said -> word heard -> times
-    shared: Counter[tuple[Class, Class]] = field(
-        default_factory=Counter
-    )  # words in two windows, by both classes
-    both: Counter[tuple[Class, Class]] = field(
-        default_factory=Counter
-    )  # those of them that are wrong in both
-    same: int = (
-        0  # the same wrong word in both, of ``wrong_twice`` that are substituted twice
-    )
+    # word said -> word heard -> times
+    confusions: dict[str, Counter[str]] = field(default_factory=dict)
+    # words in two windows, by both classes, and those of them that are wrong in both
+    shared: Counter[tuple[Class, Class]] = field(default_factory=Counter)
+    both: Counter[tuple[Class, Class]] = field(default_factory=Counter)
+    # words substituted in both of two windows, and those of them by the same word
     wrong_twice: int = 0
-    turns: int = (
-        0  # utterances in windows, of which ``moved`` were given to another speaker
-    )
+    same: int = 0
+    # utterances in windows, and those of them that were given to another speaker
+    turns: int = 0
     moved: int = 0
 
     @property
     def correlation(self) -> float:
-        """Of words that two windows have heard: from 0, errors are independent, to 1,
-        as many in common as can be.
+        """How far errors in two windows go together, of words that both have heard.
+
+        From 0, errors are independent, to 1, as many in common as can be. Of two
+        events with probabilities p and q, that both happen exceeds p q by at most
+        min(p, q) - p q; both sides are summed over the classes.
         """
-        more = most = 0.0
+        more = 0.0
+        most = 0.0
         for (one, other), count in self.shared.items():
-            first, second = self.rate(one), self.rate(other)
+            first = self.rate(one)
+            second = self.rate(other)
             more += self.both[one, other] - count * first * second
             most += count * (min(first, second) - first * second)
-        return min(1.0, max(0.0, more / most)) if most > 0 else 0.0
+        if most <= 0:
+            return 0.0
+        return min(1.0, max(0.0, more / most))
 
     @property
     def same_for_a_reason(self) -> float:
-        """The share of words wrong twice that are the same word, beyond what two
-        independent substitutions give.
+        """The share of words wrong twice that are one word, beyond chance.
+
+        Chance is what two independent substitutions of a word give: of all ordered
+        pairs of what was heard in its place, the share of equal ones. What exceeds it
+        is divided by what there is above chance (as Cohen's kappa does).
         """
-        every = [
-            (sum(heard.values()), heard.values()) for heard in self.confusions.values()
-        ]
-        pairs = sum(total * (total - 1) for total, _ in every)
-        by_chance = sum(
-            times * (times - 1) for _, heard in every for times in heard
-        ) / max(1, pairs)
+        pairs = 0
+        equal = 0
+        for heard in self.confusions.values():
+            total = heard.total()
+            pairs += total * (total - 1)
+            equal += sum(times * (times - 1) for times in heard.values())
+        by_chance = equal / max(1, pairs)
+        if by_chance >= 1:
+            return 0.0
         found = self.same / max(1, self.wrong_twice)
-        return max(0.0, (found - by_chance) / (1 - by_chance)) if by_chance < 1 else 0.0
+        return max(0.0, (found - by_chance) / (1 - by_chance))
 
     def rate(self, kind: Class) -> float:
-        """Return the share of wrong words in a class, or in all where the class has too
-        few.
-        """
+        """Return the share of wrong words in a class, or in all if it has too few."""
         if self.words[kind] < COMMON:
-            return sum(self.wrong.values()) / max(1, sum(self.words.values()))
+            return self.wrong.total() / max(1, self.words.total())
         return min(1.0, self.wrong[kind] / self.words[kind])
 
 
 def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Counts:
-    """Compare what was heard in windows with what was said in them, the references with
-    times.
+    """Compare what was heard in windows with what was said in them.
+
+    The references have times, in seconds.
     """
     counts = Counts()
     said = by_recording(turns)
@@ -118,19 +121,27 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
         for number, window in enumerate(windows):
             inside = [word for word in words if word.inside(window.start, window.end)]
             heard = {speaker: own[number].words for speaker, own in speakers.items()}
+            # The recording's own start and end cut no word.
+            is_last = number + 1 == len(windows)
             edges = (
                 window.start if number else None,
-                window.end if number + 1 < len(windows) else None,
+                None if is_last else window.end,
             )
             for place, outcome in _window(counts, inside, heard, edges).items():
                 outcomes.setdefault(place, []).append(outcome)
-        for one, other, *_ in (found for found in outcomes.values() if len(found) > 1):
-            counts.shared[one.kind, other.kind] += 1
-            counts.both[one.kind, other.kind] += one.wrong and other.wrong
-            if one.instead and other.instead:
-                counts.wrong_twice += 1
-                counts.same += one.instead == other.instead
+        for found in outcomes.values():
+            if len(found) > 1:
+                _count_shared(counts, found[0], found[1])
     return counts
+
+
+def _count_shared(counts: Counts, one: Outcome, other: Outcome) -> None:
+    """Count a word that two windows have heard."""
+    counts.shared[one.kind, other.kind] += 1
+    counts.both[one.kind, other.kind] += one.wrong and other.wrong
+    if one.instead and other.instead:
+        counts.wrong_twice += 1
+        counts.same += one.instead == other.instead
 
 
 def _window(
@@ -143,28 +154,28 @@ def _window(
     given = _attributed(counts, inside, heard)
     outcomes: dict[Place, Outcome] = {}
     for speaker in dict.fromkeys((*heard, *given.values())):
-        own = iter(word for word in inside if given[word.turn] == speaker)
-        texts = [word.text for word in inside if given[word.turn] == speaker]
+        own = [word for word in inside if given[word.turn] == speaker]
+        left_words = iter(own)
         extra = False  # an insertion belongs to the word after it
+        texts = [word.text for word in own]
         for left, right in align(texts, list(heard.get(speaker, ()))):
             if left is None:
                 counts.kinds["insertions"] += 1
                 extra = True
                 continue
-            word = next(own)
-            if left != right:
-                counts.kinds["deletions" if right is None else "substitutions"] += 1
-                if right is not None:
-                    counts.confusions.setdefault(left, Counter())[right] += 1
-            kind, wrong = (
-                (word.overlapped, word.distance(edges)),
-                left != right or extra,
-            )
+            word = next(left_words)
+            instead = None
+            if right is None:
+                counts.kinds["deletions"] += 1
+            elif left != right:
+                instead = right
+                counts.kinds["substitutions"] += 1
+                counts.confusions.setdefault(left, Counter())[right] += 1
+            kind = (word.overlapped, word.distance(edges))
+            wrong = left != right or extra
             counts.words[kind] += 1
             counts.wrong[kind] += wrong
-            outcomes[word.turn, word.place] = Outcome(
-                kind, wrong, right if left != right else None
-            )
+            outcomes[word.turn, word.place] = Outcome(kind, wrong, instead)
             extra = False
     return outcomes
 
@@ -172,21 +183,25 @@ def _window(
 def _attributed(
     counts: Counts, inside: Sequence[SpokenWord], heard: Mapping[str, tuple[str, ...]]
 ) -> dict[int, str]:
-    """Return the speaker of each utterance: another one if its words are found there,
-    and not with its own.
+    """Return the speaker with whom each utterance was heard.
+
+    It is another one if its words are found there, and none with its own. Otherwise a
+    wrong speaker would count as many deletions and insertions.
     """
     given: dict[int, str] = {}
     for turn in dict.fromkeys(word.turn for word in inside):
         own = [word for word in inside if word.turn == turn]
         texts = {word.text for word in own}
         found = {speaker: len(texts & set(words)) for speaker, words in heard.items()}
-        best = max(found, key=lambda speaker: found[speaker], default=own[0].speaker)
+        said_by = own[0].speaker
+        best = max(found, key=lambda speaker: found[speaker], default=said_by)
+        # One word alone is found with others by chance.
         moved = (
             len(texts) > 1
-            and not found.get(own[0].speaker)
+            and not found.get(said_by)
             and found.get(best, 0) >= len(texts) / 2
         )
-        given[turn] = best if moved else own[0].speaker
+        given[turn] = best if moved else said_by
         counts.turns += 1
         counts.moved += moved
     return given
@@ -194,11 +209,12 @@ def _attributed(
 
 def simulated_errors(counts: Counts) -> SimulatedErrors:
     """Return the simulated errors that have the statistics of what was counted."""
-    kinds = max(1, sum(counts.kinds.values()))
-    confusions = {
-        word: {other: times for other, times in heard.items() if times >= COMMON}
-        for word, heard in counts.confusions.items()
-    }
+    kinds = max(1, counts.kinds.total())
+    confusions: dict[str, dict[str, int]] = {}
+    for word, heard in counts.confusions.items():
+        common = {other: times for other, times in heard.items() if times >= COMMON}
+        if common:
+            confusions[word] = common
     return SimulatedErrors(
         rates={
             name: tuple(counts.rate((overlapped, distance)) for distance in DISTANCES)
@@ -209,21 +225,21 @@ def simulated_errors(counts: Counts) -> SimulatedErrors:
         insertion=counts.kinds["insertions"] / kinds,
         correlation=counts.correlation,
         same=counts.same_for_a_reason,
-        confusions={word: heard for word, heard in confusions.items() if heard},
+        confusions=confusions,
     )
 
 
 def fit_errors(hypotheses: Path, references: Path, output: Path) -> None:
-    """Fit simulated errors to a recogniser's hypotheses, with references in SegLST with
-    times, and write JSON.
+    """Fit simulated errors to a recogniser's hypotheses, and write them as JSON.
+
+    The references are SegLST with times.
     """
     counts = count_errors_of_windows(
         read_grouped(hypotheses), read_segments(references)
     )
     errors = simulated_errors(counts)
     write_json(output, errors.model_dump())
-    wrong, words = sum(counts.wrong.values()), sum(counts.words.values())
     say(
-        f"{wrong} of {words} words in windows are wrong; correlation between "
+        f"{counts.wrong.total()} of {counts.words.total()} words in windows are wrong; correlation between "
         f"windows {errors.correlation:.2f}"
     )

@@ -1,7 +1,6 @@
-"""Recordings that are longer than a stitcher's training data, divided into parts (P4
-has none).
+"""Recordings longer than a stitcher's training data, divided into parts.
 
-Windows are cut where the speaker is silent for one; what is still too long, in parts
+P4 has no such recordings. Windows are cut where the speaker is silent for one; what is still too long, in parts
 that overlap by half.
 """
 
@@ -14,12 +13,14 @@ from espnet_ext.text.window_hypotheses import is_timed
 from espnet_ext.text.words import Segment, Word
 
 Windows = tuple[Segment, ...]
+Span = tuple[float, float]  # start and end of a word, in seconds
 
 
 @dataclass(frozen=True)
 class Longest:
-    """The most that a stitcher reads at once: number of windows, and of words and
-    symbols (one symbol per window).
+    """The most that a stitcher reads at once.
+
+    ``words`` counts words and symbols, one symbol per window.
     """
 
     windows: int
@@ -43,29 +44,31 @@ def length(windows: Sequence[Segment]) -> int:
 
 
 def longest_of(examples: Sequence[Sequence[Segment]], share: float = 0.99) -> Longest:
-    """Return the length that this share of the examples, of a speaker's windows each,
-    does not exceed.
+    """Return the length that this share of the examples does not exceed.
+
+    An example is a speaker's windows. Windows and words are ranked each on their own:
+    the longest by one need not be the longest by the other.
     """
     place = max(0, round(share * len(examples)) - 1)
-    return Longest(
-        sorted(map(len, examples))[place], sorted(map(length, examples))[place]
-    )
+    windows = sorted(len(example) for example in examples)
+    words = sorted(length(example) for example in examples)
+    return Longest(windows[place], words[place])
 
 
 def cut_at_silence(windows: Windows, longest: Longest) -> list[Windows]:
-    """Cut a speaker's windows after windows without words, into as few stretches as
-    possible that are not too long.
+    """Cut a speaker's windows after silent ones, into few stretches of bounded length.
 
-    A stretch without such a window stays whole, however long it is. A stretch without
+    A stretch is as long as ``longest`` lets it be, so that there are few. A stretch without such a window stays whole, however long it is. A stretch without
     words is left out.
     """
     stretches: list[Windows] = []
-    start = cut = (
-        0  # of the stretch that grows: its start, and the last place where it may end
-    )
+    start = 0  # where the stretch that grows starts
+    cut = 0  # the last place where it may end
     for end, item in enumerate(windows, start=1):
-        if item.words and end < len(windows):
+        is_last = end == len(windows)
+        if item.words and not is_last:
             continue
+        # Up to `end` it has become too long: it ends where it could have last.
         if cut > start and not longest.holds(windows[start:end]):
             stretches.append(windows[start:cut])
             start = cut
@@ -75,10 +78,10 @@ def cut_at_silence(windows: Windows, longest: Longest) -> list[Windows]:
 
 
 def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
-    """Cut what is too long into parts, each made of two halves of half the length;
-    neighbours share a half.
+    """Cut what is too long into parts that overlap by half.
 
-    A half has at least two windows, however long they are. If windows overlap, a part
+    A part is two halves, each at most half as long as ``longest``; neighbours share
+    one. A half has at least two windows, however long they are. If windows overlap, a part
     leaves out its last one, so that it has nothing in common with the part after the
     next.
     """
@@ -91,23 +94,26 @@ def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
             edges.append(end)
     edges.append(len(windows))
     overlap = len(windows) > 1 and windows[0].end > windows[1].start
+    left_out = 1 if overlap else 0
+    # A part reaches from an edge to the one after the next; the last part to the end.
     parts = [
-        windows[start : end - overlap]
+        windows[start : end - left_out]
         for start, end in zip(edges, edges[2:-1], strict=False)
     ]
-    return [*parts, windows[edges[max(len(edges) - 3, 0)] :]]
+    start_of_last = edges[max(len(edges) - 3, 0)]
+    parts.append(windows[start_of_last:])
+    return parts
 
 
 def renumbered(windows: Windows) -> Windows:
-    """Return number windows from 0."""
+    """Return the windows with numbers from 0, as a stitcher was trained on."""
     return tuple(replace(item, window=number) for number, item in enumerate(windows))
 
 
 def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word, ...]:
-    """Merge the stitched parts of :func:`cut_by_half`, each with its windows and its
-    words, in their order.
+    """Merge stitched parts, each its windows and its words, in their order.
 
-    The words of a part get the times of what was heard in its windows. Only words that
+    The parts are those of :func:`cut_by_half`. The words of a part get the times of what was heard in its windows. Only words that
     two parts may both have are paired: those of the windows that they share.
     """
     merged = []
@@ -117,44 +123,45 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word,
         merged.append(
             Segment(first.recording, first.speaker, words, first.start, last.end, times)
         )
-    return merge_by_time(merged, timed=all(is_timed(windows) for windows, _ in parts))
+    timed = all(is_timed(windows) for windows, _ in parts)
+    return merge_by_time(merged, timed=timed)
 
 
 def stitched_times(
     words: Sequence[str], windows: Sequence[Segment]
 ) -> tuple[Word, ...]:
-    """Give the words that a stitcher has made of a speaker's windows times, in the
-    order of their starts.
+    """Give times, in seconds, to the words that a stitcher has made of windows.
 
-    They are aligned with all words that were heard, in the order of their times. A word
+    The windows are one speaker's, in the order of their starts. The words are aligned with all words that were heard, in the order of their times. A word
     without a counterpart lies between its neighbours. Where the recogniser gave no
     times, its words share their window evenly.
     """
-    heard = sorted(
-        ((word.start, word.end), word.text)
-        for item in windows
-        for word in item.timed_words
-    )
-    spans: list[tuple[float, float] | None] = []
-    place = 0
-    for word, other in align(list(words), [word for _, word in heard]):
+    heard: list[tuple[Span, str]] = []
+    for item in windows:
+        heard += [((word.start, word.end), word.text) for word in item.timed_words]
+    heard.sort()
+    spans: list[Span | None] = []
+    place = 0  # of the next heard word
+    for word, other in align(list(words), [text for _, text in heard]):
+        span = None
+        if other is not None:
+            span = heard[place][0]
+            place += 1
         if word is not None:
-            spans.append(heard[place][0] if other is not None else None)
-        place += other is not None
+            spans.append(span)
     return _filled(words, spans, windows[0].start if windows else 0.0)
 
 
 def _filled(
-    words: Sequence[str], spans: Sequence[tuple[float, float] | None], start: float
+    words: Sequence[str], spans: Sequence[Span | None], start: float
 ) -> tuple[Word, ...]:
-    """Give words without a time one between their neighbours, and let no word start
-    before the one before it.
-    """
+    """Give words without a time one between their neighbours, in rising order."""
     filled: list[Word] = []
     for place, (word, span) in enumerate(zip(words, spans, strict=True)):
         if span is None:
-            after = next((other for other in spans[place:] if other is not None), None)
             begin = filled[-1].end if filled else start
-            span = (begin, max(begin, after[0] if after else begin))
+            # Up to the next known start; times that were heard need not rise.
+            known = (other[0] for other in spans[place:] if other is not None)
+            span = (begin, max(begin, next(known, begin)))
         filled.append(Word(word, *span))
     return monotonic(filled)

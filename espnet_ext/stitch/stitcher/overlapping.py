@@ -1,7 +1,6 @@
-"""Overlapping inference by P4's rule (P4, 2.2; Chiu et al., ASRU 2019): one transcript
-of windows that overlap.
+"""Overlapping inference by P4's rule: one transcript of windows that overlap.
 
-Windows overlap by half. Words of windows 1, 3, 5 ... (from 1; P4, eq. 13) are aligned
+The rule is of P4, section 2.2, and Chiu et al. (ASRU 2019). Windows overlap by half. Words of windows 1, 3, 5 ... (from 1; P4, eq. 13) are aligned
 with those of windows 2, 4, 6 ... (P4, eq. 14). The rule looks at no times, so it goes
 wrong where windows share little; :mod:`.by_time` does not.
 """
@@ -16,6 +15,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitch.stitcher.by_time import monotonic
+from espnet_ext.text.edit_rows import allow_insertions
 from espnet_ext.text.words import Segment, Word
 
 _TOLERANCE = 1e-3  # seconds
@@ -32,10 +32,9 @@ _PAIR, _ALONE_ODD, _ALONE_EVEN = 1, 2, 4  # how an alignment may end
 
 
 class WindowWord(NamedTuple):
-    """A word of a window, both by number from 0, and where in the window its middle
-    lies, from 0 to 1.
+    """A word of a window, both by number from 0, and its middle's position in it.
 
-    Without times the position is, as in the paper, that of its number among the
+    ``position`` is from 0, the window's start, to 1. Without times the position is, as in the paper, that of its number among the
     window's words, but (place + 1/2) / count, so that both edges are treated alike.
     """
 
@@ -46,7 +45,7 @@ class WindowWord(NamedTuple):
 
 
 def _confidence(position: Fraction) -> Fraction:
-    """P4, eq. 18."""
+    """Return how far from its window's edge a word lies, 0 at best (P4, eq. 18)."""
     return -abs(position - MIDDLE)
 
 
@@ -56,10 +55,9 @@ Pair = tuple[WindowWord | None, WindowWord | None]
 
 
 def overlapping_inference(windows: Sequence[Segment]) -> tuple[Word, ...]:
-    """Merge what was heard of one speaker in all windows of a recording, window 0 first
-    (P4, eq. 15 and 18).
+    """Merge what was heard of one speaker in all windows (P4, eq. 15 and 18).
 
-    Raises InputError for neighbours that overlap by less than half, or windows that
+    Window 0 comes first. Raises InputError for neighbours that overlap by less than half, or windows that
     overlap and are no neighbours.
     """
     check_overlap(windows)
@@ -67,8 +65,9 @@ def overlapping_inference(windows: Sequence[Segment]) -> tuple[Word, ...]:
 
 
 def check_overlap(windows: Sequence[Segment], least: float = 0.5) -> None:
-    """Refuse windows that do not overlap with their neighbours by this share of a
-    window, and with these only.
+    """Refuse windows that overlap with neighbours by less than this share, or others.
+
+    Raises InputError.
     """
     for left, right in pairwise(windows):
         if right.start > left.end - least * (left.end - left.start) + _TOLERANCE:
@@ -103,28 +102,36 @@ def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[
     backwards, pairs words where it can, and otherwise leaves the word of the later
     window (with ``within``, the later word) alone.
     """
-    odd, even = list(_words(windows[::2])), list(_words(windows[1::2]))
-    moves = list(_moves(odd, even, windows, within))
-    i, j = len(odd), len(even)
+    odd = list(_words(windows[::2]))
+    even = list(_words(windows[1::2]))
+    rows = list(_moves(odd, even, windows, within))
+    i = len(odd)
+    j = len(even)
     pairs: list[Pair] = []
     while i or j:
-        first, found = moves[i - 1] if i else (j, (_ALONE_EVEN,))
-        move = found[j - first]
+        move = _ALONE_EVEN  # all that is left before the first odd word
+        if i:
+            row = rows[i - 1]
+            move = row.moves[j - row.first]
+        even_alone = move & _ALONE_EVEN
+        if move & _ALONE_ODD and even_alone:
+            # Either is best: the later one is alone, so that pairs are in their order.
+            even_alone = _later(even[j - 1], odd[i - 1], within)
         if move & _PAIR:
-            i, j = i - 1, j - 1
-            pairs.append((odd[i], even[j]))
-        elif move & _ALONE_ODD and not (
-            move & _ALONE_EVEN and _later(even[j - 1], odd[i - 1], within)
-        ):
             i -= 1
-            pairs.append((odd[i], None))
-        else:
+            j -= 1
+            pairs.append((odd[i], even[j]))
+        elif even_alone:
             j -= 1
             pairs.append((None, even[j]))
+        else:
+            i -= 1
+            pairs.append((odd[i], None))
     return pairs[::-1]
 
 
 def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
+    """Yield the words of windows with their positions."""
     for item in windows:
         start, end = _exact(item.start), _exact(item.end)
         for place, word in enumerate(item.timed_words):
@@ -142,84 +149,84 @@ def _exact(seconds: float) -> Fraction:
     return Fraction(f"{seconds:.8f}")
 
 
+class Row(NamedTuple):
+    """How best alignments end after an odd word and ``first`` even ones, and more.
+
+    ``moves[j - first]`` are bits of ``_PAIR``, ``_ALONE_ODD`` and ``_ALONE_EVEN``.
+    """
+
+    first: int
+    moves: Sequence[int]
+
+
 def _moves(
     odd: Sequence[WindowWord],
     even: Sequence[WindowWord],
     windows: Sequence[Segment],
     within: float,
-) -> Iterator[tuple[int, Sequence[int]]]:
-    """Yield how best alignments end after each odd word and j even ones, for the first
-    j, and for it and those after.
+) -> Iterator[Row]:
+    """Yield the row of each odd word.
 
     Beyond the windows next to a word's own there are only gaps, so that a best path
     never needs to leave these cells: what is stored grows linearly with the recording.
     """
-    codes = {
-        text: code
-        for code, text in enumerate({item.word.text for item in (*odd, *even)})
-    }
+    words = {item.word.text for item in (*odd, *even)}
+    codes = {word: code for code, word in enumerate(words)}
     texts = np.array([codes[item.word.text] for item in even], dtype=np.int32)
-    middles, owners = (
-        np.array([item.word.middle for item in even]),
-        np.array([item.window for item in even]),
-    )
-    joined = [
-        False,
-        *(_overlap(left, right) for left, right in pairwise(windows)),
-        False,
-    ]
-    ends = [
-        *(item.window + 2 for item in odd),
-        len(windows),
-    ]  # before an odd word, even ones of these may be aligned
-    before, costs = 0, np.arange(np.searchsorted(owners, ends[0]) + 1) * _EDIT
+    middles = np.array([item.word.middle for item in even])
+    owners = np.array([item.window for item in even])
+    overlaps = [_overlap(left, right) for left, right in pairwise(windows)]
+    # joined[n]: window n overlaps with the one before; nothing is before or after all
+    joined = [False, *overlaps, False]
+    # Before an odd word, even ones of the windows before these may be aligned: those up
+    # to the next window, and before the first or after the last odd word all there are.
+    ends = [item.window + 2 for item in odd]
+    ends.append(len(windows))
+    # costs[j - before]: the lowest cost of the odd words so far and j even ones
+    costs = np.arange(np.searchsorted(owners, ends[0]) + 1) * _EDIT
+    before = 0
     for item, end in zip(odd, ends[1:], strict=True):
         first, last = np.searchsorted(owners, (item.window - 1, end)).tolist()
         pair = np.where(texts[first:last] == codes[item.word.text], 0, _SUBSTITUTION)
-        beside = [item.window - 1] * joined[item.window] + [item.window + 1] * joined[
-            item.window + 1
-        ]
-        near = np.isin(owners[first:last], beside) & (
-            np.abs(middles[first:last] - item.word.middle) <= within
-        )
-        pair[~near] = _FAR
+        neighbours = []
+        if joined[item.window]:
+            neighbours.append(item.window - 1)
+        if joined[item.window + 1]:
+            neighbours.append(item.window + 1)
+        beside = np.isin(owners[first:last], neighbours)
+        near = np.abs(middles[first:last] - item.word.middle) <= within
+        pair[~(beside & near)] = _FAR
+        # The row above may begin earlier and end earlier than this one.
         above = np.full(last - first + 1, _FAR)
         above[: len(costs) - first + before] = costs[first - before :]
-        alone, paired, steps = (
-            above + _EDIT,
-            above[:-1] + pair,
-            np.arange(len(above)) * _EDIT,
-        )
+        alone = above + _EDIT
+        paired = above[:-1] + pair
         costs = np.concatenate((alone[:1], np.minimum(alone[1:], paired)))
-        costs = (
-            np.minimum.accumulate(costs - steps) + steps
-        )  # even words alone: min over k <= j of costs[k] + j - k
+        costs = allow_insertions(costs, _EDIT)  # even words alone
         found = np.where(costs == alone, _ALONE_ODD, 0)
         found[1:] |= np.where(costs[1:] == paired, _PAIR, 0)
         found[1:] |= np.where(costs[1:] == costs[:-1] + _EDIT, _ALONE_EVEN, 0)
-        yield first, found.tolist()
+        yield Row(first, found.tolist())
         before = first
 
 
 def _later(even: WindowWord, odd: WindowWord, within: float) -> bool:
-    """Of two words that stand alone, does that of the even window come last?"""
-    return (
-        even.word.middle > odd.word.middle
-        if within < math.inf
-        else even.window > odd.window
-    )
+    """Tell whether, of two words that stand alone, the even window's comes last."""
+    if within < math.inf:
+        return even.word.middle > odd.word.middle
+    return even.window > odd.window
 
 
 def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
-    """Take the side of each pair with the greater confidence, -|position - 1/2| (P4,
-    eq. 18). Of equals, a word rather than a gap, and otherwise the later window's.
+    """Take the side of each pair with the greater confidence (P4, eq. 18).
 
-    A gap lies between two words of its sequence. If both are of one window, that window
+    Of equals, a word rather than a gap, and otherwise the later window's. A gap lies between two words of its sequence. If both are of one window, that window
     covers this time and heard nothing; the gap's position is the middle between theirs.
     Otherwise the gap lies at windows' edges, where the confidence is lowest, and the
     word of the other sequence stays. ``pairs`` are in the order of speech.
     """
-    left, right = (_confidences([pair[side] for pair in pairs]) for side in (0, 1))
+    left = _confidences([odd for odd, _ in pairs])
+    right = _confidences([even for _, even in pairs])
     chosen = []
     for pair, one, other in zip(pairs, left, right, strict=True):
         if one == other:
@@ -249,6 +256,7 @@ def _confidences(sequence: Sequence[WindowWord | None]) -> list[Fraction]:
         if item is None:
             continue
         before = sequence[last] if last >= 0 else None
+        # Gaps within one window; others keep the confidence of an edge.
         if before is not None and before.window == item.window:
             confidence = _confidence((before.position + item.position) / 2)
             confidences[last + 1 : place] = [confidence] * (place - last - 1)

@@ -1,7 +1,6 @@
-"""What a recogniser might have heard in the windows of a recording whose words are
-known, with simulated errors.
+"""What a recogniser might have heard in windows, with simulated errors.
 
-More errors are near a window's edge, where context is missing; now and then an
+The words of the recordings are known. More errors are near a window's edge, where context is missing; now and then an
 utterance gets another speaker.
 """
 
@@ -21,23 +20,16 @@ from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.work.settings import StrictMapping, read_settings
 
 Span = tuple[float, float]  # of a word, in seconds from the recording's start
-Edges = tuple[
-    float | None, float | None
-]  # of a window, in seconds; None: an edge that cuts no word
-DISTANCES = (
-    0.25,
-    0.5,
-    1.0,
-    2.0,
-    math.inf,
-)  # seconds from a window's edge, up to which errors are counted together
+# of a window, in seconds; None: an edge that cuts no word
+Edges = tuple[float | None, float | None]
+# seconds from a window's edge, up to which errors are counted together
+DISTANCES = (0.25, 0.5, 1.0, 2.0, math.inf)
 
 
 class SpokenWord(NamedTuple):
-    """Hold a word of a recording's reference; the words of a turn are spread evenly
-    over it.
+    """A word of a recording's reference, with its time, in seconds.
 
-    ``turn`` and ``place``: number of its turn, in the order of starts, and its number
+    The words of a turn are spread evenly over it. ``turn`` and ``place``: number of its turn, in the order of starts, and its number
     in it; ``overlapped``: another speaker talks at its middle.
     """
 
@@ -56,13 +48,10 @@ class SpokenWord(NamedTuple):
         return start <= self.word.middle < end
 
     def distance(self, edges: Edges) -> float:
-        """Return the first of ``DISTANCES`` that the distance from the nearest edge
-        does not exceed.
-        """
-        away = min(
-            (abs(self.word.middle - edge) for edge in edges if edge is not None),
-            default=math.inf,
-        )
+        """Return the distance from the nearest edge, rounded up to ``DISTANCES``."""
+        middle = self.word.middle
+        from_edges = [abs(middle - edge) for edge in edges if edge is not None]
+        away = min(from_edges, default=math.inf)
         return next(distance for distance in DISTANCES if away <= distance)
 
 
@@ -78,35 +67,26 @@ def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
             start = begin + place * step
             middle = start + step / 2
             overlapped = any(first <= middle < last for first, last in others)
-            words.append(
-                SpokenWord(
-                    number,
-                    place,
-                    turn.speaker,
-                    Word(text, start, start + step),
-                    overlapped,
-                )
-            )
+            word = Word(text, start, start + step)
+            words.append(SpokenWord(number, place, turn.speaker, word, overlapped))
     return words
 
 
 class SimulatedErrors(StrictMapping):
-    """Hold probabilities of errors, which
-    :func:`espnet_ext.stitch.stitcher.error_statistics.fit_errors` fits.
+    """Probabilities of errors, fitted by
+    :func:`espnet_ext.stitch.stitcher.error_statistics.fit_errors`.
     """
 
-    rates: dict[
-        str, tuple[float, ...]
-    ]  # of words ``alone`` and ``overlapped`` by others, at each of ``DISTANCES``
+    # of words ``alone`` and ``overlapped`` by others, at each of ``DISTANCES``
+    rates: dict[str, tuple[float, ...]]
     speaker: float = 0.0  # that in a window an utterance is given to another speaker
     deletion: float = 0.0  # share among the wrong words
     insertion: float = 0.0  # the same; the rest are substitutions
     correlation: float = 0.0  # of errors in two windows that have heard the same word
     # share of the words substituted in two windows that are the same wrong word
     same: float = 0.0
-    confusions: dict[
-        str, dict[str, int]
-    ] = {}  # word said -> word heard -> times; others: all words alike
+    # word said -> word heard -> times; words that are not in it: all words alike
+    confusions: dict[str, dict[str, int]] = {}
 
     def at(self, word: SpokenWord, edges: Edges) -> float:
         """Return the probability that a word is wrong in a window with these edges."""
@@ -117,8 +97,10 @@ class SimulatedErrors(StrictMapping):
 def simulate_hypotheses(
     references: Path, output: Path, *, windowing: Windowing, errors: Path, seed: int = 0
 ) -> None:
-    """Write hypotheses (JSONL) of windows with simulated errors (JSON) of the
-    recordings of a reference (SegLST).
+    """Write hypotheses of windows with simulated errors.
+
+    ``references`` is SegLST, ``errors`` JSON of :class:`SimulatedErrors`; ``output``
+    becomes JSONL.
     """
     fitted = read_settings(
         SimulatedErrors, errors, "fit simulated errors to a recogniser first"
@@ -131,19 +113,18 @@ def simulate_hypotheses(
 def simulate_recordings(
     turns: Iterable[Segment], windowing: Windowing, errors: SimulatedErrors, seed: int
 ) -> list[Segment]:
-    """Simulate what was heard in all windows of all recordings of a set; wrong words
-    are other words of the set.
+    """Simulate what was heard in all windows of all recordings of a set.
+
+    Wrong words are other words of the set.
     """
-    recordings = by_recording(in_order(turns))
-    vocabulary = sorted(
-        {word for own in recordings.values() for turn in own for word in turn.words}
-    )
+    ordered = in_order(turns)
+    vocabulary = sorted({word for turn in ordered for word in turn.words})
+    # One generator for all: the order of recordings is a part of the result.
     rng = np.random.default_rng(seed)
-    return [
-        item
-        for own in recordings.values()
-        for item in simulate_windows(own, windowing, vocabulary, errors, rng)
-    ]
+    hypotheses = []
+    for own in by_recording(ordered).values():
+        hypotheses += simulate_windows(own, windowing, vocabulary, errors, rng)
+    return hypotheses
 
 
 def simulate_windows(
@@ -153,10 +134,9 @@ def simulate_windows(
     errors: SimulatedErrors,
     rng: np.random.Generator,
 ) -> list[Segment]:
-    """Simulate what was heard in all windows of one recording, which ends with its last
-    turn.
+    """Simulate what was heard in all windows of one recording.
 
-    Wrong words are drawn from ``vocabulary`` where the errors have no confusion of a
+    It ends with its last turn. Wrong words are drawn from ``vocabulary`` where the errors have no confusion of a
     word.
     """
     (recording,) = {turn.recording for turn in turns}
@@ -168,7 +148,8 @@ def simulate_windows(
     # windows taking it.
     hard = rng.random(len(words))
     mistaken: dict[int, str] = {}
-    common, same = math.sqrt(errors.correlation), math.sqrt(errors.same)
+    common = math.sqrt(errors.correlation)
+    same = math.sqrt(errors.same)
     hypotheses = []
     for window in windowing.cut(recording, seconds):
         heard: dict[str, list[tuple[str, Span]]] = {}
@@ -192,22 +173,19 @@ def simulate_windows(
                     wrong = mistaken.setdefault(number, wrong)
                 texts = _wrong(word.text, wrong, errors, rng)
             span = (round(word.word.start, 3), round(word.word.end, 3))
-            heard.setdefault(given[word.turn], []).extend(
-                (text, span) for text in texts
-            )
-        for speaker, found in (
-            {who: found for who, found in heard.items() if found} or {NOBODY: []}
-        ).items():
-            times = tuple(span for _, span in found) or None
-            own = tuple(text for text, _ in found)
+            own = heard.setdefault(given[word.turn], [])
+            own.extend((text, span) for text in texts)
+        spoken = {speaker: found for speaker, found in heard.items() if found}
+        # A window in which nobody is heard is written too: it says so.
+        for speaker, found in (spoken or {NOBODY: []}).items():
             hypotheses.append(
                 Segment(
                     recording,
                     speaker,
-                    own,
+                    tuple(text for text, _ in found),
                     window.start,
                     window.end,
-                    times=times,
+                    times=tuple(span for _, span in found) or None,
                     window=window.window,
                 )
             )
@@ -227,9 +205,7 @@ def _confused(
 def _wrong(
     word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator
 ) -> tuple[str, ...]:
-    """Draw what is heard in place of a word: nothing, another word, or another word and
-    this one.
-    """
+    """Draw what is heard in place of a word: nothing, ``wrong``, or it and the word."""
     kind = rng.random()
     if kind < errors.deletion:
         return ()

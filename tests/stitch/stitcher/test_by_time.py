@@ -133,9 +133,8 @@ def timed(*items: tuple[str, float]) -> list[Word]:
 
 
 def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
-    left = timed(
-        ("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15)
-    )  # neither case nor punctuation counts
+    # neither case nor punctuation counts
+    left = timed(("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15))
     right = timed(("Y", 9), ("B", 10.2), ("C", 11.1), ("D", 13.1), ("E", 15))
     assert words(join(left, right, (8.0, 16.0))) == ["A", "b,", "C", "D", "E"]
 
@@ -179,9 +178,16 @@ def test_the_alignment_is_the_best_of_all(left, right, within):
         timed(*sorted(right, key=lambda item: item[1])),
     )
     steps = align_by_time(left, right, within)
-    assert [i for i, _ in steps if i is not None] == list(range(len(left)))
-    assert [j for _, j in steps if j is not None] == list(range(len(right)))
-    pairs = [step for step in steps if None not in step]
+    assert [word for word, _ in steps if word is not None] == left
+    assert [word for _, word in steps if word is not None] == right
+    pairs = []
+    i = 0
+    j = 0
+    for one, other in steps:
+        if one is not None and other is not None:
+            pairs.append((i, j))
+        i += one is not None
+        j += other is not None
     assert total(left, right, pairs, within) == pytest.approx(
         best_sum(left, right, within), abs=0.01
     )
