@@ -14,6 +14,8 @@ import pytest
 import soundfile
 from hypothesis import HealthCheck, settings
 
+from espnet_ext.work.gpus import give_gpus
+
 # Models of tests are tiny: more threads make nothing faster, and on a busy machine they
 # wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -158,6 +160,13 @@ def pytest_collection_modifyitems(
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def restore_visible_gpus():
+    """Leave GPUs as they were: commands hide them from the process they run in."""
+    with give_gpus(None):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -247,9 +247,10 @@ def try_config(own: OwnSystem, trained: Trained) -> None:
     if tried.returncode == 0:
         return
     said = [line for line in tried.stderr.splitlines() if line.strip()] or ["nothing"]
-    reason = (
-        said[-1].removeprefix("error: ").replace(f" (from {folder}/config.yaml)", "")
-    )
+    reason = said[-1].removeprefix("error: ")
+    # the user knows the file that was given, not the copy that was tried
+    for copy in (f"{folder}/config.yaml: ", f" (from {folder}/config.yaml)"):
+        reason = reason.replace(copy, "")
     raise InputError(f"--{own.option} {own.source}: {reason}")
 
 

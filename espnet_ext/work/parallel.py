@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
@@ -182,15 +183,19 @@ def _map_on(
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
+    watch = _Watch(client)
     futures = [
         client.submit(_call, function, shard, os.getcwd(), pure=False)
         for shard in progress.shards
     ]
     index_of = {future.key: index for index, future in enumerate(futures)}
-    queue, alive, begun = as_completed(futures), set[str](), False
+    queue = as_completed(futures)
     while not queue.is_empty():
         time.sleep(POLL_SECONDS)
-        for future in queue.next_batch(block=False):
+        ended = queue.next_batch(block=False)
+        for _ in range(watch.take_lost()):
+            progress.print(LOST)
+        for future in ended:
             try:
                 outcome = future.result()
             except KilledWorker:
@@ -198,11 +203,7 @@ def _map_on(
             except Exception as error:
                 outcome = Failure(f"{type(error).__name__}: {error}")
             progress.done(index_of[future.key], outcome)
-        before, alive = alive, set(client.scheduler_info(n_workers=-1)["workers"])
-        for _ in before - alive:
-            progress.print(LOST)
-        begun = begun or bool(alive)
-        if errors and not begun:
+        if errors and not watch.begun:
             raise ShardError(
                 f"{progress.describe}: the cluster starts no workers: {errors[0]}"
             )
@@ -213,6 +214,35 @@ def _map_on(
             client.cluster.workers
         ):
             client.cluster.scale(workers)
+
+
+class _Watch:
+    """What the scheduler of a Dask cluster tells of its workers.
+
+    It tells of a lost worker before it tells the result of what that worker ran, in one
+    stream. Looking at the workers from time to time would miss one that comes and goes
+    in between.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._lost: deque[str] = deque()
+        client.subscribe_topic("all", self._note)
+        self.begun = bool(client.scheduler_info(n_workers=-1)["workers"])
+
+    def _note(self, event: tuple[float, Any]) -> None:
+        """Note an event of the scheduler. Dask calls this in a thread of its own."""
+        _, message = event
+        if message["action"] == "add-worker":
+            self.begun = True
+        elif message["action"] == "remove-worker":
+            self._lost.append(message["worker"])
+
+    def take_lost(self) -> int:
+        """Return how many workers were lost since the last call."""
+        count = len(self._lost)
+        for _ in range(count):
+            self._lost.popleft()
+        return count
 
 
 def _call(function: Callable, shard: Any, folder: str) -> Any:

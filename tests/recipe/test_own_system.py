@@ -231,7 +231,7 @@ def test_a_row_of_an_earlier_model_below_needs_its_config(prepared):
             {"base": "baseline", "encoder_conf": {"hidden_sise": 16}},
             "encoder_conf: ",
         ),
-        ("asru2019_cs", "asr_config", {"encoder": "conformerr"}, "--encoder "),
+        ("asru2019_cs", "asr_config", {"encoder": "conformerr"}, "encoder "),
         (
             "spotify_longctx",
             "asr_config",
@@ -265,7 +265,7 @@ def test_espnet_refuses_a_mistake_before_the_first_stage(
         try_config(run.own, run.recipe.trained[option])
     said = str(caught.value)
     assert f"--{option}" in said and "mine.yaml" in said and place in said
-    assert "\n" not in said
+    assert "\n" not in said and "config.yaml" not in said
 
 
 def test_whole_configs_of_espnet_are_accepted(prepared):
