@@ -30,5 +30,5 @@ def listed() -> set[Path]:
 def test_every_page_is_in_the_contents():
     patterns = runpy.run_path(str(ROOT / "docs" / "conf.py"))["include_patterns"]
     pages = {path.resolve() for pattern in patterns for path in ROOT.glob(pattern)}
-    assert len(pages) > 20
+    assert pages
     assert sorted(pages - listed()) == [ROOT / "docs" / "index.md"]

@@ -7,7 +7,6 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.publish import (
-    LINES,
     keep_results,
     read_results,
     verify_pages,
@@ -157,7 +156,5 @@ def test_results_of_other_tables_are_refused(toy: Path, write: Callable):
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_the_pages_of_a_recipe_are_what_its_scores_give(recipe: Path):
-    assert len(RECIPES) == 5
-    report, *folders = verify_pages(recipe)
-    assert len(report.read_text(encoding="utf-8").splitlines()) <= LINES
+    _, *folders = verify_pages(recipe)
     assert all((path.parent / SCORES).is_file() for path in folders)
