@@ -22,9 +22,9 @@ OPTIONS = ("--table", "1,2,3,4,r", "--rows", "baseline,0dB")
 INTRODUCTION = """# From a recording to a number
 
 Every file of which a function ran while `egs/librispeech_sem/run.sh --scale smoke`
-went from FLAC files to cells of Tables 1 to 4, in the order in which they are first entered, with the
-first function that ran, how many did, and what the file says it is for. The corpus is
-the synthetic one, whose making is a part of stage 1.
+went from FLAC files to cells of Tables 1 to 4, in the order in which they are first
+entered, with the first function that ran, how many did, and what the file says it is
+for. The corpus is the synthetic one, whose making is a part of stage 1.
 
 This page is written by `python tests/docs/make_walkthrough.py`; a test runs the recipe
 again and fails if a file that ran is missing here.
