@@ -29,7 +29,7 @@ def test_apptainers_files_are_there_and_go_where_the_script_looks():
     assert {
         "pyproject.toml",
         "setup.py",
-        project["readme"],
+        "README.md",  # setup.py reads it
         *project["license-files"],
         "espnet_ext",
     } <= copied

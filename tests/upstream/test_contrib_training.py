@@ -19,6 +19,8 @@ from patched import (
     module_name,
 )
 
+from espnet_ext.upstream import random_numbers, whole_checkpoints
+
 pytestmark = pytest.mark.skipif(
     version("espnet").partition(".")[0] != "202611",
     reason="the patches are for ESPnet 202611",
@@ -34,6 +36,15 @@ def both(tmp_path_factory):
         return importlib.import_module(module_name(name)), patched(name)
 
     return load
+
+
+@pytest.fixture(autouse=True)
+def espnets_own(monkeypatch):
+    """Undo what our trainings, which other tests run, have changed in this process."""
+    monkeypatch.setattr(torch, "save", whole_checkpoints._save)
+    for name in (SEQUENCES, CATEGORIES):
+        module = importlib.import_module(module_name(name))
+        monkeypatch.setattr(module, "worker_init_fn", random_numbers._seed_worker)
 
 
 @pytest.fixture
