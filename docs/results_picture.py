@@ -53,8 +53,8 @@ BARS = (
     ),
     Bar(
         "libricss_stitch", "mini_digits-LibriSpeech-digits", "wcoe", "test-long",
-        "No segmentation", "P4: stitcher against no segmentation,\ndigits of six voices",
-        True,
+        "No segmentation",
+        "P4: stitcher against no segmentation,\ndigits of six voices", True,
     ),
     Bar(
         "libricss_stitch", "mini_digits-LibriSpeech-digits", "wcoe", "test-long",

@@ -25,7 +25,7 @@ TONES = {"LOW": 300, "MID": 900, "HIGH": 2500}  # Hz
 
 
 def make_data(folder: Path, utterances: int, seed: int) -> None:
-    """Write wav.scp, text and token list of random words, a quarter of a second each."""
+    """Write wav.scp, text and token list of random words, each of 0.25 s."""
     random, wavs, texts = np.random.default_rng(seed), [], []
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(utterances):

@@ -109,7 +109,7 @@ assert wandb.__file__ and wandb.init
 
 @pytest.fixture
 def run(tmp_path):
-    """Return a function that runs a program in a process of its own; it must succeed."""
+    """Return a function that runs a program in a new process; it must succeed."""
 
     def run(code: str, *arguments: str) -> None:
         program = tmp_path / "program.py"  # typeguard reads the source
@@ -142,5 +142,6 @@ def test_threads_may_import_espnet_at_once(run):
 
 def test_the_import_alone_loads_neither_torch_nor_espnet(run):
     run(
-        "import sys, espnet_ext; sys.exit(bool({'torch', 'espnet2'} & set(sys.modules)))"
+        "import sys, espnet_ext\n"
+        "sys.exit(bool({'torch', 'espnet2'} & set(sys.modules)))"
     )

@@ -194,7 +194,7 @@ def compare_ctc(
 
 
 def write_model(folder: Path, decoder: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Write a model with random parameters, as a training leaves it; return the paths."""
+    """Write a random model as a training leaves it; return the paths."""
     config = {
         "normalize": None,
         "specaug": None,

@@ -264,7 +264,8 @@ def test_a_file_is_read_or_refused(scratch, name, data, word):
         ),
         (
             "windows",
-            b'{"recording": "r", "window": 999999999, "start": 0, "end": 1, "speaker": "a", "words": []}',
+            b'{"recording": "r", "window": 999999999, "start": 0, "end": 1, '
+            b'"speaker": "a", "words": []}',
         ),
         ("windows", b"9" * 5000),
         ("grouped.ctm", b"r 1 0 1 word nan"),

@@ -1,4 +1,4 @@
-"""A small system for each of the papers' plugins, with a batch to train on and a search.
+"""A small system for each plugin of the papers, with a batch and a search.
 
 Together they have every plugin of :data:`espnet_ext.registry.PLUGINS`.
 """
@@ -280,7 +280,7 @@ SYSTEMS = {
 
 
 def search_beams(model: Any, batch: Batch) -> list[list[list[int]]]:
-    """Search a batch fast, with CTC and a prior; return the tokens of its N-best lists."""
+    """Search a batch fast, with CTC and a prior; return its N-best tokens."""
     from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
     from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 

@@ -1,4 +1,4 @@
-"""A GPU made of the processor: tensors that say ``cuda:0``, and are as strict as a GPU's.
+"""A GPU made of the processor: tensors that say ``cuda:0`` and are as strict.
 
     with strict_device() as record:
         model.to("cuda")(x.to("cuda"))
@@ -266,7 +266,7 @@ def _count_waits(name: str, args: tuple, kwargs: dict) -> None:
 
 
 def _compute(name: str, operator: Any, args: Any, kwargs: Any) -> Any:
-    """Compute on the CPU what only a GPU has a kernel for, or compute it the CPU's way."""
+    """Compute on the CPU what only a GPU has a kernel for, or does otherwise."""
     if name in ("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss", "_is_pinned"):
         return False
     if name == "_thnn_fused_lstm_cell":

@@ -1,4 +1,4 @@
-"""What may use a GPU is a new process that sees its own, on a machine with fake GPUs."""
+"""What may use a GPU is a new process that sees its own; the GPUs are fake."""
 
 import subprocess
 import sys

@@ -17,7 +17,12 @@ from espnet_ext.tables.reading import load_tables
 
 TABLES = """
 recipe: toy
-paper: {id: P0, title: On <toys>, authors: A. Author & B. Author, year: 2020, metric: WER (%)}
+paper:
+  id: P0
+  title: On <toys>
+  authors: A. Author & B. Author
+  year: 2020
+  metric: WER (%)
 test_sets: [clean]
 systems:
   base: {kind: train, config: train, data: train}
@@ -35,7 +40,12 @@ DESIGN = """
 claims:
   better: {text: new is better, better: 1/new <b>, worse: 1/base}
 designs:
-  - {corpus: synthetic, scale: mini, commit: abc, claims: [better], seeds: [1, 2, 3], units: 7 speakers}
+  - corpus: synthetic
+    scale: mini
+    commit: abc
+    claims: [better]
+    seeds: [1, 2, 3]
+    units: 7 speakers
 """
 WORDS = [
     "the",

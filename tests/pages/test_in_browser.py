@@ -151,9 +151,12 @@ def test_systems_side_by_side(open_page, tmp_path):
     assert ids(page) == ["u1", "u2", "u3"]
     columns = page.locator("#utterances article").first.locator(".c").all()
     assert [column.locator("span").all_text_contents() for column in columns] == [
-        ["reference", "a", "b"], ["***", "\u00a0", "oh"], ["one", "one", "one"], ["two", "too", "two"],
+        ["reference", "a", "b"],
+        ["***", "\u00a0", "oh"],
+        ["one", "one", "one"],
+        ["two", "too", "two"],
         ["three", "three", "***"],
-    ]  # fmt: skip
+    ]
     page.select_option('[data-system="0"]', "wrong")
     page.select_option('[data-system="1"]', "right")
     assert ids(page) == ["u2"]

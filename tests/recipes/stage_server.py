@@ -2,10 +2,10 @@
 longer than a run at smoke.
 
 ``run.sh`` itself is run by bash as ever; in :func:`environment` its ``espnet-ext`` is a
-client of
-the server. The command's arguments, environment, working directory and open files go to
-a fork of the server. The machine seems to have a GPU (``tests/gpu/fake_gpus.py``), where
-that can be built: what uses none must leave it alone.
+client of the server. The command's arguments, environment, working directory and open
+files go to a fork of the server. The machine seems to have a GPU
+(``tests/gpu/fake_gpus.py``), where that can be built: what uses none must leave it
+alone.
 """
 
 import fcntl

@@ -136,7 +136,7 @@ def ascend_of_the_hub(root: Path, parts) -> None:
 
 
 def mandarin(root: Path, parts, audio_in: str, transcript: str) -> str:
-    """AISHELL-1 or aidatatang_200zh: folders of speakers, and one file of transcripts."""
+    """AISHELL-1 or aidatatang_200zh: folders of speakers, one file of transcripts."""
     for key, speaker, _, audio, _ in parts["train-zh"]:
         copy(audio, root / audio_in / speaker / f"{key}.wav")
     write(

@@ -1,5 +1,6 @@
-"""``--data DIR``: each recipe on a folder of Kaldi data dirs reaches its table, in which
-test sets have the names of their folders.
+"""``--data DIR``: each recipe on a folder of Kaldi data dirs reaches its table.
+
+There, test sets have the names of their folders.
 """
 
 import json

@@ -18,7 +18,7 @@ SECTIONS = load_scale(RECIPE, "full")
 
 
 def blstm(inputs: int, cells: int) -> int:
-    """Parameters of a BLSTM layer: four gates in two directions, PyTorch's two biases."""
+    """Count parameters of a BLSTM layer: 2 directions of 4 gates with 2 biases."""
     return 2 * 4 * cells * (inputs + cells + 2)
 
 

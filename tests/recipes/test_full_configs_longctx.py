@@ -19,9 +19,17 @@ TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
 # Millions of parameters: P5, sections 3.2 and 4.3; the first three of those below as
 # published with the models.
 SIZES = {
-    "shallow": 50, "narrow_deep": 20, "narrow": 12, None: 90, "deep": 130, "wide": 315, "deep_double_heads": 130,
-    "deep_quadruple_heads": 130, "double_heads": 90, "quadruple_heads": 90,
-}  # fmt: skip
+    "shallow": 50,
+    "narrow_deep": 20,
+    "narrow": 12,
+    None: 90,
+    "deep": 130,
+    "wide": 315,
+    "deep_double_heads": 130,
+    "deep_quadruple_heads": 130,
+    "double_heads": 90,
+    "quadruple_heads": 90,
+}
 
 
 def config(name: str | None) -> dict:
@@ -59,7 +67,7 @@ def test_every_size_is_tested():
 
 
 def test_the_papers_model_takes_a_step(tmp_path):
-    """With all that the config says, as the command of training on recordings reads it."""
+    """With all that the config says, as training on recordings reads it."""
     from espnet2.tasks.abs_task import optim_classes, scheduler_classes
     from espnet2.tasks.asr import ASRTask
 

@@ -107,7 +107,7 @@ def fail() -> None:
 
 
 def a_run(folder: Path, **stages) -> Run:
-    """Return a run of a recipe with these stages, after one that writes two data dirs."""
+    """Return a run with these stages, after one that writes two data dirs."""
 
     def data(run: Run) -> None:
         for name, count in (("train", 100), ("test-clean", 30)):

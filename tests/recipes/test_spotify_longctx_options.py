@@ -184,10 +184,7 @@ def test_recordings_that_are_too_few_to_hold_some_out_are_refused_before_any_wor
         "words": str(RECIPE / "run.sh"),
         "rows": "Rev16 at 10 s",
     }
-    with pytest.raises(
-        InputError,
-        match=r"audio: has 2 recordings, and 3 are held out .*at least 4 are needed: .*--held_out, at most 1$",
-    ):
+    with pytest.raises(InputError, match="audio: .*--held_out, at most 1$"):
         corpora.data(run_of(monkeypatch, tmp_path, **own))
     assert not (tmp_path / "data").exists()
     corpora.check_number(run_of(monkeypatch, tmp_path, **own, held_out="1"))

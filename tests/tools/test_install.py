@@ -70,9 +70,15 @@ def fake_tools(tmp_path, bare_path):
     uv = f"""\
 case "$1" in --version|python) exit 0 ;; esac
 echo "${{VIRTUAL_ENV-none}}|${{PYTHONPATH-none}}|$HOME|$*" >>{tmp_path}/calls
-if [ -e {tmp_path}/broken ]; then rm {tmp_path}/broken; echo 'error: connection reset' >&2; exit 2; fi
+if [ -e {tmp_path}/broken ]; then
+  rm {tmp_path}/broken
+  echo 'error: connection reset' >&2
+  exit 2
+fi
 case "$*" in
-  venv*) mkdir -p {tools}/venv/bin && cp {tmp_path}/base/python3.12 {tools}/venv/bin/python ;;
+  venv*)
+    mkdir -p {tools}/venv/bin
+    cp {tmp_path}/base/python3.12 {tools}/venv/bin/python ;;
   *--dry-run*) [ -e {tmp_path}/index ] ;;
 esac"""
     write_script(tmp_path / "bin" / "uv", uv)
@@ -296,7 +302,7 @@ def test_downloads_go_where_they_can_be_written(fake_tools):
 
 
 def test_package_is_found_from_the_folder_that_holds_the_clone(tmp_path):
-    """There, Python finds a folder `espnet_ext` without `__init__.py` first: the clone."""
+    """There, Python first finds the clone: a folder without `__init__.py`."""
     shutil.copytree(
         ROOT / "espnet_ext",
         tmp_path / "espnet_ext/espnet_ext",

@@ -23,7 +23,8 @@ from pathlib import Path
 
 def note(name):
     with open(Path(__file__).parents[2] / "ran", "a") as file:
-        print(os.environ.get("PYTEST_XDIST_WORKER", "none"), Path(__file__).stem, name, file=file)
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "none")
+        print(worker, Path(__file__).stem, name, file=file)
 
 def test_one():
     note("one")

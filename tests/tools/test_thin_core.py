@@ -23,7 +23,9 @@ class Rest(PathFinder):
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in BLOCKED else super().find_spec(name, path, target)
+        if name.partition(".")[0] in BLOCKED:
+            return None
+        return super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Rest
 """
@@ -89,10 +91,13 @@ import espnet_ext
 espnet_ext.register()
 from espnet2.tasks.asr import encoder_choices
 assert "blstm_maxpool" in encoder_choices.classes
-import espnet_ext.rescore.models.scorers, espnet_ext.sharing.load, espnet_ext.sharing.pack
+import espnet_ext.rescore.models.scorers
+import espnet_ext.sharing.load, espnet_ext.sharing.pack
 import espnet_ext.bin.asr_train, espnet_ext.bin.asr_inference, espnet_ext.bin.lm_train
 from espnet_ext.cli.program import call
-call(["score", "wer", "--ref", {str(tmp_path / "ref")!r}, "--hyp", {str(tmp_path / "hyp")!r}])
-call(["nbest", "convert", "--nbest", {str(tmp_path / "lists.jsonl")!r}, "--output", {str(tmp_path / "out.jsonl")!r}])
+folder = {str(tmp_path)!r}
+call(["score", "wer", "--ref", folder + "/ref", "--hyp", folder + "/hyp"])
+lists = ["--nbest", folder + "/lists.jsonl", "--output", folder + "/out.jsonl"]
+call(["nbest", "convert", *lists])
 """
     assert "WER 25.00" in run(blocked, code)
