@@ -233,9 +233,19 @@ def _both(first: Span | None, second: Span | None) -> Span | None:
     return (first[0], second[1]) if first and second else None
 
 
+def _may_show_again(before: Cue, cue: Cue) -> bool:
+    """Return whether a cue follows at once, and nobody else speaks in it."""
+    voices = [
+        set(_VOICE.findall("\n".join(each.lines))) - {""} for each in (before, cue)
+    ]
+    if all(voices) and voices[0] != voices[1]:
+        return False
+    return not (before.span and cue.span and cue.span[0] - before.span[1] > TOUCHING)
+
+
 def _shown_again(before: Cue, cue: Cue) -> int:
     """Return how many lines at the end of a cue are the first ones of the next."""
-    if before.span and cue.span and cue.span[0] - before.span[1] > TOUCHING:
+    if not _may_show_again(before, cue):
         return 0
     last, first = before.plain, cue.plain
     for number in range(min(len(last), len(first)), 0, -1):
@@ -246,7 +256,7 @@ def _shown_again(before: Cue, cue: Cue) -> int:
 
 def _grows(before: Cue, cue: Cue) -> bool:
     """Return whether a cue has the words of the one before, and more."""
-    if before.span and cue.span and cue.span[0] - before.span[1] > TOUCHING:
+    if not _may_show_again(before, cue):
         return False
     number = len(before.words)
     return len(cue.words) > number > 0 and cue.words[:number] == before.words

@@ -113,7 +113,7 @@ def read_transcripts(
     scored: list[Segment] = []
     ignored: list[Segment] = []
     for segment in _SEGMENTS[form](path):
-        if segment.words == (formats.IGNORED,):
+        if form == STM and segment.words == (formats.IGNORED,):
             ignored.append(replace(segment, words=()))
         else:
             scored.append(segment)

@@ -20,7 +20,9 @@ SHOWN, AFTER = (
     0.5,
 )  # seconds that a subtitle is shown at least, and after its last word, if none follows
 
-APART = 0.1  # seconds between two subtitles of which the second repeats the first
+# seconds between two subtitles of which the second repeats the first, and of the first,
+# if it must end before its last word for that
+APART, BRIEFEST = 0.1, 0.01
 
 Recordings = Mapping[str, Sequence[Segment]]
 
@@ -178,7 +180,8 @@ def _times_of_cues(lines: Sequence[Segment]) -> Iterator[tuple[float, float]]:
             following = lines[place + 1]
             # Cues that touch and grow would be read as one that is shown again.
             again = following.words[: len(line.words)] == line.words
-            end = max(line.end, min(end, following.start - APART * again))
+            shortest = min(line.end, line.start + BRIEFEST) if again else line.end
+            end = max(shortest, min(end, following.start - APART * again))
         yield line.start, end
 
 

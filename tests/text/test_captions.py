@@ -134,6 +134,11 @@ READ = {
         vtt(f"{T1}\n<v Ann Lee>hello</v> <v.loud Bob>bye</v>\n\n{T2}\n<v Bob>so\nyes\n"),
         [("Ann Lee", "hello"), ("Bob", "bye"), ("Bob", "so yes")],
     ),
+    "voices that repeat each other": (
+        "a.vtt",
+        vtt(f"{T1}\n<v Ann>no\n\n{T2}\n<v Bob>no way\n\n{T3}\n<v Ann>no way out\n"),
+        [("Ann", "no"), ("Bob", "no way"), ("Ann", "no way out")],
+    ),
     "no milliseconds, another arrow, other digits": (
         "a.srt",
         "1\n00:00:01 --> 00:00:02\none\n\n2\n00:00:02,5 -> 00:00:03,75\ntwo\n\n"
@@ -207,7 +212,8 @@ def test_a_line_of_no_cue_is_named(tmp_path, capsys):
 ODD_WORDS = (
     "<unk> & &amp; &lt {\\an8} --> -> 1 42 00:00:01,000 00:00:02.000 NAME: Ann Lee: "
     "[x]: [SPEAKER_00]: <i> </i> <v Bob> <c> <00:00:01.000> WEBVTT NOTE ;; (u1) @ a;x "
-    "{ } / <b x> NA <NA> &#58; <br> [ ]: é 去 \x00z <s> 1:00 < > lex <ALT_BEGIN> - no no"
+    "{ } / <b x> NA <NA> &#58; <br> [ ]: é 去 \x00z <s> 1:00 < > lex <ALT_BEGIN> - no no "
+    "IGNORE_TIME_SEGMENT_IN_SCORING"
 )
 HOSTILE = [*ODD_WORDS.split(), "no\u00a0break", "a\x0bb", "\u2028x"]
 
@@ -222,6 +228,8 @@ def test_hostile_words_survive_what_we_write(tmp_path, kind):
         lines, time = [], 0.0
         for _ in range(rng.randint(1, 5)):
             words = tuple(rng.choices(HOSTILE, k=rng.randint(1, 12)))
+            if lines and rng.random() < 0.3:  # people begin again
+                words = lines[-1].words + words
             end = time + rng.choice((0.3, 2.0, 5.5))
             lines.append(Segment("r", rng.choice(names), words, time, end))
             time = end + rng.choice((0.0, 0.0, 0.1, 1.0))
