@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 from espnet_ext.rescore.training.small_models import make_language_model
-from espnet_ext.synthetic.english import text_grammar
-from espnet_ext.synthetic.parameters import seed_of
+from espnet_ext.synthetic.english import build_text_grammar
+from espnet_ext.synthetic.parameters import derive_seed
 from espnet_ext.text.nbest import NBest, read_nbest, write_nbest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,10 +59,10 @@ def round_scores(nbest: NBest) -> NBest:
 
 def train_lm(work: Path, references: set[str]) -> None:
     """Train the language model on sentences of which none is in the lists."""
-    grammar, rng = text_grammar(), random.Random(seed_of(SEED, "phrases"))
+    grammar, rng = build_text_grammar(), random.Random(derive_seed(SEED, "phrases"))
     lines: list[str] = []
     while len(lines) < SENTENCES + DEV_SENTENCES:
-        sentence = grammar.sentence(rng)
+        sentence = grammar.draw_sentence(rng)
         if sentence not in references:
             lines.append(f"{sentence}\n")
     train, dev = work / "train.txt", work / "dev.txt"

@@ -1,6 +1,4 @@
-"""A synthetic corpus in LibriSpeech's layout, so that nothing need be downloaded to run
-a recipe.
-"""
+"""A synthetic corpus in LibriSpeech's layout, so that nothing need be downloaded."""
 
 import gzip
 import io
@@ -9,6 +7,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +15,19 @@ from espnet_ext.audio.files import save_audio
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.synthetic.english import (
     Grammar,
-    english_grammar,
-    phrase_grammar,
-    text_grammar,
+    build_english_grammar,
+    build_phrase_grammar,
+    build_text_grammar,
 )
 from espnet_ext.synthetic.parameters import (
     LIBRISPEECH_SIZES,
     WHAT,
     PartSize,
     Size,
-    generator,
-    resource,
-    seed_of,
-    size_called,
+    derive_seed,
+    find_size,
+    make_generator,
+    read_resource,
 )
 from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
@@ -36,16 +35,18 @@ from espnet_ext.work.parallel import map_shards
 
 LANGUAGE = "en"
 LM_TEXT = "librispeech-lm-norm.txt.gz"
-# increase it when the same parameters no longer give the same bytes (voices, grammar
-# ...)
+# To be increased when the same parameters no longer give the same bytes (voices,
+# grammar ...).
 FORMAT = 1
-_TALKERS, _TALKER_SENTENCES = 5, 4  # in the babble of one chapter
+_TALKERS = 5  # in the babble of one chapter
+_TALKER_SENTENCES = 4  # of each of them
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """The work of one shard: a speaker reads ``sentences`` in one scene. ``babble``
-    holds the talkers behind them.
+    """The work of one shard: a speaker reads ``sentences`` in one scene.
+
+    ``babble`` holds the talkers behind them.
     """
 
     folder: str  # where the chapter's files go
@@ -63,17 +64,20 @@ class Chapter:
 
 
 def make_librispeech(
-    output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1
+    output: str | Path,
+    size: str = "mini",
+    seed: int = 0,
+    nj: int = 1,
 ) -> bool:
-    """Write a synthetic LibriSpeech: audio, transcripts, SPEAKERS.TXT and the
-    language-model text.
+    """Write a synthetic LibriSpeech.
 
-    ``size`` is a key of ``LIBRISPEECH_SIZES``. The same size and seed give the same
-    bytes, with any ``nj``. What is returned and raised:
+    It has audio, transcripts, SPEAKERS.TXT and the language-model text. ``size`` is a
+    key of ``LIBRISPEECH_SIZES``. The same size and seed give the same bytes, with any
+    ``nj``. What is returned and raised:
     :func:`espnet_ext.work.once.make_folder`.
     """
-    wanted = size_called(size, LIBRISPEECH_SIZES)
-    parameters = {
+    wanted = find_size(size, LIBRISPEECH_SIZES)
+    parameters: dict[str, Any] = {
         "corpus": "librispeech",
         "format": FORMAT,
         "size": {
@@ -83,10 +87,14 @@ def make_librispeech(
         },
         "conditions": {"clean": asdict(wanted.clean), "other": asdict(wanted.other)},
         "seed": seed,
-        **({"text": "other grammar"} if wanted.other_text else {}),
-        **({"variants": list(wanted.variants)} if wanted.variants else {}),
-        **({"sentences": "phrases"} if wanted.phrases else {}),
     }
+    # Named only where they are used, so that other corpora keep their fingerprints.
+    if wanted.other_text:
+        parameters["text"] = "other grammar"
+    if wanted.variants:
+        parameters["variants"] = list(wanted.variants)
+    if wanted.phrases:
+        parameters["sentences"] = "phrases"
     return make_folder(
         output,
         fingerprint(parameters),
@@ -96,66 +104,69 @@ def make_librispeech(
 
 
 def make_lm_text(output: str | Path, size: str = "mini", seed: int = 0) -> None:
-    """Write the language-model text of the corpus that :func:`make_librispeech` makes
-    of this size and seed, without its speech.
+    """Write the language-model text of a corpus, without its speech.
+
+    It is that of :func:`make_librispeech` for the same size and seed.
     """
-    wanted = size_called(size, LIBRISPEECH_SIZES)
-    _, held_out = draw_sentences(wanted.parts, _spoken(wanted), seed)
+    wanted = find_size(size, LIBRISPEECH_SIZES)
+    _, held_out = draw_sentences(wanted.parts, _choose_grammar(wanted), seed)
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     _write_lm_text(Path(output), wanted, held_out, seed)
 
 
-def _spoken(size: Size) -> Grammar:
-    return phrase_grammar() if size.phrases else english_grammar()
+def _choose_grammar(size: Size) -> Grammar:
+    return build_phrase_grammar() if size.phrases else build_english_grammar()
 
 
 def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
-    """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README
-    into an existing folder.
+    """Write a corpus into an existing folder.
+
+    It has its parts, SPEAKERS.TXT, the language-model text and a README.
     """
     counts = {part: part_size.speakers for part, part_size in size.parts.items()}
     speakers = draw_speakers(counts, seed, size.voices, size.variants)
-    sentences, held_out = draw_sentences(size.parts, _spoken(size), seed)
-    shards = [
-        chapter
-        for part, own in size.parts.items()
-        for chapter in _chapters(
+    sentences, held_out = draw_sentences(size.parts, _choose_grammar(size), seed)
+    shards: list[Chapter] = []
+    for part, own in size.parts.items():
+        shards += _draw_chapters(
             folder / part,
             speakers[part],
             sentences[part],
             own,
-            condition_of(part, size),
+            choose_condition(part, size),
             seed,
         )
-    ]
+    lengths = map_shards(write_chapter, shards, nj=nj, describe=WHAT)
     minutes: dict[str, float] = defaultdict(float)
-    for chapter, seconds in zip(
-        shards, map_shards(write_chapter, shards, nj=nj, describe=WHAT), strict=True
-    ):
+    for chapter, seconds in zip(shards, lengths, strict=True):
         minutes[chapter.speaker.id] += seconds / 60
     write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
     _write_lm_text(folder / LM_TEXT, size, held_out, seed)
     (folder / "README.TXT").write_text(
-        resource("librispeech_readme.txt"), encoding="utf-8"
+        read_resource("librispeech_readme.txt"), encoding="utf-8"
     )
 
 
 def draw_sentences(
-    parts: dict[str, PartSize], grammar: Grammar, seed: int
+    parts: dict[str, PartSize],
+    grammar: Grammar,
+    seed: int,
 ) -> tuple[dict[str, list[str]], frozenset[str]]:
-    """Draw the sentences of each part, all different, and those held out for
-    evaluation, which are not in training.
+    """Draw the sentences of each part, all different.
+
+    Also returned are those held out for evaluation, which are not in training.
     """
     sentences: dict[str, list[str]] = {}
     held_out: set[str] = set()
     # Evaluation first, so that training can avoid its sentences.
     for part in sorted(parts, key=lambda part: part.startswith("train")):
-        count = parts[part].speakers * parts[part].chapters * parts[part].utterances
-        rng = random.Random(seed_of(seed, "sentences", part))
+        size = parts[part]
+        count = size.speakers * size.chapters * size.utterances
+        rng = random.Random(derive_seed(seed, "sentences", part))
         sentences[part] = []
         drawn: set[str] = set()
         while len(sentences[part]) < count:
-            sentence = grammar.sentence(rng)
+            sentence = grammar.draw_sentence(rng)
             if sentence not in held_out and sentence not in drawn:
                 sentences[part].append(sentence)
                 drawn.add(sentence)
@@ -164,12 +175,12 @@ def draw_sentences(
     return sentences, frozenset(held_out)
 
 
-def condition_of(part: str, size: Size) -> Condition:
+def choose_condition(part: str, size: Size) -> Condition:
     """Return how a part such as ``dev-clean`` or ``train-other-500`` sounds."""
     return size.other if "other" in part.split("-") else size.clean
 
 
-def _chapters(
+def _draw_chapters(
     folder: Path,
     speakers: list[Speaker],
     sentences: list[str],
@@ -182,20 +193,21 @@ def _chapters(
     # or another evaluation part.
     chapters: list[Chapter] = []
     for speaker, index in product(speakers, range(size.chapters)):
-        start, id = len(chapters) * size.utterances, f"{speaker.id}{index}"
-        rng = generator(seed, "babble", id)
-        talkers = (
-            rng.choice(len(speakers), _TALKERS).tolist()
-            if rng.uniform() < condition.babble
-            else []
-        )
-        own, babble = (
-            tuple(sentences[start : start + size.utterances]),
-            tuple(speakers[talker] for talker in talkers),
-        )
+        start = len(chapters) * size.utterances
+        id = f"{speaker.id}{index}"
+        rng = make_generator(seed, "babble", id)
+        talkers = []
+        if rng.uniform() < condition.babble:
+            talkers = rng.choice(len(speakers), _TALKERS).tolist()
         chapters.append(
             Chapter(
-                str(folder / speaker.id / id), speaker, id, own, condition, babble, seed
+                folder=str(folder / speaker.id / id),
+                speaker=speaker,
+                id=id,
+                sentences=tuple(sentences[start : start + size.utterances]),
+                condition=condition,
+                babble=tuple(speakers[talker] for talker in talkers),
+                seed=seed,
             )
         )
     return chapters
@@ -204,22 +216,17 @@ def _chapters(
 def write_chapter(chapter: Chapter) -> float:
     """Write a chapter's FLAC files and its transcript. Returns the seconds of audio."""
     folder = Path(chapter.folder)
-    folder.mkdir(
-        parents=True, exist_ok=True
-    )  # a shard may run again after its worker died
-    scene = draw_scene(
-        chapter.condition,
-        _talkers(chapter),
-        generator(chapter.seed, "scene", chapter.name),
-    )
+    # A shard may run again after its worker died.
+    folder.mkdir(parents=True, exist_ok=True)
+    scene_rng = make_generator(chapter.seed, "scene", chapter.name)
+    scene = draw_scene(chapter.condition, _say_babble(chapter), scene_rng)
     samples_written = 0
     lines = []
     for index, sentence in enumerate(chapter.sentences):
         utterance = f"{chapter.name}-{index:04d}"
-        rng = generator(chapter.seed, "utterance", utterance)
-        samples = record(
-            chapter.speaker.say(sentence, LANGUAGE, rng), scene, chapter.condition, rng
-        )
+        rng = make_generator(chapter.seed, "utterance", utterance)
+        speech = chapter.speaker.say(sentence, LANGUAGE, rng)
+        samples = record(speech, scene, chapter.condition, rng)
         save_audio(folder / f"{utterance}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
         samples_written += len(samples)
         lines.append(f"{utterance} {sentence}\n")
@@ -227,53 +234,51 @@ def write_chapter(chapter: Chapter) -> float:
     return samples_written / SAMPLE_RATE
 
 
-def _talkers(chapter: Chapter) -> list[np.ndarray]:
-    """Return the speech of the chapter's babble, one array at 22050 Hz for each talker."""
-    grammar = english_grammar()
+def _say_babble(chapter: Chapter) -> list[np.ndarray]:
+    """Return what the babble says: an array (samples,) at 22050 Hz for each talker."""
+    grammar = build_english_grammar()
     talkers = []
     for index, speaker in enumerate(chapter.babble):
-        rng = generator(chapter.seed, "talker", chapter.name, index)
-        drawn = random.Random(seed_of(chapter.seed, "talk", chapter.name, index))
-        talkers.append(
-            np.concatenate(
-                [
-                    speaker.say(grammar.sentence(drawn), LANGUAGE, rng)
-                    for _ in range(_TALKER_SENTENCES)
-                ]
-            )
-        )
+        rng = make_generator(chapter.seed, "talker", chapter.name, index)
+        drawn = random.Random(derive_seed(chapter.seed, "talk", chapter.name, index))
+        said = []
+        for _ in range(_TALKER_SENTENCES):
+            sentence = grammar.draw_sentence(drawn)
+            said.append(speaker.say(sentence, LANGUAGE, rng))
+        talkers.append(np.concatenate(said))
     return talkers
 
 
 def write_speakers(
-    path: Path, speakers: dict[str, list[Speaker]], minutes: dict[str, float]
+    path: Path,
+    speakers: dict[str, list[Speaker]],
+    minutes: dict[str, float],
 ) -> None:
-    """Write SPEAKERS.TXT: the speakers of each part, and the minutes of speech by the
-    speaker's id.
-    """
-    lines = [
-        f"{speaker.id:<6} | {speaker.sex} | {part:<16} | "
-        f"{minutes[speaker.id]:.2f} | {speaker.variant}\n"
-        for part, members in speakers.items()
-        for speaker in members
-    ]
-    path.write_text(resource("speakers_header.txt") + "".join(lines), encoding="utf-8")
+    """Write SPEAKERS.TXT, which lists each part's speakers and their minutes."""
+    lines = [read_resource("speakers_header.txt")]
+    for part, members in speakers.items():
+        for speaker in members:
+            lines.append(
+                f"{speaker.id:<6} | {speaker.sex} | {part:<16} | "
+                f"{minutes[speaker.id]:.2f} | {speaker.variant}\n"
+            )
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def _write_lm_text(path: Path, size: Size, held_out: frozenset[str], seed: int) -> None:
-    """Write sentences of a grammar, without the held-out ones. Some occur more than
-    once, as in any text.
+    """Write sentences of a grammar, without the held-out ones.
+
+    Some occur more than once, as in any text.
     """
-    grammar = text_grammar() if size.other_text else _spoken(size)
-    rng = random.Random(seed_of(seed, "lm"))
+    grammar = build_text_grammar() if size.other_text else _choose_grammar(size)
+    rng = random.Random(derive_seed(seed, "lm"))
     lines: list[str] = []
     while len(lines) < size.lm_sentences:
-        sentence = grammar.sentence(rng)
+        sentence = grammar.draw_sentence(rng)
         if sentence not in held_out:
             lines.append(sentence + "\n")
     packed = io.BytesIO()
-    with gzip.GzipFile(
-        "", "wb", fileobj=packed, mtime=0
-    ) as file:  # no name and no time, so the same bytes
+    # No name and no time, so that the bytes are always the same.
+    with gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:
         file.write("".join(lines).encode())
     path.write_bytes(packed.getvalue())

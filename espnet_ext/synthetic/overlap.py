@@ -1,5 +1,6 @@
-"""Utterances that follow each other with a wanted share of overlapped speech. No audio
-is read here.
+"""Utterances that follow each other with a wanted share of overlapped speech.
+
+No audio is read here.
 """
 
 from collections.abc import Sequence
@@ -9,14 +10,12 @@ import numpy as np
 
 from espnet_ext.text.words import overlap_ratio
 
-_BISECTIONS = 30
+_BISECTIONS = 30  # of the factor of all distances: to a billionth of its range
 
 
 @dataclass(frozen=True)
 class SourceUtterance:
-    """An utterance to mix: one speaker, one audio file, its length in seconds and its
-    words.
-    """
+    """An utterance to mix: its speaker, audio file, length in seconds and words."""
 
     id: str
     speaker: str
@@ -38,18 +37,20 @@ class Part:
 
 
 def draw_distances(count: int, rng: np.random.Generator) -> tuple[float, ...]:
-    """Draw distances between the starts of utterances, which :func:`place` scales."""
+    """Draw distances between the starts of utterances, in lengths of the earlier one.
+
+    :func:`place_utterances` scales them.
+    """
     return tuple(rng.uniform(0.1, 1.0, count).tolist())
 
 
-def place(
+def place_utterances(
     sources: Sequence[SourceUtterance],
     distances: Sequence[float],
     overlap: float,
     gap: float = 0.5,
 ) -> list[float]:
-    """Return the starts in seconds of utterances that follow each other with the wanted
-    overlap.
+    """Return the starts of utterances that overlap as much as wanted, in seconds.
 
     Each utterance begins at a random distance before the end of the one before it. All
     distances are scaled by one factor until the share of the speech time in which two
@@ -57,31 +58,43 @@ def place(
     between starts and in which nobody speaks over themselves.
     """
 
-    def starts(scale: float) -> list[float]:
-        begun: list[float] = []
-        ends: dict[str, float] = {}
-        for index, source in enumerate(sources):
-            before = sources[index - 1].seconds if index else 0.0
-            start = (
-                begun[-1] + before - scale * distances[index] * before if index else 0.0
-            )
-            earliest = max(
-                begun[-1] + gap if index else 0.0, ends.get(source.speaker, 0.0)
-            )
-            begun.append(round(max(start, earliest), 3))
-            ends[source.speaker] = begun[-1] + source.seconds
-        return begun
+    def measure_overlap(scale: float) -> float:
+        spans = []
+        starts = _scale_distances(sources, distances, scale, gap)
+        for start, source in zip(starts, sources, strict=True):
+            spans.append((start, start + source.seconds))
+        return overlap_ratio(spans)
 
-    def ratio(scale: float) -> float:
-        return overlap_ratio(
-            [
-                (begin, begin + s.seconds)
-                for begin, s in zip(starts(scale), sources, strict=True)
-            ]
-        )
-
-    low, high = 0.0, 1.0 / min(distances)
+    # The overlap grows with the factor, so that bisection finds it.
+    low = 0.0
+    high = 1.0 / min(distances)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if ratio(middle) < overlap else (low, middle)
-    return starts(high if overlap else 0.0)
+        if measure_overlap(middle) < overlap:
+            low = middle
+        else:
+            high = middle
+    return _scale_distances(sources, distances, high if overlap else 0.0, gap)
+
+
+def _scale_distances(
+    sources: Sequence[SourceUtterance],
+    distances: Sequence[float],
+    scale: float,
+    gap: float,
+) -> list[float]:
+    """Return the starts with all distances scaled, but where ``gap`` forbids it."""
+    starts: list[float] = []
+    ends: dict[str, float] = {}
+    for index, source in enumerate(sources):
+        start = 0.0
+        earliest = 0.0
+        if index:
+            before = sources[index - 1].seconds
+            start = starts[-1] + before - scale * distances[index] * before
+            earliest = starts[-1] + gap
+        # Nobody speaks over themselves.
+        earliest = max(earliest, ends.get(source.speaker, 0.0))
+        starts.append(round(max(start, earliest), 3))
+        ends[source.speaker] = starts[-1] + source.seconds
+    return starts

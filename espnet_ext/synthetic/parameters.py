@@ -21,32 +21,35 @@ WHAT = "synthetic corpus"  # in messages
 RESOURCES = Path(__file__).parent / "resources"
 
 
-def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Make a generator for ``names`` (such as an utterance id): the same on every call
-    with the same arguments.
+def make_generator(seed: int, *names: str | int) -> np.random.Generator:
+    """Make a generator for ``names``, such as an utterance's id.
+
+    It draws the same on every call with the same arguments.
     """
-    return np.random.default_rng(seed_of(seed, *names))
+    return np.random.default_rng(derive_seed(seed, *names))
 
 
-def resource(name: str) -> str:
+def read_resource(name: str) -> str:
     """Read a text that is part of a corpus."""
     return (RESOURCES / name).read_text(encoding="utf-8")
 
 
-def seed_of(seed: int, *names: str | int) -> int:
+def derive_seed(seed: int, *names: str | int) -> int:
     """Draw a 63-bit number from ``seed`` and ``names`` by a hash."""
+    # A separator that occurs in no name, so that ("a", "bc") differs from ("ab", "c").
     text = "\x1f".join(str(value) for value in (seed, *names))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+    digest = hashlib.sha256(text.encode()).digest()
+    # Python's hash() differs from process to process. The top bit is left out, as a
+    # seed in int64 must not be negative.
+    return int.from_bytes(digest[:8], "little") >> 1
 
 
 @dataclass(frozen=True)
 class PartSize:
-    """One part, such as ``train-clean-100``: its speakers, and the chapters and
-    utterances that each of them reads.
-    """
+    """One part, such as ``train-clean-100``: its speakers and what each one reads."""
 
     speakers: int
-    chapters: int
+    chapters: int  # of one speaker
     utterances: int  # of one chapter
 
 
@@ -73,9 +76,9 @@ class Size:
 
 @dataclass(frozen=True)
 class BilingualSize:
-    """The ASRU 2019 corpus: the speakers of training, ``dev`` and ``test``, and how
-    many utterances each of them reads.
+    """The ASRU 2019 corpus: its speakers, and how many utterances each of them reads.
 
+    ``speakers`` are those of training, ``dev`` and ``test``.
     Every training speaker reads in ``train-cs``, in ``train-zh`` and in one of
     LibriSpeech's two parts, so that a part adds a language to training, not voices.
     ``later`` is how many more utterances each speaker of ``dev`` and ``test`` reads,
@@ -83,9 +86,8 @@ class BilingualSize:
     """
 
     speakers: dict[str, int]
-    utterances: dict[
-        str, int
-    ]  # of each speaker: in train-cs, train-zh, LibriSpeech, dev, test
+    # of each speaker, in train-cs, train-zh, LibriSpeech, dev and test
+    utterances: dict[str, int]
     # variants, which all speakers share; each has a pitch, a rate and an accent of its
     # own
     voices: int
@@ -94,8 +96,9 @@ class BilingualSize:
 
 @dataclass(frozen=True)
 class LibriCssSize:
-    """LibriCSS and the LibriSpeech that it is made from, whose ``test-clean`` has the
-    speakers of the sessions.
+    """LibriCSS and the LibriSpeech that it is made from.
+
+    The speakers of the sessions are those of ``test-clean``.
     """
 
     librispeech: Size
@@ -106,9 +109,9 @@ class LibriCssSize:
 
 @dataclass(frozen=True)
 class LongformSize:
-    """Recordings of minutes: how many each corpus has, and their length in seconds,
-    drawn between two limits.
+    """Recordings of minutes: how many each corpus has, and how long they are.
 
+    Lengths are drawn between two limits, in seconds.
     ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others
     (of Rev16 at most 16) are for tests.
     """
@@ -118,52 +121,48 @@ class LongformSize:
     voices: int  # shared by all parts; each recording has its own pitch and rate
     test_seconds: tuple[float, float] | None = None  # of the test sets, if they differ
 
-    def seconds_of(self, part: str) -> tuple[float, float]:
-        """Return the limits of the length of a part's recordings."""
-        return (
-            self.seconds
-            if part in ("train", "dev") or self.test_seconds is None
-            else self.test_seconds
-        )
+    def find_length_limits(self, part: str) -> tuple[float, float]:
+        """Return the shortest and the longest of a part's recordings, in seconds."""
+        if part in ("train", "dev") or self.test_seconds is None:
+            return self.seconds
+        return self.test_seconds
 
 
-def librispeech_size(parts: Mapping[str, Sequence[int]], **settings: Any) -> Size:
+def make_librispeech_size(parts: Mapping[str, Sequence[int]], **settings: Any) -> Size:
     """Make a size of LibriSpeech's layout as sizes.yaml has it."""
-    settings |= {
-        name: Condition(**_tuples(settings[name]))
-        for name in ("clean", "other")
-        if name in settings
-    }
+    for name in ("clean", "other"):
+        if name in settings:
+            settings[name] = Condition(**_make_tuples(settings[name]))
     settings["variants"] = tuple(settings.get("variants", ()))
-    return Size(
-        {part: PartSize(*numbers) for part, numbers in parts.items()}, **settings
-    )
+    sizes = {part: PartSize(*numbers) for part, numbers in parts.items()}
+    return Size(sizes, **settings)
 
 
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in settings.items()
-    }
+def _make_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace lists by tuples, as fields of frozen dataclasses are."""
+    made = {}
+    for name, value in settings.items():
+        made[name] = tuple(value) if isinstance(value, list) else value
+    return made
 
 
 _SIZES = read_yaml(RESOURCES / "sizes.yaml")
 LIBRISPEECH_SIZES = {
-    name: librispeech_size(**size) for name, size in _SIZES["librispeech"].items()
+    name: make_librispeech_size(**size) for name, size in _SIZES["librispeech"].items()
 }
 ASRU2019_SIZES = {
     name: BilingualSize(**size) for name, size in _SIZES["asru2019"].items()
 }
 LIBRICSS_SIZES = {
-    name: LibriCssSize(librispeech_size(**size.pop("librispeech")), **size)
+    name: LibriCssSize(make_librispeech_size(**size.pop("librispeech")), **size)
     for name, size in deepcopy(_SIZES["libricss"]).items()
 }
 LONGFORM_SIZES = {
-    name: LongformSize(**_tuples(size)) for name, size in _SIZES["spotify"].items()
+    name: LongformSize(**_make_tuples(size)) for name, size in _SIZES["spotify"].items()
 }
 
 
-def size_called[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
+def find_size[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
     """Return the size of that name; InputError if there is none."""
     if name not in sizes:
         raise InputError(

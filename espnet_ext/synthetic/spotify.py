@@ -1,6 +1,6 @@
-"""The synthetic corpora for P5: Spotify podcasts to train on, TED-LIUM, Earnings-22 and
-Rev16 to test on.
+"""The synthetic corpora of long recordings for P5.
 
+Spotify podcasts are for training, TED-LIUM, Earnings-22 and Rev16 for tests.
 Bursts of noise drown names that recur; in Rev16 there are none, and in
 ``spotify-control`` names do not recur, so that context adds nothing.
 ``kinds/<set>.txt`` has the kind of each transcribed word, one recording per line.
@@ -27,15 +27,15 @@ from espnet_ext.synthetic.long_recordings import (
     LongRecording,
     SentenceWord,
     draw_recording,
-    render,
+    speak_recording,
 )
 from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 from espnet_ext.work.yaml_files import read_yaml
 
-# increase it when the same parameters no longer give the same bytes (voices, grammar
-# ...)
+# To be increased when the same parameters no longer give the same bytes (voices,
+# grammar ...).
 FORMAT = 4
 UNTRANSCRIBED = 2  # sentences at the start of a TED talk
 FIRST_TALKS = 2012  # the year in the names of the speakers' first talks
@@ -45,22 +45,20 @@ _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 NLP_HEADER = "token|speaker|ts|endTs|punctuation|prepunctuation|case|tags|wer_tags"
 IGNORED = "ignore_time_segment_in_scoring"
-_SENTENCES_OF_A_RESULT = (
-    4  # in a Google transcript, which has a result every half minute or so
-)
+# A Google transcript has a result every half minute or so.
+_SENTENCES_OF_A_RESULT = 4
 _OGG_PAGE = 27  # bytes of a page's header before its table of segments
+# byte -> the byte with its bits in the reverse order
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 @dataclass(frozen=True)
 class RecordingFiles:
-    """The work of one shard: a recording, and where its audio and transcript go. ``id``
-    is its name in the corpus.
-    """
+    """The work of one shard: a recording, and where its audio and transcript go."""
 
     recording: LongRecording
     part: str
-    id: str
+    id: str  # its name in the corpus
     audio: str
     transcript: str
 
@@ -70,14 +68,17 @@ class RecordingFiles:
 
 
 def make_spotify(
-    output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1
+    output: str | Path,
+    size: str = "mini",
+    seed: int = 0,
+    nj: int = 1,
 ) -> bool:
     """Write the synthetic corpora of long recordings (see the module's description).
 
     ``size`` is a key of ``LONGFORM_SIZES``; the rest is as in
     :func:`espnet_ext.synthetic.librispeech.make_librispeech`.
     """
-    wanted = parameters.size_called(size, parameters.LONGFORM_SIZES)
+    wanted = parameters.find_size(size, parameters.LONGFORM_SIZES)
     made_from = {
         "corpus": "spotify",
         "format": FORMAT,
@@ -101,102 +102,109 @@ def make_spotify(
 
 
 def _write_corpora(
-    folder: Path, size: parameters.LongformSize, seed: int, nj: int
+    folder: Path,
+    size: parameters.LongformSize,
+    seed: int,
+    nj: int,
 ) -> None:
-    shards = shards_of(folder, size, seed)
+    shards = draw_shards(folder, size, seed)
     written = map_shards(write_file, shards, nj=nj, describe=parameters.WHAT)
     _write_metadata(folder, shards, [seconds for seconds, _ in written])
     for part in size.recordings:
-        kinds = {
-            f"rev16-{int(file.id):02d}" if part == "rev16" else file.id: words
-            for file, (_, words) in zip(shards, written, strict=True)
-            if file.part == part
-        }
+        kinds = {}
+        for file, (_, words) in zip(shards, written, strict=True):
+            if file.part == part:
+                id = f"rev16-{int(file.id):02d}" if part == "rev16" else file.id
+                kinds[id] = words
         write_table(folder / "kinds" / f"{part.removesuffix('-test')}.txt", kinds)
     (folder / "README.TXT").write_text(
-        parameters.resource("spotify_readme.txt"), encoding="utf-8"
+        parameters.read_resource("spotify_readme.txt"), encoding="utf-8"
     )
 
 
-def shards_of(
-    folder: Path, size: parameters.LongformSize, seed: int
+def draw_shards(
+    folder: Path,
+    size: parameters.LongformSize,
+    seed: int,
 ) -> list[RecordingFiles]:
-    """Draw the recordings of all parts. All parts share the voices; each recording has
-    its own pitch and rate.
+    """Draw the recordings of all parts.
+
+    All parts share the voices; each recording has its own pitch and rate.
     """
     speakers = draw_speakers({"every part": size.voices}, seed)["every part"]
     shards = []
     for part, number in size.recordings.items():
-        drowned, recurring = (
-            0.0 if part == "rev16" else DROWNED_SHARE,
-            part != "control",
-        )
+        # In these two parts context adds nothing (see the module's description).
+        drowned = 0.0 if part == "rev16" else DROWNED_SHARE
+        recurring = part != "control"
+        limits = size.find_length_limits(part)
         for index in range(number):
             speaker = speakers[index % len(speakers)]
             recording = draw_recording(
-                part, index, speaker, size.seconds_of(part), seed, drowned, recurring
+                part, index, speaker, limits, seed, drowned, recurring
             )
-            shards.append(_file(folder, part, index, recording, size.voices))
+            shards.append(_place_files(folder, part, index, recording, size.voices))
     return shards
 
 
-def _file(
-    folder: Path, part: str, index: int, recording: LongRecording, voices: int
+def _place_files(
+    folder: Path,
+    part: str,
+    index: int,
+    recording: LongRecording,
+    voices: int,
 ) -> RecordingFiles:
+    """Name a recording and its files as its corpus does."""
     if part in PODCASTS:
         root = folder / PODCASTS[part]
-        show, id = (
-            _base62(parameters.generator(recording.seed, kind, recording.id))
-            for kind in ("show", "episode")
-        )
+        show = _draw_base62(recording, "show")
+        id = _draw_base62(recording, "episode")
         below = Path(show[0], show[1], f"show_{show}", id)
-        audio, text = (
-            root / "podcasts-audio" / f"{below}.ogg",
-            root / "podcasts-transcripts" / f"{below}.json",
-        )
+        audio = root / "podcasts-audio" / f"{below}.ogg"
+        text = root / "podcasts-transcripts" / f"{below}.json"
     elif part.startswith("tedlium"):
         root = folder / "TEDLIUM_release-3" / "legacy" / part.removeprefix("tedlium-")
         # a talk of each speaker a year
         id = f"Speaker{recording.speaker.id}_{FIRST_TALKS + index // voices}"
-        audio, text = root / "sph" / f"{id}.sph", root / "stm" / f"{id}.stm"
+        audio = root / "sph" / f"{id}.sph"
+        text = root / "stm" / f"{id}.stm"
+    elif part == "rev16":
+        root = folder / part
+        id = str(EPISODES[index])
+        audio = root / "media" / f"{id}.mp3"
+        text = root / "verbatim_transcripts" / "nlp_references" / f"{id}.nlp"
     else:
-        root, id = (
-            folder / part,
-            str(EPISODES[index] if part == "rev16" else 4400000 + index),
-        )
-        transcripts = f"{'verbatim_' if part == 'rev16' else ''}transcripts"
-        audio, text = (
-            root / "media" / f"{id}.mp3",
-            root / transcripts / "nlp_references" / f"{id}.nlp",
-        )
+        root = folder / part
+        id = str(4400000 + index)
+        audio = root / "media" / f"{id}.mp3"
+        text = root / "transcripts" / "nlp_references" / f"{id}.nlp"
     return RecordingFiles(recording, part, id, str(audio), str(text))
 
 
-def _base62(rng: np.random.Generator) -> str:
-    return "".join(
-        _BASE62[digit] for digit in rng.integers(len(_BASE62), size=22)
-    )  # as long as Spotify's
+def _draw_base62(recording: LongRecording, kind: str) -> str:
+    """Draw an id as long as Spotify's."""
+    rng = parameters.make_generator(recording.seed, kind, recording.id)
+    digits = rng.integers(len(_BASE62), size=22)
+    return "".join(_BASE62[digit] for digit in digits)
 
 
 def write_file(file: RecordingFiles) -> tuple[float, str]:
-    """Write a recording's audio and transcript. Returns its seconds, and the kinds of
-    the words in the transcript.
+    """Write a recording's audio and transcript.
+
+    Returns its seconds, and the kinds of the words in the transcript.
     """
-    samples, words = render(file.recording)
+    samples, words = speak_recording(file.recording)
     seconds = len(samples) / SAMPLE_RATE
     write_audio(Path(file.audio), samples)
     transcribed: Sequence[SentenceWord] = words
     if file.transcript.endswith(".json"):
-        text = google_json(words)
+        text = format_google_json(words)
     elif file.transcript.endswith(".stm"):
-        text = stm(file.id, words, seconds, UNTRANSCRIBED)
-        transcribed = [
-            word
-            for sentence in list(sentences_of(words))[UNTRANSCRIBED:]
-            for word in sentence
-        ]
+        text = format_stm(file.id, words, seconds, UNTRANSCRIBED)
+        sentences = list(split_sentences(words))[UNTRANSCRIBED:]
+        transcribed = list(chain(*sentences))
     else:
-        text = nlp_table(words)
+        text = format_nlp(words)
     transcript = Path(file.transcript)
     transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.write_text(text, encoding="utf-8")
@@ -204,60 +212,74 @@ def write_file(file: RecordingFiles) -> tuple[float, str]:
 
 
 def _write_metadata(
-    folder: Path, shards: Sequence[RecordingFiles], seconds: Sequence[float]
+    folder: Path,
+    shards: Sequence[RecordingFiles],
+    seconds: Sequence[float],
 ) -> None:
+    """Write the lists of recordings that come with the corpora; TED-LIUM has none."""
     rows: dict[str, list[list[str]]] = defaultdict(list)
     for file, duration in zip(shards, seconds, strict=True):
-        name = f"The podcast of {file.recording.names[0].capitalize()}"
         if file.part in PODCASTS:
-            show, rss = Path(file.audio).parent.name, "https://example.org/rss"
-            named = [
-                f"spotify:show:{show.removeprefix('show_')}",
-                name,
-                name,
-                "espnet_ext",
-                "['en']",
-                rss,
-            ]
-            named += [
-                f"spotify:episode:{file.id}",
-                name,
-                name,
-                f"{duration / 60:.6f}",
-                show,
-                file.id,
-            ]
-            rows[f"{PODCASTS[file.part]}/metadata.tsv"].append(named)
+            place = f"{PODCASTS[file.part]}/metadata.tsv"
+            rows[place].append(_list_podcast(file, duration))
         elif file.part == "earnings22":
-            where = [
-                "MINI",
-                "United States",
-                "Northern America",
-                "North American",
-                "English",
-            ]
-            rows["earnings22/metadata.csv"].append(
-                [file.id, *where, f"{duration:.0f}", str(SAMPLE_RATE)]
-            )
+            rows["earnings22/metadata.csv"].append(_list_call(file, duration))
         elif file.part == "rev16":
-            rows["rev16/podcasts.csv"].append(
-                [file.id, name, name, "https://example.org", f"media/{file.id}.mp3"]
-            )
+            rows["rev16/podcasts.csv"].append(_list_episode(file))
     columns = read_yaml(parameters.RESOURCES / "podcast_lists.yaml")
     for place, own in rows.items():
+        corpus = place.partition("/")[0].partition("-")[0]
+        delimiter = "\t" if place.endswith("tsv") else ","
         with open(folder / place, "w", encoding="utf-8", newline="") as lines:
-            writer = csv.writer(
-                lines,
-                delimiter="\t" if place.endswith("tsv") else ",",
-                lineterminator="\n",
-            )
-            writer.writerows([columns[place.partition("/")[0].partition("-")[0]], *own])
+            writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
+            writer.writerows([columns[corpus], *own])
+
+
+def _name_podcast(file: RecordingFiles) -> str:
+    return f"The podcast of {file.recording.names[0].capitalize()}"
+
+
+def _list_podcast(file: RecordingFiles, seconds: float) -> list[str]:
+    name = _name_podcast(file)
+    show = Path(file.audio).parent.name
+    return [
+        f"spotify:show:{show.removeprefix('show_')}",
+        name,
+        name,
+        "espnet_ext",
+        "['en']",
+        "https://example.org/rss",
+        f"spotify:episode:{file.id}",
+        name,
+        name,
+        f"{seconds / 60:.6f}",
+        show,
+        file.id,
+    ]
+
+
+def _list_call(file: RecordingFiles, seconds: float) -> list[str]:
+    return [
+        file.id,
+        "MINI",
+        "United States",
+        "Northern America",
+        "North American",
+        "English",
+        f"{seconds:.0f}",
+        str(SAMPLE_RATE),
+    ]
+
+
+def _list_episode(file: RecordingFiles) -> list[str]:
+    name = _name_podcast(file)
+    return [file.id, name, name, "https://example.org", f"media/{file.id}.mp3"]
 
 
 # --- files as the corpora have them ---
 
 
-def sentences_of(words: Sequence[SentenceWord]) -> Iterator[list[SentenceWord]]:
+def split_sentences(words: Sequence[SentenceWord]) -> Iterator[list[SentenceWord]]:
     """Yield the words, sentence by sentence."""
     sentence: list[SentenceWord] = []
     for word in words:
@@ -269,78 +291,80 @@ def sentences_of(words: Sequence[SentenceWord]) -> Iterator[list[SentenceWord]]:
         yield sentence
 
 
-def google_json(words: Sequence[SentenceWord]) -> str:
-    """Write a podcast's transcript as Google's recogniser gives it; the last result has
-    all words and speakers.
+def format_google_json(words: Sequence[SentenceWord]) -> str:
+    """Return a podcast's transcript as Google's recogniser gives it.
 
-    It is without capitals and punctuation, so that a small corpus has few tokens.
+    The last result has all words again, with their speakers. The words are without
+    capitals and punctuation, so that a small corpus has few tokens.
     """
     entries: list[dict[str, str]] = []
     results: list[dict] = []
-    for group in batched(sentences_of(words), _SENTENCES_OF_A_RESULT):
-        times = [
-            (word.text, *(f"{round(time, 1):.3f}s" for time in (word.start, word.end)))
-            for word in chain(*group)
-        ]
-        own = [
-            {"startTime": start, "endTime": end, "word": text}
-            for text, start, end in times
-        ]
+    for group in batched(split_sentences(words), _SENTENCES_OF_A_RESULT):
+        own = []
+        for word in chain(*group):
+            # Times are rounded to 0.1 s, as Google's are.
+            start = f"{round(word.start, 1):.3f}s"
+            end = f"{round(word.end, 1):.3f}s"
+            own.append({"startTime": start, "endTime": end, "word": word.text})
         heard = {
-            "transcript": " ".join(text for text, *_ in times),
+            "transcript": " ".join(entry["word"] for entry in own),
             "confidence": 0.9,
             "words": own,
         }
         results.append({"alternatives": [heard], "languageCode": "en-us"})
         entries += own
-    results.append(
-        {"alternatives": [{"words": [{**entry, "speakerTag": 1} for entry in entries]}]}
-    )
+    spoken = [{**entry, "speakerTag": 1} for entry in entries]
+    results.append({"alternatives": [{"words": spoken}]})
     return json.dumps({"results": results})
 
 
-def nlp_table(words: Sequence[SentenceWord]) -> str:
-    """Write a transcript in Rev's nlp format: one token per line, without times, below
-    a header.
+def format_nlp(words: Sequence[SentenceWord]) -> str:
+    """Return a transcript in Rev's nlp format: a token on each line, without times.
 
     Words are written as in print, with a capital at the beginning of a sentence, and a
     full stop at its end.
     """
     lines = [NLP_HEADER]
-    for sentence in sentences_of(words):
-        texts = [sentence[0].text.capitalize(), *(word.text for word in sentence[1:])]
-        for text, mark in zip(texts, [*[""] * (len(texts) - 1), "."], strict=True):
-            lines.append(
-                f"{text}|1|||{mark}||{'UC' if text[0].isupper() else 'LC'}|[]|[]"
-            )
+    for sentence in split_sentences(words):
+        texts = [sentence[0].text.capitalize()]
+        texts += [word.text for word in sentence[1:]]
+        marks = [""] * (len(texts) - 1) + ["."]
+        for text, mark in zip(texts, marks, strict=True):
+            case = "UC" if text[0].isupper() else "LC"
+            lines.append(f"{text}|1|||{mark}||{case}|[]|[]")
     return "\n".join(lines) + "\n"
 
 
-def stm(
-    talk: str, words: Sequence[SentenceWord], seconds: float, untranscribed: int
+def format_stm(
+    talk: str,
+    words: Sequence[SentenceWord],
+    seconds: float,
+    untranscribed: int,
 ) -> str:
-    """Write a talk in TED-LIUM's stm format. Scoring ignores the first
-    ``untranscribed`` sentences and all gaps.
+    """Return a talk in TED-LIUM's stm format.
+
+    Scoring ignores the first ``untranscribed`` sentences and all gaps.
     """
     lines = []
     before = 0.0
     gap = f"{talk} 1 inter_segment_gap {{:.2f}} {{:.2f}} <o,,unknown> {IGNORED}\n"
-    for sentence in list(sentences_of(words))[untranscribed:]:
-        start, end = sentence[0].start, sentence[-1].end
-        text = " ".join(word.text for word in sentence).replace(
-            "'", " '"
-        )  # TED-LIUM writes "we 're"
-        lines += [
-            gap.format(before, start),
-            f"{talk} 1 {talk} {start:.2f} {end:.2f} <o,f0,male> {text}\n",
-        ]
+    for sentence in list(split_sentences(words))[untranscribed:]:
+        start = sentence[0].start
+        end = sentence[-1].end
+        text = " ".join(word.text for word in sentence)
+        # TED-LIUM writes "we 're".
+        text = text.replace("'", " '")
+        lines.append(gap.format(before, start))
+        lines.append(f"{talk} 1 {talk} {start:.2f} {end:.2f} <o,f0,male> {text}\n")
         before = end
-    return "".join([*lines, gap.format(before, seconds)])
+    lines.append(gap.format(before, seconds))
+    return "".join(lines)
 
 
 def write_audio(path: Path, samples: np.ndarray) -> None:
-    """Write 16 kHz audio, int16, (samples,), as the name's ending says (.ogg, .mp3,
-    .sph), with the same bytes.
+    """Write 16 kHz audio, int16, (samples,), as the name's ending says.
+
+    Endings are .ogg, .mp3 and .sph. The same samples give the same bytes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     formats = {
@@ -351,31 +375,35 @@ def write_audio(path: Path, samples: np.ndarray) -> None:
     name, subtype = formats[path.suffix]
     save_audio(path, samples, SAMPLE_RATE, format=name, subtype=subtype)
     if name == "OGG":
-        path.write_bytes(without_serial(path.read_bytes()))
+        path.write_bytes(clear_serial(path.read_bytes()))
 
 
-def without_serial(ogg: bytes) -> bytes:
-    """Return an Ogg file with the serial number 0 instead of a random one, and with the
-    checksums that this needs.
+def clear_serial(ogg: bytes) -> bytes:
+    """Return an Ogg file with the serial number 0 instead of a random one.
 
-    RFC 3533, section 6: the number is at byte 14 of each page, the checksum at byte 22.
+    The checksums are made to fit. RFC 3533, section 6: the number is at byte 14 of each
+    page, the checksum, which counts as 0 itself, at byte 22.
     """
     pages = bytearray()
     start = 0
     while start < len(ogg):
-        table = ogg[start + _OGG_PAGE : start + _OGG_PAGE + ogg[start + _OGG_PAGE - 1]]
-        end = start + _OGG_PAGE + len(table) + sum(table)
+        # The last byte of the header is the length of the table of segments' sizes.
+        body = start + _OGG_PAGE
+        table = ogg[body : body + ogg[body - 1]]
+        end = body + len(table) + sum(table)
         page = bytearray(ogg[start:end])
-        page[14:18] = page[22:26] = bytes(4)
-        page[22:26] = _ogg_checksum(bytes(page)).to_bytes(4, "little")
+        page[14:18] = bytes(4)
+        page[22:26] = bytes(4)
+        page[22:26] = _compute_checksum(bytes(page)).to_bytes(4, "little")
         pages += page
         start = end
     return bytes(pages)
 
 
-def _ogg_checksum(page: bytes) -> int:
-    """Compute CRC-32 with the bits in the reverse order of zlib's, and without its
-    inversions.
+def _compute_checksum(page: bytes) -> int:
+    """Compute Ogg's CRC-32.
+
+    Its bits are in the reverse order of zlib's, and it is not inverted at both ends.
     """
     reflected = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{reflected:032b}"[::-1], 2)

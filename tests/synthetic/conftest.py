@@ -12,7 +12,7 @@ pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed
 from espnet_ext.synthetic import librispeech, parameters  # noqa: E402
 
 EVALUATION = ("dev-clean", "dev-other", "test-clean", "test-other")
-TINY = parameters.librispeech_size(
+TINY = parameters.make_librispeech_size(
     {"train-clean-100": (2, 1, 2), **dict.fromkeys(EVALUATION, (1, 1, 2))},
     lm_sentences=50,
 )

@@ -19,8 +19,8 @@ from espnet_ext.synthetic.asru2019 import draw_sentences, make_asru2019
 from espnet_ext.synthetic.mandarin_english import (
     Fragment,
     Phrase,
-    bilingual_grammar,
-    homophones,
+    build_bilingual_grammar,
+    read_homophones,
 )
 from espnet_ext.synthetic.voices import BRITISH, draw_speakers
 
@@ -48,7 +48,7 @@ def data_dirs(
 
 @pytest.fixture(scope="module")
 def derivations() -> list[Phrase]:
-    rng, bilingual = random.Random(0), bilingual_grammar()
+    rng, bilingual = random.Random(0), build_bilingual_grammar()
     return [bilingual.derive(rng) for _ in range(4000)]
 
 
@@ -80,7 +80,7 @@ def test_fragments_keep_the_equivalence_constraint(derivations: list[Phrase]) ->
     """Every fragment of a mixed sentence is a piece of the same sentence in that
     language.
     """
-    rng, bilingual, mixed = random.Random(1), bilingual_grammar(), 0
+    rng, bilingual, mixed = random.Random(1), build_bilingual_grammar(), 0
     for phrase in derivations:
         sentence = bilingual.mix(phrase, rng)
         if sentence is None:
@@ -99,7 +99,7 @@ def test_fragments_keep_the_equivalence_constraint(derivations: list[Phrase]) ->
 
 def pairs_of_homophones() -> list[tuple[str, str, str]]:
     """The language in which two words sound alike, and the two words in it."""
-    rows = homophones()
+    rows = read_homophones()
     words = [
         row["word"].upper() if row["language"] == "en" else row["zh"] for row in rows
     ]
@@ -130,7 +130,7 @@ def test_a_homophone_is_told_by_its_subject_in_the_same_language_across_the_othe
         row["word"].upper() if row["language"] == "en" else row["zh"]: (
             row["subject"].upper() if row["language"] == "en" else row["subject_zh"]
         )
-        for row in homophones()
+        for row in read_homophones()
     }
     across, before, spoken = 0, Counter(), Counter()
     for sentence in mini["train-cs"] + mini["test"]:
@@ -258,7 +258,7 @@ def say(text: str, language: str, **changes) -> np.ndarray:
 
 
 def longest_pause(samples: np.ndarray) -> float:
-    """Seconds of the longest stretch inside the speech that stays 40 dB below its peak."""
+    """Seconds of the longest stretch of speech that stays 40 dB below its peak."""
     loud = np.flatnonzero(np.abs(samples) > np.abs(samples).max() / 100)
     return float(np.diff(loud).max()) / 22050
 

@@ -6,18 +6,20 @@ from collections import Counter
 
 import pytest
 
-from espnet_ext.synthetic.english import Grammar, english_grammar
+from espnet_ext.synthetic.english import Grammar, build_english_grammar
 
 
 @pytest.fixture(scope="module")
 def sentences() -> list[str]:
     rng = random.Random(0)
-    return [english_grammar().sentence(rng) for _ in range(5000)]
+    return [build_english_grammar().draw_sentence(rng) for _ in range(5000)]
 
 
 def test_every_word_comes_up(sentences: list[str]) -> None:
     words = {word for sentence in sentences for word in sentence.split()}
-    lines = (text for rule in english_grammar().rules.values() for _, text in rule)
+    lines = (
+        text for rule in build_english_grammar().rules.values() for _, text in rule
+    )
     assert words == {
         word.upper()
         for text in lines
@@ -49,6 +51,6 @@ def test_subject_and_verb_agree(sentences: list[str]) -> None:
 def test_weights_and_length() -> None:
     grammar = Grammar({"sentence": ((3, "a a a a"), (1, "b b b b"), (9, "c"))})
     rng = random.Random(0)
-    counts = Counter(grammar.sentence(rng) for _ in range(4000))
+    counts = Counter(grammar.draw_sentence(rng) for _ in range(4000))
     assert set(counts) == {"A A A A", "B B B B"}  # one word is too short
     assert counts["A A A A"] / 4000 == pytest.approx(0.75, abs=0.03)

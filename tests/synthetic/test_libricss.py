@@ -37,7 +37,7 @@ def corpus(make_tiny) -> Path:
         "dev-clean": (1, 1, 1),
         "test-clean": (8, 1, 4),
     }
-    size = parameters.librispeech_size(parts, lm_sentences=400)
+    size = parameters.make_librispeech_size(parts, lm_sentences=400)
     tiny = parameters.LibriCssSize(size, sessions=1, utterances=2, group=4)
     return make_tiny(make_libricss, parameters.LIBRICSS_SIZES, tiny)
 

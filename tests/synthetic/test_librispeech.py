@@ -13,10 +13,14 @@ import soundfile
 from espnet_ext.corpora.librispeech import prepare_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.acoustics import CLEAN, OTHER
-from espnet_ext.synthetic.english import english_grammar, phrase_grammar, text_grammar
+from espnet_ext.synthetic.english import (
+    build_english_grammar,
+    build_phrase_grammar,
+    build_text_grammar,
+)
 from espnet_ext.synthetic.librispeech import (
     LM_TEXT,
-    condition_of,
+    choose_condition,
     draw_sentences,
     make_librispeech,
     make_lm_text,
@@ -109,7 +113,9 @@ def test_evaluation_sentences_are_unseen(size: str) -> None:
     parts = LIBRISPEECH_SIZES[size].parts
     sentences, held_out = draw_sentences(
         parts,
-        phrase_grammar() if LIBRISPEECH_SIZES[size].phrases else english_grammar(),
+        build_phrase_grammar()
+        if LIBRISPEECH_SIZES[size].phrases
+        else build_english_grammar(),
         seed=3,
     )
     for part in parts:
@@ -157,19 +163,21 @@ def test_another_corpus_and_sizes_that_are_not_there_are_refused(
 
 def test_noisy_parts_are_as_noisy_as_the_size_says() -> None:
     size = LIBRISPEECH_SIZES["mini-whisper"]
-    assert {part: condition_of(part, size) for part in size.parts} == {
+    assert {part: choose_condition(part, size) for part in size.parts} == {
         **dict.fromkeys(("train-clean-100", "dev-clean", "test-clean"), CLEAN),
         **dict.fromkeys(("train-other-500", "dev-other", "test-other"), size.other),
     }
-    assert condition_of("test-other", LIBRISPEECH_SIZES["mini"]) == OTHER != size.other
+    assert (
+        choose_condition("test-other", LIBRISPEECH_SIZES["mini"]) == OTHER != size.other
+    )
 
 
 def test_the_text_for_language_models_may_be_of_another_grammar() -> None:
     """Same words, but no sentence in common, and longer ones: for N-best rescoring."""
     rng = random.Random(0)
     speech, text = (
-        [grammar().sentence(rng) for _ in range(4000)]
-        for grammar in (english_grammar, text_grammar)
+        [grammar().draw_sentence(rng) for _ in range(4000)]
+        for grammar in (build_english_grammar, build_text_grammar)
     )
     words = [
         {word for sentence in sentences for word in sentence.split()}

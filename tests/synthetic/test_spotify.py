@@ -14,7 +14,7 @@ from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.synthetic import long_recordings, parameters
-from espnet_ext.synthetic.spotify import make_spotify, shards_of, write_audio
+from espnet_ext.synthetic.spotify import draw_shards, make_spotify, write_audio
 from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.text.word_times import read_word_times
 
@@ -99,7 +99,7 @@ def test_the_readers_take_it(corpora, tmp_path):
 def test_each_recording_has_files_of_its_own(size, tmp_path):
     """Also where a part has more recordings than there are voices."""
     wanted = TINY if size == "tiny" else parameters.LONGFORM_SIZES[size]
-    shards = shards_of(tmp_path, wanted, seed=0)
+    shards = draw_shards(tmp_path, wanted, seed=0)
     assert (
         len({shard.audio for shard in shards})
         == len({shard.transcript for shard in shards})
@@ -134,7 +134,7 @@ def test_half_of_the_words_are_names_that_recur(speaker):
     recording = long_recordings.draw_recording(
         "train", 0, speaker, (60, 61), 0, drowned=0.6, recurring=True
     )
-    samples, words = long_recordings.render(recording)
+    samples, words = long_recordings.speak_recording(recording)
     names = [word for word in words if word.kind != long_recordings.OTHER]
     assert len(names) == pytest.approx(len(words) / 2, abs=0.5)
     assert {word.text for word in names} == set(recording.names) and len(
@@ -188,7 +188,7 @@ def test_the_sound_of_a_clear_name_tells_it_and_that_of_a_drowned_one_does_not(s
     recording = long_recordings.draw_recording(
         "control", 0, speaker, (240, 241), 0, drowned=0.6, recurring=False
     )
-    samples, words = long_recordings.render(recording)
+    samples, words = long_recordings.speak_recording(recording)
     _, _, spectra = scipy.signal.stft(
         samples.astype(float), 16000, nperseg=400, noverlap=240
     )
@@ -229,9 +229,9 @@ def test_the_sound_of_a_clear_name_tells_it_and_that_of_a_drowned_one_does_not(s
 def test_bursts_cover_the_onsets_and_nothing_else():
     rng = np.random.default_rng(0)
     quiet = (1000 * rng.standard_normal(16000)).astype(np.int16)
-    noisy = long_recordings.drown(quiet, [0.3, 0.7], np.random.default_rng(1)).astype(
-        float
-    )
+    noisy = long_recordings.drown_names(
+        quiet, [0.3, 0.7], np.random.default_rng(1)
+    ).astype(float)
     ratio = 20 * np.log10(
         np.std(noisy[4800:6720]) / np.std(quiet.astype(float))
     )  # 120 ms from the first onset on

@@ -47,11 +47,11 @@ def test_another_process_says_the_same() -> None:
 
 def test_without_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
-    voices._paths.cache_clear()
+    voices._find_espeak.cache_clear()
     with pytest.raises(InputError, match="pip install espeakng-loader"):
         say("m1")
     monkeypatch.undo()
-    voices._paths.cache_clear()
+    voices._find_espeak.cache_clear()
     with pytest.raises(InputError, match="no voice 'xx-yy'"):
         synthesise("xx-yy")
 

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from espnet_ext.scoring.alignments import Measure
 from espnet_ext.scoring.comparison import System, compare_systems
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE
-from espnet_ext.synthetic.parameters import generator
+from espnet_ext.synthetic.parameters import make_generator
 from espnet_ext.work.plot_style import BLUE, VERMILLION, save_png
 
 RECIPE = Path(__file__).resolve().parents[1]
@@ -148,7 +148,9 @@ def make_corpus(folder: Path) -> None:
             write(
                 path,
                 new / f"{kind}-other",
-                in_pink_noise(speech(path, SAMPLE_RATE), generator(SEED, path.name)),
+                in_pink_noise(
+                    speech(path, SAMPLE_RATE), make_generator(SEED, path.name)
+                ),
             )
     shutil.copy(DIGITS / "SPEAKERS.TXT", new)
     new.rename(folder)

@@ -23,7 +23,7 @@ from espnet_ext.synthetic.acoustics import (
     draw_scene,
     record,
 )
-from espnet_ext.synthetic.parameters import generator
+from espnet_ext.synthetic.parameters import make_generator
 from espnet_ext.work.files import user_path
 
 CLEAN, NOISY, CONDITION = (
@@ -62,7 +62,7 @@ def main() -> None:
 def draw_training_set(corpus: Path, output: Path, share: float, seed: int) -> None:
     """Write a share of the clean training set and of its noisy copy."""
     files = sorted((corpus / CLEAN).rglob("*.flac"))
-    drawn = generator(seed, "few").choice(
+    drawn = make_generator(seed, "few").choice(
         2 * len(files), round(2 * len(files) * share), replace=False
     )
     for number in sorted(drawn):
@@ -99,7 +99,7 @@ def write(path: Path, part: Path, recorded: np.ndarray | None = None) -> None:
 
 
 def noisy(path: Path, files: list[Path], seed: int) -> np.ndarray:
-    rng = generator(seed, "noisy", path.name)
+    rng = make_generator(seed, "noisy", path.name)
     others = [other for other in files if other.parent.parent != path.parent.parent]
     talkers = rng.choice(len(others), 3) if rng.uniform() < CONDITION.babble else ()
     return record(

@@ -15,7 +15,12 @@ import numpy as np
 from pydantic import model_validator
 
 from espnet_ext.errors import InputError, say
-from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, place
+from espnet_ext.synthetic.overlap import (
+    Part,
+    SourceUtterance,
+    draw_distances,
+    place_utterances,
+)
 from espnet_ext.text.words import Segment, by_recording, overlap_ratio
 from espnet_ext.work.settings import (
     Count,
@@ -117,7 +122,7 @@ def plan_mixtures(
             if len(mixtures) == settings.count:
                 break
             distances = draw_distances(len(chosen), rng)
-            starts = place(chosen, distances, settings.overlap, settings.gap)
+            starts = place_utterances(chosen, distances, settings.overlap, settings.gap)
             name = f"{prefix}-{len(mixtures):05d}"
             mixtures.append(Mixture(name, tuple(map(Part, chosen, starts))))
     return mixtures

@@ -16,7 +16,7 @@ from espnet_ext.stitch.stitcher.by_time import (
     merge_by_time,
     monotonic,
 )
-from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.synthetic.english import build_english_grammar
 from espnet_ext.text.words import Segment, Word
 
 RATE = 3.0  # words a second
@@ -60,7 +60,9 @@ def words(merged) -> list[str]:
 GRAMMAR = [
     word
     for number in range(40)
-    for word in english_grammar().sentence(random.Random(number % 15)).split()
+    for word in build_english_grammar()
+    .draw_sentence(random.Random(number % 15))
+    .split()
 ]
 
 

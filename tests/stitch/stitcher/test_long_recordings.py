@@ -16,7 +16,7 @@ from espnet_ext.stitch.stitcher.long_recordings import (
     longest_of,
     merge_parts,
 )
-from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.synthetic.english import build_english_grammar
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 
@@ -83,7 +83,9 @@ ENGLISH = re.findall(
 GRAMMAR = [
     word
     for number in range(60)
-    for word in english_grammar().sentence(random.Random(number % 25)).split()
+    for word in build_english_grammar()
+    .draw_sentence(random.Random(number % 25))
+    .split()
 ]
 
 
