@@ -60,7 +60,10 @@ def write_encodings(
 
 
 def encode(
-    audio: Mapping[str, str], folder: Path, config: str, model: str
+    audio: Mapping[str, str],
+    folder: Path,
+    config: str,
+    model: str,
 ) -> dict[str, np.ndarray]:
     """Encode the utterances of one shard, (T, D) each, in a worker process; write their
     shapes.

@@ -41,7 +41,10 @@ def score_weights(
 
 
 def stream_factors(
-    languages: torch.Tensor, streams: int, other: float, dtype: torch.dtype
+    languages: torch.Tensor,
+    streams: int,
+    other: float,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
     """Return the factor of a token's embedding in each language's stream, (streams, B,
     L, 1): ``other`` but in its own.
@@ -54,7 +57,9 @@ def stream_factors(
 
 
 def stream_shares(
-    languages: torch.Tensor, streams: int, dtype: torch.dtype
+    languages: torch.Tensor,
+    streams: int,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
     """Return each stream's share in a token's output, (streams, B, L, 1): 1 of its own,
     equal shares for neither.
@@ -164,7 +169,10 @@ class LanguageAttention(torch.nn.Module):
     attn: torch.Tensor | None
 
     def streams(
-        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+        self,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        dtype: torch.dtype,
     ) -> list[Stream]:
         """Return the streams for tokens of these languages: codes (B, Lq) and (B, Lk);
         ``dtype`` of the embeddings.
@@ -172,7 +180,10 @@ class LanguageAttention(torch.nn.Module):
         raise NotImplementedError
 
     def forward(
-        self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor,
+        languages: torch.Tensor,
     ) -> torch.Tensor:
         """Attend among tokens: x after layer norm, (B, L, D); mask: True where one may,
         (B, L, L); codes, (B, L).
@@ -214,7 +225,10 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
         return [self]
 
     def streams(
-        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+        self,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream with all tokens."""
         weights = score_weights(
@@ -247,7 +261,10 @@ class SharedStreams(LanguageAttention, MultiHeadedAttention):
         return [self] * self.languages
 
     def streams(
-        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+        self,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream per language."""
         return _by_language(self.attentions, self.other_language_factor, queries, dtype)
@@ -270,7 +287,10 @@ class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
         return list(self)
 
     def streams(
-        self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype
+        self,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream per language."""
         return _by_language(self.attentions, self.other_language_factor, queries, dtype)

@@ -185,7 +185,10 @@ def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
 
 
 def write_mixed_tokens(
-    texts: Sequence[str], english_texts: Sequence[str], output: Path, vocab_size: int
+    texts: Sequence[str],
+    english_texts: Sequence[str],
+    output: Path,
+    vocab_size: int,
 ) -> list[str]:
     """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for
     ESPnet's ``token_type: bpe``.

@@ -8,7 +8,9 @@ ROWS = 512
 
 
 def blocked_linear(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Compute ``torch.nn.functional.linear`` in blocks of the weight's rows: x (n,
     inputs) to (n, outputs).

@@ -1,6 +1,6 @@
-"""ESPnet's attention with cached keys and values, those of the encoder's output and
-those of scored tokens.
+"""ESPnet's attention with cached keys and values.
 
+They are those of the encoder's output and those of tokens that were scored before.
 Hypotheses come in groups of equal size, one per utterance; a group shares its keys, so
 that one product serves it.
 """
@@ -18,25 +18,27 @@ from espnet_ext.fast_search.prefix_tree import PrefixTree
 
 def project_queries(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:
     """Return queries (B, heads, L, d) of x, (B, L, D)."""
-    return attention.q_norm(_heads(attention, attention.linear_q(x)))
+    return attention.q_norm(_split_heads(attention, attention.linear_q(x)))
 
 
 def project_keys_values(
-    attention: MultiHeadedAttention, x: torch.Tensor
+    attention: MultiHeadedAttention,
+    x: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return keys and values of x, (B, L, D): (B, heads, L, d) each."""
-    return attention.k_norm(_heads(attention, attention.linear_k(x))), _heads(
-        attention, attention.linear_v(x)
-    )
+    keys = _split_heads(attention, attention.linear_k(x))
+    values = _split_heads(attention, attention.linear_v(x))
+    return attention.k_norm(keys), values
 
 
-def _heads(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:
+def _split_heads(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:
     return x.unflatten(-1, (attention.h, attention.d_k)).transpose(1, 2)
 
 
-def grouped(x: torch.Tensor, groups: int) -> torch.Tensor:
-    """Concatenate the hypotheses of each group, (n, heads, tokens, d): (groups, heads,
-    n / groups * tokens, d).
+def join_groups(x: torch.Tensor, groups: int) -> torch.Tensor:
+    """Concatenate the tokens of each group's hypotheses, (n, heads, tokens, d).
+
+    Returns (groups, heads, n / groups * tokens, d).
     """
     return x.unflatten(0, (groups, -1)).transpose(1, 2).flatten(2, 3)
 
@@ -61,69 +63,75 @@ def attend(
     tokens, positions).
     """
     count, _, tokens, width = queries.shape
-    groups = len(keys)
-    scores = grouped(queries, groups) @ keys.transpose(-2, -1) / width**0.5
+    groups, _, positions, _ = keys.shape
+    # All tokens of a group meet its keys in one product, (groups, heads, n / groups *
+    # tokens, positions); what is given per hypothesis takes that shape.
+    by_group = (groups, 1, -1, positions)
+    scores = join_groups(queries, groups) @ keys.transpose(-2, -1) / width**0.5
     if weights is not None:
-        scores = scores * weights.reshape(groups, 1, -1, keys.size(2))
+        scores = scores * weights.reshape(by_group)
     if bias is not None:
-        scores = scores + bias.reshape(groups, 1, -1, keys.size(2))
+        scores = scores + bias.reshape(by_group)
     if visible is not None:
-        visible = visible.expand(-1, tokens, -1).reshape(groups, 1, -1, keys.size(2))
+        visible = visible.expand(-1, tokens, -1).reshape(by_group)
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
     shares = scores.softmax(dim=-1)
     if keep:
-        attention.attn = shares.unflatten(2, (-1, tokens)).transpose(1, 2).flatten(0, 1)
+        by_hypothesis = shares.unflatten(2, (-1, tokens)).transpose(1, 2)
+        attention.attn = by_hypothesis.flatten(0, 1)
     context = shares @ values
     return attention.linear_out(context.transpose(1, 2).reshape(count, tokens, -1))
 
 
 class EncoderMemory:
-    """Hold keys and values of the encoder's output for the cross-attention of each
-    block, computed once per utterance.
+    """Hold keys and values of the encoder's output, computed once per utterance.
 
+    Each block has its own, for its cross-attention.
     ``xs``: encodings of each hypothesis' utterance, (n, T, D), as the search passes
     them: copies or a stride of 0.
     """
 
     def __init__(self, xs: torch.Tensor, attentions: Sequence[MultiHeadedAttention]):
         self._source = xs  # kept, so that its address is not reused
-        self._version = _version(xs)
+        self._version = _count_changes(xs)
         self.groups = count_groups(xs)
-        utterances = xs[:: len(xs) // self.groups]
-        # contiguous: otherwise each product copies them
-        projected = (
-            project_keys_values(attention, utterances) for attention in attentions
-        )
-        self._blocks = [
-            (keys.contiguous(), values.contiguous()) for keys, values in projected
-        ]
+        each = len(xs) // self.groups
+        utterances = xs[::each]
+        self._blocks = []
+        for attention in attentions:
+            keys, values = project_keys_values(attention, utterances)
+            # contiguous: otherwise each product copies them
+            self._blocks.append((keys.contiguous(), values.contiguous()))
 
-    def is_of(self, xs: torch.Tensor) -> bool:
-        """Return whether ``xs`` are these encodings, unchanged; of one utterance there
-        may be more or fewer copies.
+    def has_encodings(self, xs: torch.Tensor) -> bool:
+        """Say whether ``xs`` are these encodings, unchanged.
+
+        Of one utterance there may be more or fewer copies.
         """
         source = self._source
+        # Same memory, read in the same way, and not written since: to compare values
+        # would make a GPU's queue wait at each step.
         same = (
             xs.data_ptr() == source.data_ptr()
             and xs.device == source.device
             and xs.shape[1:] == source.shape[1:]
             and xs.stride()[1:] == source.stride()[1:]
-            and _version(xs) == self._version
+            and _count_changes(xs) == self._version
         )
-        rows = (xs.size(0), xs.stride(0)) == (source.size(0), source.stride(0))
-        return same and (rows or (_is_one(xs) and _is_one(source)))
+        if not same:
+            return False
+        same_rows = len(xs) == len(source) and xs.stride(0) == source.stride(0)
+        return same_rows or (_is_one_utterance(xs) and _is_one_utterance(source))
 
-    def of_groups(self, groups: torch.Tensor, xs: torch.Tensor) -> "EncoderMemory":
-        """Return the memory of some of the groups, whose hypotheses have the encodings
-        ``xs``.
-        """
+    def select_groups(self, groups: torch.Tensor, xs: torch.Tensor) -> "EncoderMemory":
+        """Return the memory of some groups, whose hypotheses have encodings ``xs``."""
         memory = copy(self)
         memory._source = xs
-        memory._version = _version(xs)
+        memory._version = _count_changes(xs)
         memory.groups = len(groups)
-        memory._blocks = [
-            (keys[groups], values[groups]) for keys, values in self._blocks
-        ]
+        memory._blocks = []
+        for keys, values in self._blocks:
+            memory._blocks.append((keys[groups], values[groups]))
         return memory
 
     def attend(
@@ -133,34 +141,31 @@ class EncoderMemory:
         x: torch.Tensor,
         visible: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Compute cross-attention for n hypotheses, (n, tokens, D), and store its
-        weights; ``visible``: (n, 1, T).
+        """Compute cross-attention for n hypotheses, (n, tokens, D).
+
+        Its weights are stored in ``attention.attn``. ``visible``: (n, 1, T).
         """
-        return attend(
-            attention,
-            project_queries(attention, x),
-            *self._blocks[block],
-            visible,
-            keep=True,
-        )
+        keys, values = self._blocks[block]
+        queries = project_queries(attention, x)
+        return attend(attention, queries, keys, values, visible, keep=True)
 
 
-def _is_one(xs: torch.Tensor) -> bool:
+def _is_one_utterance(xs: torch.Tensor) -> bool:
     return len(xs) == 1 or xs.stride(0) == 0
 
 
-def _version(xs: torch.Tensor) -> int:
+def _count_changes(xs: torch.Tensor) -> int:
+    # PyTorch counts in-place changes, but not of tensors made in inference mode.
     return 0 if xs.is_inference() else xs._version
 
 
 def count_groups(xs: torch.Tensor) -> int:
-    """Return the number of utterances in encodings that are repeated for their
-    hypotheses, (n, T, D).
+    """Count the utterances in encodings, (n, T, D), repeated for their hypotheses.
 
     Consecutive equal rows are one utterance. If their number differs between
     utterances, each row counts as one.
     """
-    if _is_one(xs):
+    if _is_one_utterance(xs):
         return 1
     differs = (xs[1:] != xs[:-1]).flatten(1).any(1)
     changes = differs.nonzero().flatten().tolist()
@@ -173,8 +178,7 @@ def count_groups(xs: torch.Tensor) -> int:
 
 
 class ScoredPrefixes:
-    """Let n hypotheses with new tokens at their ends attend to a tree, which holds the
-    earlier tokens.
+    """Let n hypotheses attend to a tree, which holds all tokens but their new ones.
 
     ``nodes``: the hypotheses' nodes, (n, L), of which ``known`` are in the tree; its
     last ones are for the new tokens; ``shown``: False for tokens to which none attends,
@@ -192,6 +196,7 @@ class ScoredPrefixes:
         self.nodes = nodes
         count, length = nodes.shape
         new = length - known
+        # The new tokens are the group's last nodes, as PrefixTree.add_nodes makes them.
         self._end = tree.size
         self._first = tree.size - count // tree.groups * new
         self._index = nodes.unsqueeze(1).expand(-1, new, -1)
@@ -204,10 +209,13 @@ class ScoredPrefixes:
         self._visible = self._by_node(visible)
 
     def _by_node(self, x: torch.Tensor) -> torch.Tensor:
-        """Rearrange values per token of each hypothesis, (n, new, L), to values per
-        node, (n, new, all nodes).
+        """Rearrange values per token, (n, new, L), to values per node.
+
+        Returns (n, new, all nodes of the group), 0 at nodes that are not on the path.
         """
-        return x.new_zeros(*x.shape[:2], self._end).scatter_(2, self._index, x)
+        hypotheses, new, _ = x.shape
+        by_node = x.new_zeros(hypotheses, new, self._end)
+        return by_node.scatter_(2, self._index, x)
 
     def attend(
         self,
@@ -217,19 +225,16 @@ class ScoredPrefixes:
         weights: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Compute self-attention of new tokens, (n, new, D); write their keys and
-        values to ``slot`` of their nodes.
+        """Compute self-attention of new tokens, (n, new, D).
 
-        ``weights`` multiply the scores with all tokens, ``bias`` is added to them then,
-        (n, new, L) each.
+        Their keys and values are written to ``slot`` of their nodes. ``weights``
+        multiply the scores with all tokens, ``bias`` is added to them then, (n, new, L)
+        each.
         """
         keys, values = project_keys_values(attention, x)
-        self.tree.write(
-            slot,
-            self._first,
-            grouped(keys, self.tree.groups),
-            grouped(values, self.tree.groups),
-        )
+        keys = join_groups(keys, self.tree.groups)
+        values = join_groups(values, self.tree.groups)
+        self.tree.write(slot, self._first, keys, values)
         if weights is not None:
             weights = self._by_node(weights)
         if bias is not None:

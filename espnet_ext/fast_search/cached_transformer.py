@@ -1,5 +1,4 @@
-"""Score with ESPnet's transformer decoder in a beam search, each key and value computed
-once.
+"""ESPnet's transformer decoder in a beam search, each key and value computed once.
 
 ESPnet's decoder keeps the outputs of its layers and computes the keys and values of all
 tokens, and of the whole encoder output, again at every step.
@@ -16,13 +15,12 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.pytorch_backend.transformer.decoder_layer import DecoderLayer
 
 from espnet_ext.fast_search.cached_attention import EncoderMemory, ScoredPrefixes
-from espnet_ext.fast_search.prefix_tree import Path, PrefixTree, join, paths_of
+from espnet_ext.fast_search.prefix_tree import Path, PrefixTree, join_paths, list_paths
 
 
 @dataclass(frozen=True)
 class ScoredHypothesis:
-    """The state of a hypothesis in a beam search: where the keys and values of its
-    tokens and of the encoder are.
+    """The state of a hypothesis: where keys and values of tokens and encoder are.
 
     Hypotheses share both; :mod:`espnet_ext.upstream.inference` drops the states of
     those that have ended.
@@ -33,11 +31,10 @@ class ScoredHypothesis:
 
 
 class CachedTransformerDecoder(TransformerDecoder):
-    """Search with ESPnet's ``TransformerDecoder`` and its parameters, which trains as
-    it does.
+    """Search with ESPnet's ``TransformerDecoder`` and its parameters.
 
-    A subclass with other self-attention overrides :meth:`count_streams` and
-    :meth:`attend_to_prefixes`.
+    It trains as that does. A subclass with other self-attention overrides
+    :meth:`count_streams` and :meth:`attend_to_prefixes`.
     """
 
     @classmethod
@@ -73,8 +70,9 @@ class CachedTransformerDecoder(TransformerDecoder):
         x: torch.Tensor,
         return_hs: bool = False,
     ) -> tuple:
-        """Score the next token of one hypothesis: ``ys`` (L,), ``x`` (T, D); see
-        :meth:`batch_score`.
+        """Score the next token of one hypothesis, as :meth:`batch_score` does.
+
+        ``ys``: (L,); ``x``: (T, D).
         """
         scores, states = self.batch_score(
             ys.unsqueeze(0), [state], x.unsqueeze(0), return_hs
@@ -92,8 +90,7 @@ class CachedTransformerDecoder(TransformerDecoder):
         return_hs: bool = False,
         xs_mask: torch.Tensor | None = None,
     ) -> tuple[Any, list[ScoredHypothesis]]:
-        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and
-        the new states.
+        """Return n hypotheses' log-probabilities, (n, vocabulary), and new states.
 
         ``ys``: tokens so far, (n, L); ``states``: those that an earlier call returned
         for all tokens but the last, or None; ``xs``: encodings, (n, T, D); ``xs_mask``:
@@ -103,8 +100,9 @@ class CachedTransformerDecoder(TransformerDecoder):
         memory = self._reuse_memory(states, xs)
         tree, nodes = self._join_prefixes(states, memory.groups, ys)
         known = nodes.size(1)
-        tree, nodes = tree.extended(nodes, ys.size(1) - known)
+        tree, nodes = tree.add_nodes(nodes, ys.size(1) - known)
         prefixes = ScoredPrefixes(tree, nodes, known)
+        # Positions are those in the whole prefix, so all of it is embedded.
         x = self.embed(ys)[:, known:]
         slot = 0
         for number, layer in enumerate(self.decoders):
@@ -120,43 +118,57 @@ class CachedTransformerDecoder(TransformerDecoder):
         scores = hidden
         if self.output_layer is not None:
             scores = self.output_layer(hidden).log_softmax(-1)
-        new_states = [ScoredHypothesis(path, memory) for path in paths_of(tree, nodes)]
+        new_states = [
+            ScoredHypothesis(path, memory) for path in list_paths(tree, nodes)
+        ]
         return ((scores, hidden) if return_hs else scores), new_states
 
-    def of_utterances(
-        self, states: list[ScoredHypothesis], utterances: torch.Tensor, xs: torch.Tensor
+    def select_utterances(
+        self,
+        states: list[ScoredHypothesis],
+        utterances: torch.Tensor,
+        xs: torch.Tensor,
     ) -> list[ScoredHypothesis]:
-        """Return the states of the hypotheses of some utterances, n of them with
-        encodings ``xs``, (n, T, D).
+        """Return the states of the n hypotheses of some utterances.
+
+        ``utterances``: their places among those of now; ``xs``: their hypotheses'
+        encodings, (n, T, D).
         """
-        tree = states[0].path.tree.of_groups(utterances)
-        memory = states[0].memory.of_groups(utterances, xs)
-        paths = paths_of(tree, [state.path.nodes for state in states])
+        tree = states[0].path.tree.select_groups(utterances)
+        memory = states[0].memory.select_groups(utterances, xs)
+        paths = list_paths(tree, [state.path.nodes for state in states])
         return [ScoredHypothesis(path, memory) for path in paths]
 
     def _reuse_memory(
-        self, states: list[ScoredHypothesis | None], xs: torch.Tensor
+        self,
+        states: list[ScoredHypothesis | None],
+        xs: torch.Tensor,
     ) -> EncoderMemory:
-        """Return the encoder's keys and values: those of the states, unless these
-        encodings differ.
+        """Return the states' keys and values of the encoder, or new ones for ``xs``.
+
+        New ones are made before the first token and where the encodings have changed.
         """
-        memories = {getattr(state, "memory", None) for state in states}
+        memories = {state.memory if state is not None else None for state in states}
         memory = memories.pop()
-        if memory is not None and not memories and memory.is_of(xs):
+        if memory is not None and not memories and memory.has_encodings(xs):
             return memory
         return EncoderMemory(xs, [layer.src_attn for layer in self.decoders])
 
     def _join_prefixes(
-        self, states: list[ScoredHypothesis | None], groups: int, ys: torch.Tensor
+        self,
+        states: list[ScoredHypothesis | None],
+        groups: int,
+        ys: torch.Tensor,
     ) -> tuple[PrefixTree, torch.Tensor]:
-        """Return the tree of all hypotheses and their nodes in it, (n, t), for t tokens
-        before the last one.
+        """Return the tree of all hypotheses and their nodes in it, (n, t).
+
+        t: tokens before the last one; 0 if a hypothesis has no state.
         """
         paths = [state.path for state in states if state is not None]
         if len(paths) < len(states):
             slots = sum(self.count_streams(layer) for layer in self.decoders)
             return PrefixTree(slots, groups, 0), ys.new_zeros(len(ys), 0)
-        tree, nodes = join(paths)
+        tree, nodes = join_paths(paths)
         return tree, nodes[:, : ys.size(1) - 1]
 
 
@@ -166,8 +178,9 @@ def run_block(
     self_attention: Callable[[torch.Tensor], torch.Tensor],
     cross_attention: Callable[[torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """Return the output of an ESPnet block (norms, residuals, dropout, feed-forward)
-    with these attentions in place of its own.
+    """Run an ESPnet block with these attentions in place of its own.
+
+    Norms, residuals, dropout and feed-forward are the block's.
     """
     parts = (
         (layer.norm1, self_attention, "concat_linear1"),

@@ -1,18 +1,17 @@
-"""CTC prefix scores (Watanabe et al. 2017, algorithm 2), of those prefixes alone that a
-search asks for.
+"""CTC prefix scores (Watanabe et al. 2017, algorithm 2), of the prefixes searched.
 
 With p[t, c] the probability of label c in frame t, and f_n[t] and f_b[t] those of a
 prefix that frames 0 to t spell, the last of them being its last label or a blank, a
 prefix followed by c has the probability
 
-    psi(c) = sum over t of phi[t-1] p[t, c]        phi = f_n + f_b, or f_b alone if c
-    repeats the last label
+    psi(c) = sum over t of phi[t-1] p[t, c]
 
-which is one sum per label. Only the few that enter the beam need their own f_n and f_b.
-These are linear recurrences,
+which is one sum per label. phi is f_n + f_b, or f_b alone if c repeats the last label.
+Only the few that enter the beam need their own f_n and f_b. These are linear
+recurrences,
 
-    f_n'[t] = (f_n'[t-1] + phi[t-1]) p[t, c]       f_b'[t] = (f_n'[t-1] + f_b'[t-1])
-    p[t, blank]
+    f_n'[t] = (f_n'[t-1] + phi[t-1]) p[t, c]
+    f_b'[t] = (f_n'[t-1] + f_b'[t-1]) p[t, blank]
 
 so that with cumulated log-probabilities all frames are one ``logcumsumexp``. ESPnet
 computes the recurrences of all labels, frame by frame, in Python.
@@ -30,16 +29,19 @@ LOG_ZERO = -1e10  # ESPnet's, in place of -inf
 # all frames that come after it.
 LEAST_LABEL = -1e5
 AT_ONCE = 2**24  # probabilities that are added up together, so that memory is bounded
-# as a difference of logarithms nothing in single precision; exp takes ten times as long
-# for less
-LEAST = -80.0
+# exp(-80) beside 1 is nothing in single precision. Below exp(-87) single precision
+# has only subnormal numbers, on which exp takes ten times as long.
+LEAST_DIFFERENCE = -80.0
 
 
 @dataclass(frozen=True, eq=False)
 class Prefixes:
-    """n prefixes: log f_n and log f_b, (n, 2, T), in double precision as all that is
-    cumulated over frames; scores, log-probabilities of all that begins so, (n,); last
-    labels, (n,), -1 if there is none yet; utterances, (n,).
+    """Hold n prefixes.
+
+    ``forward``: log f_n and log f_b, (n, 2, T), in double precision as all that is
+    cumulated over frames; ``score``: log-probability of all that begins so, (n,);
+    ``last``: last label, -1 if there is none yet, (n,); ``utterance``: its number,
+    (n,).
     """
 
     forward: torch.Tensor
@@ -56,8 +58,9 @@ class Prefixes:
 
 @dataclass(frozen=True, eq=False)
 class Extensions:
-    """Prefixes with the labels that may follow, (n, S), and the scores of both
-    together, (n, S).
+    """Hold n prefixes with the labels that may follow, (n, S).
+
+    ``scores``: log-probabilities of prefix and label together, (n, S).
     """
 
     prefixes: Prefixes
@@ -73,139 +76,176 @@ class LazyCTCPrefixScorer(CTCPrefixScorer):
     """
 
     def batch_init_state(
-        self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None
+        self,
+        x: torch.Tensor,
+        xs_lengths: torch.Tensor | None = None,
     ) -> None:
-        """Set the utterances: encodings, (T, D) or (B, T, D), and for a padded batch
-        the numbers of frames, (B,).
+        """Set the utterances: encodings, (T, D) or (B, T, D), and numbers of frames.
+
+        ``xs_lengths``: (B,) for a padded batch; None: all utterances are T long.
         """
-        x = x if x.dim() == 3 else x.unsqueeze(0)
+        if x.dim() == 2:
+            x = x.unsqueeze(0)
         self.scored_in = x.dtype
-        # (B, labels, T): the frames of a label are together; float16 has no room for
-        # LOG_ZERO
-        labels = (
-            self.ctc.log_softmax(x)
-            .to(torch.promote_types(x.dtype, torch.float32))
-            .clamp(min=LEAST_LABEL)
-            .transpose(1, 2)
-            .contiguous()
-        )
-        lengths = (
-            x.new_full((len(x),), x.size(1), dtype=torch.long)
-            if xs_lengths is None
-            else xs_lengths.to(x.device)
-        )
-        padding = torch.arange(x.size(1), device=x.device) >= lengths.unsqueeze(1)
-        labels.masked_fill_(padding.unsqueeze(1), LOG_ZERO)
-        labels[:, BLANK].masked_fill_(padding, 0.0)
-        self.labels, self.ends = labels, lengths - 1
+        # float16 has no room for LOG_ZERO
+        wide = torch.promote_types(x.dtype, torch.float32)
+        by_frame = self.ctc.log_softmax(x).to(wide).clamp(min=LEAST_LABEL)
+        # (B, labels, T): the frames of a label are together, since sums go over them
+        self.labels = by_frame.transpose(1, 2).contiguous()
+        frames = x.size(1)
+        if xs_lengths is None:
+            lengths = x.new_full((len(x),), frames, dtype=torch.long)
+        else:
+            lengths = xs_lengths.to(x.device)
+        # On padding a blank is certain: all sums stay what they are at the last frame.
+        padding = torch.arange(frames, device=x.device) >= lengths.unsqueeze(1)
+        self.labels.masked_fill_(padding.unsqueeze(1), LOG_ZERO)
+        self.labels[:, BLANK].masked_fill_(padding, 0.0)
+        self.ends = lengths - 1
 
-    def of_utterances(
-        self, prefixes: Prefixes, utterances: torch.Tensor, rows: torch.Tensor
+    def select_utterances(
+        self,
+        prefixes: Prefixes,
+        utterances: torch.Tensor,
+        rows: torch.Tensor,
     ) -> Prefixes:
-        """Drop all utterances but these; return those prefixes, equally many of each."""
-        self.labels, self.ends = self.labels[utterances], self.ends[utterances]
-        numbers = torch.arange(len(rows), device=rows.device) // (
-            len(rows) // len(utterances)
-        )
-        return replace(prefixes.select(rows), utterance=numbers)
+        """Drop all utterances but these; return their prefixes, the given rows.
 
-    def roots(self, count: int) -> Prefixes:
-        """Return ``count`` empty prefixes, equally many of each utterance."""
-        utterance = torch.arange(count, device=self.labels.device) // (
-            count // len(self.labels)
+        Each utterance has equally many of the rows.
+        """
+        self.labels = self.labels[utterances]
+        self.ends = self.ends[utterances]
+        return replace(
+            prefixes.select(rows), utterance=self._number_utterances(len(rows))
         )
+
+    def _number_utterances(self, count: int) -> torch.Tensor:
+        """Return the utterance of each prefix, (count,), equally many of each."""
+        each = count // len(self.labels)
+        return torch.arange(count, device=self.labels.device) // each
+
+    def make_empty_prefixes(self, count: int) -> Prefixes:
+        """Return ``count`` empty prefixes, equally many of each utterance."""
+        utterance = self._number_utterances(count)
+        # Only blanks spell the empty prefix.
         blanks = self.labels[utterance, BLANK].double().cumsum(1)
         forward = torch.stack((torch.full_like(blanks, LOG_ZERO), blanks), 1)
         return Prefixes(
-            forward, blanks.new_zeros(count), torch.full_like(utterance, -1), utterance
+            forward=forward,
+            score=blanks.new_zeros(count),
+            last=torch.full_like(utterance, -1),
+            utterance=utterance,
         )
 
     def extend(
-        self, prefixes: Prefixes, ids: torch.Tensor
+        self,
+        prefixes: Prefixes,
+        ids: torch.Tensor,
     ) -> tuple[torch.Tensor, Extensions]:
-        """Score labels after each of n prefixes: log-probabilities given the prefix,
-        (n, S) as the ids.
+        """Score labels, (n, S), after each of n prefixes.
+
+        Returns log-probabilities given the prefix, (n, S), and what :meth:`advance`
+        needs of those that the search keeps.
         """
-        both, blank = _either(prefixes), prefixes.forward[:, 1]
-        repeated = prefixes.last.clamp(min=0).unsqueeze(1)
-        scores = self._sums(prefixes, both, ids)
-        scores = torch.where(
-            ids == prefixes.last.unsqueeze(1),
-            self._sums(prefixes, blank, repeated),
-            scores,
-        )
-        ended = both.gather(1, self.ends[prefixes.utterance].unsqueeze(1))
-        scores = torch.where(ids == self.eos, ended, scores)
+        spelt = _add_endings(prefixes)
+        scores = self._score_labels(prefixes, spelt, ids)
+        # Between two equal labels there must be a blank.
+        after_blank = prefixes.forward[:, 1]
+        last = prefixes.last.unsqueeze(1)
+        repeated = self._score_labels(prefixes, after_blank, last.clamp(min=0))
+        scores = torch.where(ids == last, repeated, scores)
+        # The end comes after the utterance's last frame.
+        last_frame = self.ends[prefixes.utterance].unsqueeze(1)
+        scores = torch.where(ids == self.eos, spelt.gather(1, last_frame), scores)
         if self.eos != BLANK:
             scores = scores.masked_fill(ids == BLANK, LOG_ZERO)
         given = (scores - prefixes.score.unsqueeze(1)).to(self.scored_in)
         return given, Extensions(prefixes, ids, scores)
 
-    def _sums(
-        self, prefixes: Prefixes, before: torch.Tensor, ids: torch.Tensor
+    def _score_labels(
+        self,
+        prefixes: Prefixes,
+        spelt: torch.Tensor,
+        ids: torch.Tensor,
     ) -> torch.Tensor:
-        """Return log psi of each label, (n, S); ``before`` is log phi, (n, T)."""
-        before = torch.cat((_beginning(prefixes), before[:, :-1]), 1)
+        """Return log psi of each label, (n, S); ``spelt`` is log phi, (n, T)."""
+        before = _shift_by_a_frame(spelt, _score_start(prefixes))
         # only the differences between frames need the digits that single precision has
         highest = before.amax(1, keepdim=True)
         before = (before - highest).to(self.labels.dtype).unsqueeze(1)
-        rows = prefixes.utterance.unsqueeze(1) * self.labels.size(1) + ids
+        # Rows of the flattened (utterance, label) fetch all labels in one gather.
+        _, vocabulary, frames = self.labels.shape
+        rows = prefixes.utterance.unsqueeze(1) * vocabulary + ids
         labels = self.labels.flatten(0, 1)
-        at_once = max(1, AT_ONCE // (ids.size(1) * labels.size(1)))
-        parts = zip(rows.split(at_once), before.split(at_once), strict=True)
-        return highest + torch.cat(
-            [_log_sum(labels[part].add_(shares)) for part, shares in parts]
-        )
+        at_once = max(1, AT_ONCE // (ids.size(1) * frames))
+        sums = []
+        for part, entering in zip(
+            rows.split(at_once), before.split(at_once), strict=True
+        ):
+            sums.append(_log_sum(labels[part].add_(entering)))
+        return highest + torch.cat(sums)
 
     def advance(
-        self, extensions: Extensions, rows: torch.Tensor, columns: torch.Tensor
+        self,
+        extensions: Extensions,
+        rows: torch.Tensor,
+        columns: torch.Tensor,
     ) -> Prefixes:
-        """Return the prefixes that the search goes on with: row and column of each in
-        the extensions, (m,).
-        """
+        """Return the m prefixes that the search keeps, by row and column, (m,) each."""
         parents = extensions.prefixes.select(rows)
         label = extensions.ids[rows, columns]
-        both, blank = _either(parents), parents.forward[:, 1]
-        entering = torch.where((label == parents.last).unsqueeze(1), blank, both)
-        entering = torch.cat((_beginning(parents), entering[:, :-1]), 1)
-        with_label = _scan(entering, self.labels[parents.utterance, label])
-        entering = torch.cat(
-            (torch.full_like(entering[:, :1], LOG_ZERO), with_label[:, :-1]), 1
-        )
-        with_blank = _scan(entering, self.labels[parents.utterance, BLANK])
-        forward = torch.stack((with_label, with_blank), 1).clamp(min=LOG_ZERO)
+        repeats = (label == parents.last).unsqueeze(1)
+        spelt = torch.where(repeats, parents.forward[:, 1], _add_endings(parents))
+        # The label first: f_b' is entered from f_n', and f_n' only from the parent.
+        # What enters a frame was there in the frame before, hence both shifts.
+        entering_label = _shift_by_a_frame(spelt, _score_start(parents))
+        with_label = _scan_frames(entering_label, self.labels[parents.utterance, label])
+        # No blank after the label in the first frame: the label takes one itself.
+        impossible = torch.full_like(with_label[:, :1], LOG_ZERO)
+        entering_blank = _shift_by_a_frame(with_label, impossible)
+        with_blank = _scan_frames(entering_blank, self.labels[parents.utterance, BLANK])
         return Prefixes(
-            forward, extensions.scores[rows, columns], label, parents.utterance
+            forward=torch.stack((with_label, with_blank), 1).clamp(min=LOG_ZERO),
+            score=extensions.scores[rows, columns],
+            last=label,
+            utterance=parents.utterance,
         )
 
 
-def _beginning(prefixes: Prefixes) -> torch.Tensor:
-    """Return how likely a prefix is before the first frame, (n, 1): certain if it is
-    empty.
-    """
-    return (
-        torch.where(prefixes.last < 0, 0.0, LOG_ZERO).to(prefixes.forward).unsqueeze(1)
-    )
+def _score_start(prefixes: Prefixes) -> torch.Tensor:
+    """Score prefixes before the first frame, (n, 1): the empty one is certain."""
+    start = torch.where(prefixes.last < 0, 0.0, LOG_ZERO)
+    return start.to(prefixes.forward).unsqueeze(1)
 
 
-def _either(prefixes: Prefixes) -> torch.Tensor:
+def _add_endings(prefixes: Prefixes) -> torch.Tensor:
     """Return log (f_n + f_b), (n, T)."""
     return torch.logaddexp(prefixes.forward[:, 0], prefixes.forward[:, 1])
+
+
+def _shift_by_a_frame(x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    """Return x[t-1] at each frame t of x, (n, T), and ``start``, (n, 1), at frame 0."""
+    return torch.cat((start, x[:, :-1]), 1)
 
 
 def _log_sum(x: torch.Tensor) -> torch.Tensor:
     """Return ``x.logsumexp(2)`` of x, (n, S, T), which is overwritten."""
     highest = x.amax(2, keepdim=True)
-    return x.sub_(highest).clamp_(min=LEAST).exp_().sum(2).log_() + highest.squeeze(2)
+    x = x.sub_(highest).clamp_(min=LEAST_DIFFERENCE).exp_()
+    return x.sum(2).log_() + highest.squeeze(2)
 
 
-def _scan(entering: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the log-probability of being in a label at each frame, having entered it
-    at some frame until then.
+def _scan_frames(entering: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the log-probability of being in a label at each frame, (n, T).
 
-    ``entering`` and ``labels`` are log-probabilities, (n, T), of what was before a
-    frame, and of the label.
+    ``entering`` and ``labels`` are log-probabilities, (n, T), of what enters the label
+    at a frame, e[t], and of the label there, p[t].
     """
-    sums = labels.double().cumsum(1)
-    before = torch.cat((torch.zeros_like(sums[:, :1]), sums[:, :-1]), 1)
-    return (entering - before).logcumsumexp(1) + sums
+    # f[t] = (f[t-1] + e[t]) p[t] for all t at once. With P[t] = p[0] ... p[t] and
+    # g = f / P it reads g[t] = g[t-1] + e[t] / P[t-1], which is a plain sum: f[t] is
+    # P[t] times the sum of e[s] / P[s-1] over s <= t. Below all are logarithms.
+    # In double precision, since log P falls without end (to -1e5 a frame): g is a
+    # difference of two such sums, and single precision keeps 7 digits of them.
+    products = labels.double().cumsum(1)
+    products_before = _shift_by_a_frame(products, torch.zeros_like(products[:, :1]))
+    return (entering - products_before).logcumsumexp(1) + products

@@ -1,6 +1,4 @@
-"""ESPnet's transformer language model in a fast search: keys and values of a token are
-computed once.
-"""
+"""ESPnet's transformer language model, each key and value computed once."""
 
 from copy import copy
 from typing import Self
@@ -9,15 +7,14 @@ import torch
 from espnet2.lm.transformer_lm import TransformerLM
 
 from espnet_ext.fast_search.cached_attention import ScoredPrefixes, count_groups
-from espnet_ext.fast_search.prefix_tree import Path, PrefixTree, join, paths_of
+from espnet_ext.fast_search.prefix_tree import Path, PrefixTree, join_paths, list_paths
 
 
 class FastTransformerLM(TransformerLM):
-    """Score tokens as ESPnet's ``TransformerLM`` does, which computes the keys and
-    values of all tokens at each step.
+    """Score tokens as ESPnet's ``TransformerLM`` does.
 
-    Hypotheses of an utterance share those of common prefixes. A state is a
-    :class:`~.prefix_tree.Path`.
+    That computes the keys and values of all tokens at each step. Hypotheses of an
+    utterance share those of common prefixes. A state is a :class:`~.prefix_tree.Path`.
     """
 
     @classmethod
@@ -29,38 +26,39 @@ class FastTransformerLM(TransformerLM):
 
     @torch.no_grad()
     def batch_score(
-        self, ys: torch.Tensor, states: list[Path | None], xs: torch.Tensor
+        self,
+        ys: torch.Tensor,
+        states: list[Path | None],
+        xs: torch.Tensor,
     ) -> tuple[torch.Tensor, list[Path]]:
-        """Score the next token of n hypotheses: log-probabilities, (n, vocabulary), and
-        the new states.
+        """Return n hypotheses' log-probabilities, (n, vocabulary), and new states.
 
         ``ys``: tokens so far, (n, L); ``states``: what the last step returned, or None;
         ``xs``: encodings of each hypothesis' utterance, (n, T, D).
         """
         paths = [state for state in states if state is not None]
         if paths:
-            tree, nodes = join(paths)
+            tree, nodes = join_paths(paths)
         else:
-            tree, nodes = (
-                PrefixTree(len(self.encoder.encoders), count_groups(xs), 0),
-                ys.new_zeros(len(ys), 0),
-            )
+            tree = PrefixTree(len(self.encoder.encoders), count_groups(xs), capacity=0)
+            nodes = ys.new_zeros(len(ys), 0)
         known = nodes.size(1)
-        tree, nodes = tree.extended(nodes, ys.size(1) - known)
-        prefixes = ScoredPrefixes(
-            tree, nodes, known, ys != 0
-        )  # ESPnet takes 0, CTC's blank, for padding
+        tree, nodes = tree.add_nodes(nodes, ys.size(1) - known)
+        # ESPnet takes 0, CTC's blank, for padding.
+        prefixes = ScoredPrefixes(tree, nodes, known, shown=ys != 0)
         x = self.encoder.embed(self.embed(ys))[:, known:]
         for slot, layer in enumerate(self.encoder.encoders):
             x = x + prefixes.attend(slot, layer.self_attn, layer.norm1(x))
             x = x + layer.feed_forward(layer.norm2(x))
         scores = self.decoder(self.encoder.after_norm(x[:, -1])).log_softmax(-1)
-        return scores, paths_of(tree, nodes)
+        return scores, list_paths(tree, nodes)
 
-    def of_utterances(
-        self, states: list[Path], utterances: torch.Tensor, xs: torch.Tensor
+    def select_utterances(
+        self,
+        states: list[Path],
+        utterances: torch.Tensor,
+        xs: torch.Tensor,
     ) -> list[Path]:
         """Return the states of the hypotheses of some utterances, n of them."""
-        return paths_of(
-            states[0].tree.of_groups(utterances), [state.nodes for state in states]
-        )
+        tree = states[0].tree.select_groups(utterances)
+        return list_paths(tree, [state.nodes for state in states])

@@ -103,7 +103,9 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
 
 
 def max_pool(
-    x: torch.Tensor, lengths: torch.Tensor, factor: int
+    x: torch.Tensor,
+    lengths: torch.Tensor,
+    factor: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the maximum over ``factor`` valid frames, (B, ceil(T / factor), D), 0
     where none is valid; and lengths.

@@ -41,7 +41,9 @@ class Selection:
 
 
 def select(
-    tokens: Mapping[str, int], characters: Mapping[str, int], selection: Selection
+    tokens: Mapping[str, int],
+    characters: Mapping[str, int],
+    selection: Selection,
 ) -> list[str]:
     """Return the ids of a selection, in the order of ``tokens``, from lengths of
     transcripts in tokens and characters.
@@ -70,7 +72,11 @@ def select(
 
 
 def write_selection(
-    text: Path, stats: str, token_type: str, selection: Selection, output: str
+    text: Path,
+    stats: str,
+    token_type: str,
+    selection: Selection,
+    output: str,
 ) -> None:
     """Write the shape file of a selection, and beside it ``<output>.json`` with its
     share of the audio.

@@ -41,7 +41,9 @@ class DropoutGlobalMVN(GlobalMVN):
         return f"{super().extra_repr()}, dropout_rate={self.dropout_rate}"
 
     def forward(
-        self, x: torch.Tensor, ilens: torch.Tensor | None = None
+        self,
+        x: torch.Tensor,
+        ilens: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Normalise and, in training, drop. ``x``: (B, T, C); ``ilens``: (B,). Returns
         the same shape, and ilens.

@@ -38,7 +38,9 @@ def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def _peak_by_partition(
-    x: torch.Tensor, bins: torch.Tensor, ranks: torch.Tensor
+    x: torch.Tensor,
+    bins: torch.Tensor,
+    ranks: torch.Tensor,
 ) -> torch.Tensor:
     # numpy has no bfloat16; float32 holds every half-precision number exactly
     values = x.to(_precise(x)).flatten(1).numpy()
@@ -52,7 +54,9 @@ def _peak_by_partition(
 
 
 def _peak_by_sorting(
-    x: torch.Tensor, bins: torch.Tensor, ranks: torch.Tensor
+    x: torch.Tensor,
+    bins: torch.Tensor,
+    ranks: torch.Tensor,
 ) -> torch.Tensor:
     # one kernel for the batch, without waiting for lengths from the accelerator;
     # padding is sorted last
@@ -62,7 +66,10 @@ def _peak_by_sorting(
 
 
 def draw_threshold_db(
-    batch_size: int, eta_min: float, eta_max: float, device: torch.device | str
+    batch_size: int,
+    eta_min: float,
+    eta_max: float,
+    device: torch.device | str,
 ) -> torch.Tensor:
     """Draw ``eta_th ~ U(eta_min, eta_max)`` (P2, eq. 6) for each utterance from torch's
     generator: dB, (B,).
@@ -71,7 +78,9 @@ def draw_threshold_db(
 
 
 def small_energy_mask(
-    x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor
+    x: torch.Tensor,
+    lengths: torch.Tensor,
+    eta_db: torch.Tensor,
 ) -> torch.Tensor:
     """Return the mask of P2, eq. 8, by the threshold of P2, eq. 7: True where a bin
     stays, False on padding, (B, T, C).

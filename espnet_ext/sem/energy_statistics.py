@@ -125,7 +125,8 @@ def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[s
 
 
 def survey(
-    spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend
+    spans: Mapping[str, AudioSpan],
+    frontend: PowerMelFrontend,
 ) -> tuple[EnergyHistogram, str]:
     """Return the histogram of utterances, and a good example: the longest below
     ``EXAMPLE_SECONDS``, or the shortest.
@@ -155,7 +156,9 @@ def survey(
 
 
 def utterance_energies(
-    utterance: str, span: AudioSpan, frontend: PowerMelFrontend
+    utterance: str,
+    span: AudioSpan,
+    frontend: PowerMelFrontend,
 ) -> tuple[torch.Tensor, int]:
     """Return the filterbank energies of an utterance, (T, C) (P2, eq. 1), and its
     number of samples.

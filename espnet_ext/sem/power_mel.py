@@ -72,7 +72,9 @@ class PowerMelFrontend(AbsFrontend):
         return self.n_mels
 
     def forward(
-        self, input: torch.Tensor, input_lengths: torch.Tensor
+        self,
+        input: torch.Tensor,
+        input_lengths: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the features of waveforms, (B, samples), or of the first of several
         channels, (B, samples, channels).

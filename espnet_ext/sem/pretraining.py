@@ -84,7 +84,9 @@ def grows(config: Mapping[str, Any]) -> bool:
 
 
 def plan(
-    config: Mapping[str, Any], settings: PretrainSettings, max_tokens: int | None = None
+    config: Mapping[str, Any],
+    settings: PretrainSettings,
+    max_tokens: int | None = None,
 ) -> list[tuple[Stage, Selection]]:
     """Plan the stages before the whole network is trained, first to last.
 
@@ -140,7 +142,9 @@ def plan(
 
 
 def _stage(
-    epochs: int, shape: tuple[int, tuple[int, ...]], dropout_rate: float
+    epochs: int,
+    shape: tuple[int, tuple[int, ...]],
+    dropout_rate: float,
 ) -> Stage:
     return Stage(
         epochs=epochs, num_layers=shape[0], pooling=shape[1], dropout_rate=dropout_rate

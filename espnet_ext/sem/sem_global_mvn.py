@@ -88,7 +88,9 @@ class SEMGlobalMVN(GlobalMVN):
         )
 
     def forward(
-        self, x: torch.Tensor, ilens: torch.Tensor | None = None
+        self,
+        x: torch.Tensor,
+        ilens: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Normalise un-normalised power-mel features, (B, T, C), with lengths, (B,); in
         training, mask (P2, eq. 12).

@@ -111,7 +111,10 @@ class GrowthReporter(Reporter):
         self.whole = whole
 
     def sort_epochs_and_values(
-        self, key: str, key2: str, mode: str
+        self,
+        key: str,
+        key2: str,
+        mode: str,
     ) -> list[tuple[int, float]]:
         """Return epochs and values, best to worst, those of the whole network first."""
         return sorted(
@@ -151,7 +154,13 @@ class GrowingTrainer(Trainer):
 
     @classmethod
     def train_one_epoch(
-        cls, *, model: Any, optimizers: Any, reporter: Any, options: Any, **others: Any
+        cls,
+        *,
+        model: Any,
+        optimizers: Any,
+        reporter: Any,
+        options: Any,
+        **others: Any,
     ) -> bool:
         """Train an epoch as ESPnet does."""
         stages = read_stages(options.stages)

@@ -29,7 +29,7 @@ from espnet_ext.fast_search.rnn_attention import (
     Memory,
     State,
     WholeUtteranceScorer,
-    additive_energies,
+    compute_additive_energies,
 )
 from espnet_ext.upstream.padding import valid_frames
 
@@ -151,8 +151,10 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
     def _inverse_fertility(self, x: torch.Tensor) -> torch.Tensor:
         return self.inverse_fertility(x).squeeze(-1).sigmoid()
 
-    def first_states(
-        self, x: torch.Tensor, lengths: torch.Tensor | None
+    def make_first_states(
+        self,
+        x: torch.Tensor,
+        lengths: torch.Tensor | None,
     ) -> list[State]:
         width = x.size(1)
         frames = [width] * len(x) if lengths is None else lengths.tolist()
@@ -174,7 +176,9 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         return states
 
     def batch_logits(
-        self, ys: torch.Tensor, states: Sequence[State]
+        self,
+        ys: torch.Tensor,
+        states: Sequence[State],
     ) -> tuple[torch.Tensor, list[State]]:
         embedding = self.embed(ys[:, -1])
         z, c, context = (
@@ -204,7 +208,10 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         ]
 
     def _cell(
-        self, x: torch.Tensor, z: torch.Tensor, c: torch.Tensor
+        self,
+        x: torch.Tensor,
+        z: torch.Tensor,
+        c: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the LSTM for few rows: new state and cells."""
         cell = self.cell
@@ -216,7 +223,9 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         return o.sigmoid() * c.tanh(), c
 
     def _attend(
-        self, states: Sequence[State], rows: torch.Tensor
+        self,
+        states: Sequence[State],
+        rows: torch.Tensor,
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Return context vectors of n hypotheses, (n, D), and the weight feedback after
         them, n of (T of each,).
@@ -234,7 +243,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
             columns = torch.stack((torch.ones_like(beta), beta), dim=2)
             # stacked, as an index by a list is a copy that waits for the GPU
             own = torch.stack([rows[number] for number in numbers])
-            energies = additive_energies(
+            energies = compute_additive_energies(
                 memory.keys, columns, own, self.energy.weight[0]
             )
             weights = energies.softmax(dim=1)

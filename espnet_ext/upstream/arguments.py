@@ -43,7 +43,9 @@ def checked_arguments() -> Iterator[None]:
     parse = config_argparse.ArgumentParser.parse_args
 
     def parse_and_check(
-        parser: ArgumentParser, *args: Any, **options: Any
+        parser: ArgumentParser,
+        *args: Any,
+        **options: Any,
     ) -> Namespace:
         words = args[0] if args else options.get("args")
         check_config_file(parser, sys.argv[1:] if words is None else words)

@@ -87,7 +87,10 @@ def last_epochs(folder: Path, count: int) -> list[Path]:
 
 
 def best_epochs(
-    folder: Path, count: int, criterion: tuple[str, str, str], first: int = 1
+    folder: Path,
+    count: int,
+    criterion: tuple[str, str, str],
+    first: int = 1,
 ) -> list[Path]:
     """Return the checkpoints of the best epochs, the best first, by a criterion as
     ``("valid", "acc", "max")``.

@@ -92,7 +92,8 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
 
 
 def misfits(
-    found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]
+    found: Mapping[str, tuple[int, ...]],
+    wanted: Mapping[str, tuple[int, ...]],
 ) -> str:
     """Say what differs between the shapes in a checkpoint and those of a model, and
     name some; "" if nothing does.

@@ -14,7 +14,9 @@ NEEDED = ("_file", "bpemodel")  # how keys end that name a file, which must be t
 
 
 def named_files(
-    config: Mapping[str, Any], bases: Sequence[Path], source: Path
+    config: Mapping[str, Any],
+    bases: Sequence[Path],
+    source: Path,
 ) -> dict[str, Path]:
     """Find the files that a config names: as it writes them -> where they are.
 

@@ -63,7 +63,10 @@ def decode(job: Decoding, *, nj: int = 1, parallel: Place | None = None) -> int:
 
 
 def decode_all(
-    jobs: Sequence[Decoding], *, nj: int = 1, parallel: Place | None = None
+    jobs: Sequence[Decoding],
+    *,
+    nj: int = 1,
+    parallel: Place | None = None,
 ) -> list[int]:
     """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return
     the numbers of utterances.
@@ -245,7 +248,9 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
 
 
 def _require_all(
-    lines: Mapping[str, str], utterances: Sequence[str], path: Path
+    lines: Mapping[str, str],
+    utterances: Sequence[str],
+    path: Path,
 ) -> None:
     missing = [utterance for utterance in utterances if utterance not in lines]
     if missing:

@@ -17,7 +17,7 @@ from espnet2.utils.types import str2bool, str_or_none
 
 from espnet_ext.errors import InputError
 from espnet_ext.fast_search.decoders import quantise, use_fast_decoder
-from espnet_ext.fast_search.whole_sets import AUTO, windows
+from espnet_ext.fast_search.whole_sets import AUTO, read_windows
 from espnet_ext.upstream.arguments import check_arguments
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.checkpoint import make_strict, strict_loading
@@ -142,7 +142,10 @@ def last_speech2text(**options: Any) -> Any:
     load = make_strict(vars(AbsTask)["build_model_from_file"].__func__)
 
     def load_or_reuse(
-        task: type, config_file: Any = None, model_file: Any = None, device: str = "cpu"
+        task: type,
+        config_file: Any = None,
+        model_file: Any = None,
+        device: str = "cpu",
     ) -> Any:
         return _loader(task, load)(config_file, model_file, device)
 
@@ -175,7 +178,7 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
         ours["batch_size"], kwargs["batch_size"] = kwargs["batch_size"], 2
 
     def load_windows(*data: Any, **arguments: Any) -> Iterator:
-        return windows(load(*data, **arguments | {"batch_size": 1}))
+        return read_windows(load(*data, **arguments | {"batch_size": 1}))
 
     class OurSpeech2Text(original):
         """The class that ``inference()`` finds instead of its own. It calls only

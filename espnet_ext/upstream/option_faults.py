@@ -58,7 +58,9 @@ def option_fault(error: BaseException) -> str | None:
 
 
 def _fault_of_building(
-    error: BaseException, args: Namespace, stack: Sequence[tuple[FrameType, int]]
+    error: BaseException,
+    args: Namespace,
+    stack: Sequence[tuple[FrameType, int]],
 ) -> str | None:
     frames = [frame for frame, _ in stack]
     # what fails at the first batch is how the modules fit together, later something else
@@ -135,7 +137,10 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def _faults(
-    key: str, args: Namespace, inside: set[type], message: str
+    key: str,
+    args: Namespace,
+    inside: set[type],
+    message: str,
 ) -> Iterator[str]:
     name, found = getattr(args, key, None), _class_of(key, args)
     options = getattr(args, f"{key}_conf", None) or {}
@@ -194,7 +199,9 @@ def unfit(found: type, option: str, value: Any) -> str | None:
 
 
 def fitted[Settings](
-    found: type[Settings], settings: Mapping[str, Any], where: str
+    found: type[Settings],
+    settings: Mapping[str, Any],
+    where: str,
 ) -> Settings:
     """Make an instance of a class of these settings; one that it cannot take is refused
     (:func:`unfit`).

@@ -30,7 +30,8 @@ def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
 
 
 def parse_options(
-    parser: argparse.ArgumentParser, options: Sequence[str]
+    parser: argparse.ArgumentParser,
+    options: Sequence[str],
 ) -> argparse.Namespace:
     """Parse ESPnet options; see :func:`espnet_ext.upstream.arguments.check_arguments`
     for what is refused.

@@ -27,7 +27,10 @@ class PriorScorer(BatchScorerInterface):
         self.log_prior = torch.from_numpy(np.asarray(log_prior, dtype=np.float32))
 
     def score(
-        self, y: torch.Tensor, state: Any, x: torch.Tensor
+        self,
+        y: torch.Tensor,
+        state: Any,
+        x: torch.Tensor,
     ) -> tuple[torch.Tensor, None]:
         """Score the next token, (vocabulary,). Only the device and type of the
         encodings ``x`` are used.
@@ -35,7 +38,10 @@ class PriorScorer(BatchScorerInterface):
         return self._on_device_of(x), None
 
     def batch_score(
-        self, ys: torch.Tensor, states: list[Any], xs: torch.Tensor
+        self,
+        ys: torch.Tensor,
+        states: list[Any],
+        xs: torch.Tensor,
     ) -> tuple[torch.Tensor, list[None]]:
         """Score the next token for each of n hypotheses, (n, vocabulary)."""
         return self._on_device_of(xs).expand(len(ys), -1), [None] * len(ys)

@@ -64,7 +64,9 @@ def check_epochs(args: Namespace) -> None:
 
 
 def _best_epochs(
-    args: Namespace, epochs: Mapping[int, Any], criterion: Sequence[str]
+    args: Namespace,
+    epochs: Mapping[int, Any],
+    criterion: Sequence[str],
 ) -> list[int]:
     """List the epochs whose models ESPnet has kept, as its reporter orders them."""
     phase, name, mode = criterion
@@ -147,7 +149,11 @@ def check_tokens_of_start(args: Namespace) -> None:
 
 
 def _outputs(
-    path: str, source: str, target: str, excluded: str, count: int
+    path: str,
+    source: str,
+    target: str,
+    excluded: str,
+    count: int,
 ) -> list[str]:
     """List the parameters, of those that would be taken, that have a row for each of
     ``count`` tokens.

@@ -67,7 +67,10 @@ class Statistics:
 
 
 def collect_stats(
-    job: Statistics, *, nj: int = 1, parallel: Place | None = None
+    job: Statistics,
+    *,
+    nj: int = 1,
+    parallel: Place | None = None,
 ) -> None:
     """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token
     type>,feats_stats.npz ...}`` to ``job.output``.

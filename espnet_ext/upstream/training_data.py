@@ -68,7 +68,9 @@ def check_training_data(args: Namespace) -> None:
 
 
 def _check_part(
-    entries: Sequence[Sequence[str]], shapes: Sequence[str], args: Namespace
+    entries: Sequence[Sequence[str]],
+    shapes: Sequence[str],
+    args: Namespace,
 ) -> None:
     tables = [(Path(path), kind) for path, _, kind in entries if kind in TABLES]
     wanted: dict[str, str] = {}
@@ -97,7 +99,10 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _require_ids(
-    path: Path, found: Mapping[str, str], wanted: Iterable[str], source: Path
+    path: Path,
+    found: Mapping[str, str],
+    wanted: Iterable[str],
+    source: Path,
 ) -> None:
     lacking = [key for key in wanted if key not in found]
     if not lacking:

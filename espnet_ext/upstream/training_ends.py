@@ -85,7 +85,8 @@ def _check_epoch(folder: Path, epoch: int, stats: Mapping[str, Any]) -> None:
 
 
 def _out_of_patience(
-    config: Mapping[str, Any], epochs: Mapping[int, Mapping[str, Any]]
+    config: Mapping[str, Any],
+    epochs: Mapping[int, Mapping[str, Any]],
 ) -> bool:
     """Return whether the best epoch is longer ago than ``patience``, as ESPnet stops."""
     if config.get("patience") is None:

@@ -180,7 +180,9 @@ def list_statistics(model: Any, batch: Mapping[str, Any], device: str) -> set[st
 
 
 def find_faults(
-    model: Any, batch: Mapping[str, torch.Tensor], device: str = "cpu"
+    model: Any,
+    batch: Mapping[str, torch.Tensor],
+    device: str = "cpu",
 ) -> dict[str, list[bool]]:
     """Say of each utterance of a batch which of the ``FAULTS`` it has, as far as the
     batch and the model allow.
@@ -216,7 +218,9 @@ def _trains_ctc(model: Any) -> bool:
 
 @torch.no_grad()
 def _count_frames(
-    model: Any, batch: Mapping[str, torch.Tensor], device: str
+    model: Any,
+    batch: Mapping[str, torch.Tensor],
+    device: str,
 ) -> list[int]:
     """Return the encoder's frames of each utterance."""
     speech = to_device(

@@ -38,7 +38,10 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
 
 
 def resume(
-    checkpoint: str | Path, model: torch.nn.Module, *args: Any, **options: Any
+    checkpoint: str | Path,
+    model: torch.nn.Module,
+    *args: Any,
+    **options: Any,
 ) -> None:
     """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the
     checkpoint's epoch have been written.

@@ -172,7 +172,7 @@ def compare_ctc(
             prefixes = torch.cat((prefixes, ids[:, :1]), 1)
 
     def fast() -> None:
-        prefixes = ours.roots(hypotheses)
+        prefixes = ours.make_empty_prefixes(hypotheses)
         for _ in range(steps):
             prefixes = ours.advance(ours.extend(prefixes, ids)[1], rows, columns)
 

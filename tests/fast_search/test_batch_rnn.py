@@ -18,7 +18,7 @@ from small_decoders import frames, padded
 from small_decoders import search as search_of
 
 from espnet_ext.errors import InputError
-from espnet_ext.fast_search.batch_rnn import BatchRNNDecoder, from_rnn
+from espnet_ext.fast_search.batch_rnn import BatchRNNDecoder, make_batched
 from espnet_ext.fast_search.rnn_attention import ATTENTIONS
 
 VOCABULARY, ENCODINGS = 12, 6
@@ -143,7 +143,7 @@ def test_scores_are_espnets(name, dtype):
     peer = (
         espnets(name) if dtype == torch.float64 else RNNDecoder(**options(name)).eval()
     ).to(dtype)
-    ours, x = from_rnn(copy.deepcopy(peer)), encodings().to(dtype)
+    ours, x = make_batched(copy.deepcopy(peer)), encodings().to(dtype)
 
     def espnets_scores(prefix: list[int]) -> torch.Tensor:
         state = peer.init_state(x)
@@ -186,14 +186,16 @@ def test_search_finds_what_espnets_does(name, kind):
     peer = espnets(name)
     x = encodings()
     assert_same_hypotheses(
-        search(kind, from_rnn(peer))(x), search(BeamSearch, peer)(x), tolerance(name)
+        search(kind, make_batched(peer))(x),
+        search(BeamSearch, peer)(x),
+        tolerance(name),
     )
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru_2_layers", "dot"])
 def test_search_with_ctc_finds_what_espnets_does(name):
     peer = espnets(name)
-    ours, x = from_rnn(peer), encodings()
+    ours, x = make_batched(peer), encodings()
     one_by_one = search(BeamSearch, peer, 0.3)(x, **FEW_TOKENS)
     assert_same_hypotheses(search(BeamSearch, ours, 0.3)(x, **FEW_TOKENS), one_by_one)
     # ESPnet's batched search has a way of its own: it asks CTC for eos even if that is
@@ -217,7 +219,7 @@ def test_several_utterances_at_once(name, ctc_weight, caplog):
     it, as one by one.
     """
     peer = espnets(name)
-    batched = search(BatchBeamSearch, from_rnn(peer), ctc_weight)
+    batched = search(BatchBeamSearch, make_batched(peer), ctc_weight)
     one_by_one = (
         search(BatchBeamSearch, looping(peer), ctc_weight)
         if ctc_weight
@@ -242,7 +244,11 @@ def test_the_next_utterance_is_another():
     utterance to the next.
     """
     peer = espnets()
-    batched, buffer, expected = search(BatchBeamSearch, from_rnn(peer)), encodings(), []
+    batched, buffer, expected = (
+        search(BatchBeamSearch, make_batched(peer)),
+        encodings(),
+        [],
+    )
     for seed in (0, 1, 0, 2):
         expected.append(search(BeamSearch, peer)(encodings(seed=seed), **FEW_TOKENS))
         assert_same_hypotheses(
@@ -253,11 +259,11 @@ def test_the_next_utterance_is_another():
 
 def test_from_rnn_shares_parameters():
     peer = espnets()
-    ours = from_rnn(peer)
+    ours = make_batched(peer)
     assert all(
         a is b for a, b in zip(ours.parameters(), peer.parameters(), strict=True)
     )
-    assert type(peer) is RNNDecoder and not ours.training and from_rnn(ours) is ours
+    assert type(peer) is RNNDecoder and not ours.training and make_batched(ours) is ours
 
 
 @pytest.mark.parametrize(

@@ -56,20 +56,20 @@ def test_memory_knows_its_encodings_again(attention):
     x = utterances(1)[0]
     memory = EncoderMemory(x.expand(3, -1, -1), [attention])
     for same in (x.expand(3, -1, -1), x.expand(7, -1, -1), x.unsqueeze(0)):
-        assert memory.is_of(same)
+        assert memory.has_encodings(same)
     for other in (
         x.clone().expand(3, -1, -1),
         x[:4].expand(3, -1, -1),
         x[1:].expand(3, -1, -1),
         x.repeat(3, 1, 1),
     ):
-        assert not memory.is_of(other)
+        assert not memory.has_encodings(other)
     x[0] = 0  # the next utterance in the same place
-    assert not memory.is_of(x.expand(3, -1, -1))
+    assert not memory.has_encodings(x.expand(3, -1, -1))
 
 
 def test_memory_of_inference_tensors(attention):
     with torch.inference_mode():
         x = utterances(1)
         memory = EncoderMemory(x, [attention])
-        assert memory.is_of(x) and not memory.is_of(x.clone())
+        assert memory.has_encodings(x) and not memory.has_encodings(x.clone())

@@ -50,7 +50,7 @@ def test_scores_and_states_are_espnets(wanted, frames, steps):
     last, state, prefixes = (
         torch.full_like(rows, EOS).unsqueeze(1),
         None,
-        ours.roots(len(rows)),
+        ours.make_empty_prefixes(len(rows)),
     )
     for _ in range(steps):
         ids = torch.arange(LABELS).repeat(len(rows), 1)
@@ -82,7 +82,7 @@ def test_prefix_is_the_sum_over_all_alignments():
     frames = 5
     x = log_probabilities(frames, sharp=1.0)
     scorer = scorer_of(x)
-    total, prefixes, row = 0.0, scorer.roots(1), torch.tensor([0])
+    total, prefixes, row = 0.0, scorer.make_empty_prefixes(1), torch.tensor([0])
     for label in (2, 2, 3):
         scores, extensions = scorer.extend(prefixes, torch.arange(LABELS).unsqueeze(0))
         total += scores[0, label].item()

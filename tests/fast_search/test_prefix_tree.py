@@ -10,7 +10,7 @@ from espnet_ext.fast_search.prefix_tree import PrefixTree
 def test_nodes_that_no_hypothesis_needs_go():
     tree, nodes = PrefixTree(1, 1, 0), torch.zeros(10, 0, dtype=torch.long)
     for step in range(200):
-        tree, nodes = tree.extended(nodes, 1)
+        tree, nodes = tree.add_nodes(nodes, 1)
         x = torch.full((1, 2, 10, 3), float(step))
         tree.write(0, tree.size - 10, x, -x)
         nodes = nodes[:1].repeat(10, 1)  # one survives each step

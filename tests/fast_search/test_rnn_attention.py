@@ -85,7 +85,11 @@ def test_attends_as_espnets_module(atype):
     memory = memorise(attention, x)[0]
     # noatt gives back the weights it gets; ESPnet's makes its context vector of none
     # but its own first ones
-    previous = memory.uniform().expand_as(previous) if atype == "noatt" else previous
+    previous = (
+        memory.make_uniform_weights().expand_as(previous)
+        if atype == "noatt"
+        else previous
+    )
     context, weights = attend(attention, memory, z, previous)
     expected_context, expected_weights = espnets(
         attention, x, z, None if atype == "noatt" else previous
@@ -106,7 +110,7 @@ def test_padding_is_not_read(atype):
         memorise(attention, batch, torch.tensor(lengths)), lengths, strict=True
     ):
         context, weights = attend(
-            attention, memory, z, memory.uniform().expand(HYPOTHESES, -1)
+            attention, memory, z, memory.make_uniform_weights().expand(HYPOTHESES, -1)
         )
         expected = espnets(attention, x[:, :length], z, None)
         assert weights.shape == (HYPOTHESES, length) and memory.width == FRAMES

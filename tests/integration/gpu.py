@@ -568,7 +568,7 @@ def ctc_in_half_precision() -> Found:
         scorer = LazyCTCPrefixScorer(Given(), 49)
         scorer.batch_init_state(logits.log_softmax(-1).to(dtype))
         rows = torch.arange(6, device=device)
-        prefixes = scorer.roots(6)
+        prefixes = scorer.make_empty_prefixes(6)
         ids = torch.arange(50, device=device).repeat(6, 1)
         for _ in range(20):
             given, extensions = scorer.extend(prefixes, ids)

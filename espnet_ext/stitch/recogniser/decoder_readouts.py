@@ -11,7 +11,7 @@ from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 
 from espnet_ext.errors import InputError
-from espnet_ext.fast_search.batch_rnn import from_rnn
+from espnet_ext.fast_search.batch_rnn import make_batched
 from espnet_ext.fast_search.cached_transformer import CachedTransformerDecoder
 
 
@@ -22,7 +22,7 @@ class RNNReadout(torch.nn.Module):
 
     def __init__(self, decoder: RNNDecoder):
         super().__init__()
-        self.decoder = from_rnn(decoder)
+        self.decoder = make_batched(decoder)
         self.hidden_size = self.decoder.output.in_features
 
     def take_output(self) -> torch.nn.Linear:
@@ -65,7 +65,7 @@ class RNNReadout(torch.nn.Module):
         after each of n prefixes.
         """
         hidden, states = self.decoder.batch_hidden(
-            ys, self.decoder.own_states(states, xs)
+            ys, self.decoder.list_states(states, xs)
         )
         return hidden, torch.stack([state["a_prev"] for state in states]), states
 
