@@ -171,7 +171,8 @@ class _Cutter:
         self.untouched = 1
 
     def _choose_next(self, length: float, room: float) -> tuple[int, float] | None:
-        """Return the place in ``opened`` of the next chunk's recording, and its seconds.
+        """Return the place in ``opened`` of the next chunk's recording, and its
+        seconds.
 
         None: ``whole_first`` asks for a whole chunk, and none fits without a loss.
         """

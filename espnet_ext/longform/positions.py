@@ -1,4 +1,5 @@
-"""Encodings of positions: rotary (Su et al. 2021) and sinusoidal (Vaswani et al. 2017)."""
+"""Encodings of positions: rotary (Su et al. 2021) and sinusoidal (Vaswani et al. 2017).
+"""
 
 import torch
 

@@ -6,10 +6,10 @@ given as ``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type 
 used), and for ``valid`` likewise:
 
     speech      wav.scp: recording and audio file, of any rate and number of channels
-    duration    utt2dur: recording and seconds
-    words       words.scp of :mod:`espnet_ext.text.word_times`
-    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`
-    features    normalised features that were kept; with them speech and statistics are not read
+    duration    utt2dur: recording and seconds words       words.scp of
+    :mod:`espnet_ext.text.word_times` statistics  scp of (2, n_mels) matrices, see
+    :mod:`espnet_ext.longform.recording_features` features    normalised features that
+    were kept; with them speech and statistics are not read
 
 ``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and
 ``passes``; ``features_conf`` those of

@@ -68,7 +68,8 @@ class Transcriber:
         yield from self._word(own)
 
     def _word(self, tokens: Sequence[Token]) -> Iterator[Word]:
-        """Yield the word that tokens make, if they are more than marks of a boundary."""
+        """Yield the word that tokens make, if they are more than marks of a boundary.
+        """
         text = self.join([self.model.tokens[token.id] for token in tokens]).strip()
         spoken = [
             token

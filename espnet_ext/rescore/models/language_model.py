@@ -197,7 +197,8 @@ def surrounding(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int
 
 
 def position_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> float:
-    """Return the most tokens that the model takes at once; infinite if it does not say."""
+    """Return the most tokens that the model takes at once; infinite if it does not say.
+    """
     limits = [
         tokenizer.model_max_length,
         getattr(model.config, "max_position_embeddings", None),

@@ -4,8 +4,8 @@ forward pass of a model.
 What a causal model computes at a token depends only on those before it, so a prefix
 that hypotheses share is computed once. A hypothesis is the path to its last node, and a
 node attends to its own path; without branches a row is one hypothesis.
-(``espnet_ext.fast_search.prefix_tree`` keeps keys and values of a running search; here all
-is known before.)
+(``espnet_ext.fast_search.prefix_tree`` keeps keys and values of a running search; here
+all is known before.)
 """
 
 from collections.abc import Sequence

@@ -258,7 +258,8 @@ class LmTask:
         return {"loss": mean.item()}
 
     def evaluate(self, texts: Sequence[list[int]]) -> dict[str, float]:
-        """Return loss and perplexity per token; the same tokens are masked every time."""
+        """Return loss and perplexity per token; the same tokens are masked every time.
+        """
         total, count = 0.0, 0
         mask = None
         if self.mask is not None:

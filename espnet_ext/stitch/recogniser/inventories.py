@@ -139,7 +139,8 @@ def segment_labels(
     """Return the place in the inventory of each utterance's speaker in a serialised
     transcript, (utterances,).
 
-    >>> segment_labels("A B <sc> C <sc> D", ["x", "y", "x"], ["w", "x", "y"], "mix-1").tolist()
+    >>> speakers, inventory = ["x", "y", "x"], ["w", "x", "y"]
+    >>> segment_labels("A B <sc> C <sc> D", speakers, inventory, "mix-1").tolist()
     [1, 2, 1]
     """
     count = text.split().count(SPEAKER_CHANGE) + 1

@@ -39,7 +39,8 @@ class SAASRModel(ESPnetASRModel):
             of a word-piece model.
         speaker_conf: options of :class:`SpeakerAttributedDecoder`; and
             ``attention_block``, of a transformer the block whose attention weights are
-            used, see :class:`espnet_ext.stitch.recogniser.decoder_readouts.TransformerReadout`.
+            used, see
+            :class:`espnet_ext.stitch.recogniser.decoder_readouts.TransformerReadout`.
     """
 
     # ESPnet's model sets its own, which becomes part of a SpeakerAttributedDecoder

@@ -218,7 +218,9 @@ def word_times(
 
     A piece belongs to the word that is the last one once the piece is added.
 
-    >>> word_times(["A", "B-", "C"], [4, 8, 9], lambda pieces: "".join(pieces + [" "]).replace("-", "").split(), 10)
+    >>> def to_words(pieces):
+    ...     return "".join([*pieces, " "]).replace("-", "").split()
+    >>> word_times(["A", "B-", "C"], [4, 8, 9], to_words, 10)
     ((0.4, 1.0),)
     """
     spans: list[list[int]] = []

@@ -16,10 +16,10 @@ class AlignedPairsEncoder(TransformerEncoder):
 
     ESPnet's MT task has one source text, which holds the pairs' tokens in turn: the
     first pair's odd and even token, the second pair's, and so on
-    (:func:`espnet_ext.stitch.stitcher.pairs.interleave`). ``frontend: embed`` gives each token
-    its embedding and position, and ``patch_size: 2`` in ``model_conf`` makes the start
-    a pair as well. If ``output_size`` is twice the size of an embedding, pairs go into
-    the first block as they are, otherwise through a linear layer.
+    (:func:`espnet_ext.stitch.stitcher.pairs.interleave`). ``frontend: embed`` gives
+    each token its embedding and position, and ``patch_size: 2`` in ``model_conf`` makes
+    the start a pair as well. If ``output_size`` is twice the size of an embedding,
+    pairs go into the first block as they are, otherwise through a linear layer.
     """
 
     def __init__(self, input_size: int, **transformer: Any):

@@ -1,7 +1,7 @@
 """Time-aware overlapping inference: windows are merged by the times of their words.
 
-Windows may be of any length and overlap. P4's rule (:mod:`.overlapping`) looks at no times, and where windows share little it
-pairs words that are seconds apart.
+Windows may be of any length and overlap. P4's rule (:mod:`.overlapping`) looks at no
+times, and where windows share little it pairs words that are seconds apart.
 """
 
 import heapq
@@ -14,6 +14,8 @@ import numpy as np
 from espnet_ext.text.edit_rows import allow_insertions
 from espnet_ext.text.window_hypotheses import is_timed
 from espnet_ext.text.words import Segment, Word
+
+Words = Sequence[Word]
 
 WITHIN = 1.0  # seconds between two windows' times of the same word, at most
 # Of the time that two windows share, how far apart a word may be in the two. Chosen on
@@ -31,9 +33,9 @@ _TOLERANCE = 1e-3  # seconds by which windows may overlap without sharing a word
 def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in the windows of a recording.
 
-    Windows, in the order of their starts, are joined one after the other; what lies within others is left out. Where
-    times are not known (``timed``: a recogniser has given those that there are), any
-    words that two windows share may be paired.
+    Windows, in the order of their starts, are joined one after the other; what lies
+    within others is left out. Where times are not known (``timed``: a recogniser has
+    given those that there are), any words that two windows share may be paired.
     """
     merged: list[Word] = []
     before: Segment | None = None
@@ -44,24 +46,28 @@ def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word,
         elif item.end > before.end:
             slack = before.end - before.start
             if timed and is_timed((before, item)):
-                slack = nearness(before.end - item.start)
+                slack = limit_shift(before.end - item.start)
             # Only words from `first` on, and before `last`, can be in both windows.
             first = len(merged)
-            while first and merged[first - 1].middle >= item.start - slack:
+            earliest = item.start - slack
+            while first and merged[first - 1].middle >= earliest:
                 first -= 1
             last = 0
-            while last < len(words) and words[last].middle <= before.end + slack:
+            latest = before.end + slack
+            while last < len(words) and words[last].middle <= latest:
                 last += 1
             shared = (item.start, before.end)
-            merged[first:] = join(merged[first:], words[:last], shared, slack)
+            merged[first:] = join_neighbours(
+                merged[first:], words[:last], shared, slack
+            )
             merged += words[last:]
         else:
             continue  # the window lies within the one before
         before = item
-    return monotonic(merged)
+    return order_times(merged)
 
 
-def nearness(shared: float) -> float:
+def limit_shift(shared: float) -> float:
     """Return how many seconds apart one word's times in two windows may be.
 
     At most ``WITHIN``, and less where the windows share few seconds, as there a word
@@ -70,18 +76,18 @@ def nearness(shared: float) -> float:
     return min(WITHIN, PART * shared)
 
 
-def join(
-    left: Sequence[Word],
-    right: Sequence[Word],
+def join_neighbours(
+    left: Words,
+    right: Words,
     shared: tuple[float, float],
     within: float = WITHIN,
 ) -> list[Word]:
     """Join the words of an earlier and a later window.
 
-    The windows share the time between ``shared``, in seconds. Of a pair within some seconds of each other the word nearer to the middle of its
-    window is taken (P4, eq. 18), and where both windows differ, the words of the nearer
-    one. A word that one window has and the other leaves out stays, unless it lies at
-    the edge of its window.
+    The windows share the time between ``shared``, in seconds. Of a pair within some
+    seconds of each other the word nearer to the middle of its window is taken (P4, eq.
+    18), and where both windows differ, the words of the nearer one. A word that one
+    window has and the other leaves out stays, unless it lies at the edge of its window.
     """
     start, end = shared
     middle = (start + end) / 2
@@ -89,7 +95,7 @@ def join(
     joined: list[Word] = []
     aligned = align_by_time(left, right, within)
     # A group is a run of pairs that agree, or all that lies between two such runs.
-    for _, group in groupby(aligned, key=_agree):
+    for _, group in groupby(aligned, key=_do_agree):
         steps = list(group)
         only_left = all(later is None for _, later in steps)
         only_right = all(earlier is None for earlier, _ in steps)
@@ -103,7 +109,7 @@ def join(
             else:
                 # Where both differ, each time's words are those of one window: a gap of
                 # the nearer window leaves out the word of the other.
-                nearer_is_left = _time_step((earlier, later)) < middle
+                nearer_is_left = _find_middle((earlier, later)) < middle
                 taken = earlier if nearer_is_left else later
                 kept = taken is not None
             if taken is not None and kept:
@@ -115,36 +121,30 @@ def join(
 Step = tuple[Word | None, Word | None]
 
 
-def _agree(step: Step) -> bool:
+def _do_agree(step: Step) -> bool:
     """Tell whether both windows have heard the same word."""
     left, right = step
-    return left is not None and right is not None and key(left.text) == key(right.text)
+    if left is None or right is None:
+        return False
+    return normalise_word(left.text) == normalise_word(right.text)
 
 
-def align_by_time(
-    left: Sequence[Word], right: Sequence[Word], within: float
-) -> list[Step]:
+def align_by_time(left: Words, right: Words, within: float) -> list[Step]:
     """Align the words of two windows that overlap.
 
-    Only words ``within`` so many seconds of each other are paired. An equal pair counts 1 where both words have the same time, down to 0 at ``within``:
-    otherwise a run of equal words would be paired one word late, since that makes more
-    pairs. A different pair or a word that stands alone counts -1; but words before the
-    first that the right window has, and after the last that the left one has, cost
-    nothing: the other window did not hear them.
+    Only words ``within`` so many seconds of each other are paired. An equal pair counts
+    1 where both words have the same time, down to 0 at ``within``: otherwise a run of
+    equal words would be paired one word late, since that makes more pairs. A different
+    pair or a word that stands alone counts -1; but words before the first that the
+    right window has, and after the last that the left one has, cost nothing: the other
+    window did not hear them.
     """
-    gains = _gain_of_pairs(left, right, within)
-    # table[i, j]: the best sum of the first i words of the left and j of the right
-    table = np.zeros((len(left) + 1, len(right) + 1), dtype=np.int32)
-    table[0] = -ONE * np.arange(len(right) + 1)
-    for i in range(len(left)):
-        row = table[i] - ONE  # the left word stands alone
-        row[0] = 0  # before the right window's first word that costs nothing
-        np.maximum(row[1:], table[i][:-1] + gains[i], out=row[1:])
-        # Gains are costs with the other sign: words of the right that stand alone.
-        table[i + 1] = -allow_insertions(-row, ONE)
+    gains = _compute_gains(left, right, within)
+    table = _fill_table(gains)
     # After the left window's last word, those of the right cost nothing.
+    last_row = table[-1]
+    j = int(last_row.argmax())
     i = len(left)
-    j = int(np.argmax(table[-1]))
     # Back along a best path: whole numbers, so that == finds where a sum came from.
     pairs = []
     while i and j:
@@ -156,69 +156,88 @@ def align_by_time(
             j -= 1
         else:
             i -= 1
-    return list(_with_lone_words(left, right, pairs[::-1]))
+    return list(_add_lone_words(left, right, pairs[::-1]))
 
 
-def _gain_of_pairs(
-    left: Sequence[Word], right: Sequence[Word], within: float
-) -> np.ndarray:
+def _fill_table(gains: np.ndarray) -> np.ndarray:
+    """Return the best sum of the first i words of the left and j of the right window.
+
+    ``gains``: what a pair adds, (left, right); the table is (left + 1, right + 1).
+    """
+    width = gains.shape[1] + 1
+    row = -ONE * np.arange(width, dtype=np.int32)
+    rows = [row]
+    for gain in gains:
+        paired = row[:-1] + gain
+        row = row - ONE  # the left word stands alone
+        row[0] = 0  # before the right window's first word that costs nothing
+        row[1:] = np.maximum(row[1:], paired)
+        # Gains are costs with the other sign: words of the right that stand alone.
+        row = -allow_insertions(-row, ONE)
+        rows.append(row)
+    return np.stack(rows)
+
+
+def _compute_gains(left: Words, right: Words, within: float) -> np.ndarray:
     """Return what pairing a left with a right word adds, in parts of ``ONE``.
 
     The shape is (left, right), int32.
     """
-    texts = {key(word.text) for word in (*left, *right)}
-    codes = {text: code for code, text in enumerate(texts)}
-    words = np.array([codes[key(word.text)] for word in right], dtype=np.int32)
+    texts = np.array([normalise_word(word.text) for word in right], dtype=object)
     middles = np.array([word.middle for word in right])
     gains = np.empty((len(left), len(right)), dtype=np.int32)
     for i, word in enumerate(left):
-        apart = np.abs(middles - word.middle) / within
-        equal = words == codes[key(word.text)]
-        gains[i] = np.where(equal, ONE * (1 - np.minimum(apart, 1)), -ONE)
-        gains[i][apart > 1] = _NEVER
+        share = np.abs(middles - word.middle) / within
+        nearness = 1 - np.minimum(share, 1)
+        equal = texts == normalise_word(word.text)
+        gain = np.where(equal, ONE * nearness, -ONE)
+        gain[share > 1] = _NEVER
+        gains[i] = gain
     return gains
 
 
-def _with_lone_words(
-    left: Sequence[Word], right: Sequence[Word], pairs: Sequence[tuple[int, int]]
+def _add_lone_words(
+    left: Words, right: Words, pairs: Sequence[tuple[int, int]]
 ) -> Iterator[Step]:
     """Yield the pairs, and between them lone words in the order of their times."""
-    end = (len(left), len(right))
+    end = (len(left), len(right))  # stands for a pair behind all words
     i = 0
     j = 0
     for next_i, next_j in (*pairs, end):
         lone_left: list[Step] = [(word, None) for word in left[i:next_i]]
         lone_right: list[Step] = [(None, word) for word in right[j:next_j]]
-        # Merged, not sorted: each side keeps its order even where its times do not rise.
-        yield from heapq.merge(lone_left, lone_right, key=_time_step)
+        # Merged, not sorted: each side keeps its order, though its times may fall.
+        yield from heapq.merge(lone_left, lone_right, key=_find_middle)
         if (next_i, next_j) != end:
             yield left[next_i], right[next_j]
         i = next_i + 1
         j = next_j + 1
 
 
-def _time_step(step: Step) -> float:
+def _find_middle(step: Step) -> float:
     """Return the middle of a step's word, or the mean of both, in seconds."""
     middles = [word.middle for word in step if word is not None]
     return sum(middles) / len(middles)
 
 
-def key(word: str) -> str:
+def normalise_word(word: str) -> str:
     """Return a word without case and punctuation, by which two windows are compared.
 
     A word of punctuation alone stays as it is.
 
-    >>> key("Hello,") == key("hello"), key("...")
+    >>> normalise_word("Hello,") == normalise_word("hello"), normalise_word("...")
     (True, '...')
     """
-    return "".join(filter(str.isalnum, word.casefold())) or word
+    letters = filter(str.isalnum, word.casefold())
+    return "".join(letters) or word
 
 
-def monotonic(words: Iterable[Word]) -> tuple[Word, ...]:
+def order_times(words: Iterable[Word]) -> tuple[Word, ...]:
     """Move words so that starts rise, and no word ends before it starts."""
     ordered: list[Word] = []
     latest = 0.0
     for word in words:
         latest = max(latest, word.start)
-        ordered.append(replace(word, start=latest, end=max(latest, word.end)))
+        end = max(latest, word.end)
+        ordered.append(replace(word, start=latest, end=end))
     return tuple(ordered)

@@ -1,7 +1,7 @@
 """How a recogniser errs in windows, counted and put into simulated errors.
 
-It is counted on recordings whose words are known. Rates depend on the distance from a window's edge; confusions, equal errors in two
-windows and wrong speakers count too.
+It is counted on recordings whose words are known. Rates depend on the distance from a
+window's edge; confusions, equal errors in two windows and wrong speakers count too.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from espnet_ext.stitch.stitcher.simulated_errors import (
     Edges,
     SimulatedErrors,
     SpokenWord,
-    spoken_words,
+    list_spoken_words,
 )
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
@@ -115,7 +115,7 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
     counts = Counts()
     said = by_recording(turns)
     for recording, speakers in grouped.items():
-        words = spoken_words(said.get(recording, []))
+        words = list_spoken_words(said.get(recording, []))
         outcomes: dict[Place, list[Outcome]] = {}
         windows = next(iter(speakers.values()), ())
         for number, window in enumerate(windows):
@@ -127,7 +127,7 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
                 window.start if number else None,
                 None if is_last else window.end,
             )
-            for place, outcome in _window(counts, inside, heard, edges).items():
+            for place, outcome in _count_window(counts, inside, heard, edges).items():
                 outcomes.setdefault(place, []).append(outcome)
         for found in outcomes.values():
             if len(found) > 1:
@@ -144,14 +144,14 @@ def _count_shared(counts: Counts, one: Outcome, other: Outcome) -> None:
         counts.same += one.instead == other.instead
 
 
-def _window(
+def _count_window(
     counts: Counts,
     inside: Sequence[SpokenWord],
     heard: Mapping[str, tuple[str, ...]],
     edges: Edges,
 ) -> dict[Place, Outcome]:
     """Count one window; return what became of each word."""
-    given = _attributed(counts, inside, heard)
+    given = _attribute_turns(counts, inside, heard)
     outcomes: dict[Place, Outcome] = {}
     for speaker in dict.fromkeys((*heard, *given.values())):
         own = [word for word in inside if given[word.turn] == speaker]
@@ -180,7 +180,7 @@ def _window(
     return outcomes
 
 
-def _attributed(
+def _attribute_turns(
     counts: Counts, inside: Sequence[SpokenWord], heard: Mapping[str, tuple[str, ...]]
 ) -> dict[int, str]:
     """Return the speaker with whom each utterance was heard.
@@ -207,7 +207,7 @@ def _attributed(
     return given
 
 
-def simulated_errors(counts: Counts) -> SimulatedErrors:
+def build_simulated_errors(counts: Counts) -> SimulatedErrors:
     """Return the simulated errors that have the statistics of what was counted."""
     kinds = max(1, counts.kinds.total())
     confusions: dict[str, dict[str, int]] = {}
@@ -237,9 +237,10 @@ def fit_errors(hypotheses: Path, references: Path, output: Path) -> None:
     counts = count_errors_of_windows(
         read_grouped(hypotheses), read_segments(references)
     )
-    errors = simulated_errors(counts)
+    errors = build_simulated_errors(counts)
     write_json(output, errors.model_dump())
     say(
-        f"{counts.wrong.total()} of {counts.words.total()} words in windows are wrong; correlation between "
+        f"{counts.wrong.total()} of {counts.words.total()} words in windows are "
+        "wrong; correlation between "
         f"windows {errors.correlation:.2f}"
     )

@@ -16,7 +16,7 @@ from espnet_ext.stitch.stitcher.long_recordings import (
     cut_at_silence,
     cut_by_half,
     merge_parts,
-    renumbered,
+    number_windows,
 )
 from espnet_ext.stitch.stitcher.transcripts import (
     BY_TIME,
@@ -53,8 +53,8 @@ class StitcherOptions:
 
     ``guard``: the most edits a word by which a transcript may differ from the
     time-aware merge, see
-    :mod:`espnet_ext.stitch.stitcher.guard`; None: all transcripts are the stitcher's, as in
-        P4.
+    :mod:`espnet_ext.stitch.stitcher.guard`; None: all transcripts are the stitcher's,
+        as in P4.
     """
 
     folder: Path
@@ -246,7 +246,7 @@ class Stitcher:
     def _source(self, part: Windows) -> Any:
         known = self.trained_on
         text = pairs.source_text(
-            pairs.serialise_windows(renumbered(part), known.style, known.within),
+            pairs.serialise_windows(number_windows(part), known.style, known.within),
             self._pieces,
         )
         return self._preprocess("", {"src_text": text})["src_text"]

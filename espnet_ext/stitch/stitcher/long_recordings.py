@@ -1,14 +1,14 @@
 """Recordings longer than a stitcher's training data, divided into parts.
 
-P4 has no such recordings. Windows are cut where the speaker is silent for one; what is still too long, in parts
-that overlap by half.
+P4 has no such recordings. Windows are cut where the speaker is silent for one; what is
+still too long, in parts that overlap by half.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from espnet_ext.scoring.error_rate import align
-from espnet_ext.stitch.stitcher.by_time import merge_by_time, monotonic
+from espnet_ext.stitch.stitcher.by_time import merge_by_time, order_times
 from espnet_ext.text.window_hypotheses import is_timed
 from espnet_ext.text.words import Segment, Word
 
@@ -35,31 +35,35 @@ class Longest:
 
     def holds(self, windows: Sequence[Segment]) -> bool:
         """Return whether the windows are no longer than this."""
-        return len(windows) <= self.windows and length(windows) <= self.words
+        if len(windows) > self.windows:
+            return False
+        return count_words_and_symbols(windows) <= self.words
 
 
-def length(windows: Sequence[Segment]) -> int:
+def count_words_and_symbols(windows: Sequence[Segment]) -> int:
     """Count words and symbols, one symbol per window."""
     return sum(len(item.words) + 1 for item in windows)
 
 
-def longest_of(examples: Sequence[Sequence[Segment]], share: float = 0.99) -> Longest:
+def find_longest(examples: Sequence[Sequence[Segment]], share: float = 0.99) -> Longest:
     """Return the length that this share of the examples does not exceed.
 
     An example is a speaker's windows. Windows and words are ranked each on their own:
     the longest by one need not be the longest by the other.
     """
-    place = max(0, round(share * len(examples)) - 1)
+    count = round(share * len(examples))
+    place = max(0, count - 1)
     windows = sorted(len(example) for example in examples)
-    words = sorted(length(example) for example in examples)
+    words = sorted(count_words_and_symbols(example) for example in examples)
     return Longest(windows[place], words[place])
 
 
 def cut_at_silence(windows: Windows, longest: Longest) -> list[Windows]:
     """Cut a speaker's windows after silent ones, into few stretches of bounded length.
 
-    A stretch is as long as ``longest`` lets it be, so that there are few. A stretch without such a window stays whole, however long it is. A stretch without
-    words is left out.
+    A stretch is as long as ``longest`` lets it be, so that there are few. A stretch
+    without such a window stays whole, however long it is. A stretch without words is
+    left out.
     """
     stretches: list[Windows] = []
     start = 0  # where the stretch that grows starts
@@ -81,18 +85,13 @@ def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
     """Cut what is too long into parts that overlap by half.
 
     A part is two halves, each at most half as long as ``longest``; neighbours share
-    one. A half has at least two windows, however long they are. If windows overlap, a part
-    leaves out its last one, so that it has nothing in common with the part after the
-    next.
+    one. A half has at least two windows, however long they are. If windows overlap, a
+    part leaves out its last one, so that it has nothing in common with the part after
+    the next.
     """
     if longest.holds(windows):
         return [windows]
-    half = Longest(max(1, longest.windows // 2), max(1, longest.words // 2))
-    edges = [0]
-    for end in range(1, len(windows)):
-        if end - edges[-1] > 1 and not half.holds(windows[edges[-1] : end + 1]):
-            edges.append(end)
-    edges.append(len(windows))
+    edges = _cut_into_halves(windows, longest)
     overlap = len(windows) > 1 and windows[0].end > windows[1].start
     left_out = 1 if overlap else 0
     # A part reaches from an edge to the one after the next; the last part to the end.
@@ -105,7 +104,24 @@ def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
     return parts
 
 
-def renumbered(windows: Windows) -> Windows:
+def _cut_into_halves(windows: Windows, longest: Longest) -> list[int]:
+    """Return where the halves of parts begin, and at the end where the last one ends."""
+    half = Longest(
+        windows=max(1, longest.windows // 2),
+        words=max(1, longest.words // 2),
+    )
+    edges = [0]
+    start = 0
+    for end in range(1, len(windows)):
+        with_next = windows[start : end + 1]
+        if len(with_next) > 2 and not half.holds(with_next):
+            edges.append(end)
+            start = end
+    edges.append(len(windows))
+    return edges
+
+
+def number_windows(windows: Windows) -> Windows:
     """Return the windows with numbers from 0, as a stitcher was trained on."""
     return tuple(replace(item, window=number) for number, item in enumerate(windows))
 
@@ -113,28 +129,37 @@ def renumbered(windows: Windows) -> Windows:
 def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word, ...]:
     """Merge stitched parts, each its windows and its words, in their order.
 
-    The parts are those of :func:`cut_by_half`. The words of a part get the times of what was heard in its windows. Only words that
-    two parts may both have are paired: those of the windows that they share.
+    The parts are those of :func:`cut_by_half`. The words of a part get the times of
+    what was heard in its windows. Only words that two parts may both have are paired:
+    those of the windows that they share.
     """
     merged = []
     for windows, words in parts:
-        times = tuple((word.start, word.end) for word in stitched_times(words, windows))
-        first, last = windows[0], windows[-1]
+        timed_words = time_stitched_words(words, windows)
+        first = windows[0]
         merged.append(
-            Segment(first.recording, first.speaker, words, first.start, last.end, times)
+            Segment(
+                first.recording,
+                first.speaker,
+                words,
+                start=first.start,
+                end=windows[-1].end,
+                times=tuple((word.start, word.end) for word in timed_words),
+            )
         )
     timed = all(is_timed(windows) for windows, _ in parts)
     return merge_by_time(merged, timed=timed)
 
 
-def stitched_times(
+def time_stitched_words(
     words: Sequence[str], windows: Sequence[Segment]
 ) -> tuple[Word, ...]:
     """Give times, in seconds, to the words that a stitcher has made of windows.
 
-    The windows are one speaker's, in the order of their starts. The words are aligned with all words that were heard, in the order of their times. A word
-    without a counterpart lies between its neighbours. Where the recogniser gave no
-    times, its words share their window evenly.
+    The windows are one speaker's, in the order of their starts. The words are aligned
+    with all words that were heard, in the order of their times. A word without a
+    counterpart lies between its neighbours. Where the recogniser gave no times, its
+    words share their window evenly.
     """
     heard: list[tuple[Span, str]] = []
     for item in windows:
@@ -149,19 +174,21 @@ def stitched_times(
             place += 1
         if word is not None:
             spans.append(span)
-    return _filled(words, spans, windows[0].start if windows else 0.0)
+    return _fill_times(words, spans, windows[0].start if windows else 0.0)
 
 
-def _filled(
+def _fill_times(
     words: Sequence[str], spans: Sequence[Span | None], start: float
 ) -> tuple[Word, ...]:
     """Give words without a time one between their neighbours, in rising order."""
     filled: list[Word] = []
-    for place, (word, span) in enumerate(zip(words, spans, strict=True)):
+    for place, word in enumerate(words):
+        span = spans[place]
         if span is None:
             begin = filled[-1].end if filled else start
-            # Up to the next known start; times that were heard need not rise.
-            known = (other[0] for other in spans[place:] if other is not None)
-            span = (begin, max(begin, next(known, begin)))
+            later_starts = (later[0] for later in spans[place:] if later is not None)
+            end = next(later_starts, begin)
+            # Times that were heard need not rise.
+            span = (begin, max(begin, end))
         filled.append(Word(word, *span))
-    return monotonic(filled)
+    return order_times(filled)

@@ -1,8 +1,9 @@
 """Overlapping inference by P4's rule: one transcript of windows that overlap.
 
-The rule is of P4, section 2.2, and Chiu et al. (ASRU 2019). Windows overlap by half. Words of windows 1, 3, 5 ... (from 1; P4, eq. 13) are aligned
-with those of windows 2, 4, 6 ... (P4, eq. 14). The rule looks at no times, so it goes
-wrong where windows share little; :mod:`.by_time` does not.
+The rule is of P4, section 2.2, and Chiu et al. (ASRU 2019). Windows overlap by half.
+Words of windows 1, 3, 5 ... (from 1; P4, eq. 13) are aligned with those of windows 2,
+4, 6 ... (P4, eq. 14). The rule looks at no times, so it goes wrong where windows share
+little; :mod:`.by_time` does not.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.stitch.stitcher.by_time import monotonic
+from espnet_ext.stitch.stitcher.by_time import order_times
 from espnet_ext.text.edit_rows import allow_insertions
 from espnet_ext.text.words import Segment, Word
 
@@ -31,11 +32,15 @@ _FAR = 1 << 61  # two of them still fit into 64 bits
 _PAIR, _ALONE_ODD, _ALONE_EVEN = 1, 2, 4  # how an alignment may end
 
 
+Windows = Sequence[Segment]
+
+
 class WindowWord(NamedTuple):
     """A word of a window, both by number from 0, and its middle's position in it.
 
-    ``position`` is from 0, the window's start, to 1. Without times the position is, as in the paper, that of its number among the
-    window's words, but (place + 1/2) / count, so that both edges are treated alike.
+    ``position`` is from 0, the window's start, to 1. Without times the position is, as
+    in the paper, that of its number among the window's words, but (place + 1/2) /
+    count, so that both edges are treated alike.
     """
 
     window: int
@@ -44,27 +49,28 @@ class WindowWord(NamedTuple):
     position: Fraction
 
 
-def _confidence(position: Fraction) -> Fraction:
+def _compute_confidence(position: Fraction) -> Fraction:
     """Return how far from its window's edge a word lies, 0 at best (P4, eq. 18)."""
     return -abs(position - MIDDLE)
 
 
+Words = Sequence[WindowWord]
 # A word of an odd and one of an even window (P4, eq. 16 and P4, eq. 17); None: the
 # other sequence has no word there.
 Pair = tuple[WindowWord | None, WindowWord | None]
 
 
-def overlapping_inference(windows: Sequence[Segment]) -> tuple[Word, ...]:
+def overlapping_inference(windows: Windows) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in all windows (P4, eq. 15 and 18).
 
-    Window 0 comes first. Raises InputError for neighbours that overlap by less than half, or windows that
-    overlap and are no neighbours.
+    Window 0 comes first. Raises InputError for neighbours that overlap by less than
+    half, or windows that overlap and are no neighbours.
     """
     check_overlap(windows)
-    return monotonic(chosen.word for chosen in choose(align_windows(windows)))
+    return order_times(chosen.word for chosen in choose_words(align_windows(windows)))
 
 
-def check_overlap(windows: Sequence[Segment], least: float = 0.5) -> None:
+def check_overlap(windows: Windows, least: float = 0.5) -> None:
     """Refuse windows that overlap with neighbours by less than this share, or others.
 
     Raises InputError.
@@ -78,7 +84,7 @@ def check_overlap(windows: Sequence[Segment], least: float = 0.5) -> None:
                 "overlap by half"
             )
     for left, right in zip(windows, windows[2:], strict=False):
-        if _overlap(left, right):
+        if _do_overlap(left, right):
             raise InputError(
                 f"{left.recording}: windows {left.window} and {right.window} "
                 "overlap: merge them by time (--method "
@@ -87,11 +93,11 @@ def check_overlap(windows: Sequence[Segment], least: float = 0.5) -> None:
             )
 
 
-def _overlap(left: Segment, right: Segment) -> bool:
+def _do_overlap(left: Segment, right: Segment) -> bool:
     return left.end > right.start + _TOLERANCE
 
 
-def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[Pair]:
+def align_windows(windows: Windows, within: float = math.inf) -> list[Pair]:
     """Align the words of one speaker in odd and in even windows with the fewest edits
     (P4, eq. 15 to 17).
 
@@ -102,9 +108,9 @@ def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[
     backwards, pairs words where it can, and otherwise leaves the word of the later
     window (with ``within``, the later word) alone.
     """
-    odd = list(_words(windows[::2]))
-    even = list(_words(windows[1::2]))
-    rows = list(_moves(odd, even, windows, within))
+    odd = list(_place_words(windows[::2]))
+    even = list(_place_words(windows[1::2]))
+    rows = list(_find_moves(odd, even, windows, within))
     i = len(odd)
     j = len(even)
     pairs: list[Pair] = []
@@ -116,7 +122,7 @@ def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[
         even_alone = move & _ALONE_EVEN
         if move & _ALONE_ODD and even_alone:
             # Either is best: the later one is alone, so that pairs are in their order.
-            even_alone = _later(even[j - 1], odd[i - 1], within)
+            even_alone = _is_later(even[j - 1], odd[i - 1], within)
         if move & _PAIR:
             i -= 1
             j -= 1
@@ -130,23 +136,67 @@ def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[
     return pairs[::-1]
 
 
-def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
+def _place_words(windows: Windows) -> Iterator[WindowWord]:
     """Yield the words of windows with their positions."""
     for item in windows:
-        start, end = _exact(item.start), _exact(item.end)
+        start = _read_exactly(item.start)
+        end = _read_exactly(item.end)
         for place, word in enumerate(item.timed_words):
             if item.times is None:
-                position = Fraction(2 * place + 1, 2 * len(item.words))
+                count = len(item.words)
+                position = Fraction(2 * place + 1, 2 * count)
             else:
-                middle = (_exact(word.start) + _exact(word.end)) / 2
-                position = (middle - start) / (end - start)
+                twice_middle = _read_exactly(word.start) + _read_exactly(word.end)
+                position = (twice_middle / 2 - start) / (end - start)
+            # A word's times may exceed its window's a little.
             inside = min(max(position, Fraction(0)), Fraction(1))
             yield WindowWord(item.window, place, word, inside)
 
 
-def _exact(seconds: float) -> Fraction:
+def _read_exactly(seconds: float) -> Fraction:
     """Return a time as it is written, to eight decimals."""
     return Fraction(f"{seconds:.8f}")
+
+
+class _EvenWords:
+    """The words of even windows as arrays, to compare an odd word with many."""
+
+    def __init__(
+        self,
+        words: Words,
+        windows: Windows,
+        within: float,
+    ):
+        self.texts = np.array([item.word.text for item in words], dtype=object)
+        self.middles = np.array([item.word.middle for item in words])
+        self.owners = np.array([item.window for item in words])
+        self.within = within
+        overlaps = [_do_overlap(left, right) for left, right in pairwise(windows)]
+        # joined[n]: window n overlaps with the one before; nothing is before the first
+        # or after the last
+        self.joined = [False, *overlaps, False]
+
+    def find_range(self, first: int, end: int) -> tuple[int, int]:
+        """Return where the words of windows ``first`` up to ``end`` begin and end."""
+        begin = int(np.searchsorted(self.owners, first))
+        after = int(np.searchsorted(self.owners, end))
+        return begin, after
+
+    def price_pairs(self, odd: WindowWord, first: int, last: int) -> np.ndarray:
+        """Return the cost of pairing an odd word with even ones, (last - first,)."""
+        own = slice(first, last)
+        neighbours = []
+        if self.joined[odd.window]:
+            neighbours.append(odd.window - 1)
+        if self.joined[odd.window + 1]:
+            neighbours.append(odd.window + 1)
+        beside = np.isin(self.owners[own], neighbours)
+        apart = np.abs(self.middles[own] - odd.word.middle)
+        near = apart <= self.within
+        equal = self.texts[own] == odd.word.text
+        costs = np.where(equal, 0, _SUBSTITUTION)
+        costs[~(beside & near)] = _FAR
+        return costs
 
 
 class Row(NamedTuple):
@@ -159,10 +209,10 @@ class Row(NamedTuple):
     moves: Sequence[int]
 
 
-def _moves(
-    odd: Sequence[WindowWord],
-    even: Sequence[WindowWord],
-    windows: Sequence[Segment],
+def _find_moves(
+    odd: Words,
+    even: Words,
+    windows: Windows,
     within: float,
 ) -> Iterator[Row]:
     """Yield the row of each odd word.
@@ -170,67 +220,57 @@ def _moves(
     Beyond the windows next to a word's own there are only gaps, so that a best path
     never needs to leave these cells: what is stored grows linearly with the recording.
     """
-    words = {item.word.text for item in (*odd, *even)}
-    codes = {word: code for code, word in enumerate(words)}
-    texts = np.array([codes[item.word.text] for item in even], dtype=np.int32)
-    middles = np.array([item.word.middle for item in even])
-    owners = np.array([item.window for item in even])
-    overlaps = [_overlap(left, right) for left, right in pairwise(windows)]
-    # joined[n]: window n overlaps with the one before; nothing is before or after all
-    joined = [False, *overlaps, False]
+    candidates = _EvenWords(even, windows, within)
     # Before an odd word, even ones of the windows before these may be aligned: those up
     # to the next window, and before the first or after the last odd word all there are.
     ends = [item.window + 2 for item in odd]
     ends.append(len(windows))
     # costs[j - before]: the lowest cost of the odd words so far and j even ones
-    costs = np.arange(np.searchsorted(owners, ends[0]) + 1) * _EDIT
+    _, count = candidates.find_range(0, ends[0])
+    costs = np.arange(count + 1) * _EDIT
     before = 0
     for item, end in zip(odd, ends[1:], strict=True):
-        first, last = np.searchsorted(owners, (item.window - 1, end)).tolist()
-        pair = np.where(texts[first:last] == codes[item.word.text], 0, _SUBSTITUTION)
-        neighbours = []
-        if joined[item.window]:
-            neighbours.append(item.window - 1)
-        if joined[item.window + 1]:
-            neighbours.append(item.window + 1)
-        beside = np.isin(owners[first:last], neighbours)
-        near = np.abs(middles[first:last] - item.word.middle) <= within
-        pair[~(beside & near)] = _FAR
+        first, last = candidates.find_range(item.window - 1, end)
         # The row above may begin earlier and end earlier than this one.
         above = np.full(last - first + 1, _FAR)
-        above[: len(costs) - first + before] = costs[first - before :]
-        alone = above + _EDIT
-        paired = above[:-1] + pair
-        costs = np.concatenate((alone[:1], np.minimum(alone[1:], paired)))
-        costs = allow_insertions(costs, _EDIT)  # even words alone
-        found = np.where(costs == alone, _ALONE_ODD, 0)
-        found[1:] |= np.where(costs[1:] == paired, _PAIR, 0)
-        found[1:] |= np.where(costs[1:] == costs[:-1] + _EDIT, _ALONE_EVEN, 0)
-        yield Row(first, found.tolist())
+        reached = costs[first - before :]
+        above[: len(reached)] = reached
         before = first
+        alone = above + _EDIT
+        paired = above[:-1] + candidates.price_pairs(item, first, last)
+        costs = alone.copy()
+        costs[1:] = np.minimum(alone[1:], paired)
+        costs = allow_insertions(costs, _EDIT)  # even words alone
+        # Whole numbers, so that == finds all ways that a lowest cost came from.
+        moves = _ALONE_ODD * (costs == alone)
+        after_even = costs[:-1] + _EDIT
+        moves[1:] += _PAIR * (costs[1:] == paired)
+        moves[1:] += _ALONE_EVEN * (costs[1:] == after_even)
+        yield Row(first, moves.tolist())
 
 
-def _later(even: WindowWord, odd: WindowWord, within: float) -> bool:
+def _is_later(even: WindowWord, odd: WindowWord, within: float) -> bool:
     """Tell whether, of two words that stand alone, the even window's comes last."""
     if within < math.inf:
         return even.word.middle > odd.word.middle
     return even.window > odd.window
 
 
-def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
+def choose_words(pairs: Sequence[Pair]) -> list[WindowWord]:
     """Take the side of each pair with the greater confidence (P4, eq. 18).
 
-    Of equals, a word rather than a gap, and otherwise the later window's. A gap lies between two words of its sequence. If both are of one window, that window
-    covers this time and heard nothing; the gap's position is the middle between theirs.
+    Of equals, a word rather than a gap, and otherwise the later window's. A gap lies
+    between two words of its sequence. If both are of one window, that window covers
+    this time and heard nothing; the gap's position is the middle between theirs.
     Otherwise the gap lies at windows' edges, where the confidence is lowest, and the
     word of the other sequence stays. ``pairs`` are in the order of speech.
     """
-    left = _confidences([odd for odd, _ in pairs])
-    right = _confidences([even for _, even in pairs])
+    left = _compute_confidences([odd for odd, _ in pairs])
+    right = _compute_confidences([even for _, even in pairs])
     chosen = []
     for pair, one, other in zip(pairs, left, right, strict=True):
         if one == other:
-            item = _later_word(pair)
+            item = _take_later_word(pair)
         else:
             item = pair[0] if one > other else pair[1]
         if item:
@@ -238,7 +278,7 @@ def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
     return chosen
 
 
-def _later_word(pair: Pair) -> WindowWord | None:
+def _take_later_word(pair: Pair) -> WindowWord | None:
     """Return the word of a pair that has one, or that of the later window."""
     left, right = pair
     if left is None or right is None:
@@ -246,10 +286,11 @@ def _later_word(pair: Pair) -> WindowWord | None:
     return left if left.window > right.window else right
 
 
-def _confidences(sequence: Sequence[WindowWord | None]) -> list[Fraction]:
+def _compute_confidences(sequence: Sequence[WindowWord | None]) -> list[Fraction]:
     """Return the confidence of each word and of each gap (None) of a sequence."""
     confidences = [
-        EDGE if item is None else _confidence(item.position) for item in sequence
+        EDGE if item is None else _compute_confidence(item.position)
+        for item in sequence
     ]
     last = -1  # the place of the word before
     for place, item in enumerate(sequence):
@@ -258,7 +299,7 @@ def _confidences(sequence: Sequence[WindowWord | None]) -> list[Fraction]:
         before = sequence[last] if last >= 0 else None
         # Gaps within one window; others keep the confidence of an edge.
         if before is not None and before.window == item.window:
-            confidence = _confidence((before.position + item.position) / 2)
+            confidence = _compute_confidence((before.position + item.position) / 2)
             confidences[last + 1 : place] = [confidence] * (place - last - 1)
         last = place
     return confidences

@@ -21,11 +21,11 @@ from espnet_ext.stitch.stitcher.long_recordings import (
     Windows,
     cut_at_silence,
     cut_by_half,
-    longest_of,
-    renumbered,
+    find_longest,
+    number_windows,
 )
 from espnet_ext.stitch.stitcher.overlapping import align_windows, check_overlap
-from espnet_ext.stitch.stitcher.simulated_errors import spoken_words
+from espnet_ext.stitch.stitcher.simulated_errors import list_spoken_words
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.text.windows import MOST_OVERLAP, Windowing
@@ -75,7 +75,8 @@ def serialise_windows(
     A window in which the speaker is silent keeps its symbols, so that the number of
     windows is known.
 
-    >>> one, two = (Segment("r", "a", (word,), 8.0 * i, 8.0 * i + 16, window=i) for i, word in enumerate("AB"))
+    >>> one = Segment("r", "a", ("A",), 0.0, 16.0, window=0)
+    >>> two = Segment("r", "a", ("B",), 8.0, 24.0, window=1)
     >>> serialise_windows([one, two], "wc"), serialise_windows([one, two], "wco_wce")
     ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
     """
@@ -165,7 +166,8 @@ def stitch_examples(
     """
     longest = Longest(MOST_WINDOWS, stretch) if stretch else None
     said = {
-        recording: spoken_words(own) for recording, own in by_recording(turns).items()
+        recording: list_spoken_words(own)
+        for recording, own in by_recording(turns).items()
     }
     examples: dict[str, StitchExample] = {}
     for recording, speakers in grouped.items():
@@ -188,7 +190,7 @@ def stitch_examples(
                 examples[name] = StitchExample(
                     name,
                     part,
-                    serialise_windows(renumbered(part), style, within),
+                    serialise_windows(number_windows(part), style, within),
                     target,
                 )
     return list(examples.values())
@@ -252,7 +254,7 @@ def make_pairs(
     write_table(
         output / "text", {item.id: " ".join(item.target) or GAP for item in examples}
     )
-    longest = longest_of([item.windows for item in examples])
+    longest = find_longest([item.windows for item in examples])
     trained_on = TrainedOn(
         style=style, longest=longest, windows=windowing_of(grouped), within=within
     )

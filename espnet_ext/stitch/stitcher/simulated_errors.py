@@ -1,7 +1,7 @@
 """What a recogniser might have heard in windows, with simulated errors.
 
-The words of the recordings are known. More errors are near a window's edge, where context is missing; now and then an
-utterance gets another speaker.
+The words of the recordings are known. More errors are near a window's edge, where
+context is missing; now and then an utterance gets another speaker.
 """
 
 import math
@@ -29,8 +29,9 @@ DISTANCES = (0.25, 0.5, 1.0, 2.0, math.inf)
 class SpokenWord(NamedTuple):
     """A word of a recording's reference, with its time, in seconds.
 
-    The words of a turn are spread evenly over it. ``turn`` and ``place``: number of its turn, in the order of starts, and its number
-    in it; ``overlapped``: another speaker talks at its middle.
+    The words of a turn are spread evenly over it. ``turn`` and ``place``: number of its
+    turn, in the order of starts, and its number in it; ``overlapped``: another speaker
+    talks at its middle.
     """
 
     turn: int
@@ -55,21 +56,34 @@ class SpokenWord(NamedTuple):
         return next(distance for distance in DISTANCES if away <= distance)
 
 
-def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
+def list_spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
     """Give the words of a recording times."""
     words = []
     ordered = sorted(turns, key=lambda turn: turn.span[0])
     for number, turn in enumerate(ordered):
         begin, end = turn.span
-        step = (end - begin) / max(len(turn.words), 1)
-        others = [other.span for other in ordered if other.speaker != turn.speaker]
+        seconds = end - begin
+        step = seconds / max(len(turn.words), 1)
+        others = [other for other in ordered if other.speaker != turn.speaker]
         for place, text in enumerate(turn.words):
             start = begin + place * step
             middle = start + step / 2
-            overlapped = any(first <= middle < last for first, last in others)
-            word = Word(text, start, start + step)
-            words.append(SpokenWord(number, place, turn.speaker, word, overlapped))
+            words.append(
+                SpokenWord(
+                    number,
+                    place,
+                    turn.speaker,
+                    Word(text, start, start + step),
+                    overlapped=any(_is_talking(other, middle) for other in others),
+                )
+            )
     return words
+
+
+def _is_talking(turn: Segment, time: float) -> bool:
+    """Tell whether a turn goes on at a time, in seconds."""
+    start, end = turn.span
+    return start <= time < end
 
 
 class SimulatedErrors(StrictMapping):
@@ -90,8 +104,9 @@ class SimulatedErrors(StrictMapping):
 
     def at(self, word: SpokenWord, edges: Edges) -> float:
         """Return the probability that a word is wrong in a window with these edges."""
-        place = DISTANCES.index(word.distance(edges))
-        return self.rates["overlapped" if word.overlapped else "alone"][place]
+        rates = self.rates["overlapped" if word.overlapped else "alone"]
+        distance = word.distance(edges)
+        return rates[DISTANCES.index(distance)]
 
 
 def simulate_hypotheses(
@@ -136,13 +151,13 @@ def simulate_windows(
 ) -> list[Segment]:
     """Simulate what was heard in all windows of one recording.
 
-    It ends with its last turn. Wrong words are drawn from ``vocabulary`` where the errors have no confusion of a
-    word.
+    It ends with its last turn. Wrong words are drawn from ``vocabulary`` where the
+    errors have no confusion of a word.
     """
     (recording,) = {turn.recording for turn in turns}
     seconds = max(turn.span[1] for turn in turns)
     speakers = sorted({turn.speaker for turn in turns})
-    words = spoken_words(turns)
+    words = list_spoken_words(turns)
     # What a word has in common in all windows: how hard it is, and what it is mistaken
     # for. A window takes it with a probability of which the square is that of two
     # windows taking it.
@@ -168,10 +183,12 @@ def simulate_windows(
             draw = hard[number] if rng.random() < common else rng.random()
             texts: tuple[str, ...] = (word.text,)
             if draw < errors.at(word, edges):
-                wrong = _confused(errors.confusions.get(word.text), vocabulary, rng)
+                wrong = _draw_confusion(
+                    errors.confusions.get(word.text), vocabulary, rng
+                )
                 if rng.random() < same:
                     wrong = mistaken.setdefault(number, wrong)
-                texts = _wrong(word.text, wrong, errors, rng)
+                texts = _draw_heard(word.text, wrong, errors, rng)
             span = (round(word.word.start, 3), round(word.word.end, 3))
             own = heard.setdefault(given[word.turn], [])
             own.extend((text, span) for text in texts)
@@ -192,17 +209,19 @@ def simulate_windows(
     return hypotheses
 
 
-def _confused(
+def _draw_confusion(
     known: Mapping[str, int] | None, vocabulary: Sequence[str], rng: np.random.Generator
 ) -> str:
     """Draw what a word is mistaken for."""
     if not known:
         return vocabulary[int(rng.integers(len(vocabulary)))]
+    words = list(known)
     times = np.array(list(known.values()), dtype=float)
-    return str(rng.choice(list(known), p=times / times.sum()))
+    shares = times / times.sum()
+    return str(rng.choice(words, p=shares))
 
 
-def _wrong(
+def _draw_heard(
     word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator
 ) -> tuple[str, ...]:
     """Draw what is heard in place of a word: nothing, ``wrong``, or it and the word."""

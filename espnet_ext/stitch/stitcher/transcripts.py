@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from espnet_ext.errors import InputError
-from espnet_ext.stitch.stitcher.by_time import merge_by_time, monotonic
+from espnet_ext.stitch.stitcher.by_time import merge_by_time, order_times
 from espnet_ext.stitch.stitcher.overlapping import overlapping_inference
 from espnet_ext.text.window_hypotheses import NOBODY, Grouped
 from espnet_ext.text.words import Segment, Word
@@ -32,7 +32,7 @@ def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
                 "twice; merge them by time (--method time_aware), or cut and "
                 "decode windows without overlap"
             )
-    return monotonic(word for item in windows for word in item.timed_words)
+    return order_times(word for item in windows for word in item.timed_words)
 
 
 def only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:

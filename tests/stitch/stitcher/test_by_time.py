@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from espnet_ext.stitch.stitcher.by_time import (
     align_by_time,
-    join,
+    join_neighbours,
     merge_by_time,
-    monotonic,
+    order_times,
 )
 from espnet_ext.synthetic.english import build_english_grammar
 from espnet_ext.text.words import Segment, Word
@@ -138,7 +138,13 @@ def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
     # neither case nor punctuation counts
     left = timed(("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15))
     right = timed(("Y", 9), ("B", 10.2), ("C", 11.1), ("D", 13.1), ("E", 15))
-    assert words(join(left, right, (8.0, 16.0))) == ["A", "b,", "C", "D", "E"]
+    assert words(join_neighbours(left, right, (8.0, 16.0))) == [
+        "A",
+        "b,",
+        "C",
+        "D",
+        "E",
+    ]
 
 
 def best_sum(left: list[Word], right: list[Word], within: float) -> float:
@@ -196,7 +202,7 @@ def test_the_alignment_is_the_best_of_all(left, right, within):
 
 
 def test_no_word_starts_before_the_one_before_it():
-    ordered = monotonic([Word("A", 2, 3), Word("B", 1, 1.5), Word("C", 4, 3)])
+    ordered = order_times([Word("A", 2, 3), Word("B", 1, 1.5), Word("C", 4, 3)])
     assert [(word.start, word.end) for word in ordered] == [(2, 3), (2, 2), (4, 4)]
 
 

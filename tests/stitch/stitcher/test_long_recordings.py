@@ -13,7 +13,7 @@ from espnet_ext.stitch.stitcher.long_recordings import (
     Longest,
     cut_at_silence,
     cut_by_half,
-    longest_of,
+    find_longest,
     merge_parts,
 )
 from espnet_ext.synthetic.english import build_english_grammar
@@ -162,7 +162,7 @@ def test_errors_at_the_ends_of_parts_are_corrected_by_the_parts_beside():
 
 def test_the_length_of_nearly_all_examples():
     examples = [windows(*["A"] * count) for count in range(1, 101)]
-    assert longest_of(examples) == Longest(99, 198)
-    assert longest_of(examples[:1]) == Longest(1, 2)
+    assert find_longest(examples) == Longest(99, 198)
+    assert find_longest(examples[:1]) == Longest(1, 2)
     with pytest.raises(ValueError, match="0 windows"):
         Longest(0, 5)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from text_windows import windows
 
 from espnet_ext.errors import InputError
-from espnet_ext.stitch.stitcher.long_recordings import stitched_times
+from espnet_ext.stitch.stitcher.long_recordings import time_stitched_words
 from espnet_ext.stitch.stitcher.transcripts import MERGES, merge_all, whole_turns
 from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.words import Segment, Word
@@ -61,26 +61,26 @@ HEARD = (
 
 
 def test_words_have_the_times_of_those_they_are_aligned_with():
-    times = stitched_times(["A", "B", "C", "D"], HEARD)
+    times = time_stitched_words(["A", "B", "C", "D"], HEARD)
     assert [word.start for word in times] == pytest.approx([1, 9, 15, 20], abs=0.2)
     # a word that no window has begins between its neighbours
-    word = stitched_times(["A", "X", "B", "C", "D"], HEARD)[1]
+    word = time_stitched_words(["A", "X", "B", "C", "D"], HEARD)[1]
     assert word.text == "X" and 1 <= word.start <= 9.1 and word.start <= word.end
 
 
 def test_without_times_words_share_their_window():
-    assert stitched_times(["A", "B"], [window(0, "A B")]) == (
+    assert time_stitched_words(["A", "B"], [window(0, "A B")]) == (
         Word("A", 0, 8),
         Word("B", 8, 16),
     )
-    assert stitched_times([], [window(0, "")]) == ()
-    assert stitched_times(["A"], [window(0, "")]) == (Word("A", 0.0, 0.0),)
+    assert time_stitched_words([], [window(0, "")]) == ()
+    assert time_stitched_words(["A"], [window(0, "")]) == (Word("A", 0.0, 0.0),)
 
 
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from("ABCX"), max_size=8))
 def test_starts_never_fall(words):
-    times = stitched_times(words, HEARD)
+    times = time_stitched_words(words, HEARD)
     assert [word.text for word in times] == words
     assert all(word.start <= word.end for word in times)
     assert [word.start for word in times] == sorted(word.start for word in times)
