@@ -1,5 +1,4 @@
-"""Captions, SRT and VTT: read as what was said, once, by whom; and written so that
-every word is read again.
+"""Read SRT and VTT as what was said, once, by whom, and escape what is written.
 
 Libraries (pysrt, webvtt-py, srt) give the cues as they are shown. Words that are shown
 again (rolling captions, a highlight that moves through a cue) are read here once, and
@@ -12,7 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.tables import read_text
@@ -20,6 +21,8 @@ from espnet_ext.text.words import Segment, Span
 
 TOUCHING = 0.05  # seconds between two cues of which one shows the other's words again
 _HIGHLIGHT_GAP = 2.0  # seconds between two cues of which a highlight moves on
+# VTT may leave out the hours, and has a dot where SRT has a comma. A minus is taken in,
+# so that such a cue is found and reported.
 _CLOCK = r"-?\d+:-?\d+(?::-?\d+)?(?:[.,]\d*)?"
 _TIMING = re.compile(rf"\s*({_CLOCK})\s*-{{1,3}}>\s*({_CLOCK})(?:\s.*)?")
 _TIMING_BEGINS = re.compile(rf"\s*{_CLOCK}\s*-{{1,3}}>")
@@ -32,26 +35,37 @@ _MARKUP = re.compile(
     re.IGNORECASE,
 )
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_READ_AS_MARKUP = re.compile(f"{_MARKUP.pattern}|{_BREAK.pattern}", re.IGNORECASE)
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]*)>|</v>", re.IGNORECASE)
 _WORD_TIME = re.compile(r"<\d[\d:.,]*>")
 _BLOCK = re.compile(r"(NOTE|STYLE|REGION)(\s|$)")  # of VTT, without words
+# A name has up to four words before its colon: longer ones are sentences.
 _BRACKETED = re.compile(r"\s*\[([^\[\]]+)\]:(?:\s+|$)")
 _NAMED = re.compile(r"\s*([^\s:]+(?: [^\s:]+){0,3}):\s+")
 
 
+Turn = tuple[str, str]  # who speaks, "" if nobody is named, and the text
+
+
 @dataclass(frozen=True)
 class Cue:
-    """What is shown at a time: lines with their markup, and seconds, None if they are
-    no time span.
+    """What is shown at a time: lines with their markup, and the span in seconds.
+
+    The span is None if the file's times are none, as of an end before its start.
     """
 
     lines: tuple[str, ...]
     span: Span | None
 
     @property
+    def text(self) -> str:
+        """The lines in one, with their markup."""
+        return "\n".join(self.lines)
+
+    @property
     def plain(self) -> tuple[tuple[str, ...], ...]:
         """The words of each line."""
-        return tuple(tuple(plain_text(line).split()) for line in self.lines)
+        return tuple(tuple(strip_markup(line).split()) for line in self.lines)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -66,17 +80,19 @@ def read_captions(path: Path) -> Iterator[Segment]:
     begin with a name and a colon, that name. Words that are shown again are read once.
     Raises InputError: no cue, or a line that begins as a time and is none.
     """
-    recording = Path(path.name.removesuffix(".gz")).stem
-    cues = list(_parse(read_text(path), path))
+    name = path.name.removesuffix(".gz")
+    recording = Path(name).stem
+    cues = list(_parse_cues(read_text(path), path))
     read = _join_highlights(cues)
     if len(read) < len(cues):
         warn(f"{path}: a highlight moves through its cues: each is read once")
     if _are_rolling(read):
         warn(f"{path}: rolling captions: lines that are shown again are read once")
-        read = list(_without_shown(read))
-    for speaker, text, span in _by_speaker(read, path):
+        read = list(_drop_repeated_lines(read))
+    for speaker, text, span in _split_by_speaker(read, path):
+        words = tuple(text.split())
         start, end = span or (0.0, math.inf)
-        yield Segment(recording, speaker, tuple(text.split()), start, end)
+        yield Segment(recording, speaker, words, start, end)
 
 
 def is_timing(line: str) -> bool:
@@ -84,48 +100,45 @@ def is_timing(line: str) -> bool:
     return _TIMING.fullmatch(line) is not None
 
 
-def plain_text(text: str) -> str:
-    """Return a text without markup.
+def strip_markup(text: str) -> str:
+    """Strip a text of its markup, and resolve its entities.
 
-    >>> plain_text("<i>the</i> <unk> cat &amp; {\\\\an8}dog")
+    >>> strip_markup("<i>the</i> <unk> cat &amp; {\\\\an8}dog")
     'the <unk> cat & dog'
     """
-    return html.unescape(_without_markup(text))
+    return html.unescape(_strip_tags(text))
 
 
-def _without_markup(text: str) -> str:
+def _strip_tags(text: str) -> str:
     return _MARKUP.sub("", _BREAK.sub(" ", text))
 
 
-def _parse(text: str, path: Path) -> Iterator[Cue]:
-    """Yield the cues of a file, and warn of times that are none.
-
-    Not splitlines(): vertical tabs and the like belong to the text.
-    """
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+def _parse_cues(text: str, path: Path) -> Iterator[Cue]:
+    """Yield the cues of a file, and warn of times that are none."""
+    # Not splitlines(): vertical tabs and the like belong to the text.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    _require_timings(lines, path)
     starts = [place for place, line in enumerate(lines) if is_timing(line)]
-    for number, line in enumerate(lines, start=1):
-        if _TIMING_BEGINS.match(line) and not is_timing(line):
-            raise InputError(
-                f"{path}: line {number} is not `00:00:01,000 --> 00:00:02,000`: fix it"
-            )
     if not starts:
         raise InputError(
             f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?"
         )
-    ends = _ends_of_cues(lines, starts)
+    ends = _find_ends_of_cues(lines, starts)
     is_vtt = lines[0].startswith("WEBVTT")
     wrong: list[str] = []
     for place, end in zip(starts, ends, strict=True):
         body = lines[place + 1 : end]
+        # VTT ends a cue at an empty line; the text of a cue of SRT may hold one.
         if is_vtt and "" in body:
-            rest = body[body.index("") :]
-            body = body[: body.index("")]
-            _warn_of_rest(rest, place + 2 + len(body), path)
-        span = _span_of(lines[place])
+            blank = body.index("")
+            _warn_of_rest(body[blank:], place + 2 + blank, path)
+            body = body[:blank]
+        span = _parse_span(lines[place])
         if span is None:
             wrong.append(f"line {place + 1}: {lines[place].strip()}")
-        yield Cue(tuple(line for line in body if line.strip()), span)
+        text_lines = tuple(line for line in body if line.strip())
+        yield Cue(text_lines, span)
     if wrong:
         warn(
             f"{path}: {wrong[0]}: no time span ({len(wrong)} such cues): their words "
@@ -133,31 +146,60 @@ def _parse(text: str, path: Path) -> Iterator[Cue]:
         )
 
 
-def _ends_of_cues(lines: Sequence[str], starts: Sequence[int]) -> list[int]:
-    """Return for each cue the place after its last line, without the number or
-    identifier of the next.
+def _require_timings(lines: Sequence[str], path: Path) -> None:
+    """Raise InputError at a line that begins as a cue's times and is none.
+
+    Taken as words, it would be scored, and so would all of its cue with the cue before.
+    """
+    for number, line in enumerate(lines, start=1):
+        if _TIMING_BEGINS.match(line) and not is_timing(line):
+            raise InputError(
+                f"{path}: line {number} is not `00:00:01,000 --> 00:00:02,000`: fix it"
+            )
+
+
+class _Head(NamedTuple):
+    """A line of times: its place, and what is above."""
+
+    place: int
+    above: str
+    after_blank: bool  # whether the line above follows an empty one
+
+
+def _make_head(lines: Sequence[str], place: int) -> _Head:
+    above = lines[place - 1].strip() if place > 0 else ""
+    after_blank = place > 1 and not lines[place - 2].strip()
+    return _Head(place, above, after_blank)
+
+
+def _find_ends_of_cues(lines: Sequence[str], starts: Sequence[int]) -> list[int]:
+    """Find the place after each cue's last line, before the next one's identifier.
 
     A numeral before the times of a cue is its number if cues are numbered, and if there
     is an empty line before it, or it follows the number before, or no number has an
     empty line before it. Otherwise it is the last word of the cue before.
     """
-    numerals = [place > 0 and lines[place - 1].strip().isdecimal() for place in starts]
-    after_blank = [place > 1 and not lines[place - 2].strip() for place in starts]
-    tight = not any(after_blank[1:])
+    first, *others = (_make_head(lines, place) for place in starts)
     is_vtt = lines[0].startswith("WEBVTT")
+    numbered = first.above.isdecimal()
+    number = int(first.above) if numbered else 0
+    # In a file without empty lines between cues none can tell numbers from words.
+    tight = not any(head.after_blank for head in others)
     ends = []
-    number = int(lines[starts[0] - 1]) if numerals[0] else 0
-    for place, numeral, blank in zip(
-        starts[1:], numerals[1:], after_blank[1:], strict=True
-    ):
-        follows = numeral and int(lines[place - 1]) == number + 1
-        named = is_vtt and blank and bool(lines[place - 1].strip())
-        if named or (numeral and numerals[0] and (blank or follows or tight)):
-            number = int(lines[place - 1]) if numeral else number
-            ends.append(place - 1)
-        else:
-            ends.append(place)
-    return [*ends, len(lines)]
+    for head in others:
+        numeral = head.above.isdecimal()
+        follows = numeral and int(head.above) == number + 1
+        is_number = numeral and numbered and (head.after_blank or follows or tight)
+        # Only VTT has identifiers that are no numerals.
+        is_identifier = is_vtt and head.after_blank and head.above != ""
+        if not is_number and not is_identifier:
+            ends.append(head.place)
+            continue
+        if numeral:
+            number = int(head.above)
+        ends.append(head.place - 1)
+    ends.append(len(lines))
+    return ends
 
 
 def _warn_of_rest(rest: Sequence[str], first: int, path: Path) -> None:
@@ -173,15 +215,18 @@ def _warn_of_rest(rest: Sequence[str], first: int, path: Path) -> None:
             return
 
 
-def _span_of(line: str) -> Span | None:
+def _parse_span(line: str) -> Span | None:
+    """Read a line of times; None if one is negative, or the end before the start."""
     found = _TIMING.fullmatch(line)
     if found is None or "-" in found[1] or "-" in found[2]:
         return None
-    start, end = _seconds(found[1]), _seconds(found[2])
+    start = _parse_clock(found[1])
+    end = _parse_clock(found[2])
     return (start, end) if start <= end else None
 
 
-def _seconds(clock: str) -> float:
+def _parse_clock(clock: str) -> float:
+    """Return the seconds of ``[hours:]minutes:seconds``."""
     seconds = 0.0
     for part in clock.replace(",", ".").split(":"):
         seconds = 60 * seconds + float(part)
@@ -189,65 +234,95 @@ def _seconds(clock: str) -> float:
 
 
 def _join_highlights(cues: Sequence[Cue]) -> list[Cue]:
-    """Join cues of the same words, of which each marks another one: they are said
-    once.
-    """
+    """Join cues of the same words, of which each marks another: they are said once."""
     joined: list[Cue] = []
     reached: int | None = None  # how many words there are up to the mark
     for cue in cues:
-        mark = _marked_up_to(cue)
-        if joined and _moves_on(joined[-1], cue, reached, mark):
-            joined[-1] = replace(joined[-1], span=_both(joined[-1].span, cue.span))
-            reached = reached if mark is None else mark
+        mark = _count_words_to_mark(cue)
+        if joined and _highlight_moves(joined[-1], cue, reached, mark):
+            span = _join_spans(joined[-1].span, cue.span)
+            joined[-1] = replace(joined[-1], span=span)
+            if mark is not None:
+                reached = mark
         else:
             joined.append(cue)
             reached = mark
     return joined
 
 
-def _moves_on(before: Cue, cue: Cue, reached: int | None, mark: int | None) -> bool:
-    if not cue.words or before.words != cue.words or (reached is None and mark is None):
+def _highlight_moves(
+    before: Cue, cue: Cue, reached: int | None, mark: int | None
+) -> bool:
+    """Return whether a cue has the words of the one before, with its mark further on.
+
+    ``reached`` and ``mark`` are the numbers of words up to either's mark, None if it
+    has none.
+    """
+    if not cue.words or before.words != cue.words:
         return False
-    if before.span and cue.span and cue.span[0] - before.span[1] > _HIGHLIGHT_GAP:
+    if reached is None and mark is None:
+        return False
+    if _are_apart(before, cue, _HIGHLIGHT_GAP):
         return False
     if reached is None:
         return True
-    # Behind the last word nothing moves on: the same words are said again.
-    return reached < len(cue.words) if mark is None else mark > reached
+    # After the last word nothing moves on: the same words are said again.
+    if mark is None:
+        return reached < len(cue.words)
+    return mark > reached
 
 
-def _marked_up_to(cue: Cue) -> int | None:
-    """Return how many words there are up to the end of what is marked; None if all is
-    marked, or nothing.
-    """
-    text = "\n".join(cue.lines)
+def _count_words_to_mark(cue: Cue) -> int | None:
+    """Count the words up to the end of what is marked; None if it is all or nothing."""
+    text = cue.text
     tags = list(_STYLE.finditer(text))
     if not tags:
         return None
-    before = len(plain_text(text[: tags[0].start()]).split())
-    up_to = len(plain_text(text[: tags[-1].start()]).split())
-    return None if before == 0 and up_to == len(cue.words) else up_to
+    begin = tags[0].start()
+    end = tags[-1].start()
+    before = _count_words(text[:begin])
+    up_to = _count_words(text[:end])
+    if before == 0 and up_to == len(cue.words):
+        return None
+    return up_to
 
 
-def _both(first: Span | None, second: Span | None) -> Span | None:
-    return (first[0], second[1]) if first and second else None
+def _count_words(text: str) -> int:
+    return len(strip_markup(text).split())
+
+
+def _join_spans(first: Span | None, second: Span | None) -> Span | None:
+    if first is None or second is None:
+        return None
+    return first[0], second[1]
+
+
+def _are_apart(before: Cue, cue: Cue, seconds: float) -> bool:
+    """Return whether there is more time than that between two cues; no if not known."""
+    if before.span is None or cue.span is None:
+        return False
+    return cue.span[0] - before.span[1] > seconds
 
 
 def _may_show_again(before: Cue, cue: Cue) -> bool:
     """Return whether a cue follows at once, and nobody else speaks in it."""
-    voices = [
-        set(_VOICE.findall("\n".join(each.lines))) - {""} for each in (before, cue)
-    ]
-    if all(voices) and voices[0] != voices[1]:
+    spoken = _list_voices(before)
+    speaking = _list_voices(cue)
+    if spoken and speaking and spoken != speaking:
         return False
-    return not (before.span and cue.span and cue.span[0] - before.span[1] > TOUCHING)
+    return not _are_apart(before, cue, TOUCHING)
 
 
-def _shown_again(before: Cue, cue: Cue) -> int:
-    """Return how many lines at the end of a cue are the first ones of the next."""
+def _list_voices(cue: Cue) -> set[str]:
+    return set(_VOICE.findall(cue.text)) - {""}  # "" is the end of one
+
+
+def _count_repeated_lines(before: Cue, cue: Cue) -> int:
+    """Count the lines at the end of a cue that are the first ones of the next."""
     if not _may_show_again(before, cue):
         return 0
-    last, first = before.plain, cue.plain
+    last = before.plain
+    first = cue.plain
     for number in range(min(len(last), len(first)), 0, -1):
         if last[-number:] == first[:number]:
             return number
@@ -263,81 +338,96 @@ def _grows(before: Cue, cue: Cue) -> bool:
 
 
 def _are_rolling(cues: Sequence[Cue]) -> bool:
-    """Return whether cues show again what was shown before, and not people who repeat
-    themselves.
+    """Return whether cues show again what was shown before: nobody repeats so much.
 
     Half of the cues must do so. One must add a line to those that it shows again; or
     two must grow by words, or one of a file with times of words.
     """
     shown = [cue for cue in cues if cue.words]
-    repeated = adding = growing = 0
-    for before, cue in zip(shown, shown[1:], strict=False):
-        again = _shown_again(before, cue)
+    repeating = 0
+    adding = 0
+    growing = 0
+    for before, cue in pairwise(shown):
+        again = _count_repeated_lines(before, cue)
         grows = _grows(before, cue)
-        repeated += bool(again or grows)
+        repeating += again > 0 or grows
         adding += 0 < again < len(cue.lines)
         growing += grows
-    timed = any(_WORD_TIME.search(line) for cue in shown for line in cue.lines)
-    return 2 * repeated >= len(shown) - 1 and (
-        adding > 0 or growing > (0 if timed else 1)
-    )
+    if 2 * repeating < len(shown) - 1:
+        return False
+    timed = any(_WORD_TIME.search(cue.text) for cue in shown)
+    # One pair that grows may be someone who starts again ("I" and "I think").
+    needed = 1 if timed else 2
+    return adding > 0 or growing >= needed
 
 
-def _without_shown(cues: Sequence[Cue]) -> Iterator[Cue]:
+def _drop_repeated_lines(cues: Sequence[Cue]) -> Iterator[Cue]:
     """Yield cues without the words that the one before has shown."""
     before: Cue | None = None
     for cue in cues:
         if not cue.words:
             continue
-        again = _shown_again(before, cue) if before else 0
+        again = _count_repeated_lines(before, cue) if before else 0
         if before and not again and _grows(before, cue):
-            rest = " ".join(cue.words[len(before.words) :])
-            yield replace(cue, lines=(html.escape(rest, quote=False),))
+            added = cue.words[len(before.words) :]
+            # The words are plain, and a cue's lines are markup.
+            line = html.escape(" ".join(added), quote=False)
+            yield replace(cue, lines=(line,))
         elif again < len(cue.lines):
             yield replace(cue, lines=cue.lines[again:])
         before = cue
 
 
-def _by_speaker(
+def _split_by_speaker(
     cues: Sequence[Cue], path: Path
 ) -> Iterator[tuple[str, str, Span | None]]:
     """Yield who speaks ("" if nobody is named), the text, and its time."""
     # Names are looked for before entities are resolved, so that words can be written
     # which look like one.
-    texts = [_without_markup("\n".join(cue.lines)) for cue in cues]
-    voiced = any(_VOICE.search(line) for cue in cues for line in cue.lines)
+    texts = [_strip_tags(cue.text) for cue in cues]
+    voiced = any(_has_voice(cue) for cue in cues)
     bracketed = any(map(_BRACKETED.match, texts))
-    names = set() if voiced or bracketed else _names_of(texts, path)
+    names = set() if voiced or bracketed else _find_names(texts, path)
     for cue, text in zip(cues, texts, strict=True):
         if voiced:
-            found = list(_voices(cue))
+            turns = list(_split_voices(cue))
         elif bracketed:
-            found = _split_lines(text, _BRACKETED, None)
+            turns = _split_lines(text, _BRACKETED, None)
         elif names:
-            found = _split_lines(text, _NAMED, names)
+            turns = _split_lines(text, _NAMED, names)
         else:
-            found = [("", html.unescape(text))]
-        for name, said in found:
-            if said.split() or len(found) == 1:
-                yield name, said, cue.span
+            turns = [("", html.unescape(text))]
+        for speaker, said in turns:
+            # A cue without a word stays, as a time in which nobody speaks.
+            if said.split() or len(turns) == 1:
+                yield speaker, said, cue.span
 
 
-def _voices(cue: Cue) -> Iterator[tuple[str, str]]:
-    """Yield VTT's voices of a cue, and what each says; "" before the first and after
-    the end of one.
+def _has_voice(cue: Cue) -> bool:
+    return any(_VOICE.search(line) for line in cue.lines)
+
+
+def _split_voices(cue: Cue) -> Iterator[Turn]:
+    """Yield VTT's voices of a cue, "" for what is outside of them, and what each says.
+
+    A cue without a word gives one empty text.
     """
-    text, name, begin = "\n".join(cue.lines), "", 0
+    text = cue.text
+    name = ""
+    begin = 0
     for found in _VOICE.finditer(text):
-        if plain_text(text[begin : found.start()]).strip():
-            yield name, plain_text(text[begin : found.start()])
+        said = strip_markup(text[begin : found.start()])
+        if said.strip():
+            yield name, said
         name = html.unescape(found[1] or "").strip()
         begin = found.end()
-    if plain_text(text[begin:]).strip() or begin == 0:
-        yield name, plain_text(text[begin:])
+    said = strip_markup(text[begin:])
+    if said.strip() or begin == 0:
+        yield name, said
 
 
-def _names_of(texts: Sequence[str], path: Path) -> set[str]:
-    """Return the names that cues begin with, if all do.
+def _find_names(texts: Sequence[str], path: Path) -> set[str]:
+    """Find the names that cues begin with, if all do.
 
     A single cue that begins with a word and a colon may be a sentence: its name must
     have a numeral, or several words, all with capitals.
@@ -345,40 +435,49 @@ def _names_of(texts: Sequence[str], path: Path) -> set[str]:
     found = [_NAMED.match(text) for text in texts if text.strip()]
     names = Counter(match[1] for match in found if match)
     if len(found) != names.total():
-        recurring = [name for name, count in names.items() if count > 1]
-        if recurring:
+        recurring = next((name for name, count in names.items() if count > 1), None)
+        if recurring is not None:
             warn(
-                f"{path}: {names[recurring[0]]} cues begin with `{recurring[0]}:`, "
+                f"{path}: {names[recurring]} cues begin with `{recurring}:`, "
                 "but others name nobody: taken as words"
             )
         return set()
     if len(found) == 1:
         (name,) = names
-        sure = bool(re.search(r"[\d_]", name)) or (" " in name and _has_capitals(name))
+        has_number = re.search(r"[\d_]", name) is not None
+        several_words = " " in name
+        sure = has_number or (several_words and _has_capitals(name))
         return {name} if sure else set()
-    likely = all(
-        " " not in name or _has_capitals(name) or count > 1
-        for name, count in names.items()
-    )
-    return set(names) if likely else set()
+    for name, count in names.items():
+        if " " in name and count == 1 and not _has_capitals(name):
+            return set()
+    return set(names)
 
 
 def _has_capitals(name: str) -> bool:
-    return all(word[0].isupper() or not word[0].isalpha() for word in name.split())
+    """Return whether all words begin with a capital, or with what has none."""
+    initials = [word[0] for word in name.split()]
+    return all(letter.isupper() or not letter.isalpha() for letter in initials)
 
 
 def _split_lines(
     text: str, pattern: re.Pattern[str], names: set[str] | None
-) -> list[tuple[str, str]]:
+) -> list[Turn]:
     """Split a text at the lines that begin with a name, one of ``names`` if given."""
-    parts: list[tuple[str, list[str]]] = [("", [])]
+    turns: list[Turn] = []
+    speaker = ""
+    said: list[str] = []
     for line in text.split("\n"):
         found = pattern.match(line + " ")
         if found and (names is None or found[1] in names):
-            parts.append((html.unescape(found[1]).strip(), []))
+            if said:
+                turns.append((speaker, "\n".join(said)))
+            speaker = html.unescape(found[1]).strip()
+            said = []
             line = line[found.end() :]
-        parts[-1][1].append(html.unescape(line))
-    return [(name, "\n".join(said)) for name, said in parts if said]
+        said.append(html.unescape(line))
+    turns.append((speaker, "\n".join(said)))
+    return turns
 
 
 def escape_srt(text: str) -> str:
@@ -392,12 +491,14 @@ def escape_srt(text: str) -> str:
     if html.unescape(text) != text:
         text = text.replace("&", "&amp;")
     text = text.replace("->", "-&gt;")
-    pattern = re.compile(f"{_MARKUP.pattern}|{_BREAK.pattern}", re.IGNORECASE)
-    while pattern.search(text):
-        text = pattern.sub(
-            lambda found: found[0].replace("<", "&lt;").replace("{", "&#123;"), text
-        )
+    # Again, as an escaped tag may leave another around it: the first of `<b <i>>`.
+    while _READ_AS_MARKUP.search(text):
+        text = _READ_AS_MARKUP.sub(_escape_brackets, text)
     return text
+
+
+def _escape_brackets(found: re.Match[str]) -> str:
+    return found[0].replace("<", "&lt;").replace("{", "&#123;")
 
 
 def escape_vtt(text: str) -> str:
@@ -406,14 +507,11 @@ def escape_vtt(text: str) -> str:
 
 
 def escape_names(texts: Sequence[str]) -> list[str]:
-    """Escape what would be read as names at the beginnings of texts in which nobody is
-    named.
-    """
-    all_named = all(_NAMED.match(text + " ") for text in texts)
-    return [
-        escape_bracket(text.replace(":", "&#58;") if all_named else text)
-        for text in texts
-    ]
+    """Escape what would be read as names in texts in which nobody is named."""
+    # A colon is read as one after a name only if all cues have one (_find_names).
+    if all(_NAMED.match(text + " ") for text in texts):
+        texts = [text.replace(":", "&#58;") for text in texts]
+    return [escape_bracket(text) for text in texts]
 
 
 def escape_bracket(text: str) -> str:
