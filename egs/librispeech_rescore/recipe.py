@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.oracle import oracle_lines, report_lists, write_choice
+from espnet_ext.nbest.oracle import format_oracle_report, report_lists, write_choice
 from espnet_ext.nbest.sources import (
     convert_part,
+    find_lists,
     has_references,
-    lists_in,
     write_references,
 )
 from espnet_ext.recipe import asr, librispeech
@@ -89,7 +89,7 @@ def lists_are_whole(run: Run) -> bool:
     given = run.path("nbest_lists")
     if given is None:
         return False
-    sources = (lists_in(given, part) for part in list_parts(run))
+    sources = (find_lists(given, part) for part in list_parts(run))
     return all(source and has_references(source) for source in sources)
 
 
@@ -97,7 +97,7 @@ def text_steps(run: Run) -> Iterator[Step]:
     """The transcripts of all parts, from lists, and the text of language models."""
     given = Path(run.options["nbest_lists"])
     for part in list_parts(run):
-        source, folder = lists_in(given, part), run.datadir / part
+        source, folder = find_lists(given, part), run.datadir / part
         yield Step(
             name=f"text of {part}",
             log=run.datadir / "log" / f"text_{part}.log",
@@ -134,7 +134,7 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
     for part, output in zip(
         list_parts(run), lists_of(run, list_parts(run)), strict=True
     ):
-        source = lists_in(folder, part) or folder / f"{part}.jsonl"
+        source = find_lists(folder, part) or folder / f"{part}.jsonl"
         reference = run.datadir / part / "text"
         yield Step(
             name=f"lists of {part}",
@@ -164,7 +164,7 @@ def check(run: Run) -> None:
             "use --first_pass whisper"
         )
     if given and (
-        missing := [part for part in list_parts(run) if not lists_in(given, part)]
+        missing := [part for part in list_parts(run) if not find_lists(given, part)]
     ):
         raise InputError(
             f"--nbest_lists {given}: no lists of {', '.join(missing)}: each part "
@@ -258,7 +258,7 @@ def report_steps(run: Run) -> Iterator[Step]:
             inputs=[lists],
             outputs=[report],
         )
-        lines = oracle_lines(parse_json(report.read_text(encoding="utf-8")))
+        lines = format_oracle_report(parse_json(report.read_text(encoding="utf-8")))
         show(f"{part}: {' '.join(lines[1].split())}; {' '.join(lines[-1].split())}")
 
 

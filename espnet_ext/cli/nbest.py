@@ -66,14 +66,14 @@ def convert(
     output: Path,
 ) -> None:
     """Convert N-best lists of any decoder to JSONL."""
-    from espnet_ext.nbest.sources import convert_lists, warnings_of
-    from espnet_ext.scoring.normalise import normaliser_called
+    from espnet_ext.nbest.sources import convert_lists, find_oddities
+    from espnet_ext.scoring.normalise import find_normaliser
 
-    rules = None if normaliser == "none" else normaliser_called(normaliser)[0]
+    rules = None if normaliser == "none" else find_normaliser(normaliser)[0]
     lists = convert_lists(
         nbest, output, ref, form=form, reference_form=reference_form, rules=rules
     )
-    for warning in warnings_of(lists):
+    for warning in find_oddities(lists):
         say(warning, error=True)
     say(
         f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses "
@@ -88,13 +88,13 @@ def convert(
 @_format
 def oracle(nbest: Path, ref: Path | None, reference_form: str, form: str) -> None:
     """Word error rate of the best hypothesis among the first n. Each n has a line."""
-    from espnet_ext.nbest.oracle import oracle_lines, oracle_report
-    from espnet_ext.nbest.sources import read_lists, warnings_of
+    from espnet_ext.nbest.oracle import format_oracle_report, make_oracle_report
+    from espnet_ext.nbest.sources import find_oddities, read_lists
 
     lists = read_lists(nbest, ref, form, reference_form)
-    for warning in warnings_of(lists):
+    for warning in find_oddities(lists):
         say(warning, error=True)
-    say("\n".join(oracle_lines(oracle_report(lists))))
+    say("\n".join(format_oracle_report(make_oracle_report(lists))))
 
 
 def _weights(

@@ -112,16 +112,16 @@ def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     EN), and near the points where the language switches and elsewhere. --output writes
     what `score wer` does, measures.txt and parts/.
     """
-    from espnet_ext.scoring.score_files import evaluate, measures_table
-    from espnet_ext.text.mixed_text import other_letters
+    from espnet_ext.scoring.score_files import evaluate, format_measures
+    from espnet_ext.text.mixed_text import find_other_letters
 
     result, summary = evaluate(ref, hyp, output, unit="mixed", **options)
-    if others := other_letters(
+    if others := find_other_letters(
         [*result.reference.values(), *result.hypothesis.values()]
     ):
         warn(f"letters that are neither Han nor Latin count as English: {others}")
     _print_score(result, summary, output)
-    say(f"\n{measures_table(summary)}\n")
+    say(f"\n{format_measures(summary)}\n")
     say(
         f"{summary['switch_points']} switch points in "
         f"{summary['utterances_with_switch']} utterances; near: within "
@@ -131,7 +131,7 @@ def mer(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
 
 
 def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -> None:
-    from espnet_ext.scoring.score import hint_of_writing
+    from espnet_ext.scoring.score import advise_on_writing
 
     name, counted = RATES[result.unit]
     _print_rate(name, summary, counted)
@@ -139,7 +139,7 @@ def _print_score(result: Any, summary: Mapping[str, Any], output: Path | None) -
         f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} "
         f"{result.whole}s have an error"
     )
-    if hint := hint_of_writing(result.of_writing, result.total.errors):
+    if hint := advise_on_writing(result.of_writing, result.total.errors):
         warn(hint)
     if result.whole in ALIGNED:
         say(ALIGNED[result.whole])
@@ -175,9 +175,9 @@ def _print_end(result: Any, output: Path | None) -> None:
 
 
 def _print_rate(name: str, summary: Mapping[str, Any], counted: str) -> None:
-    from espnet_ext.scoring.score_files import format_interval_of
+    from espnet_ext.scoring.score_files import describe_interval
 
-    say(f"{name} {summary['value']:.2f} %  ({format_interval_of(summary)})")
+    say(f"{name} {summary['value']:.2f} %  ({describe_interval(summary)})")
     say(
         f"{summary['errors']} errors in {summary['words']} {counted}: "
         f"{summary['substitutions']} substitutions, "
@@ -204,8 +204,8 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
     (where all words have times) and the error of speaker counting. A recording that a
     CTM does not name counts as silence.
     """
-    from espnet_ext.scoring.score import hint_of_writing
-    from espnet_ext.scoring.score_files import measures_table
+    from espnet_ext.scoring.score import advise_on_writing
+    from espnet_ext.scoring.score_files import format_measures
     from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 
     result, summary = evaluate_speakers(ref, hyp, output, **options)
@@ -239,8 +239,8 @@ def sa(ref: Path, hyp: Path, output: Path | None, **options: Any) -> None:
             "as missed and inserted: see cpWER"
         )
     if "measures" in summary:
-        say(f"\n{measures_table(summary)}\n")
-    if hint := hint_of_writing(*result.of_writing):
+        say(f"\n{format_measures(summary)}\n")
+    if hint := advise_on_writing(*result.of_writing):
         warn(hint)
     _print_end(result.score, output)
 
@@ -286,7 +286,7 @@ def compare(
     from espnet_ext.pages.compare import write_comparison
     from espnet_ext.scoring.alignments import Measure
     from espnet_ext.scoring.comparison import compare_systems, parse_system
-    from espnet_ext.scoring.comparison_tables import plain_text
+    from espnet_ext.scoring.comparison_tables import format_comparison
 
     measure = Measure(metric, normaliser, collar)
     context = click.get_current_context()
@@ -298,6 +298,6 @@ def compare(
     compared = compare_systems(ref, read, measure, **options)
     if output:
         write_comparison(output, compared)
-    say(plain_text(compared.result))
+    say(format_comparison(compared.result))
     if output:
         say(f"written to {output}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
-from espnet_ext.kaldi.arks import ark_shards, write_arks
+from espnet_ext.kaldi.arks import split_into_shards, write_arks
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work import shards as work
@@ -43,7 +43,7 @@ def write_encodings(
     output = Path(output).absolute()
     compute = partial(encode, config=str(config), model=str(model))
     settings = work.file_hashes([str(config), str(model)])
-    shards = ark_shards(
+    shards = split_into_shards(
         audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD
     )
     positions = write_arks(shards, nj=nj, parallel=parallel, describe="encodings")

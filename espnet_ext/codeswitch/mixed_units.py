@@ -34,14 +34,14 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.text.mixed_text import (
     UNKNOWN_MARK,
-    han_characters,
     has_han,
-    mixed_tokens,
+    list_han_characters,
+    split_mixed_text,
 )
 from espnet_ext.text.tokens import (
     PieceModel,
-    say_if_fewer,
-    token_list,
+    make_token_list,
+    say_if_fewer_pieces,
     train_pieces,
     write_token_files,
 )
@@ -90,7 +90,7 @@ def _with_han(english: PieceModel) -> PieceModel:
     spaces around them.
     """
     proto = ModelProto.FromString(english.data)
-    han = tuple(BOUNDARY + char for char in han_characters())
+    han = tuple(BOUNDARY + char for char in list_han_characters())
     for piece in han:
         proto.pieces.add(
             piece=piece, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED
@@ -132,14 +132,14 @@ def _split_rules() -> Iterable[str]:
     """Split before encoding: a space on either side of each Han character;
     sentencepiece joins several spaces.
     """
-    return (_rule(char, f" {char} ") for char in han_characters())
+    return (_rule(char, f" {char} ") for char in list_han_characters())
 
 
 def _join_rules() -> Iterable[str]:
     """Leave no space beside a Han character, nor beside the unknown mark, which has two
     of its own: after decoding.
     """
-    for char in (*han_characters(), UNKNOWN_MARK):
+    for char in (*list_han_characters(), UNKNOWN_MARK):
         yield from (
             _rule(spaced, char) for spaced in (f" {char} ", f" {char}", f"{char} ")
         )
@@ -165,7 +165,7 @@ def write_english(text: Path, output: Path) -> None:
     """
     found = {}
     for name, transcript in read_table(text).items():
-        words = [word for word in mixed_tokens(transcript) if not has_han(word)]
+        words = [word for word in split_mixed_text(transcript) if not has_han(word)]
         if words:
             found[name] = " ".join(words)
     if not found:
@@ -201,7 +201,9 @@ def write_mixed_tokens(
         raise InputError("there is no text to learn tokens from")
     model = train_mixed_pieces(english_texts, vocab_size)
     english = (piece for piece in model.pieces if not has_han(piece))
-    tokens = token_list([*english, *(BOUNDARY + char for char in han_units(texts))])
+    tokens = make_token_list(
+        [*english, *(BOUNDARY + char for char in han_units(texts))]
+    )
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
     sequences = [processor.encode(text, out_type=str) for text in texts]
     write_token_files(output, tokens, sequences, model)
@@ -227,5 +229,5 @@ def make_mixed_tokens(
     )  # blank, unknown, and start and end are neither
     say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
     say(f"{characters} Han characters, {pieces} English word pieces")
-    say_if_fewer(pieces, vocab_size)
+    say_if_fewer_pieces(pieces, vocab_size)
     return tokens

@@ -35,21 +35,21 @@ from espnet_ext.corpora.code_switching import (
 )
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.checks import (
-    late_segments,
+    find_late_segments,
+    find_utterance_faults,
     raise_problems,
-    utterance_faults,
     validate,
 )
 from espnet_ext.kaldi.cut_recordings import cut_segments
 from espnet_ext.kaldi.data_dir import (
     DataDir,
     format_seconds,
+    parse_segment_recording,
     read_data_dir,
     refuse_commands,
-    segment_recording,
 )
-from espnet_ext.kaldi.parts import restrict
-from espnet_ext.text.mixed_text import language_of
+from espnet_ext.kaldi.parts import keep_utterances
+from espnet_ext.text.mixed_text import detect_language
 from espnet_ext.text.rules import MANDARIN_ENGLISH
 from espnet_ext.work.files import write_json
 
@@ -109,17 +109,17 @@ def prepare_asru2019(
     for part, data in scanned.items():
         spoken = defaultdict(list)
         for key, segment in (data.segments or {}).items():
-            spoken[segment_recording(segment)].append(key)
+            spoken[parse_segment_recording(segment)].append(key)
         for recording, keys in spoken.items():
             faults.pass_on(part, recording, keys)
         seconds = {
             key: format_seconds(each.seconds) for key, each in audio[part].items()
         }
         true = dataclasses.replace(data, reco2dur=seconds)
-        for file, what, key in utterance_faults(true):
+        for file, what, key in find_utterance_faults(true):
             if file == "segments":
                 faults.add(part, key, f"{what} {key} ({found[part]})")
-        for problem in late_segments(true):
+        for problem in find_late_segments(true):
             say(f"warning: {found[part]}/{problem}")
     english = [part for part in found if part in ENGLISH_PARTS]
     checked = (
@@ -138,10 +138,10 @@ def prepare_asru2019(
             for key, inspected in audio[part].items()
         }
         recordings = {
-            key: segment_recording(data.segments[key]) if data.segments else key
+            key: parse_segment_recording(data.segments[key]) if data.segments else key
             for key in data.utt2spk
         }
-        good = restrict(
+        good = keep_utterances(
             data,
             {
                 key
@@ -270,7 +270,7 @@ def _with_rules(data: DataDir, part: str, folder: Path, default: str) -> DataDir
     texts = {key: text for key, text in texts.items() if text}
     if data.utt2spk and not texts:
         raise InputError(f"{folder}: no transcript contains a word: {ADVICE}")
-    languages = {key: language_of(text, default) for key, text in texts.items()}
+    languages = {key: detect_language(text, default) for key, text in texts.items()}
     return dataclasses.replace(
-        restrict(data, set(texts)), text=texts, utt2lang=languages
+        keep_utterances(data, set(texts)), text=texts, utt2lang=languages
     )

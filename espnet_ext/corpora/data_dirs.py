@@ -16,19 +16,19 @@ from espnet_ext.corpora import checks
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import (
     Problem,
+    find_utterance_faults,
     raise_problems,
     scan_data_dir,
-    utterance_faults,
     validate_scan,
 )
 from espnet_ext.kaldi.cut_recordings import cut_segments
 from espnet_ext.kaldi.data_dir import (
     DataDir,
     format_seconds,
+    parse_segment_recording,
     refuse_commands,
-    segment_recording,
 )
-from espnet_ext.kaldi.parts import restrict
+from espnet_ext.kaldi.parts import keep_utterances
 
 TRAIN, DEV = "train", "dev"
 SAMPLING_RATE = 16000
@@ -101,7 +101,7 @@ def prepare_data_dirs(
     for part, kept in sound.items():
         if not kept:
             raise InputError(f"{folder / part}: no utterance is left")
-        data = restrict(found[part], set(kept))
+        data = keep_utterances(found[part], set(kept))
         if data.segments is not None:
             cut = output / "audio" / part
             data = cut_segments(data, cut, faults.options.num_jobs)
@@ -120,7 +120,7 @@ def read_part(folder: Path, part: str, faults: checks.Faults) -> DataDir:
     """
     path = folder / part
     data, scans = scan_data_dir(path)
-    of_utterances = list(utterance_faults(data))
+    of_utterances = list(find_utterance_faults(data))
     kinds = {(file, what) for file, what, _ in of_utterances}
     others = [
         problem
@@ -145,5 +145,5 @@ def _made_again(problem: Problem) -> bool:
 def _by_recording(data: DataDir) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for utterance, segment in (data.segments or {}).items():
-        found.setdefault(segment_recording(segment), []).append(utterance)
+        found.setdefault(parse_segment_recording(segment), []).append(utterance)
     return found

@@ -23,7 +23,7 @@ from espnet_ext.text.word_times import (
     DROPPED,
     SHORTEST,
     drop_overlaps,
-    word_faults,
+    find_word_fault,
     write_regions,
     write_word_times,
 )
@@ -111,8 +111,8 @@ def write_timed(
             text = " ".join(word.text for word in kept if word.text != DROPPED)
             fault = (
                 fault
-                or word_faults(kept, seconds)
-                or ("" if text else word_faults(words, seconds) or _NO_WORD)
+                or find_word_fault(kept, seconds)
+                or ("" if text else find_word_fault(words, seconds) or _NO_WORD)
             )
             if fault:
                 faults.add(part, id, f"{id}: {fault} ({files[id]})")

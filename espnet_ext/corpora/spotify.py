@@ -23,7 +23,7 @@ from espnet_ext.corpora.long_recordings import listed, long_enough, write_timed
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.text.formats import is_number
-from espnet_ext.text.words import Word, divided
+from espnet_ext.text.words import Word, divide_span
 from espnet_ext.work.files import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
@@ -155,7 +155,7 @@ def _words(entry: Mapping[str, str]) -> Iterator[Word]:
         tuple(entry["word"].split()),
         (_seconds(entry["startTime"]), _seconds(entry["endTime"])),
     )
-    spans = [span] if len(words) == 1 else divided(words, span)
+    spans = [span] if len(words) == 1 else divide_span(words, span)
     for word, (start, end) in zip(words, spans, strict=True):
         yield Word(word, start, end)
 

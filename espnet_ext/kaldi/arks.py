@@ -120,7 +120,7 @@ class ArkShard:
     compute: Compute
 
 
-def ark_shards(
+def split_into_shards(
     audio: Mapping[str, str],
     folder: Path,
     compute: Compute,

@@ -42,7 +42,7 @@ def read_audio_table(data: str | Path) -> dict[str, str]:
     return dict(sorted(table.items()))
 
 
-def durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
+def read_durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
     """Return the seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each
     if there is no such file.
     """

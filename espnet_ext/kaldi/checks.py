@@ -16,7 +16,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import data_dir
-from espnet_ext.kaldi.parts import restrict
+from espnet_ext.kaldi.parts import keep_utterances
 from espnet_ext.kaldi.tables import TableScan, scan_table
 
 _SHOWN = 3
@@ -224,8 +224,8 @@ def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Probl
         problems.append(
             Problem("text", "no such file", (), "add it, or check with --no-text")
         )
-    problems += _by_kind(utterance_faults(data), _FIX)
-    for file, ids in derived_faults(data).items():
+    problems += _by_kind(find_utterance_faults(data), _FIX)
+    for file, ids in find_derived_faults(data).items():
         problems.append(
             Problem(
                 file,
@@ -246,7 +246,7 @@ def _by_kind(faults: Iterable[tuple[str, str, str]], advice: str) -> list[Proble
     ]
 
 
-def utterance_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
+def find_utterance_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
     """Yield (file, what, utterance) for each fault of a single utterance; dropping
     these utterances is the fix.
     """
@@ -309,7 +309,7 @@ def _positive(value: str) -> float | None:
     return number if 0 < number < math.inf else None
 
 
-def derived_faults(data: data_dir.DataDir) -> dict[str, tuple[str, ...]]:
+def find_derived_faults(data: data_dir.DataDir) -> dict[str, tuple[str, ...]]:
     """Map files of durations or lengths to the ids that are missing there, extra, or
     not a positive number.
     """
@@ -344,12 +344,12 @@ def warn(data: data_dir.DataDir) -> list[Problem]:
     segments = (
         data.wav_scp
         if data.segments is None
-        else map(data_dir.segment_recording, data.segments.values())
+        else map(data_dir.parse_segment_recording, data.segments.values())
     )
     unchecked = {
         key
         for key, value in data.wav_scp.items()
-        if data_dir.is_command(value) or data_dir.audio_path(value) != value
+        if data_dir.is_command(value) or data_dir.parse_audio_path(value) != value
     }
     found = (
         ("utt2spk", "the speaker is not a prefix of", unprefixed, order),
@@ -371,10 +371,10 @@ def warn(data: data_dir.DataDir) -> list[Problem]:
         for file, what, ids, advice in found
         if ids
     ]
-    return problems + late_segments(data)
+    return problems + find_late_segments(data)
 
 
-def late_segments(data: data_dir.DataDir) -> list[Problem]:
+def find_late_segments(data: data_dir.DataDir) -> list[Problem]:
     """List the segments that end a little after their recording, by ``reco2dur``."""
     lengths = {
         key: _positive(value) or math.inf
@@ -404,7 +404,7 @@ def check_files(data: data_dir.DataDir) -> list[Problem]:
     """
     faults = []
     for recording, value in sorted(data.wav_scp.items()):
-        path = data_dir.audio_path(value)
+        path = data_dir.parse_audio_path(value)
         if (
             value
             and not data_dir.is_command(value)
@@ -462,7 +462,7 @@ def check_audio(
     files = (
         (recording, path)
         for recording, path in shown
-        if not data_dir.is_command(path) and data_dir.audio_path(path) == path
+        if not data_dir.is_command(path) and data_dir.parse_audio_path(path) == path
     )
     inspected = {recording: inspect_audio(path) for recording, path in files}
     faults = [
@@ -497,7 +497,7 @@ def check_audio(
             if each.file == "segments"
         ]
         if warnings is not None and not data.reco2dur:
-            warnings += late_segments(true)
+            warnings += find_late_segments(true)
     return problems
 
 
@@ -514,7 +514,7 @@ def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[s
     first = {
         utterance: (file, what, utterance)
         for file, what, utterance in reversed(
-            [*utterance_faults(data), *_text_faults(data)]
+            [*find_utterance_faults(data), *_text_faults(data)]
         )
     }
     dropped = _by_kind(sorted(first.values(), key=lambda fault: fault[2]), "dropped")
@@ -527,8 +527,8 @@ def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[s
             f"no utterance is complete ({reasons}): nothing was changed; make the "
             "data dir again"
         )
-    data = restrict(data, keep)
-    files = derived_faults(data)
+    data = keep_utterances(data, keep)
+    files = find_derived_faults(data)
     without: dict[str, Any] = {
         field: None for field, name in data_dir.FILES.items() if name in files
     }

@@ -128,7 +128,7 @@ def parse_number(text: str) -> float:
     return float(text)
 
 
-def segment_recording(value: str) -> str:
+def parse_segment_recording(value: str) -> str:
     """Return the recording of a line of ``segments``, whatever the rest of it is;
     ``""`` if the line is empty.
     """
@@ -171,7 +171,7 @@ def refuse_commands(path: Path, table: Table) -> None:
         )
 
 
-def audio_path(value: str) -> str:
+def parse_audio_path(value: str) -> str:
     """Return the file of an entry of ``wav.scp``, which may be a position in an
     archive, ``wav.ark:1234``.
     """

@@ -9,14 +9,14 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import data_dir
 
 
-def restrict(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
+def keep_utterances(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
     """Keep these utterances, as far as they exist, and the recordings and speakers that
     they need.
     """
     recordings = keep
     if data.segments is not None:
         recordings = {
-            data_dir.segment_recording(data.segments[key])
+            data_dir.parse_segment_recording(data.segments[key])
             for key in keep
             if key in data.segments
         }
@@ -39,7 +39,7 @@ def _only(table: Mapping | None, keys: Sequence[str]) -> dict | None:
     return None if table is None else {key: table[key] for key in keys if key in table}
 
 
-def spread(data: data_dir.DataDir, count: int) -> list[str]:
+def choose_spread(data: data_dir.DataDir, count: int) -> list[str]:
     """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers;
     InputError if there are fewer.
     """
@@ -52,7 +52,7 @@ def spread(data: data_dir.DataDir, count: int) -> list[str]:
     return [utterances[index * len(utterances) // count] for index in range(count)]
 
 
-def first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
+def choose_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
     """Choose the first ``count`` utterances of each speaker; all if a speaker has
     fewer.
     """
@@ -63,11 +63,11 @@ def first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
     )
 
 
-def after_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
-    """Choose the utterances that :func:`first_per_speaker` leaves. InputError if it
+def choose_after_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
+    """Choose the utterances that :func:`choose_first_per_speaker` leaves. InputError if it
     leaves none.
     """
-    left = sorted(data.utt2spk.keys() - first_per_speaker(data, count))
+    left = sorted(data.utt2spk.keys() - choose_first_per_speaker(data, count))
     if not left:
         raise InputError(
             f"nothing is left after the first {count} utterances of each speaker: "
@@ -99,7 +99,7 @@ def combine(parts: Sequence[data_dir.DataDir]) -> data_dir.DataDir:
     return data_dir.DataDir(**fields)
 
 
-def with_suffix(data: data_dir.DataDir, suffix: str) -> data_dir.DataDir:
+def add_suffix(data: data_dir.DataDir, suffix: str) -> data_dir.DataDir:
     """Append ``suffix`` to each utterance's and recording's id, for parts of a corpus
     that use the same ids.
 
@@ -146,9 +146,9 @@ def _merged(
 
 
 CHOICES = {
-    "spread": spread,
-    "first_per_speaker": first_per_speaker,
-    "after_first_per_speaker": after_first_per_speaker,
+    "spread": choose_spread,
+    "first_per_speaker": choose_first_per_speaker,
+    "after_first_per_speaker": choose_after_first_per_speaker,
 }
 
 
@@ -161,7 +161,7 @@ def subset_data_dir(
     _require_other(destination, [source])
     data = data_dir.read_data_dir(source)
     chosen = CHOICES[how](data, count)
-    data_dir.write_data_dir(restrict(data, set(chosen)), destination)
+    data_dir.write_data_dir(keep_utterances(data, set(chosen)), destination)
     say(
         f"{destination}: {len(chosen):,} of the {len(data.utt2spk):,} utterances "
         f"of {source}"
@@ -178,13 +178,13 @@ def combine_data_dirs(
     leaves out.
 
     With ``suffix_source``, each source's name is appended to its ids
-    (:func:`with_suffix`).
+    (:func:`add_suffix`).
     """
     parts = [data_dir.read_data_dir(source) for source in sources]
     _require_other(destination, sources)
     if suffix_source:
         parts = [
-            with_suffix(part, f"-{Path(source).name}")
+            add_suffix(part, f"-{Path(source).name}")
             for part, source in zip(parts, sources, strict=True)
         ]
     combined = combine(parts)

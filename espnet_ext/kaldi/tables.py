@@ -49,10 +49,10 @@ def read_table(path: str | Path, *, marked: bool = False) -> dict[str, str]:
     the file's order.
 
     A line that holds nothing but an id gives ``""``. White space around the value is
-    dropped. ``marked`` is that of :func:`text_lines`.
+    dropped. ``marked`` is that of :func:`read_text_lines`.
     """
     table: dict[str, str] = {}
-    for key, value in table_lines(path, marked=marked):
+    for key, value in read_table_lines(path, marked=marked):
         if key in table:
             advice = (
                 "keep one of its lines, or, if the lines have no ids, begin each with "
@@ -87,7 +87,9 @@ def scan_table(path: str | Path) -> TableScan:
     )
 
 
-def table_lines(path: str | Path, *, marked: bool = False) -> Iterator[tuple[str, str]]:
+def read_table_lines(
+    path: str | Path, *, marked: bool = False
+) -> Iterator[tuple[str, str]]:
     """Yield the ids and values of a table, one line in memory at a time, whatever the
     order of the ids.
     """
@@ -102,12 +104,12 @@ def table_lines(path: str | Path, *, marked: bool = False) -> Iterator[tuple[str
 
 def _rows(path: str | Path, marked: bool = False) -> Iterator[tuple[int, str, str]]:
     """Yield the number of each line, its id, which is "" if it has none, and its value."""
-    for number, line in enumerate(text_lines(path, marked=marked), start=1):
+    for number, line in enumerate(read_text_lines(path, marked=marked), start=1):
         key, *rest = _BLANK.split(line, maxsplit=1)
         yield number, key, rest[0].strip(_BLANKS) if rest else ""
 
 
-def text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
+def read_text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
     """Yield the lines of a text file that must hold something, one in memory at a time.
     It may be gzipped.
 

@@ -183,13 +183,13 @@ def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int
             f"{path}: sampling rate {found} Hz, not {rate} Hz: prepare the "
             "mixtures again"
         )
-    mixed = mix_parts(Path(path).stem, seconds, parts, found)
+    mixed = add_up_parts(Path(path).stem, seconds, parts, found)
     return np.clip(np.rint(mixed * np.float32(32768)), -32768, 32767) / np.float32(
         32768
     ), found
 
 
-def mix_parts(
+def add_up_parts(
     name: str, seconds: float, parts: Sequence[MixedPart], rate: int
 ) -> np.ndarray:
     """Add up audio files at their own levels: float32 in -1 .. 1, (samples,). No part

@@ -19,7 +19,7 @@ from espnet_ext.audio.mel_energies import MelEnergies
 from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
-from espnet_ext.kaldi.arks import ark_shards, write_arks
+from espnet_ext.kaldi.arks import split_into_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import Place
@@ -186,7 +186,7 @@ def write_statistics(
         keep_features=keep_features,
     )
     folder = Path(output).absolute() / "statistics"
-    shards = ark_shards(
+    shards = split_into_shards(
         audio,
         folder,
         compute,

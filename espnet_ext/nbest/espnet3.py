@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import text_lines
-from espnet_ext.text.nbest import Hypothesis, NBest, one_line, parse_lists
+from espnet_ext.kaldi.tables import read_text_lines
+from espnet_ext.text.nbest import Hypothesis, NBest, join_lines, parse_lists
 
 LISTS = "nbest.scp"
 
@@ -35,7 +35,7 @@ def outputs(data: Any, model_output: Any, idx: Any) -> Any:
     if isinstance(idx, list | tuple):
         return [outputs(*each) for each in zip(data, model_output, idx, strict=True)]
     utterance, text = str(data.get("utt_id", idx)), data.get("text")
-    ref = one_line(text) if isinstance(text, str) else None
+    ref = join_lines(text) if isinstance(text, str) else None
     hyps = [_hypothesis(utterance, item) for item in model_output] or [
         Hypothesis("", 0.0)
     ]
@@ -55,7 +55,7 @@ def _hypothesis(utterance: str, item: Sequence[Any]) -> Hypothesis:
         )
     scores: Mapping[str, Any] = getattr(hyp, "scores", None) or {}
     return Hypothesis(
-        one_line(text),
+        join_lines(text),
         float(hyp.score),
         {name: float(value) for name, value in scores.items()},
     )
@@ -64,7 +64,7 @@ def _hypothesis(utterance: str, item: Sequence[Any]) -> Hypothesis:
 def read_espnet3(path: Path) -> list[NBest]:
     """Read the lists of a test set, from its folder or its ``nbest.scp``."""
     path = path / LISTS if path.is_dir() else path
-    return parse_lists((line.partition(" ")[2] for line in text_lines(path)), path)
+    return parse_lists((line.partition(" ")[2] for line in read_text_lines(path)), path)
 
 
 def is_espnet3(path: Path) -> bool:

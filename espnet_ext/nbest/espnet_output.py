@@ -16,7 +16,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.text.nbest import Hypothesis, NBest, one_line, ranked_lists
+from espnet_ext.text.nbest import Hypothesis, NBest, join_lines, rank_lists
 
 # Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below
 # asr.sh's logdir, below its decoding folder, below that of our own decoding (which
@@ -54,7 +54,7 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
                 "stale one"
             )
         ranked |= found
-    return ranked_lists(folder, ranked)
+    return rank_lists(folder, ranked)
 
 
 def parse_score(text: str) -> float:
@@ -157,7 +157,7 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
             )
         except InputError as error:
             raise InputError(f"{recog}: {utterance}: {error}: decode again") from None
-        hypotheses[utterance] = Hypothesis(one_line(text), score, named)
+        hypotheses[utterance] = Hypothesis(join_lines(text), score, named)
     return hypotheses
 
 

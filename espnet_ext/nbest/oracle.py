@@ -7,28 +7,28 @@ from typing import Any
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.nbest.sources import warnings_of
+from espnet_ext.nbest.sources import find_oddities
 from espnet_ext.scoring.score_files import percent
 from espnet_ext.text.nbest import (
     Hypothesis,
     NBest,
-    distinct,
+    count_word_errors,
+    drop_repeated_texts,
     read_nbest,
-    word_errors,
-    words_of_reference,
+    split_reference,
 )
 from espnet_ext.work.files import write_json
 
 
-def oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
+def choose_oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
     """Return the hypothesis with the fewest word errors among the first ``depth``; of
     equals, the first.
     """
-    errors = word_errors(nbest)[:depth]
+    errors = count_word_errors(nbest)[:depth]
     return nbest.hyps[errors.index(min(errors))]
 
 
-def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]:
+def count_oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]:
     """Return the word errors of the oracle among the first n hypotheses of each list,
     for n = 1, 2 ... ``depth``.
 
@@ -37,19 +37,19 @@ def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]
     """
     if not lists:
         raise InputError("there are no N-best lists")
-    best = [list(accumulate(word_errors(nbest)[:depth], min)) for nbest in lists]
+    best = [list(accumulate(count_word_errors(nbest)[:depth], min)) for nbest in lists]
     return [
         sum(own[min(n, len(own) - 1)] for own in best)
         for n in range(max(map(len, best)))
     ]
 
 
-def oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
+def make_oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
     """Return the oracle's errors as JSON: ``value`` is the error rate in percent among
     the first ``n`` hypotheses.
     """
-    errors = oracle_errors(lists)
-    words = sum(len(words_of_reference(nbest)) for nbest in lists)
+    errors = count_oracle_errors(lists)
+    words = sum(len(split_reference(nbest)) for nbest in lists)
     if not words:
         raise InputError(
             "all references are empty, so there is no error rate: check where "
@@ -62,10 +62,10 @@ def oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
     return {"lists": len(lists), "words": words, "oracle": rows}
 
 
-def oracle_lines(report: dict[str, Any]) -> list[str]:
-    """Return what :func:`oracle_report` found, as lines to print.
+def format_oracle_report(report: dict[str, Any]) -> list[str]:
+    """Return what :func:`make_oracle_report` found, as lines to print.
 
-    >>> oracle_lines({"lists": 1, "words": 4, "oracle": [{"n": 1, "errors": 3, "value": 75.0}]})
+    >>> format_oracle_report({"lists": 1, "words": 4, "oracle": [{"n": 1, "errors": 3, "value": 75.0}]})
     ['1 lists, 4 words', '          1-best: WER 75.00 %  (3 errors)']
     """
     lines = [f"{report['lists']} lists, {report['words']} words"]
@@ -76,20 +76,20 @@ def oracle_lines(report: dict[str, Any]) -> list[str]:
 
 
 def report_lists(path: Path, report: Path) -> None:
-    """Write :func:`oracle_report` of a JSONL file with references, and print it with
+    """Write :func:`make_oracle_report` of a JSONL file with references, and print it with
     the number of short lists.
     """
     lists = read_nbest(path)
-    found = oracle_report(lists)
+    found = make_oracle_report(lists)
     write_json(report, found)
-    for warning in warnings_of(lists, path):
+    for warning in find_oddities(lists, path):
         say(warning)
-    texts = [len(distinct(nbest).hyps) for nbest in lists]
+    texts = [len(drop_repeated_texts(nbest).hyps) for nbest in lists]
     say(
         f"{sum(count < max(texts) for count in texts)} lists have fewer than "
         f"{max(texts)} distinct texts"
     )
-    say("\n".join(oracle_lines(found)))
+    say("\n".join(format_oracle_report(found)))
 
 
 def write_choice(output: Path, lists: Path, depth: int | None = None) -> None:
@@ -97,5 +97,6 @@ def write_choice(output: Path, lists: Path, depth: int | None = None) -> None:
     the best) as Kaldi ``text``.
     """
     write_table(
-        output, {nbest.utt_id: oracle(nbest, depth).text for nbest in read_nbest(lists)}
+        output,
+        {nbest.utt_id: choose_oracle(nbest, depth).text for nbest in read_nbest(lists)},
     )

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError, warn
-from espnet_ext.kaldi.tables import read_table, text_lines
+from espnet_ext.kaldi.tables import read_table, read_text_lines
 from espnet_ext.text import formats
-from espnet_ext.text.nbest import Hypothesis, NBest, make_list, one_line, ranked_lists
+from espnet_ext.text.nbest import Hypothesis, NBest, join_lines, make_list, rank_lists
 from espnet_ext.work.files import parse_json, refuse_twins
 
 # Kaldi's lattices have acoustic log-likelihoods ten times as large as they should be
@@ -73,13 +73,13 @@ def read_kaldi(path: Path) -> list[NBest]:
                     f"{folder}: {key} is also in another folder: remove the stale one"
                 )
             score = parts["lm"] + KALDI_ACOUSTIC_SCALE * parts["acoustic"]
-            ranks[int(match[2])] = Hypothesis(one_line(text), score, parts)
+            ranks[int(match[2])] = Hypothesis(join_lines(text), score, parts)
     if not found:
         raise InputError(
             f"{path}: no archives.*/words_text: make lists with lattice-to-nbest "
             "and nbest-to-linear"
         )
-    return ranked_lists(path, found)
+    return rank_lists(path, found)
 
 
 def read_srilm(path: Path) -> list[NBest]:
@@ -92,7 +92,7 @@ def read_srilm(path: Path) -> list[NBest]:
     """
     lists: dict[str, list[Hypothesis]] = {}
     for file in [path] if path.is_file() else _plain_files(path):
-        lines = list(text_lines(file))
+        lines = list(read_text_lines(file))
         kind = lines[0].strip() if lines[0].startswith("NBestList") else ""
         if kind and kind not in ("NBestList1.0", "NBestList2.0"):
             raise InputError(
@@ -119,7 +119,7 @@ def is_srilm(path: Path) -> bool:
     if not files:
         return False
     try:
-        first = next(text_lines(files[0]))
+        first = next(read_text_lines(files[0]))
         return first.startswith("NBestList") or bool(
             _srilm_hypothesis(first, "", files[0], 1)
         )
@@ -182,7 +182,7 @@ def read_nemo(path: Path) -> list[NBest]:
         else _only(path, NEMO_BEAMS, "beams, one file per folder")
     )
     manifest = _only(beams.parent, "*.json", "manifest beside the beams")
-    lines, records = list(text_lines(beams)), formats.read_nemo(manifest)
+    lines, records = list(read_text_lines(beams)), formats.read_nemo(manifest)
     match = _WIDTH.search(beams.name)
     if match is None:
         raise InputError(
@@ -210,7 +210,7 @@ def _nemo_line(line: str, beams: Path, number: int) -> tuple[str, float]:
         raise InputError(
             f"{beams}: line {number} is not text and score with a tab between them"
         )
-    return one_line(text), _number(score, beams, f"line {number}")
+    return join_lines(text), _number(score, beams, f"line {number}")
 
 
 def _nemo_lists(
@@ -278,7 +278,7 @@ def read_wenet(path: Path) -> list[NBest]:
     """
     lists: dict[str, list[Hypothesis]] = {}
     current = ""
-    for number, line in enumerate(text_lines(path), start=1):
+    for number, line in enumerate(read_text_lines(path), start=1):
         word, _, rest = line.partition(" ")
         if not line.strip():
             continue
@@ -288,7 +288,7 @@ def read_wenet(path: Path) -> list[NBest]:
         elif word == "candidate" and current:
             score, _, text = rest.partition(" ")
             lists[current].append(
-                Hypothesis(one_line(text), _number(score, path, f"line {number}"))
+                Hypothesis(join_lines(text), _number(score, path, f"line {number}"))
             )
         else:
             raise InputError(
@@ -346,7 +346,7 @@ def read_icefall(path: Path) -> list[NBest]:
 
 def _recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
     """Return the number of the line, cut, ref or hyp, and words."""
-    for number, line in enumerate(text_lines(file), start=1):
+    for number, line in enumerate(read_text_lines(file), start=1):
         if _TIMESTAMPS.match(line):
             continue
         match = _RECOGS.fullmatch(line)
@@ -469,7 +469,7 @@ def _whisper_hypothesis(path: Path) -> Hypothesis:
             ) from None
     score = sum(means[window] * (tokens[window] + 1) for window in means)
     return Hypothesis(
-        one_line(" ".join(segment["text"] for segment in segments)), score
+        join_lines(" ".join(segment["text"] for segment in segments)), score
     )
 
 
@@ -478,7 +478,7 @@ def _read_json(path: Path) -> Any:
     would take the last in silence.
     """
     try:
-        return parse_json("\n".join(text_lines(path)), refuse_twins)
+        return parse_json("\n".join(read_text_lines(path)), refuse_twins)
     except ValueError as error:
         raise InputError(
             f"{path}: not JSON ({error}); name a file with one N-best list per "

@@ -14,21 +14,21 @@ from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet3 import is_espnet3, read_espnet3
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
-from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.scoring.normalise import LIBRISPEECH, find_normaliser
 from espnet_ext.scoring.score import (
     MUCH_WRITING,
     SPELT_OTHERWISE,
+    is_spelt_otherwise,
     score_texts,
-    spelt_otherwise,
-    without_speakers,
+    strip_speakers,
 )
 from espnet_ext.text.nbest import (
     NBest,
-    distinct,
-    one_line,
+    count_word_errors,
+    drop_repeated_texts,
+    join_lines,
     read_nbest,
-    word_errors,
-    words_of_reference,
+    split_reference,
     write_nbest,
 )
 from espnet_ext.text.transcripts import read_transcripts
@@ -137,7 +137,7 @@ def read_lists(
     lists = FORMATS[form].read(path)
     if not reference:
         return lists
-    return with_references(
+    return add_references(
         lists,
         read_transcripts(reference, reference_form).plain,
         str(path),
@@ -164,9 +164,9 @@ def convert_lists(
     refuse_input(output, (path, reference))
     lists = read_lists(path, reference, form, reference_form)
     if rules:
-        lists = [normalised(nbest, rules) for nbest in lists]
+        lists = [normalise_list(nbest, rules) for nbest in lists]
     if only_distinct:
-        lists = [distinct(nbest) for nbest in lists]
+        lists = [drop_repeated_texts(nbest) for nbest in lists]
     write_nbest(output, lists)
     return lists
 
@@ -175,9 +175,9 @@ def convert_part(source: Path, output: Path, reference: Path) -> None:
     """Convert the lists of a part of LibriSpeech, normalised as error rates are
     counted, and print what is odd.
     """
-    rules, _ = normaliser_called(LIBRISPEECH)
+    rules, _ = find_normaliser(LIBRISPEECH)
     lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
-    for warning in warnings_of(lists, source):
+    for warning in find_oddities(lists, source):
         say(warning)
     say(
         f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} "
@@ -185,7 +185,7 @@ def convert_part(source: Path, output: Path, reference: Path) -> None:
     )
 
 
-def lists_in(folder: Path, part: str) -> Path | None:
+def find_lists(folder: Path, part: str) -> Path | None:
     """Return where a folder has the lists of a part; ESPnet's recipes write
     ``test_clean`` for test-clean.
     """
@@ -235,7 +235,7 @@ def write_references(source: Path, folder: Path) -> None:
     write_table(folder / "spk2utt", by_speaker)
 
 
-def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
+def normalise_list(nbest: NBest, rules: Callable[[str], str]) -> NBest:
     """Return a list with hypotheses and reference normalised alike."""
     hyps = tuple(replace(hyp, text=rules(hyp.text)) for hyp in nbest.hyps)
     return replace(
@@ -243,7 +243,7 @@ def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
     )
 
 
-def with_references(
+def add_references(
     lists: Iterable[NBest],
     references: Mapping[str, str],
     name: str = "lists",
@@ -251,9 +251,9 @@ def with_references(
 ) -> list[NBest]:
     """Give each list its reference; messages name where both come from."""
     lists, number = list(lists), re.compile(r"-\d+$")
-    references = without_speakers(references, [nbest.utt_id for nbest in lists])
+    references = strip_speakers(references, [nbest.utt_id for nbest in lists])
     if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
-        if spelt_otherwise(missing[0], references):
+        if is_spelt_otherwise(missing[0], references):
             raise InputError(
                 f"{reference_name}: {_count(missing)} of {name} {SPELT_OTHERWISE}"
             )
@@ -275,14 +275,14 @@ def with_references(
             f"{name}: {_count(missing)} of {reference_name} without N-best list: "
             "decode the whole set"
         )
-    return [replace(nbest, ref=one_line(references[nbest.utt_id])) for nbest in lists]
+    return [replace(nbest, ref=join_lines(references[nbest.utt_id])) for nbest in lists]
 
 
 def _count(ids: list[str]) -> str:
     return f"utterance {ids[0]}" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
 
 
-def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
+def find_oddities(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
     """Return what must be wrong with lists, as lines to print: marks of OWSM in texts,
     and references that do not fit.
 
@@ -328,8 +328,8 @@ def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[
             "the first hypotheses are only case or "
             "punctuation: normalise both (espnet-ext nbest convert --normaliser)"
         )
-    words = sum(len(words_of_reference(nbest)) for nbest in known)
-    rate = sum(min(word_errors(nbest)) for nbest in known) / words
+    words = sum(len(split_reference(nbest)) for nbest in known)
+    rate = sum(min(count_word_errors(nbest)) for nbest in known) / words
     if rate > IMPLAUSIBLE:
         found.append(
             f"{begin} even the best choice from the lists has a word error rate "

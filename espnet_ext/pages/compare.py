@@ -7,10 +7,10 @@ from espnet_ext.pages.page import write_page
 from espnet_ext.scoring.comparison import Compared
 from espnet_ext.scoring.comparison_tables import (
     NAMES,
-    heading,
-    pair_rows,
-    system_rows,
-    what_is_covered,
+    describe_coverage,
+    list_pair_rows,
+    list_system_rows,
+    write_heading,
 )
 from espnet_ext.work.files import write_json
 
@@ -34,9 +34,9 @@ def write_comparison(folder: Path, compared: Compared) -> None:
         "compare.html.j2",
         result=result,
         title=f"{NAMES[result['rate']]} of {', '.join(systems)}",
-        heading=heading(result),
-        tables=[system_rows(result), pair_rows(result)],
-        covered=what_is_covered(result),
+        heading=write_heading(result),
+        tables=[list_system_rows(result), list_pair_rows(result)],
+        covered=describe_coverage(result),
         data=[aligned_data("", compared.rows, systems, ROWS)],
     )
     write_json(folder / "compare.json", result)

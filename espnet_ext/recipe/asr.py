@@ -400,13 +400,13 @@ def score(
     options: Mapping[str, Any],
 ) -> None:
     """Write the error reports of a decoding, and print its error rate."""
-    from espnet_ext.scoring.score_files import evaluate, format_interval_of
+    from espnet_ext.scoring.score_files import describe_interval, evaluate
 
     unit = "mixed" if rate == "mer" else "word"
     _, summary = evaluate(
         reference, hypothesis, Path(output), unit=unit, utt2spk=utt2spk, **options
     )
-    say(f"{rate.upper()} {summary['value']:.2f} %  ({format_interval_of(summary)})")
+    say(f"{rate.upper()} {summary['value']:.2f} %  ({describe_interval(summary)})")
 
 
 def train_and_average(

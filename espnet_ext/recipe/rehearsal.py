@@ -21,7 +21,7 @@ from typing import Any
 from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.kaldi.parts import restrict, spread
+from espnet_ext.kaldi.parts import choose_spread, keep_utterances
 from espnet_ext.recipe.audio_check import show_what_is_not_decoded
 from espnet_ext.recipe.gpus import hours_file, seedless, visible_gpus
 from espnet_ext.recipe.rehearsal_report import (
@@ -34,7 +34,7 @@ from espnet_ext.recipe.rehearsal_report import (
 )
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
 from espnet_ext.recipe.steps import Step, Watch, one_line, show, watches
-from espnet_ext.text.lm_text import sentences
+from espnet_ext.text.lm_text import read_sentences
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write, write_json
 
@@ -331,7 +331,7 @@ def shrink(whole: Run, small: Run) -> int:
         data, place = read_data_dir(folder), folder.relative_to(whole.datadir)
         is_test = any(part in tests for part in place.parts)
         chosen = choose(data, None if is_test else seconds, lists)
-        write_data_dir(restrict(data, chosen), small.datadir / place)
+        write_data_dir(keep_utterances(data, chosen), small.datadir / place)
         if (
             references := folder.parent / REFERENCES
         ).is_file():  # who says what in its recordings
@@ -385,7 +385,7 @@ def choose(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
     if seconds is None:
         few = min(TEST_UTTERANCES, len(longest))
         return _filled(
-            [*longest[: few // 2], *spread(data, few - few // 2)],
+            [*longest[: few // 2], *choose_spread(data, few - few // 2)],
             TEST_SECONDS,
             durations,
         )
@@ -426,7 +426,9 @@ def with_text(run: Run) -> Run:
     text = run.path("lm_text") or run.corpus / LM_TEXT
     if not text.is_file():
         return run
-    few = sorted(islice(sentences((text,)), AMONG), key=len, reverse=True)[:SENTENCES]
+    few = sorted(islice(read_sentences((text,)), AMONG), key=len, reverse=True)[
+        :SENTENCES
+    ]
     path = run.datadir / "lm_text.txt"
     with atomic_write(path) as file:
         file.writelines(f"{line}\n" for line in few)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.nbest.oracle import oracle_errors
-from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
+from espnet_ext.nbest.oracle import count_oracle_errors
+from espnet_ext.nbest.sources import AUTO, find_oddities, read_lists
 from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.devices import (
     device_for,
@@ -26,7 +26,7 @@ from espnet_ext.rescore.weights import (
     rerank,
     tune,
 )
-from espnet_ext.text.nbest import NBest, words_of_reference, write_nbest
+from espnet_ext.text.nbest import NBest, split_reference, write_nbest
 from espnet_ext.work.files import refuse_input, write_json
 from espnet_ext.work.precision import has_bfloat16
 
@@ -152,7 +152,7 @@ def rescore(
         read_lists(job.nbest, job.reference, job.form, job.reference_form),
         names,
     )
-    for warning in warnings_of(lists):
+    for warning in find_oddities(lists):
         log(warning)
     development = _read_development(job, names, log)
     if (
@@ -229,8 +229,11 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     if all(nbest.ref is not None for nbest in outcome.before) and any(
         nbest.ref for nbest in outcome.before
     ):
-        before, after = oracle_errors(outcome.before), oracle_errors(outcome.after, 1)
-        words = sum(len(words_of_reference(nbest)) for nbest in outcome.before)
+        before, after = (
+            count_oracle_errors(outcome.before),
+            count_oracle_errors(outcome.after, 1),
+        )
+        words = sum(len(split_reference(nbest)) for nbest in outcome.before)
         rates = [_rate(errors, words) for errors in (before[0], after[0], before[-1])]
         lines.append(
             f"WER {rates[0]} -> {rates[1]} (oracle {rates[2]}) of {words} words"
@@ -312,10 +315,10 @@ def _read_development(
         )
         try:
             for nbest in own:
-                words_of_reference(nbest)
+                split_reference(nbest)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-        for warning in warnings_of(own, path) if path != job.nbest else ():
+        for warning in find_oddities(own, path) if path != job.nbest else ():
             log(warning)
         lists += own
     return lists

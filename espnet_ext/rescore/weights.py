@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.nbest import NBest, word_errors, words_of_reference
+from espnet_ext.text.nbest import NBest, count_word_errors, split_reference
 
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
 # Corners that agree to this number of decimals count as one: equal corners may differ
@@ -177,7 +177,7 @@ def table_of(nbest: NBest, names: Sequence[str]) -> Table:
     """Return scores and word errors of a list's hypotheses that may be chosen."""
     chosen = with_words(nbest)
     scores = {name: scores_of(chosen, name) for name in names}
-    return scores, np.array(word_errors(chosen))
+    return scores, np.array(count_word_errors(chosen))
 
 
 def middle_of_widest(curve: ErrorCurve, errors: int) -> float:
@@ -205,7 +205,7 @@ def tune(
     corner, since the corners of another set lie elsewhere. If every weight makes the
     same number of errors, it is 1.
     """
-    words = sum(len(words_of_reference(nbest)) for nbest in lists)
+    words = sum(len(split_reference(nbest)) for nbest in lists)
     weights = dict.fromkeys([*models, FIRST_PASS], 1.0)
     tables = [table_of(nbest, list(weights)) for nbest in lists]
     if not words:

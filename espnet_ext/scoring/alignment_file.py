@@ -23,7 +23,7 @@ _BLOCK = re.compile(
 )
 
 
-def alignment_blocks(score: Score) -> Iterator[str]:
+def format_alignment_blocks(score: Score) -> Iterator[str]:
     """Yield a block of text for each utterance of a score."""
     for key, counts in score.utterances.items():
         yield (
@@ -32,7 +32,7 @@ def alignment_blocks(score: Score) -> Iterator[str]:
         yield format_alignment(score.pairs(key)) + "\n"
 
 
-def speaker_blocks(
+def format_speaker_blocks(
     pairs: Mapping[str, Mapping[str, tuple[Sequence[str], Sequence[str]]]],
 ) -> Iterator[str]:
     """Yield a block of text for each recording and speaker; ``pairs`` are the words of
@@ -75,16 +75,18 @@ def format_alignment(pairs: Iterable[Pair]) -> str:
 def _column(reference: str | None, hypothesis: str | None) -> tuple[str, ...]:
     """Write one pair as three cells of equal width: reference, hypothesis, mark."""
     widest = max(
-        display_width(word) for word in (reference, hypothesis) if word is not None
+        measure_display_width(word)
+        for word in (reference, hypothesis)
+        if word is not None
     )
     cells = []
     for word in (reference, hypothesis, mark((reference, hypothesis)).replace("C", "")):
         shown = "*" * widest if word is None else "\u2423" if word == " " else word
-        cells.append(shown + " " * (widest - display_width(shown)))
+        cells.append(shown + " " * (widest - measure_display_width(shown)))
     return tuple(cells)
 
 
-def display_width(word: str) -> int:
+def measure_display_width(word: str) -> int:
     """Measure columns of a terminal: Han and other wide characters take two, combining
     marks none; at least one.
     """
@@ -169,7 +171,7 @@ def _pairs(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...] | No
     )
     for left, right in zip(upper, lower, strict=True):
         mark = marks[place : place + 1].strip()
-        place += max(display_width(left), display_width(right)) + 1
+        place += max(measure_display_width(left), measure_display_width(right)) + 1
         if (
             mark not in ("", "S", "D", "I")
             or (mark == "" and left != right)

@@ -9,13 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.assignments import COLLAR, Pairs, cp_pairs, streams, tcp_pairs
+from espnet_ext.scoring.assignments import (
+    COLLAR,
+    Pairs,
+    align_cp,
+    align_tcp,
+    group_turns_by_speaker,
+)
 from espnet_ext.scoring.error_rate import Pair, align
-from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
-from espnet_ext.scoring.recordings import normalised_turns
+from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, find_normaliser
+from espnet_ext.scoring.recordings import normalise_turns
 from espnet_ext.scoring.score import check_ids, split_units
 from espnet_ext.text.transcripts import Transcripts
-from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
+from espnet_ext.text.words import (
+    Segment,
+    group_by_recording,
+    join_words_by_speaker,
+    sort_by_start,
+)
 
 UNITS = {
     "wer": "word",
@@ -62,7 +73,7 @@ class Row:
 Aligned = dict[Key, tuple[Pair, ...]]  # by key of a row
 
 
-def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
+def make_reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
     """Make the rows of a reference, in the order of utterances, or of recordings and
     time.
 
@@ -71,7 +82,7 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
     """
     by_speaker, split = measure.rate in BY_SPEAKER, _splitter(measure)
     said = (
-        normalised_turns(reference, measure.normaliser)
+        normalise_turns(reference, measure.normaliser)
         if by_speaker
         else reference.segments
     )
@@ -79,7 +90,7 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
         Row((key, None), key, key, "", tuple(split(text)))
         for key, text in reference.texts.items()
     ]
-    for recording, turns in by_recording(in_order(said)).items():
+    for recording, turns in group_by_recording(sort_by_start(said)).items():
         for number, turn in enumerate(turns, start=1):
             time = f"{turn.start:.2f}-{turn.end:.2f}" if turn.has_span else f"#{number}"
             label = f"{recording} {time} {turn.speaker}".rstrip()
@@ -108,7 +119,7 @@ def _splitter(measure: Measure) -> Callable[[str], list[str]]:
             f"{measure.normaliser} is for English text only: use one of "
             f"{', '.join(FOR_MIXED_TEXT)}"
         )
-    apply, _ = normaliser_called(measure.normaliser)
+    apply, _ = find_normaliser(measure.normaliser)
     return lambda text: split_units(apply(text), UNITS[measure.rate])
 
 
@@ -148,9 +159,12 @@ def _by_speaker(
     hypothesis: Transcripts,
     measure: Measure,
 ) -> Aligned:
-    real = normalised_turns(reference, measure.normaliser)
-    heard = normalised_turns(hypothesis, measure.normaliser)
-    spoken, recognised = by_recording(in_order(real)), by_recording(in_order(heard))
+    real = normalise_turns(reference, measure.normaliser)
+    heard = normalise_turns(hypothesis, measure.normaliser)
+    spoken, recognised = (
+        group_by_recording(sort_by_start(real)),
+        group_by_recording(sort_by_start(heard)),
+    )
     check_ids(
         spoken, recognised, (str(reference.path), str(hypothesis.path)), "recording"
     )
@@ -185,12 +199,17 @@ def _speaker_pairs(
     spoken: Sequence[Segment], recognised: Sequence[Segment], measure: Measure
 ) -> Pairs:
     if measure.rate == "tcpwer":
-        return tcp_pairs(streams(spoken), streams(recognised), measure.collar)
+        return align_tcp(
+            group_turns_by_speaker(spoken),
+            group_turns_by_speaker(recognised),
+            measure.collar,
+        )
     real, heard = (
-        next(iter(words_by_speaker(turns).values())) for turns in (spoken, recognised)
+        next(iter(join_words_by_speaker(turns).values()))
+        for turns in (spoken, recognised)
     )
     if measure.rate == "cpwer":
-        return cp_pairs(real, heard)
+        return align_cp(real, heard)
     names = dict.fromkeys([*real, *heard])
     return {
         (name if name in real else None, name): align(

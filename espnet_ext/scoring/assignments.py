@@ -73,7 +73,7 @@ def _cp_assigned(real: Said, heard: Said) -> Iterator[tuple]:
         yield (a, b), (real.get(a or "", ()), heard.get(b or "", ()))
 
 
-def cp_errors(real: Said, heard: Said) -> ErrorRate:
+def count_cp_errors(real: Said, heard: Said) -> ErrorRate:
     """Count the errors of one recording under the assignment of cpWER, in little
     memory.
     """
@@ -82,12 +82,12 @@ def cp_errors(real: Said, heard: Said) -> ErrorRate:
     )
 
 
-def cp_pairs(real: Said, heard: Said) -> Pairs:
+def align_cp(real: Said, heard: Said) -> Pairs:
     """Align one recording under the assignment of cpWER."""
     return {speakers: align(*words) for speakers, words in _cp_assigned(real, heard)}
 
 
-def streams(turns: Iterable[Segment]) -> dict[str, list[Segment]]:
+def group_turns_by_speaker(turns: Iterable[Segment]) -> dict[str, list[Segment]]:
     """Return the turns with words of each speaker of one recording."""
     found: dict[str, list[Segment]] = {}
     for turn in turns:
@@ -96,19 +96,19 @@ def streams(turns: Iterable[Segment]) -> dict[str, list[Segment]]:
     return found
 
 
-def tcp_pairs(
+def align_tcp(
     real: Mapping[str, Sequence[Segment]],
     heard: Mapping[str, Sequence[Segment]],
     collar: float = COLLAR,
 ) -> Pairs:
     """Align one recording under the best assignment of speakers, with times (tcpWER).
 
-    ``real`` and ``heard`` are turns with words by speaker, see :func:`streams`; words
+    ``real`` and ``heard`` are turns with words by speaker, see :func:`group_turns_by_speaker`; words
     that match are at most ``collar`` seconds apart. Raises InputError: a turn has no
     times.
 
     >>> said = {"a": [Segment("r", "a", ("ONE",), 0.0, 1.0)]}
-    >>> tcp_pairs(said, {"b": [Segment("r", "b", ("ONE",), 9.0, 10.0)]})
+    >>> align_tcp(said, {"b": [Segment("r", "b", ("ONE",), 9.0, 10.0)]})
     {('a', 'b'): [('ONE', None), (None, 'ONE')]}
     """
     assignment = assign(

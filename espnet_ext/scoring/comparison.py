@@ -23,25 +23,25 @@ from espnet_ext.scoring.alignments import (
     Measure,
     Row,
     align_to,
-    reference_rows,
+    make_reference_rows,
 )
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_pairs
-from espnet_ext.scoring.normalise import normaliser_called
+from espnet_ext.scoring.normalise import find_normaliser
 from espnet_ext.scoring.recordings import load_for_scoring
 from espnet_ext.scoring.score import (
+    advise_on_writing,
     count_writing_errors,
-    hint_of_writing,
+    find_speaker,
     refuse,
-    speaker_in,
 )
 from espnet_ext.scoring.score_files import percent
 from espnet_ext.scoring.significance import (
     EXACT_BELOW,
     LEAST_SEEDS,
-    crossed_test,
-    holm,
-    mean_interval,
-    outputs_test,
+    correct_by_holm,
+    estimate_interval,
+    run_crossed_test,
+    run_outputs_test,
 )
 from espnet_ext.text.transcripts import AUTO, Transcripts
 
@@ -109,7 +109,7 @@ def compare_systems(
         form=form,
     )
     real, heard = loaded.reference, iter(loaded.hypotheses)
-    rows = reference_rows(real, measure)
+    rows = make_reference_rows(real, measure)
     aligned = {
         system.name: [align_to(real, rows, next(heard), measure) for _ in system.files]
         for system in systems
@@ -136,7 +136,7 @@ def compare_systems(
     result = {
         "version": VERSION,
         "rate": measure.rate,
-        "normaliser": normaliser_called(measure.normaliser)[1],
+        "normaliser": find_normaliser(measure.normaliser)[1],
         "collar": measure.collar if measure.rate == "tcpwer" else None,
         "reference": {
             "path": str(reference),
@@ -194,7 +194,7 @@ def _units(
     wholes = list(dict.fromkeys(row.whole for row in rows))
     if utt2spk is not None:
         table = read_table(utt2spk)
-        speaker_of = {key: speaker_in(table, key) for key in wholes}
+        speaker_of = {key: find_speaker(table, key) for key in wholes}
         lost = [key for key in wholes if not speaker_of[key]]
         refuse(
             lost,
@@ -224,7 +224,7 @@ def _system(
     system: System, totals: Sequence[ErrorRate], errors: Errors, words: Errors
 ) -> dict[str, Any]:
     values = [percent(errors[seed].sum() / words.sum()) for seed in range(len(totals))]
-    interval = mean_interval(errors, words)
+    interval = estimate_interval(errors, words)
     return {
         "name": system.name,
         "files": [str(path) for path in system.files],
@@ -242,10 +242,10 @@ def _pair(
 ) -> dict[str, Any]:
     first, second = np.broadcast_arrays(errors[a], errors[b])
     several = [name for name in (a, b) if len(errors[name]) > 1]
-    test = outputs_test(second, first, words)
+    test = run_outputs_test(second, first, words)
     trainings = test.seeds >= LEAST_SEEDS
     if trainings:
-        test = crossed_test(second, first, words)
+        test = run_crossed_test(second, first, words)
     return {
         "a": a,
         "b": b,
@@ -272,7 +272,7 @@ def _corrected(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     tested = [pair for pair in pairs if pair["p_value"] is not None]
     for pair, corrected in zip(
-        tested, holm([pair["p_value"] for pair in tested]), strict=True
+        tested, correct_by_holm([pair["p_value"] for pair in tested]), strict=True
     ):
         better = pair["b"] if pair["difference"] > 0 else pair["a"]
         pair |= {
@@ -301,7 +301,7 @@ def _warnings(
     for path, found in zip(hypotheses, chain(*aligned.values()), strict=True):
         pairs = list(chain(*found.values()))
         errors = count_pairs(pairs).errors
-        if hint := hint_of_writing(count_writing_errors(pairs), errors):
+        if hint := advise_on_writing(count_writing_errors(pairs), errors):
             warnings.append(f"{path}: {hint}")
     return warnings
 

@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from espnet_ext.scoring.formatting import (
     NOTHING,
-    count_of,
+    format_count,
     format_interval,
     format_p,
     format_value,
@@ -25,20 +25,20 @@ NAMES = {
 }
 
 
-def plain_text(result: Mapping[str, Any]) -> str:
+def format_comparison(result: Mapping[str, Any]) -> str:
     """Write everything about a comparison for the terminal."""
     tables = (
         tabulate(rows[1:], rows[0], tablefmt="simple", disable_numparse=True)
-        for rows in (system_rows(result), pair_rows(result))
+        for rows in (list_system_rows(result), list_pair_rows(result))
     )
     covered = [
-        what_is_covered(result),
+        describe_coverage(result),
         *(f"warning: {warning}" for warning in result["warnings"]),
     ]
-    return "\n\n".join([heading(result), *tables, "\n".join(covered)])
+    return "\n\n".join([write_heading(result), *tables, "\n".join(covered)])
 
 
-def heading(result: Mapping[str, Any]) -> str:
+def write_heading(result: Mapping[str, Any]) -> str:
     """Say what was compared on what, in one line."""
     reference = result["reference"]
     normaliser = (
@@ -54,7 +54,7 @@ def heading(result: Mapping[str, Any]) -> str:
     )
 
 
-def system_rows(result: Mapping[str, Any]) -> list[list[str]]:
+def list_system_rows(result: Mapping[str, Any]) -> list[list[str]]:
     """Lay out the systems with their rates (± their standard deviation between seeds)
     and errors below the headings.
     """
@@ -85,7 +85,7 @@ def system_rows(result: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
+def list_pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
     """Lay out the tests of two systems, a row each below the headings."""
     rows = [
         ["a minus b", "points", "95% interval", "seeds", "p", "corrected p", "verdict"]
@@ -93,7 +93,7 @@ def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
     for pair in result["pairs"]:
         verdict = f"{pair['better']} is better" if pair["better"] else "open"
         if pair["p_value"] is None:
-            verdict = f"no test: {count_of(pair['units'], pair['unit'])}"
+            verdict = f"no test: {format_count(pair['units'], pair['unit'])}"
         interval = format_interval(pair["ci95"], "+") or NOTHING
         p_values = [format_p(pair["p_value"]), format_p(pair["p_corrected"])]
         names = f"{pair['a']} - {pair['b']}"
@@ -110,7 +110,7 @@ def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-def what_is_covered(result: Mapping[str, Any]) -> str:
+def describe_coverage(result: Mapping[str, Any]) -> str:
     """Say what the verdicts are about, and what they are not."""
     unit, pairs = result["unit"]["kind"], result["pairs"]
     trained = list(dict.fromkeys(name for pair in pairs for name in pair["trainings"]))

@@ -39,6 +39,6 @@ def format_p(p_value: float | None) -> str:
     return NOTHING if p_value is None else f"{p_value:.2g}"
 
 
-def count_of(number: float, what: str) -> str:
+def format_count(number: float, what: str) -> str:
     """Write a number of things: ``1 core``, ``2 cores``, ``0.5 points``."""
     return f"{number:.10g} {what}" + ("" if number == 1 else "s")

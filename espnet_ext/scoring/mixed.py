@@ -32,7 +32,7 @@ from espnet_ext.scoring.error_rate import (
     count_pairs,
 )
 from espnet_ext.scoring.score import NAMES, Score, score_texts
-from espnet_ext.text.mixed_text import has_han, mixed_tokens
+from espnet_ext.text.mixed_text import has_han, split_mixed_text
 
 LANGUAGES = {"CH": True, "EN": False}  # as in P1's tables; whether its tokens are Han
 FILTERED = "-filtered"
@@ -139,7 +139,7 @@ def score_mixed_texts(
     parts: dict[str, dict[str, ErrorRate]] = {}
     for key in whole.utterances:
         for name, counts in _parts(
-            mixed_tokens(reference[key]), mixed_tokens(hypothesis[key])
+            split_mixed_text(reference[key]), split_mixed_text(hypothesis[key])
         ).items():
             parts.setdefault(name, {})[key] = counts
     return replace(

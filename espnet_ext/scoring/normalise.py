@@ -14,7 +14,7 @@ NONE, LOWER, WHISPER_ENGLISH, LIBRISPEECH, MANDARIN_ENGLISH = NORMALISERS = (
 FOR_MIXED_TEXT = (NONE, LOWER, MANDARIN_ENGLISH)
 
 
-def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
+def find_normaliser(name: str) -> tuple[Callable[[str], str], str]:
     """Return a normaliser, and its name with its version, as the results give it.
 
     ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of

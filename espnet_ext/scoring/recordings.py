@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import fmean
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.normalise import LOWER, NONE, normaliser_called
-from espnet_ext.scoring.sclite import name_sclites_words
-from espnet_ext.scoring.score import without_speakers
+from espnet_ext.scoring.normalise import LOWER, NONE, find_normaliser
+from espnet_ext.scoring.sclite import warn_of_sclite_words
+from espnet_ext.scoring.score import strip_speakers
 from espnet_ext.text.transcripts import (
     AUTO,
     OF_WORDS,
@@ -20,7 +20,7 @@ from espnet_ext.text.transcripts import (
     Transcripts,
     read_transcripts,
 )
-from espnet_ext.text.words import Segment, by_recording, overlap_ratio
+from espnet_ext.text.words import Segment, group_by_recording, measure_overlap_ratio
 
 MUCH_OVERLAP = 0.01  # share of the speech, from which on a warning is due
 
@@ -76,10 +76,10 @@ def prepare(
     if by_speaker:
         _refuse_utterances([reference, *hypotheses])
     if reference.format == TRN and hypotheses and hypotheses[0].format != TRN:
-        texts = without_speakers(reference.texts, hypotheses[0].texts)
+        texts = strip_speakers(reference.texts, hypotheses[0].texts)
         reference = replace(reference, texts=dict(texts))
     hypotheses = [
-        replace(each, texts=dict(without_speakers(each.texts, reference.texts)))
+        replace(each, texts=dict(strip_speakers(each.texts, reference.texts)))
         if each.format == TRN != reference.format
         else each
         for each in hypotheses
@@ -87,7 +87,7 @@ def prepare(
     warnings = [] if by_speaker else list(_warn_of_overlap(reference))
     if not like_sclite:
         for each in (reference, *hypotheses):
-            warnings += name_sclites_words(each)
+            warnings += warn_of_sclite_words(each)
     recordings = {turn.recording: turn.recording for turn in reference.segments}
     named = [{turn.recording for turn in each.segments} for each in hypotheses]
     if not by_speaker:
@@ -107,7 +107,7 @@ def prepare(
     ready = []
     for each, own in zip(hypotheses, named, strict=True):
         if not each.of_utterances:
-            turns = without_ignored(each.segments, reference)
+            turns = drop_ignored(each.segments, reference)
             silence = _silent_turns(each, turns, recordings, own)
             warnings += _warn_of_silence(each, silence)
             each = replace(each, segments=(*turns, *silence))
@@ -154,7 +154,7 @@ def _has_channels(transcripts: Transcripts) -> bool:
     return len(channels) > len({recording for recording, _ in channels})
 
 
-def without_ignored(
+def drop_ignored(
     turns: Sequence[Segment], reference: Transcripts
 ) -> tuple[Segment, ...]:
     """Leave out the words whose middle lies in a stretch that the reference excludes
@@ -164,7 +164,7 @@ def without_ignored(
     A turn that loses words becomes one turn per word. Raises InputError: a turn of such
     a recording has no times.
     """
-    spans = by_recording(reference.ignored)
+    spans = group_by_recording(reference.ignored)
     named = {turn.channel for turn in turns}
     scored: list[Segment] = []
     for turn in turns:
@@ -228,7 +228,9 @@ def _warn_of_overlap(reference: Transcripts) -> Iterator[str]:
     for turn in reference.segments:
         if turn.words and turn.has_span:
             channels.setdefault((turn.recording, turn.channel), []).append(turn)
-    ratios = [overlap_ratio(turn.span for turn in own) for own in channels.values()]
+    ratios = [
+        measure_overlap_ratio(turn.span for turn in own) for own in channels.values()
+    ]
     if ratios and fmean(ratios) > MUCH_OVERLAP:
         yield (
             f"{reference.path}: {100 * fmean(ratios):.0f} % of its speech is "
@@ -247,7 +249,7 @@ def _warn_of_channels(files: Sequence[Transcripts]) -> Iterator[str]:
         )
 
 
-def normalised_turns(transcripts: Transcripts, normaliser: str = NONE) -> list[Segment]:
+def normalise_turns(transcripts: Transcripts, normaliser: str = NONE) -> list[Segment]:
     """Normalise the words of turns; a turn may lose all of them.
 
     Raises InputError: one word per line, where the normaliser needs more.
@@ -257,7 +259,7 @@ def normalised_turns(transcripts: Transcripts, normaliser: str = NONE) -> list[S
             f"{transcripts.path}: {normaliser} joins words, such as numbers, and a "
             "CTM has single words"
         )
-    apply, _ = normaliser_called(normaliser)
+    apply, _ = find_normaliser(normaliser)
     return [
         replace(
             turn, words=tuple(apply(turn.text).split()), times=None, confidences=None

@@ -16,7 +16,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import Pair
 from espnet_ext.scoring.score import check_ids
 from espnet_ext.text.transcripts import OF_WORDS, STM, TRN, Transcripts
-from espnet_ext.text.words import Segment, by_recording
+from espnet_ext.text.words import Segment, group_by_recording
 
 # sclite's costs; with them an alignment may have more errors than the fewest.
 SUBSTITUTION, DELETION, INSERTION = 4, 3, 3
@@ -45,9 +45,9 @@ def cut_at_segments(reference: Transcripts, hypothesis: Transcripts) -> Segments
             f"--align segment: {reference.path} is {reference.format} and "
             f"{hypothesis.path} {hypothesis.format}: give an STM and a CTM"
         )
-    words = by_recording(hypothesis.segments)
-    turns = by_recording([*reference.segments, *reference.ignored])
-    scored = by_recording(reference.segments)
+    words = group_by_recording(hypothesis.segments)
+    turns = group_by_recording([*reference.segments, *reference.ignored])
+    scored = group_by_recording(reference.segments)
     names = str(reference.path), str(hypothesis.path)
     check_ids(scored, [name for name in words if name in scored], names, "recording")
     check_ids(turns, [*turns, *words], names, "recording")
@@ -132,7 +132,7 @@ def align_like_sclite(
     return pairs[::-1]
 
 
-def name_sclites_words(transcripts: Transcripts) -> list[str]:
+def warn_of_sclite_words(transcripts: Transcripts) -> list[str]:
     """Return a line if a file has words that sclite reads in another way than they are
     written.
     """

@@ -122,7 +122,7 @@ def _spelling(token: str | None) -> str:
     return re.sub(r"[^\w\s]|_", "", (token or "").lower())
 
 
-def hint_of_writing(of_writing: int, errors: int) -> str:
+def advise_on_writing(of_writing: int, errors: int) -> str:
     """Return what to do where many errors are only case or punctuation; "" where few
     are.
     """
@@ -135,7 +135,7 @@ def hint_of_writing(of_writing: int, errors: int) -> str:
     )
 
 
-def speaker_in(utt2spk: Mapping[str, str], key: str) -> str:
+def find_speaker(utt2spk: Mapping[str, str], key: str) -> str:
     """Return the speaker of an utterance or recording; of one channel of it,
     ``name/channel``, that of the whole if the channel has none. "" if unknown.
     """
@@ -149,7 +149,7 @@ def split_units(text: str, unit: str) -> list[str]:
     space U+3000 separates too). ``char``: code points, with one space between words,
     which counts as a character, as in ESPnet's scoring stage and in jiwer, so that
     Mandarin text must be spaced alike in reference and hypothesis. ``mixed``: Han
-    characters and words of all else (:func:`mixed_tokens`), however they are spaced.
+    characters and words of all else (:func:`split_mixed_text`), however they are spaced.
 
     >>> split_units("ab  c", "word"), split_units("ab  c", "char"), split_units("去 x吧", "mixed")
     (['ab', 'c'], ['a', 'b', ' ', 'c'], ['去', 'x', '吧'])
@@ -159,9 +159,9 @@ def split_units(text: str, unit: str) -> list[str]:
     if unit == "char":
         return list(" ".join(text.split()))
     if unit == "mixed":
-        from espnet_ext.text.mixed_text import mixed_tokens
+        from espnet_ext.text.mixed_text import split_mixed_text
 
-        return mixed_tokens(text)
+        return split_mixed_text(text)
     raise InputError(f"unknown unit {unit!r}: choose one of {', '.join(UNITS)}")
 
 
@@ -198,7 +198,7 @@ def score_texts(
             "nothing to score"
         )
     if utt2spk is not None:
-        lost = [key for key in reference if not speaker_in(utt2spk, key)]
+        lost = [key for key in reference if not find_speaker(utt2spk, key)]
         refuse(lost, speakers, f"of {real} has no speaker: add it")
 
     def count(real: list[str], heard: list[str]) -> ErrorRate:
@@ -211,7 +211,7 @@ def score_texts(
         for key, text in reference.items()
     }
     known = utt2spk or {}
-    speaker_of = {key: speaker_in(known, key) for key in reference if known}
+    speaker_of = {key: find_speaker(known, key) for key in reference if known}
     return Score(
         unit,
         reference,
@@ -234,7 +234,7 @@ def check_ids(
     real, heard = dict.fromkeys(reference), dict.fromkeys(hypothesis)
     lost = [key for key in real if key not in heard]
     refuse(
-        [key for key in lost if spelt_otherwise(key, heard)],
+        [key for key in lost if is_spelt_otherwise(key, heard)],
         names[1],
         f"of {names[0]} {SPELT_OTHERWISE}",
         what,
@@ -253,11 +253,11 @@ def check_ids(
     )
 
 
-def spelt_otherwise(key: str, others: Iterable[str]) -> bool:
+def is_spelt_otherwise(key: str, others: Iterable[str]) -> bool:
     r"""Return whether an id is not among others, but is if composed accents (NFC) count
     as decomposed ones (NFD).
 
-    >>> spelt_otherwise("Jos\u00e9-1", ["Jose\u0301-1"]), spelt_otherwise("a", ["a"])
+    >>> is_spelt_otherwise("Jos\u00e9-1", ["Jose\u0301-1"]), is_spelt_otherwise("a", ["a"])
     (True, False)
     """
     if key.isascii() or key in others:
@@ -265,13 +265,13 @@ def spelt_otherwise(key: str, others: Iterable[str]) -> bool:
     return normalize("NFD", key) in {normalize("NFD", other) for other in others}
 
 
-def without_speakers(
+def strip_speakers(
     texts: Mapping[str, str], utterances: Iterable[str]
 ) -> Mapping[str, str]:
     """Return texts by the ids of utterances, where ESPnet's scoring has put speakers
     before them (``ref.trn``); other texts as they are.
 
-    >>> without_speakers({"1-a-1-a-7": "one"}, ["1-a-7"])
+    >>> strip_speakers({"1-a-1-a-7": "one"}, ["1-a-7"])
     {'1-a-7': 'one'}
     """
     known = set(utterances)

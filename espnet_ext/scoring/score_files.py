@@ -10,15 +10,15 @@ from typing import Any
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.scoring.alignment_file import alignment_blocks
+from espnet_ext.scoring.alignment_file import format_alignment_blocks
 from espnet_ext.scoring.error_rate import (
     REPLICAS,
     ZERO,
     ErrorRate,
     bootstrap_interval,
 )
-from espnet_ext.scoring.formatting import count_of
-from espnet_ext.scoring.normalise import NONE, normaliser_called
+from espnet_ext.scoring.formatting import format_count
+from espnet_ext.scoring.normalise import NONE, find_normaliser
 from espnet_ext.scoring.recordings import load_for_scoring
 from espnet_ext.scoring.sclite import (
     Segments,
@@ -28,9 +28,9 @@ from espnet_ext.scoring.sclite import (
 from espnet_ext.scoring.score import (
     WHOLE,
     Score,
+    find_speaker,
     score_by_kind,
     score_texts,
-    speaker_in,
 )
 from espnet_ext.text.transcripts import AUTO
 from espnet_ext.work.files import atomic_write, write_json
@@ -63,7 +63,7 @@ def evaluate(
     ``score.json`` holds. Raises InputError: as the readers, the normaliser and the
     functions of :mod:`espnet_ext.scoring.score`.
     """
-    apply, name = normaliser_called(normaliser)
+    apply, name = find_normaliser(normaliser)
     loaded = load_for_scoring(
         reference,
         [hypothesis],
@@ -85,12 +85,12 @@ def evaluate(
     more: dict[str, Any] = {}
     if unit == "mixed":
         from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_texts
-        from espnet_ext.text.mixed_text import has_han, mixed_tokens
+        from espnet_ext.text.mixed_text import has_han, split_mixed_text
 
         score = score_mixed_texts(real, heard, utt2spk=speakers, names=names)
         more = {
             "within": WITHIN,
-            **count_switches(map(mixed_tokens, score.reference.values()), has_han),
+            **count_switches(map(split_mixed_text, score.reference.values()), has_han),
         }
     else:
         aligner = align_like_sclite if by_segment else None
@@ -109,7 +109,9 @@ def evaluate(
 
 def _of_segments(cut: Segments, speakers: Mapping[str, str]) -> dict[str, str]:
     """Return the speakers of segments, from those of their recordings."""
-    return {key: speaker_in(speakers, key.rpartition("-")[0]) for key in cut.reference}
+    return {
+        key: find_speaker(speakers, key.rpartition("-")[0]) for key in cut.reference
+    }
 
 
 def _called(score: Score, whole: str) -> Score:
@@ -174,14 +176,14 @@ def _interval(score: Score) -> list[float] | None:
     _, unit_of = _units(score)
     if not unit_of:
         return [*map(percent, bootstrap_interval([*score.utterances.values()]))]
-    from espnet_ext.scoring.significance import mean_interval
+    from espnet_ext.scoring.significance import estimate_interval
 
     sums: dict[str, ErrorRate] = {}
     for key, counts in score.utterances.items():
         sums[unit_of[key]] = sums.get(unit_of[key], ZERO) + counts
     errors = [counts.errors for counts in sums.values()]
     lengths = [counts.reference_length for counts in sums.values()]
-    found = mean_interval([errors], lengths)
+    found = estimate_interval([errors], lengths)
     return found and [*map(percent, found)]
 
 
@@ -199,13 +201,13 @@ def _kind_of_interval(score: Score) -> dict[str, Any]:
     }
 
 
-def format_interval_of(summary: Mapping[str, Any]) -> str:
+def describe_interval(summary: Mapping[str, Any]) -> str:
     """Write the interval of a summary with its unit, to follow the rate.
 
     >>> of = {"unit": "speaker", "number": 6}
-    >>> format_interval_of({"ci95": [12.3, 33.6], "interval": of})
+    >>> describe_interval({"ci95": [12.3, 33.6], "interval": of})
     '95% interval 12.30 to 33.60 over 6 speakers'
-    >>> format_interval_of({"ci95": None, "interval": {"unit": "speaker", "number": 1}})
+    >>> describe_interval({"ci95": None, "interval": {"unit": "speaker", "number": 1}})
     'no interval over 1 speaker'
     """
     if "interval" not in summary:
@@ -213,14 +215,14 @@ def format_interval_of(summary: Mapping[str, Any]) -> str:
             "score.json does not say over which units its interval is: score again"
         )
     of = summary["interval"]
-    units = count_of(of["number"], of["unit"])
+    units = format_count(of["number"], of["unit"])
     if summary["ci95"] is None:
         return f"no interval over {units}"
     low, high = summary["ci95"]
     return f"95% interval {low:.2f} to {high:.2f} over {units}"
 
 
-def measures_table(summary: Mapping[str, Any]) -> str:
+def format_measures(summary: Mapping[str, Any]) -> str:
     """Write the whole and its parts as a table, one line each: rate with its interval,
     reference tokens, and errors.
     """
@@ -282,9 +284,11 @@ def write_reports(
         _write_tables(folder / PARTS / name, part)
     if score.parts:
         with atomic_write(folder / "measures.txt") as file:
-            file.write(measures_table(summary) + "\n")
+            file.write(format_measures(summary) + "\n")
     with atomic_write(folder / "alignment.txt") as file:
-        file.writelines(alignment_blocks(score) if alignment is None else alignment)
+        file.writelines(
+            format_alignment_blocks(score) if alignment is None else alignment
+        )
     write_json(folder / "score.json", summary)
 
 

@@ -57,7 +57,7 @@ class CrossedTest:
         return self.difference - margin, self.difference + margin
 
 
-def crossed_test(
+def run_crossed_test(
     better: ArrayLike, worse: ArrayLike, words: ArrayLike, *, fewest: bool = False
 ) -> CrossedTest:
     """Test whether two systems differ, on other trainings and other units than these.
@@ -78,13 +78,15 @@ def crossed_test(
     return _tested(gains, lengths, different, spread)
 
 
-def outputs_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> CrossedTest:
+def run_outputs_test(
+    better: ArrayLike, worse: ArrayLike, words: ArrayLike
+) -> CrossedTest:
     """Test whether the outputs at hand differ, on other units than these; it says
     nothing about other trainings.
 
     The only test that one or two seeds allow. The variance is that over units, of
     errors summed over seeds; fewer than ``EXACT_BELOW`` units must also pass the exact
-    test. Arguments and errors are those of :func:`crossed_test`.
+    test. Arguments and errors are those of :func:`run_crossed_test`.
     """
     gains, lengths = _gains(better, worse, words)
     several = gains.shape[1] > 1
@@ -117,7 +119,7 @@ def _tested(
     )
     p_value = 2 * float(stdtr(freedom, -ratio))
     if exact:
-        p_value = max(p_value, sign_flip(gains.sum(axis=0)))
+        p_value = max(p_value, compute_sign_flip_p(gains.sum(axis=0)))
     return CrossedTest(
         difference, min(1.0, max(p_value, least)), least, different, units, spread
     )
@@ -134,11 +136,11 @@ def _different(better: ArrayLike, worse: ArrayLike) -> int:
     )
 
 
-def sign_flip(gains: ArrayLike) -> float:
+def compute_sign_flip_p(gains: ArrayLike) -> float:
     """Exact two-sided p-value of a sign-flip test of paired differences: all 2^n signs
     are tried.
 
-    >>> sign_flip([3, 1, 2, 5, 4])  # five recordings that agree say no more than this
+    >>> compute_sign_flip_p([3, 1, 2, 5, 4])  # five recordings that agree say no more than this
     0.0625
     """
     values = np.asarray(gains, dtype=float)
@@ -147,13 +149,15 @@ def sign_flip(gains: ArrayLike) -> float:
     return float(min(1.0, 2 * np.mean((sums > found) | np.isclose(sums, found))))
 
 
-def mean_interval(errors: ArrayLike, words: ArrayLike) -> tuple[float, float] | None:
+def estimate_interval(
+    errors: ArrayLike, words: ArrayLike
+) -> tuple[float, float] | None:
     """95% interval of an error rate on other units, for the trainings that are there;
     fractions; None below two units.
 
     A t interval of a ratio of sums, with units as clusters. It is the same for one seed
     and for the mean of several. ``errors`` is (seeds, units), ``words`` (units,), as of
-    :func:`crossed_test`.
+    :func:`run_crossed_test`.
     """
     counts = np.asarray(errors)
     counts, lengths = _gains(np.zeros_like(counts), counts, words)
@@ -166,24 +170,24 @@ def mean_interval(errors: ArrayLike, words: ArrayLike) -> tuple[float, float] | 
     return max(0.0, rate - margin), rate + margin
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def correct_by_holm(p_values: Sequence[float]) -> list[float]:
     """Correct p-values for their number (Holm, Scandinavian Journal of Statistics 6(2),
     1979), in the same order.
 
     If those at most 0.05 are called, the chance of any wrong call among all is at most
     0.05.
 
-    >>> holm([0.01, 0.04, 0.02])
+    >>> correct_by_holm([0.01, 0.04, 0.02])
     [0.03, 0.04, 0.04]
     """
-    return multiply_in_order(p_values, holm_factors(p_values, len(p_values)))
+    return multiply_in_order(p_values, list_holm_factors(p_values, len(p_values)))
 
 
-def holm_factors(p_values: Sequence[float], number: int) -> list[int]:
+def list_holm_factors(p_values: Sequence[float], number: int) -> list[int]:
     """Return by what Holm multiplies each p-value: the smallest by the number of tests,
     which may be more than there are p-values, the next by one less.
 
-    >>> holm_factors([0.01, 0.04, 0.02], 4)
+    >>> list_holm_factors([0.01, 0.04, 0.02], 4)
     [4, 2, 3]
     """
     factors = [number] * len(p_values)

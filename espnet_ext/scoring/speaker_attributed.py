@@ -15,21 +15,26 @@ from typing import Any
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.scoring.alignment_file import speaker_blocks
+from espnet_ext.scoring.alignment_file import format_speaker_blocks
 from espnet_ext.scoring.assignments import (
     COLLAR,
-    cp_errors,
-    cp_pairs,
-    streams,
-    tcp_pairs,
+    align_cp,
+    align_tcp,
+    count_cp_errors,
+    group_turns_by_speaker,
 )
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors, count_pairs
-from espnet_ext.scoring.normalise import NONE, normaliser_called
-from espnet_ext.scoring.recordings import load_for_scoring, normalised_turns
+from espnet_ext.scoring.normalise import NONE, find_normaliser
+from espnet_ext.scoring.recordings import load_for_scoring, normalise_turns
 from espnet_ext.scoring.score import Score, check_ids, count_writing_errors, refuse
 from espnet_ext.scoring.score_files import percent, summarise, write_reports
 from espnet_ext.text.transcripts import AUTO
-from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
+from espnet_ext.text.words import (
+    Segment,
+    group_by_recording,
+    join_words_by_speaker,
+    sort_by_start,
+)
 
 Pairs = dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
 
@@ -57,7 +62,7 @@ class SpeakerScore:
         there are.
         """
         aligned = (
-            cp_pairs(_said(own, 0), _said(own, 1)).values()
+            align_cp(_said(own, 0), _said(own, 1)).values()
             for own in self.pairs.values()
         )
         pairs = chain.from_iterable(chain.from_iterable(aligned))
@@ -109,7 +114,7 @@ def evaluate_speakers(
     for warning in loaded.warnings:
         warn(warning)
     real, heard = (
-        normalised_turns(each, normaliser)
+        normalise_turns(each, normaliser)
         for each in (loaded.reference, *loaded.hypotheses)
     )
     names = str(reference), str(hypothesis)
@@ -133,10 +138,12 @@ def evaluate_speakers(
         }
         result = replace(result, score=replace(score, session_of=of, parts=parts))
     summary = summarise_speakers(
-        result, normaliser=normaliser_called(normaliser)[1], collar=collar
+        result, normaliser=find_normaliser(normaliser)[1], collar=collar
     )
     if output:
-        write_reports(output, result.score, summary, speaker_blocks(result.pairs))
+        write_reports(
+            output, result.score, summary, format_speaker_blocks(result.pairs)
+        )
     return result, summary
 
 
@@ -156,7 +163,7 @@ def score_speakers(
     there is no recording, or none has words; one is in only one of the two, or has no
     group.
     """
-    real, heard = words_by_speaker(reference), words_by_speaker(hypothesis)
+    real, heard = join_words_by_speaker(reference), join_words_by_speaker(hypothesis)
     if not real:
         raise InputError(f"{names[0]}: there is no recording to score")
     check_ids(real, heard, names, "recording")
@@ -188,16 +195,23 @@ def score_speakers(
         for key in real:
             conditions.setdefault(groups[key], []).append(key)
     parts = {name: _score(counts, keys) for name, keys in sorted(conditions.items())}
-    spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
+    spoken, recognised = (
+        group_by_recording(sort_by_start(reference)),
+        group_by_recording(hypothesis),
+    )
     has_times = all(turn.has_span for turn in (*reference, *hypothesis) if turn.words)
     timed = (
-        tcp_pairs(streams(spoken[key]), streams(recognised[key]), collar)
+        align_tcp(
+            group_turns_by_speaker(spoken[key]),
+            group_turns_by_speaker(recognised[key]),
+            collar,
+        )
         for key in real
     )
     return SpeakerScore(
         score=replace(_score(counts, real), parts=parts),
         pairs=pairs,
-        cp=_sum(cp_errors(real[key], heard[key]) for key in real),
+        cp=_sum(count_cp_errors(real[key], heard[key]) for key in real),
         tcp=_sum(map(count_pairs, chain(*(found.values() for found in timed))))
         if has_times
         else None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from espnet_ext.scoring.score_files import format_interval_of
+from espnet_ext.scoring.score_files import describe_interval
 
 LOAD = """```
 pip install espnet_ext    # from its repository; the model has modules of this package
@@ -144,7 +144,7 @@ def measured(card: Card) -> list[dict[str, Any]]:
 def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the error rates as a Markdown table."""
     lines = [
-        f"| {part} | {score['value']:.2f} | {format_interval_of(score)} |"
+        f"| {part} | {score['value']:.2f} | {describe_interval(score)} |"
         for part, score in results.items()
     ]
     return "\n".join(

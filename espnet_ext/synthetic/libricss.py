@@ -43,7 +43,7 @@ from espnet_ext.synthetic.parameters import (
     find_size,
     make_generator,
 )
-from espnet_ext.text.words import overlap_ratio
+from espnet_ext.text.words import measure_overlap_ratio
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
@@ -202,7 +202,7 @@ def draw_session(
         for source, start in zip(members, starts, strict=True):
             parts.append(Part(source, round(begin + start, 4)))
         clock = max(part.end for part in parts)
-    actual = 100 * overlap_ratio([(part.start, part.end) for part in parts])
+    actual = 100 * measure_overlap_ratio([(part.start, part.end) for part in parts])
     shortest, longest = silence
     name = (
         f"overlap_ratio_{percent}.0_sil{shortest}_{longest}_session{number}"

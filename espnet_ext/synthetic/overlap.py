@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from espnet_ext.text.words import overlap_ratio
+from espnet_ext.text.words import measure_overlap_ratio
 
 _BISECTIONS = 30  # of the factor of all distances: to a billionth of its range
 
@@ -63,7 +63,7 @@ def place_utterances(
         starts = _scale_distances(sources, distances, scale, gap)
         for start, source in zip(starts, sources, strict=True):
             spans.append((start, start + source.seconds))
-        return overlap_ratio(spans)
+        return measure_overlap_ratio(spans)
 
     # The overlap grows with the factor, so that bisection finds it.
     low = 0.0

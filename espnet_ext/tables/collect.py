@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from espnet_ext.scoring.significance import mean_interval
+from espnet_ext.scoring.significance import estimate_interval
 from espnet_ext.tables.reading import Column, Row, Table, Tables, name_row
 from espnet_ext.tables.result import (
     Cell,
@@ -146,7 +146,7 @@ def _rate(by_seed: Mapping[int, Score]) -> Result | None:
     if not by_seed:
         return None
     errors, words = errors_and_words(list(by_seed.values()))
-    found = mean_interval(errors, words)
+    found = estimate_interval(errors, words)
     interval = (
         None if found is None else (round(100 * found[0], 4), round(100 * found[1], 4))
     )

@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from espnet_ext.scoring.formatting import (
     NOTHING,
-    count_of,
+    format_count,
     format_interval,
     format_p,
     format_value,
@@ -220,7 +220,7 @@ def claims_grid(claims: Iterable[ClaimResult]) -> Grid:
     for claim in claims:
         effects = [_effect_text(claim, test) for test in claim.tests if test.here]
         units = dict.fromkeys(
-            count_of(test.here.units, test.here.unit)
+            format_count(test.here.units, test.here.unit)
             for test in claim.tests
             if test.here
         )
@@ -298,11 +298,11 @@ def design_text(design: Design, tried: Mapping[str, int] | None = None) -> str:
     asked = {name: (tried or {}).get(name, 1) for name in design.claims}
     numbers = " or ".join(str(number) for number in sorted(set(asked.values())))
     parts = [
-        f"{since}: {count_of(len(design.seeds), 'seed')}, {design.units}",
-        f"corrected for {count_of(design.tests or len(design.claims), 'test')} "
+        f"{since}: {format_count(len(design.seeds), 'seed')}, {design.units}",
+        f"corrected for {format_count(design.tests or len(design.claims), 'test')} "
         f"(Holm) and for {numbers} designs of a question",
         *(["degrees of freedom of the fewer"] if design.fewest else []),
-        *([f"margin {count_of(design.margin, 'point')}"] if design.margin else []),
+        *([f"margin {format_count(design.margin, 'point')}"] if design.margin else []),
         *([f"failed: loss on dev above {design.failed:g}"] if design.failed else []),
         *(
             [f"left out: units with an error rate above {design.failed_units:g} %"]
@@ -318,7 +318,7 @@ def counts_text(claims: Sequence[ClaimResult]) -> str:
     """Return how many claims have which verdict."""
     counts = Counter(claim.verdict for claim in claims)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
-    total = count_of(len(claims), "claim")
+    total = format_count(len(claims), "claim")
     return f"{total}: {', '.join(parts)}" if parts else total
 
 
@@ -378,7 +378,7 @@ def run_text(run: RunRecord, versions: bool = True) -> str:
     gpus = [
         f"{machine.gpu.count(name)} x {name}" for name in dict.fromkeys(machine.gpu)
     ]
-    cores = [] if machine.cores is None else [count_of(machine.cores, "core")]
+    cores = [] if machine.cores is None else [format_count(machine.cores, "core")]
     on = ", ".join([machine.cpu, *cores, *gpus, f"{machine.memory_gib} GiB"])
     installed = ", ".join(
         f"{name} {version}" for name, version in run.versions.items() if version

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from espnet_ext.scoring.formatting import count_of
+from espnet_ext.scoring.formatting import format_count
 from espnet_ext.tables.design import Claim, Design
 from espnet_ext.tables.reading import Column, Row, Table
 from espnet_ext.tables.schema import Paper
@@ -127,7 +127,7 @@ class ClaimResult:
     def verdict_text(self) -> str:
         """The verdict, why there is none or what it is about, and what has failed."""
         margin = (
-            f" above {count_of(self.design.margin or 0, 'point')}"
+            f" above {format_count(self.design.margin or 0, 'point')}"
             if self.verdict == NO_DIFFERENCE
             else ""
         )

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from espnet_ext.scoring.formatting import count_of, format_p
+from espnet_ext.scoring.formatting import format_count, format_p
 from espnet_ext.scoring.significance import (
     EXACT_BELOW,
     LEAST_SEEDS,
     CrossedTest,
-    crossed_test,
-    holm_factors,
+    list_holm_factors,
     multiply_in_order,
-    outputs_test,
+    run_crossed_test,
+    run_outputs_test,
 )
 from espnet_ext.tables import result
 from espnet_ext.tables.design import Claim, Design, rows_of_side
@@ -79,7 +79,9 @@ def judge_claims(
     p_values = [claim.p_value for claim in tested if claim.p_value is not None]
     factors = {
         claim.name: factor
-        for claim, factor in zip(tested, holm_factors(p_values, number), strict=True)
+        for claim, factor in zip(
+            tested, list_holm_factors(p_values, number), strict=True
+        )
     }
     times = {
         claim.name: factors.get(claim.name, number) * tables.tried.get(claim.name, 1)
@@ -158,9 +160,9 @@ def _test(
     half = len(better)
     changes = _change(list(errors[:half])), _change(list(errors[half:]))
     outcome = (
-        outputs_test(*changes, words)
+        run_outputs_test(*changes, words)
         if merged
-        else crossed_test(*changes, words, fewest=design.fewest)
+        else run_crossed_test(*changes, words, fewest=design.fewest)
     )
     effect = paper or 0.0
     of_paper = worse[-1].paper[column.name]
@@ -389,7 +391,7 @@ def _obstacle(
     )
     units = fewest.outcome.units if fewest.outcome else 0
     if units < EXACT_BELOW and 2.0 ** (1 - units) >= SIGNIFICANCE:
-        return count_of(units, fewest.unit)
+        return format_count(units, fewest.unit)
     return _unfinished(rows, design, scores)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_text, text_lines
+from espnet_ext.kaldi.tables import read_text, read_text_lines
 from espnet_ext.text.words import Segment, Span
 from espnet_ext.work.files import parse_json
 
@@ -35,13 +35,13 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
 
 
-def nist_lines(path: Path) -> Iterator[tuple[str, str]]:
+def read_nist_lines(path: Path) -> Iterator[tuple[str, str]]:
     """Read the lines of NIST's formats, without comments and empty ones, and where each
     is.
 
     Raises InputError: the file is missing, empty or not UTF-8.
     """
-    for number, line in enumerate(text_lines(path, marked=True), start=1):
+    for number, line in enumerate(read_text_lines(path, marked=True), start=1):
         if line.strip() and not line.startswith(";;"):
             yield f"{path}: line {number}", line
 
@@ -49,7 +49,7 @@ def nist_lines(path: Path) -> Iterator[tuple[str, str]]:
 def read_trn(path: Path) -> dict[str, str]:
     """Read sclite's trn: text by utterance."""
     texts: dict[str, str] = {}
-    for where, line in nist_lines(path):
+    for where, line in read_nist_lines(path):
         found = TRN_LINE.fullmatch(line)
         if found is None:
             raise InputError(
@@ -74,7 +74,7 @@ def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
     A stretch that scoring leaves out has the one word :data:`IGNORED`. With
     ``alternatives`` braces are words; otherwise they are refused.
     """
-    for where, line in nist_lines(path):
+    for where, line in read_nist_lines(path):
         if not is_stm(line):
             raise InputError(
                 f"{where} is not `file channel speaker start end words`: fix it, "
@@ -111,7 +111,7 @@ def read_ctm(path: Path) -> Iterator[Segment]:
     """Read CTM: a segment for each word, whose speaker is "" where it is not known.
     What is not known is ``NA``.
     """
-    for where, line in nist_lines(path):
+    for where, line in read_nist_lines(path):
         fields = line.split()
         if fields[2:4] == ["*", "*"] and fields[4:5] and fields[4].startswith("<ALT"):
             raise InputError(
@@ -144,7 +144,7 @@ def _ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Se
 
 def read_rttm(path: Path) -> Iterator[Segment]:
     """Read the words of RTTM, its lines ``LEXEME``, each as a segment."""
-    for where, line in nist_lines(path):
+    for where, line in read_nist_lines(path):
         if line.split()[0] == "LEXEME":
             timed, labels = line.split()[1:6], line.split()[6:]
             kind, who, score = [*labels, *["NA"] * 3][:3]
@@ -187,7 +187,7 @@ def read_seglst(path: Path) -> Iterator[Segment]:
     """Read SegLST, a list of objects; a recording in which nobody speaks has one
     without words.
     """
-    from espnet_ext.text.json_records import Turn, checked_record
+    from espnet_ext.text.json_records import Turn, check_record
 
     records = load_json(path)
     if not isinstance(records, list):
@@ -196,7 +196,7 @@ def read_seglst(path: Path) -> Iterator[Segment]:
         )
     for number, record in enumerate(records, start=1):
         where = f"{path}: turn {number}"
-        turn = checked_record(Turn, record, where, "write SegLST")
+        turn = check_record(Turn, record, where, "write SegLST")
         if not turn.speaker and turn.words.strip():
             raise InputError(
                 f"{where}: words of {turn.session_id} without a speaker: name the "
@@ -225,7 +225,7 @@ def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
     """Read a manifest of NeMo: the references, or what was recognised, by the name of
     the audio file.
     """
-    from espnet_ext.text.json_records import ManifestEntry, checked_record
+    from espnet_ext.text.json_records import ManifestEntry, check_record
 
     texts: dict[str, str] = {}
     entries = load_json(path)
@@ -233,7 +233,7 @@ def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
         entries if isinstance(entries, list) else [entries], start=1
     ):
         where, advice = f"{path}: line {number}", "write a manifest of NeMo"
-        entry = checked_record(ManifestEntry, record, where, advice)
+        entry = check_record(ManifestEntry, record, where, advice)
         name = Path(entry.audio_filepath).stem
         text = (
             entry.pred_text
@@ -275,9 +275,9 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
 
 
 def _window(line: str, where: str) -> Segment:
-    from espnet_ext.text.json_records import WindowRecord, checked_record
+    from espnet_ext.text.json_records import WindowRecord, check_record
 
-    record = checked_record(WindowRecord, _json_line(line, where), where, "fix it")
+    record = check_record(WindowRecord, _json_line(line, where), where, "fix it")
     try:
         if record.words and not record.speaker:
             raise ValueError("words without a speaker")

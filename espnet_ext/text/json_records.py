@@ -49,7 +49,7 @@ class WindowRecord(BaseModel):
     confidences: tuple[float, ...] | None = None
 
 
-def checked_record[Schema: BaseModel](
+def check_record[Schema: BaseModel](
     schema: type[Schema], record: Any, where: str, advice: str
 ) -> Schema:
     """Return an object of a JSON file as its schema has it; the first thing that is

@@ -116,7 +116,7 @@ def _write_lengths(job: tuple[Path, Sequence[str], Path]) -> None:
     write_lengths(*job)
 
 
-def sentences(
+def read_sentences(
     text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()
 ) -> Iterator[str]:
     """Return the sentences of text files, as :func:`read_lines` reads them, and of
@@ -128,7 +128,7 @@ def sentences(
         yield from filter(None, read_table(path).values())
 
 
-def sample(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
+def sample_lines(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
     """At most ``count`` lines, each equally likely, in one pass; only those are held in
     memory. None takes all.
     """

@@ -29,7 +29,7 @@ def has_han(text: str) -> bool:
     return _HAN.search(text) is not None
 
 
-def mixed_tokens(text: str) -> list[str]:
+def split_mixed_text(text: str) -> list[str]:
     """Split a transcript into Han characters and words: what the mixed error rate
     counts (P1, section 4.2).
 
@@ -40,17 +40,17 @@ def mixed_tokens(text: str) -> list[str]:
     unknown token is a token of its own. Nothing is normalised: spell out numbers and
     remove punctuation in both texts before scoring.
 
-    >>> mixed_tokens("我 想去library借3本don't panic")
+    >>> split_mixed_text("我 想去library借3本don't panic")
     ['我', '想', '去', 'library', '借', '3', '本', "don't", 'panic']
     """
     return [token for word in text.split() for token in _TOKEN.findall(word)]
 
 
-def other_letters(texts: Iterable[str]) -> str:
+def find_other_letters(texts: Iterable[str]) -> str:
     """Return the letters in texts that are neither Han nor Latin, at most ten: they
     count as English.
 
-    >>> other_letters(["我 go カラ", "да 15"])
+    >>> find_other_letters(["我 go カラ", "да 15"])
     'адカラ'
     """
     letters = {mark for text in texts for mark in text if mark.isalpha()}
@@ -59,12 +59,12 @@ def other_letters(texts: Iterable[str]) -> str:
     )[:10]
 
 
-def han_characters() -> list[str]:
+def list_han_characters() -> list[str]:
     """Return all characters of script Han, in the order of their code points."""
     return _HAN.findall("".join(map(chr, range(_FIRST, _LAST + 1))))
 
 
-def language_of(text: str, otherwise: str) -> str:
+def detect_language(text: str, otherwise: str) -> str:
     """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, ``otherwise``
     for neither (digits alone).
     """

@@ -22,7 +22,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import text_lines
+from espnet_ext.kaldi.tables import read_text_lines
 from espnet_ext.work.files import atomic_write_text, parse_json, refuse_twins
 from espnet_ext.work.settings import fault
 
@@ -72,7 +72,7 @@ def read_nbest(path: str | Path) -> list[NBest]:
     """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are
     skipped.
     """
-    return parse_lists(text_lines(Path(path)), path)
+    return parse_lists(read_text_lines(Path(path)), path)
 
 
 def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
@@ -118,18 +118,18 @@ def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
             raise InputError(f"{path}: there is nothing to write: no N-best lists")
 
 
-def word_errors(nbest: NBest) -> list[int]:
+def count_word_errors(nbest: NBest) -> list[int]:
     """Return the word errors of each hypothesis against the reference: P3's E(y_i, y*),
     on the texts as they are.
     """
-    reference = words_of_reference(nbest)
+    reference = split_reference(nbest)
     return [Levenshtein.distance(reference, hyp.text.split()) for hyp in nbest.hyps]
 
 
-def errors_of_lists(lists: Sequence[NBest]) -> list[list[int]]:
-    """Return :func:`word_errors` of many lists at once, on all cores."""
+def count_errors_of_lists(lists: Sequence[NBest]) -> list[list[int]]:
+    """Return :func:`count_word_errors` of many lists at once, on all cores."""
     pairs = [
-        (words_of_reference(nbest), hyp.text.split())
+        (split_reference(nbest), hyp.text.split())
         for nbest in lists
         for hyp in nbest.hyps
     ]
@@ -143,7 +143,7 @@ def errors_of_lists(lists: Sequence[NBest]) -> list[list[int]]:
     return [[next(found) for _ in nbest.hyps] for nbest in lists]
 
 
-def words_of_reference(nbest: NBest) -> list[str]:
+def split_reference(nbest: NBest) -> list[str]:
     """Return the reference's words; none if nothing was said. A list without reference
     is refused.
     """
@@ -155,7 +155,7 @@ def words_of_reference(nbest: NBest) -> list[str]:
     return nbest.ref.split()
 
 
-def distinct(nbest: NBest) -> NBest:
+def drop_repeated_texts(nbest: NBest) -> NBest:
     """Return the list without hypotheses whose text came before: the best of each text
     stays.
     """
@@ -165,7 +165,7 @@ def distinct(nbest: NBest) -> NBest:
     return replace(nbest, hyps=tuple(best.values()))
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return a text with single blanks between its words."""
     return " ".join(text.split())
 
@@ -178,12 +178,12 @@ def make_list(
 ) -> NBest:
     """Return a list that was read from ``where``, which messages name."""
     try:
-        return NBest(utterance, tuple(hyps), None if ref is None else one_line(ref))
+        return NBest(utterance, tuple(hyps), None if ref is None else join_lines(ref))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
 
-def ranked_lists(
+def rank_lists(
     where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]]
 ) -> list[NBest]:
     """Return lists sorted by utterance, of hypotheses by rank, which must be 1, 2 ..."""
@@ -221,9 +221,9 @@ def _from_record(record: Any) -> NBest:
     except ValidationError as error:
         raise InputError(f"{record['utt_id']}: {fault(record, error)}") from None
     hyps = [
-        Hypothesis(one_line(hyp.text), hyp.score, hyp.scores or {})
+        Hypothesis(join_lines(hyp.text), hyp.score, hyp.scores or {})
         for hyp in found.hyps
     ]
     return NBest(
-        found.utt_id, tuple(hyps), None if found.ref is None else one_line(found.ref)
+        found.utt_id, tuple(hyps), None if found.ref is None else join_lines(found.ref)
     )

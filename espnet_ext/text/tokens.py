@@ -14,7 +14,7 @@ from typing import Any
 import sentencepiece
 
 from espnet_ext.errors import InputError, say
-from espnet_ext.kaldi.tables import table_lines
+from espnet_ext.kaldi.tables import read_table_lines
 from espnet_ext.work.files import atomic_write
 
 BLANK, UNKNOWN, SOS_EOS = "<blank>", "<unk>", "<sos/eos>"
@@ -120,7 +120,7 @@ def _train(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
     return model.getvalue()
 
 
-def token_list(tokens: Iterable[str]) -> list[str]:
+def make_token_list(tokens: Iterable[str]) -> list[str]:
     """Return ESPnet's token list: blank, unknown, the tokens, and one symbol for start
     and end.
 
@@ -161,7 +161,7 @@ def make_tokens(
         normalisation,
     )
     say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
-    say_if_fewer(
+    say_if_fewer_pieces(
         len(tokens) - 2, vocab_size
     )  # without blank, start and end; sentencepiece counts the unknown one
     return tokens
@@ -176,10 +176,10 @@ class TableTexts:
     path: Path
 
     def __iter__(self) -> Iterator[str]:
-        return (value for _, value in table_lines(self.path))
+        return (value for _, value in read_table_lines(self.path))
 
 
-def say_if_fewer(pieces: int, vocab_size: int) -> None:
+def say_if_fewer_pieces(pieces: int, vocab_size: int) -> None:
     """Print it when a text gives fewer word pieces than were asked for."""
     if vocab_size > pieces:
         say(f"The text gives only {pieces} word pieces; {vocab_size} were asked for.")
@@ -215,7 +215,7 @@ def write_tokens(
             [f"{BOUNDARY}{symbol}" for symbol in symbols],
             **options,
         )
-        tokens = token_list(model.pieces)
+        tokens = make_token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
         sequences: Iterable[list[str]] = (
             processor.encode(text, out_type=str) for text in texts
@@ -226,9 +226,9 @@ def write_tokens(
             SPACE,
             *symbols,
         }
-        tokens = token_list([SPACE, *symbols, *sorted(characters)])
+        tokens = make_token_list([SPACE, *symbols, *sorted(characters)])
     else:
-        tokens = token_list(
+        tokens = make_token_list(
             [
                 *symbols,
                 *sorted(
@@ -270,11 +270,11 @@ def write_token_files(
     with atomic_write(output / "prior.txt") as file:
         file.writelines(
             f"{token} {value:.6f}\n"
-            for token, value in token_prior(sequences, tokens).items()
+            for token, value in estimate_token_prior(sequences, tokens).items()
         )
 
 
-def token_prior(
+def estimate_token_prior(
     sequences: Iterable[Sequence[str]], tokens: Sequence[str]
 ) -> dict[str, float]:
     """Natural log-probability of each token in transcripts, with one end symbol after

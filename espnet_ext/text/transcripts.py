@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_table, text_lines
+from espnet_ext.kaldi.tables import read_table, read_text_lines
 from espnet_ext.text import captions, formats, whisper_json
-from espnet_ext.text.words import Segment, by_recording, in_order
+from espnet_ext.text.words import Segment, group_by_recording, sort_by_start
 
 KALDI, TRN, STM, CTM, RTTM, SEGLST, WHISPER, SRT, VTT, NEMO, WINDOWS = FORMATS = (
     "kaldi", "trn", "stm", "ctm", "rttm", "seglst", "whisper", "srt", "vtt", "nemo", "windows",
@@ -70,7 +70,7 @@ class Transcripts:
         """
         if self.of_utterances:
             return self.texts
-        recordings = by_recording(in_order(self.segments))
+        recordings = group_by_recording(sort_by_start(self.segments))
         return {
             name: " ".join(word for segment in own for word in segment.words)
             for name, own in recordings.items()
@@ -176,10 +176,10 @@ def detect_format(path: Path) -> str:
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     if suffix in _JSON or _JSON_BEGIN.match(
-        next((line for line in text_lines(path, marked=True) if line.strip()), "")
+        next((line for line in read_text_lines(path, marked=True) if line.strip()), "")
     ):
         return _json_format(path)
-    lines = [line for _, line in islice(formats.nist_lines(path), _SAMPLE)]
+    lines = [line for _, line in islice(formats.read_nist_lines(path), _SAMPLE)]
     if lines and lines[0].startswith("WEBVTT"):
         return VTT
     numbered = len(lines) > 1 and lines[0].strip().isdecimal()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.text.formats import load_json
-from espnet_ext.text.words import Segment, Span, divided
+from espnet_ext.text.words import Segment, Span, divide_span
 
 PARTS = (
     "segments",
@@ -94,7 +94,9 @@ def _whisper_window(item: Mapping[str, Any], name: str) -> Window:
     ]
     if not shifted:
         return Window(utterance, tuple(segments), own)
-    return Window(utterance, tuple(later(each, offset) for each in segments), own)
+    return Window(
+        utterance, tuple(shift_segment(each, offset) for each in segments), own
+    )
 
 
 def _whole_spans(every: Sequence[Ends], window: Span | None) -> list[Span | None]:
@@ -123,7 +125,7 @@ def _whole_spans(every: Sequence[Ends], window: Span | None) -> list[Span | None
     return spans
 
 
-def later(segment: Segment, seconds: float) -> Segment:
+def shift_segment(segment: Segment, seconds: float) -> Segment:
     """Return a segment whose times count from an earlier moment."""
     times = segment.times and tuple(
         (start + seconds, end + seconds) for start, end in segment.times
@@ -192,7 +194,7 @@ def _timed_words(
     speaker = str(word.get("speaker") or who)
     spans: Sequence[Ends]
     if begin is not None and until is not None:
-        spans = divided(texts, (begin, until))
+        spans = divide_span(texts, (begin, until))
     else:
         inner: list[Ends] = [(None, None)] * max(0, len(texts) - 1)
         spans = [*inner, (None, until)] if begin is None else [(begin, None), *inner]
@@ -228,7 +230,7 @@ def fill_times(times: Sequence[Ends], span: Span | None) -> list[Span] | None:
         if until is None:
             until = span[1] if span else begin
         shared = [""] * (place + 1 - first)
-        filled += divided(shared, (begin, max(begin, until)), evenly=True)
+        filled += divide_span(shared, (begin, max(begin, until)), evenly=True)
         first = place + 1
     return filled
 

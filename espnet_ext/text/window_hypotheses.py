@@ -25,8 +25,14 @@ from espnet_ext.text.transcripts import (
     detect_format,
     read_segments,
 )
-from espnet_ext.text.whisper_json import Ends, Window, fill_times, later, read_whisper
-from espnet_ext.text.words import SPEAKER, Segment, Span, by_recording
+from espnet_ext.text.whisper_json import (
+    Ends,
+    Window,
+    fill_times,
+    read_whisper,
+    shift_segment,
+)
+from espnet_ext.text.words import SPEAKER, Segment, Span, group_by_recording
 
 NOBODY = ""  # the speaker of a window in which nobody speaks
 GAP = 1.0  # seconds between windows that otherwise touch or overlap
@@ -170,7 +176,9 @@ def _ours(paths: Sequence[Path]) -> list[Segment]:
                 f"{item.speaker or 'nobody'} is also in "
                 f"{other}: give each window once"
             )
-    for recording, own in by_recording(item for _, item in found.values()).items():
+    for recording, own in group_by_recording(
+        item for _, item in found.values()
+    ).items():
         present = {item.window for item in own}
         if missing := sorted(set(range(max(present))) - present):
             warn(
@@ -218,7 +226,7 @@ def _read(path: Path, form: str) -> list[Window]:
         ]
     if path.is_file() and not path.read_bytes().strip():
         return []
-    words = by_recording(read_ctm(path) if form == CTM else read_rttm(path))
+    words = group_by_recording(read_ctm(path) if form == CTM else read_rttm(path))
     for name, own in words.items():
         latest: dict[str, float] = {}
         for word in own:
@@ -294,7 +302,9 @@ def _placed(
                 f"{path}: {window.utterance} is not in --segments: give the "
                 "segments of its windows"
             )
-        moved = tuple(later(segment, place.start) for segment in window.segments)
+        moved = tuple(
+            shift_segment(segment, place.start) for segment in window.segments
+        )
         return Window(place.recording, moved, (place.start, place.end))
     end = max(
         (segment.end for segment in window.segments if segment.has_span), default=0.0

@@ -80,25 +80,25 @@ class Windowing:
         return windows
 
 
-def window_id(recording: str, index: int) -> str:
+def make_window_id(recording: str, index: int) -> str:
     """Return the utterance id of a window in a data dir; ids sort as the windows follow
     each other.
     """
     return f"{recording}-w{index:05d}"
 
 
-def window_of(utterance: str) -> tuple[str, int]:
+def parse_window_id(utterance: str) -> tuple[str, int]:
     """Return recording and index of a window by its utterance id; another utterance is
     a recording of one window.
 
-    >>> window_of("mix-0001-w00003"), window_of("mix-0001")
+    >>> parse_window_id("mix-0001-w00003"), parse_window_id("mix-0001")
     (('mix-0001', 3), ('mix-0001', 0))
     """
     match = _WINDOW_ID.fullmatch(utterance)
     return (match[1], int(match[2])) if match else (utterance, 0)
 
 
-def window_data_dir(data: DataDir, windowing: Windowing) -> DataDir:
+def cut_into_windows(data: DataDir, windowing: Windowing) -> DataDir:
     """Cut every recording of a data dir into windows, the utterances of another
     (``segments``), without text.
 
@@ -119,7 +119,7 @@ def window_data_dir(data: DataDir, windowing: Windowing) -> DataDir:
         for recording in sorted(data.wav_scp)
     ]
     named = {
-        window_id(item.recording, item.window): item
+        make_window_id(item.recording, item.window): item
         for windows in cut
         for item in windows
     }
@@ -142,9 +142,9 @@ def window_data_dir(data: DataDir, windowing: Windowing) -> DataDir:
 
 def write_windows(data: Path, output: Path, windowing: Windowing) -> None:
     """Write the data dir of windows of another's recordings, see
-    :func:`window_data_dir`.
+    :func:`cut_into_windows`.
     """
-    cut = window_data_dir(read_data_dir(data), windowing)
+    cut = cut_into_windows(read_data_dir(data), windowing)
     write_data_dir(cut, output)
     say(
         f"{len(cut.utt2spk)} windows of {len(cut.wav_scp)} recordings, written to "

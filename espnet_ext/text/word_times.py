@@ -14,7 +14,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
-from espnet_ext.kaldi.tables import text_lines, write_table
+from espnet_ext.kaldi.tables import read_text_lines, write_table
 from espnet_ext.text.words import Span, Word
 from espnet_ext.work.files import atomic_write, parse_json
 
@@ -28,7 +28,7 @@ _ROUNDING = 1e-3  # of times in single precision, after hours
 DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
-def word_faults(words: Sequence[Word], seconds: float) -> str | None:
+def find_word_fault(words: Sequence[Word], seconds: float) -> str | None:
     """Return what is wrong with the times of a recording's words, naming the first bad
     one; None if nothing is wrong.
 
@@ -78,7 +78,7 @@ def drop_overlaps(words: Sequence[Word]) -> list[Word]:
 
 
 class RecordingWords:
-    """The words of a recording, in order as :func:`word_faults` demands."""
+    """The words of a recording, in order as :func:`find_word_fault` demands."""
 
     def __init__(self, words: Sequence[Word]):
         self._words = words
@@ -198,7 +198,7 @@ def read_regions(path: Path) -> dict[str, list[Span]]:
     """
     regions: dict[str, list[Span]] = {}
     empty = path.is_file() and not path.stat().st_size
-    for number, line in enumerate(() if empty else text_lines(path), start=1):
+    for number, line in enumerate(() if empty else read_text_lines(path), start=1):
         try:
             recording, start, end = parse_segment(line)
         except ValueError:

@@ -138,7 +138,7 @@ class Segment:
         """
         scores = self.confidences or (1.0,) * len(self.words)
         spans = (
-            divided(self.words, self.span, evenly=True)
+            divide_span(self.words, self.span, evenly=True)
             if self.times is None
             else self.times
         )
@@ -148,18 +148,22 @@ class Segment:
     @property
     def word_spans(self) -> tuple[Span, ...]:
         """Start and end of each word in seconds: those that are known, otherwise the
-        segment :func:`divided`.
+        segment :func:`divide_span`.
         """
         return (
-            tuple(divided(self.words, self.span)) if self.times is None else self.times
+            tuple(divide_span(self.words, self.span))
+            if self.times is None
+            else self.times
         )
 
 
-def divided(words: Sequence[str], span: Span, *, evenly: bool = False) -> list[Span]:
+def divide_span(
+    words: Sequence[str], span: Span, *, evenly: bool = False
+) -> list[Span]:
     """Divide a time span among words by their numbers of letters, one more for the
     blank after each, or evenly.
 
-    >>> divided(["a", "the"], (1.0, 4.0)), divided(["a", "the"], (1.0, 4.0), evenly=True)
+    >>> divide_span(["a", "the"], (1.0, 4.0)), divide_span(["a", "the"], (1.0, 4.0), evenly=True)
     ([(1.0, 2.0), (2.0, 4.0)], [(1.0, 2.5), (2.5, 4.0)])
     """
     sizes = [1 if evenly else len(word) + 1 for word in words]
@@ -169,7 +173,7 @@ def divided(words: Sequence[str], span: Span, *, evenly: bool = False) -> list[S
     )
 
 
-def by_recording(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
+def group_by_recording(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
     """Group segments by recording, in the order given."""
     recordings: dict[str, list[Segment]] = {}
     for segment in segments:
@@ -177,18 +181,18 @@ def by_recording(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
     return recordings
 
 
-def in_order(segments: Iterable[Segment]) -> list[Segment]:
+def sort_by_start(segments: Iterable[Segment]) -> list[Segment]:
     """Sort segments by recording, and in each by start; a recording in which words have
     no time keeps its order.
     """
     ordered: list[Segment] = []
-    for _, own in sorted(by_recording(segments).items()):
+    for _, own in sorted(group_by_recording(segments).items()):
         timed = all(segment.has_span for segment in own if segment.words)
         ordered += sorted(own, key=lambda segment: segment.start) if timed else own
     return ordered
 
 
-def words_by_speaker(
+def join_words_by_speaker(
     segments: Iterable[Segment],
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """Join all that each speaker says in each recording, in the order of time:
@@ -197,7 +201,7 @@ def words_by_speaker(
     Speakers without a word are left out, recordings are not.
     """
     said: dict[str, dict[str, tuple[str, ...]]] = {}
-    for recording, own in by_recording(in_order(segments)).items():
+    for recording, own in group_by_recording(sort_by_start(segments)).items():
         said[recording] = {}
         for segment in own:
             if segment.words:
@@ -227,11 +231,11 @@ def serialise(segments: Iterable[Segment]) -> tuple[str, list[str]]:
     return f" {SPEAKER_CHANGE} ".join(" ".join(words) for words in parts), speakers
 
 
-def overlap_ratio(spans: Iterable[Span]) -> float:
+def measure_overlap_ratio(spans: Iterable[Span]) -> float:
     """Return the time that two or more spans cover, divided by the time that any span
     covers.
 
-    >>> overlap_ratio([(0.0, 4.0), (3.0, 6.0), (10.0, 12.0)])
+    >>> measure_overlap_ratio([(0.0, 4.0), (3.0, 6.0), (10.0, 12.0)])
     0.125
     """
     events = sorted(
@@ -246,7 +250,7 @@ def overlap_ratio(spans: Iterable[Span]) -> float:
     return overlapped / speech if speech else 0.0
 
 
-def lines_of(words: Iterable[Word]) -> Iterator[Segment]:
+def split_into_lines(words: Iterable[Word]) -> Iterator[Segment]:
     """Make lines of words, each as soon as it is full: it ends at a pause, or before it
     is too long or too wide.
     """
@@ -265,16 +269,16 @@ def lines_of(words: Iterable[Word]) -> Iterator[Segment]:
         yield Segment.of(own)
 
 
-def spoken_lines(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
+def make_spoken_lines(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
     """Make the lines of several talkers, in the order of their starts.
 
-    >>> lines = spoken_lines({"ann": [Word("yes", 5.0, 5.4)], "bob": [Word("well", 0.0, 0.3)]})
+    >>> lines = make_spoken_lines({"ann": [Word("yes", 5.0, 5.4)], "bob": [Word("well", 0.0, 0.3)]})
     >>> [(line.speaker, line.text) for line in lines]
     [('bob', 'well'), ('ann', 'yes')]
     """
     lines = [
         replace(line, speaker=speaker)
         for speaker, words in speakers.items()
-        for line in lines_of(words)
+        for line in split_into_lines(words)
     ]
     return sorted(lines, key=lambda line: line.start)

@@ -11,7 +11,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.text import captions
-from espnet_ext.text.words import SPEAKER, Segment, Word, divided, in_order
+from espnet_ext.text.words import SPEAKER, Segment, Word, divide_span, sort_by_start
 from espnet_ext.work.files import atomic_write, write_json
 
 SCREEN = 42  # characters of a line on a screen
@@ -94,7 +94,7 @@ def _seglst_entry(segment: Segment) -> dict[str, Any]:
 
 def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
     """Write segments as SegLST, sorted by recording and start."""
-    write_json(path, [_seglst_entry(segment) for segment in in_order(segments)])
+    write_json(path, [_seglst_entry(segment) for segment in sort_by_start(segments)])
 
 
 def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
@@ -253,7 +253,7 @@ def _split_words(line: Segment) -> Segment:
         for word in line.timed_words
         for part, span in zip(
             word.text.split(),
-            divided(word.text.split(), (word.start, word.end)),
+            divide_span(word.text.split(), (word.start, word.end)),
             strict=True,
         )
     ]

@@ -14,7 +14,7 @@ import numpy as np
 from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import ModelFiles
-from espnet_ext.text.words import Segment, Word, divided, lines_of
+from espnet_ext.text.words import Segment, Word, divide_span, split_into_lines
 from espnet_ext.transcription.request import (
     RATE,
     Engine,
@@ -196,7 +196,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
                 "another checkpoint"
             )
         if hypotheses and hypotheses[0][2]:
-            yield from lines_of(
+            yield from split_into_lines(
                 times_of_words(
                     recogniser, samples, hypotheses[0][2], len(samples) / recording.rate
                 )
@@ -227,7 +227,7 @@ def times_of_words(
         for group in groups
     ]
     heard = [text for text in texts if text]
-    spans = divided(heard, (0.0, seconds))
+    spans = divide_span(heard, (0.0, seconds))
     whole = [Word(text, *span) for text, span in zip(heard, spans, strict=True)]
     if getattr(model, "ctc", None) is None:
         return whole

@@ -36,8 +36,8 @@ from espnet_ext.stitch.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitch.stitcher.pairs import read_trained_on, require_windows
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import group_by_speaker
-from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, window_data_dir
-from espnet_ext.text.words import Segment, spoken_lines
+from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, cut_into_windows
+from espnet_ext.text.words import Segment, make_spoken_lines
 from espnet_ext.transcription.request import Engine, Request, find_enrolment, loading
 from espnet_ext.work.once import digest
 from espnet_ext.work.yaml_files import read_yaml
@@ -85,7 +85,7 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
         work = (
             request.folder / f"{name}-{str(digest(path))[:8]}"
         )  # others may have the same name
-        cut = window_data_dir(copy_audio({name: path}, work / "recording"), windowing)
+        cut = cut_into_windows(copy_audio({name: path}, work / "recording"), windowing)
         write_data_dir(cut, work / "windows")
         job = SpeakerDecoding(
             model.config,
@@ -100,7 +100,7 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
         grouped = group_by_speaker(read_hypotheses(work / "heard" / "hypotheses.jsonl"))
         merged = stitcher.stitch(grouped) if stitcher else merge_by_time
         return iter(
-            spoken_lines({who: merged(own) for who, own in grouped[name].items()})
+            make_spoken_lines({who: merged(own) for who, own in grouped[name].items()})
         )
 
     return lines

@@ -7,7 +7,7 @@ from typing import Any
 
 from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
-from espnet_ext.text.words import Segment, Word, lines_of
+from espnet_ext.text.words import Segment, Word, split_into_lines
 from espnet_ext.transcription.request import RATE, Engine, Request
 from espnet_ext.whisper.model import load_whisper, whole_words
 
@@ -33,7 +33,7 @@ def load_whisper_engine(model: str | Path | None, request: Request) -> Engine:
         with opened(path, RATE) as recording:
             samples = recording.read(0, recording.length)
         pieces, _ = network.transcribe(samples, language=language, word_timestamps=True)
-        yield from lines_of(list_words(pieces))
+        yield from split_into_lines(list_words(pieces))
 
     return lines
 

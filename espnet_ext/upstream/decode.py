@@ -123,7 +123,7 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
         refuse_commands(features, audio)
     else:
         name, audio = AUDIO, audio_tables.read_audio_table(job.data)
-        seconds = audio_tables.durations(job.data, audio)
+        seconds = audio_tables.read_durations(job.data, audio)
     options = _options(job)
     count = min(
         len(audio),

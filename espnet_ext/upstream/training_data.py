@@ -12,7 +12,7 @@ from espnet2.train.dataset import AdapterForSoundScpReader
 
 from espnet_ext.audio.files import Inspected, inspect_audio
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import table_lines
+from espnet_ext.kaldi.tables import read_table_lines
 from espnet_ext.kaldi.utterance_audio import is_mix
 from espnet_ext.upstream.options import sampling_rate
 
@@ -91,7 +91,7 @@ def _check_part(
 
 def _read(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
-    for key, value in table_lines(path):
+    for key, value in read_table_lines(path):
         if key in table:
             raise InputError(f"{path}: id {key} comes twice: keep one of its lines")
         table[key] = value

@@ -23,7 +23,7 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.scoring.normalise import LIBRISPEECH, find_normaliser
 from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.whisper.model import (
     BUNDLED,
@@ -170,7 +170,7 @@ def plan(
             f"{text}: {lost[0]} of wav.scp is missing: add its transcript, or "
             "drop the utterance"
         )
-    seconds, batch = audio_tables.durations(data, audio), first_pass.batch
+    seconds, batch = audio_tables.read_durations(data, audio), first_pass.batch
     size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
     if batch == 1:
@@ -214,7 +214,7 @@ def run_shard(shard: ListShard) -> None:
         return
     references, rules, settings = (
         shard.tables.get("text", {}),
-        normaliser_called(LIBRISPEECH)[0],
+        find_normaliser(LIBRISPEECH)[0],
         shard.first_pass,
     )
     with work.attempt(shard) as folder:

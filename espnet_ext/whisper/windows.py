@@ -18,11 +18,11 @@ import numpy as np
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
-from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.scoring.normalise import LIBRISPEECH, find_normaliser
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import NOBODY
-from espnet_ext.text.windows import window_of
-from espnet_ext.text.words import Segment, Word, by_recording
+from espnet_ext.text.windows import parse_window_id
+from espnet_ext.text.words import Segment, Word, group_by_recording
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.whisper.model import (
     FRAMES_PER_SECOND,
@@ -182,7 +182,7 @@ def decode_turns(
     spans, durations, turns = (
         read_spans(data),
         read_table(data / "utt2dur"),
-        by_recording(read_segments(references)),
+        group_by_recording(read_segments(references)),
     )
     for key, seconds in durations.items():
         if float(seconds) > TRAINED_WINDOW:
@@ -190,16 +190,18 @@ def decode_turns(
                 f"{data}: {key} has {seconds} s, but Whisper hears at most "
                 f"{TRAINED_WINDOW} s at once"
             )
-        if window_of(key)[0] not in turns:
+        if parse_window_id(key)[0] not in turns:
             raise InputError(
-                f"{references}: {window_of(key)[0]} has no turns: give the "
+                f"{references}: {parse_window_id(key)[0]} has no turns: give the "
                 "references of these recordings"
             )
     # windows of the same length come together
     keys = sorted(spans, key=lambda key: (-float(durations[key]), key))
     shards = []
     for number, part in enumerate(batched(keys, _WINDOWS_OF_A_SHARD), start=1):
-        known = {window_of(key)[0]: turns[window_of(key)[0]] for key in part}
+        known = {
+            parse_window_id(key)[0]: turns[parse_window_id(key)[0]] for key in part
+        }
         shards.append(
             WindowShard(str(number), {key: spans[key] for key in part}, known, search)
         )
@@ -214,11 +216,11 @@ def decode_turns(
 
 def decode_shard(shard: WindowShard) -> list[Segment]:
     """Recognise a shard's windows (in a worker process)."""
-    whisper, normalise = WindowWhisper(shard.search), normaliser_called(LIBRISPEECH)[0]
+    whisper, normalise = WindowWhisper(shard.search), find_normaliser(LIBRISPEECH)[0]
     samples = {key: read_samples(key, span, RATE) for key, span in shard.spans.items()}
     found: list[Segment] = []
     for key, words in zip(samples, whisper.decode(list(samples.values())), strict=True):
-        recording, index = window_of(key)
+        recording, index = parse_window_id(key)
         start = shard.spans[key].start
         end = start + len(samples[key]) / RATE
         window = Segment(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from espnet_ext.scoring.significance import crossed_test
+from espnet_ext.scoring.significance import run_crossed_test
 
 Counts = NDArray[np.int64]
 
@@ -79,7 +79,7 @@ def p_values(
     """
     generator, found = np.random.default_rng(seed), []
     for _ in range(rounds):
-        test = crossed_test(*draw(design, effect, generator), fewest=fewest)
+        test = run_crossed_test(*draw(design, effect, generator), fewest=fewest)
         found.append(
             np.copysign(1.0 if test.p_value is None else test.p_value, test.difference)
         )

@@ -10,7 +10,7 @@ import pytest
 
 from espnet_ext.cli.program import call
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.kaldi.parts import restrict
+from espnet_ext.kaldi.parts import keep_utterances
 
 UTILS = Path(__file__).resolve().parents[2] / "utils"
 IDS = [f"{speaker}-{number}" for speaker in "abc" for number in range(4)]
@@ -47,7 +47,9 @@ def test_kaldis_names(train):
         in utils("validate_data_dir.sh", "--no-feats", "data/train").stdout
     )
     for name, chosen in (("a", IDS[:4]), ("b", IDS[4:])):
-        write_data_dir(restrict(read_data_dir("data/train"), chosen), f"data/{name}")
+        write_data_dir(
+            keep_utterances(read_data_dir("data/train"), chosen), f"data/{name}"
+        )
     assert utils("combine_data.sh", "data/all", "data/b", "data/a").returncode == 0
     assert read_data_dir("data/all") == read_data_dir("data/train")
     Path("data/all/text").write_text("b-1 B\na-1 A\nc-1\n")

@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.transcripts import read_segments
-from espnet_ext.text.words import words_by_speaker
+from espnet_ext.text.words import join_words_by_speaker
 from espnet_ext.text.writing import write_hypotheses
 
 
@@ -27,7 +27,7 @@ def joined(tmp_path, name: str, *options: str) -> dict:
             *options,
         ]
     )
-    return words_by_speaker(read_segments(tmp_path / "out.json"))
+    return join_words_by_speaker(read_segments(tmp_path / "out.json"))
 
 
 def test_a_ctm_of_one_speaker(tmp_path):

@@ -20,9 +20,9 @@ from espnet_ext.codeswitch.mixed_units import (
 from espnet_ext.errors import InputError
 from espnet_ext.text.mixed_text import (
     UNKNOWN_MARK,
-    han_characters,
     has_han,
-    mixed_tokens,
+    list_han_characters,
+    split_mixed_text,
 )
 from espnet_ext.text.rules import no_blank_beside_han
 from espnet_ext.text.tokens import train_pieces
@@ -111,7 +111,7 @@ def test_english_is_encoded_as_without_mandarin(tokenizer) -> None:
     assert tokenizer.text2tokens("RED WINE喜欢")[: len(alone)] == alone
 
 
-HAN = st.sampled_from(han_characters())
+HAN = st.sampled_from(list_han_characters())
 WORDS = st.text(sorted(ALPHABET), min_size=1, max_size=7)
 
 
@@ -139,7 +139,7 @@ def test_encoding_and_decoding_gives_the_tokens_back(
     text, expected = line
     pieces = tokenizer.text2tokens(text)
     decoded = tokenizer.tokens2text(pieces)
-    assert mixed_tokens(decoded) == mixed_tokens(text) == expected
+    assert split_mixed_text(decoded) == split_mixed_text(text) == expected
     assert decoded == no_blank_beside_han(text)
     # the mark alone only begins a word that has no piece for its beginning
     assert not any(
@@ -161,7 +161,7 @@ def test_only_rare_characters_become_unknown_and_each_becomes_one(
         UNKNOWN_MARK if has_han(token) and token not in UNITS else token
         for token in expected
     ]
-    assert mixed_tokens(decoded) == kept
+    assert split_mixed_text(decoded) == kept
     assert ids.count(converter.token2id["<unk>"]) == kept.count(UNKNOWN_MARK)
 
 
@@ -180,7 +180,7 @@ def test_any_hypothesis_is_readable(
     assert not re.search(
         rf"[{UNITS}{UNKNOWN_MARK}] | [{UNITS}{UNKNOWN_MARK}]", text.strip()
     )
-    assert Counter(filter(has_han, mixed_tokens(text))) == Counter(
+    assert Counter(filter(has_han, split_mixed_text(text))) == Counter(
         token[1:] for token in chosen if has_han(token)
     )
     assert text.count(UNKNOWN_MARK) == chosen.count("<unk>")
@@ -191,7 +191,7 @@ def test_word_error_rate_of_espnet_counts_mixed_tokens(tokenizer) -> None:
     words there.
     """
     pieces = tokenizer.text2tokens("那个DOCTOR喜欢RED WINE")
-    assert "".join(pieces).replace("▁", " ").split() == mixed_tokens(
+    assert "".join(pieces).replace("▁", " ").split() == split_mixed_text(
         "那个DOCTOR喜欢RED WINE"
     )
 

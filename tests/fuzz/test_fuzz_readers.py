@@ -28,7 +28,7 @@ from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores
-from espnet_ext.scoring.alignment_file import alignment_blocks, read_alignment
+from espnet_ext.scoring.alignment_file import format_alignment_blocks, read_alignment
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.nbest import NBest, read_nbest, write_nbest
@@ -36,9 +36,9 @@ from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcripts import read_segments, read_transcripts
 from espnet_ext.text.window_hypotheses import group_by_speaker, read_grouped
 from espnet_ext.text.word_times import (
+    find_word_fault,
     read_regions,
     read_word_times,
-    word_faults,
     write_regions,
     write_word_times,
 )
@@ -96,7 +96,7 @@ def write_turns(turns: list[Segment], folder: Path) -> None:
 
 
 def write_words(words: list[Word], folder: Path) -> None:
-    if word_faults(words, seconds=1e9) is None:
+    if find_word_fault(words, seconds=1e9) is None:
         write_word_times(folder / "again", [("two", words)])
         entry = read_table(folder / "again.scp")["two"]
         assert [word.text for word in read_word_times("two", entry)] == [
@@ -188,7 +188,7 @@ KINDS = {
         lambda found, folder: write_regions(folder / "again", found),
     ),
     "alignment": Kind(
-        "".join(alignment_blocks(score_texts({"u": "one two"}, {"u": "too"}))),
+        "".join(format_alignment_blocks(score_texts({"u": "one two"}, {"u": "too"}))),
         lambda path: list(read_alignment(path)),
     ),
     "prior": Kind("$ -1.5\n", read_prior),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from espnet_ext.scoring.error_rate import align, count_errors, count_pairs
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score_files import evaluate
-from espnet_ext.text.mixed_text import mixed_tokens
+from espnet_ext.text.mixed_text import split_mixed_text
 
 # Few different words make many ties; the others are what a table of symbols may stumble
 # over.
@@ -96,7 +96,7 @@ def test_errors_of_mixed_text(inputs):
         score = score_mixed_texts(reference, hypothesis)
         pairs = [(tokens_of(left), tokens_of(right)) for left, right in texts]
         assert pairs == [
-            (mixed_tokens(left), mixed_tokens(right)) for left, right in texts
+            (split_mixed_text(left), split_mixed_text(right)) for left, right in texts
         ]
         assert score.total.errors == sum(distance(*pair) for pair in pairs)
         assert score.total.reference_length == sum(len(left) for left, _ in pairs)

@@ -17,7 +17,7 @@ from espnet_ext.codeswitch.token_languages import (
     write_languages,
 )
 from espnet_ext.errors import InputError
-from espnet_ext.text.mixed_text import has_han, mixed_tokens
+from espnet_ext.text.mixed_text import has_han, split_mixed_text
 from espnet_ext.text.rules import LIBRISPEECH, MANDARIN_ENGLISH
 from espnet_ext.text.tokens import read_prior, write_tokens
 
@@ -41,14 +41,14 @@ def pieces() -> sentencepiece.SentencePieceProcessor:
 @given(several(MIXED | ANY))
 def test_mixed_tokens_lose_nothing_and_part_han(texts):
     for text in texts:
-        tokens = mixed_tokens(text)
+        tokens = split_mixed_text(text)
         assert "".join(tokens) == "".join(text.split())
         assert all(token and not any(map(str.isspace, token)) for token in tokens)
         for token in filter(has_han, tokens):
             assert has_han(token[0]) and all(
                 unicodedata.category(other)[0] == "M" for other in token[1:]
             )
-        assert mixed_tokens(" ".join(tokens)) == tokens
+        assert split_mixed_text(" ".join(tokens)) == tokens
         for rules in (MANDARIN_ENGLISH, LIBRISPEECH):
             once = rules(text)
             assert rules(once) == once == " ".join(once.split())
@@ -63,7 +63,7 @@ def test_mixed_units_decode_to_what_was_encoded(pieces, texts):
         decoded = pieces.decode(encoded)
         if set(text) <= set(KNOWN):
             assert not any(len(piece) > 2 for piece in encoded if has_han(piece))
-            assert mixed_tokens(decoded) == mixed_tokens(text)
+            assert split_mixed_text(decoded) == split_mixed_text(text)
 
 
 @FUZZ

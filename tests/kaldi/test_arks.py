@@ -13,9 +13,9 @@ import soundfile
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import (
-    ark_shards,
     read_array,
     refused_commands,
+    split_into_shards,
     write_arks,
     write_arrays,
 )
@@ -192,7 +192,7 @@ def test_ones_own_pipes_are_read_outside_of_the_block(tmp_path, library):
 def test_two_workers_write_what_one_process_writes(audio, tmp_path):
     tables = []
     for nj in (1, 2):
-        shards = ark_shards(
+        shards = split_into_shards(
             audio, tmp_path / str(nj), sums, ("settings",), recordings=2
         )
         assert [list(shard.audio) for shard in shards] == [["a"], ["b", "c"]]
@@ -207,7 +207,9 @@ def test_two_workers_write_what_one_process_writes(audio, tmp_path):
 def test_only_what_changed_is_computed_again(audio, tmp_path):
     def write(settings="settings", compute=sums):
         return write_arks(
-            ark_shards(audio, tmp_path / "out", compute, (settings,), recordings=1),
+            split_into_shards(
+                audio, tmp_path / "out", compute, (settings,), recordings=1
+            ),
             describe="sums",
         )
 

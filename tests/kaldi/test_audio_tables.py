@@ -24,12 +24,12 @@ def test_audio_files_by_utterance(tmp_path):
 
 
 def test_durations(tmp_path):
-    assert audio_tables.durations(tmp_path, {"a": "a.wav"}) == {"a": 1.0}
+    assert audio_tables.read_durations(tmp_path, {"a": "a.wav"}) == {"a": 1.0}
     (tmp_path / "utt2dur").write_text("a 2.5\nb long\n")
-    assert audio_tables.durations(tmp_path, {"a": "a.wav"}) == {"a": 2.5}
+    assert audio_tables.read_durations(tmp_path, {"a": "a.wav"}) == {"a": 2.5}
     with pytest.raises(
         InputError, match="utt2dur: b: 'long' is no duration in seconds"
     ):
-        audio_tables.durations(tmp_path, {"b": "b.wav"})
+        audio_tables.read_durations(tmp_path, {"b": "b.wav"})
     with pytest.raises(InputError, match="utt2dur: c: None is no duration"):
-        audio_tables.durations(tmp_path, {"c": "c.wav"})
+        audio_tables.read_durations(tmp_path, {"c": "c.wav"})

@@ -19,10 +19,10 @@ SIX = DataDir(
 
 
 def test_choices():
-    assert parts_of.spread(SIX, 3) == ["a-1", "a-3", "b-1"]
-    assert parts_of.spread(SIX, 6) == SIX.utterances
-    assert parts_of.first_per_speaker(SIX, 2) == ["a-1", "a-2", "b-1", "c-1"]
-    assert parts_of.after_first_per_speaker(SIX, 2) == ["a-3", "a-4"]
+    assert parts_of.choose_spread(SIX, 3) == ["a-1", "a-3", "b-1"]
+    assert parts_of.choose_spread(SIX, 6) == SIX.utterances
+    assert parts_of.choose_first_per_speaker(SIX, 2) == ["a-1", "a-2", "b-1", "c-1"]
+    assert parts_of.choose_after_first_per_speaker(SIX, 2) == ["a-3", "a-4"]
 
 
 def test_impossible_choices_are_refused():
@@ -30,18 +30,18 @@ def test_impossible_choices_are_refused():
         with pytest.raises(
             InputError, match=f"{count} utterances were asked for, of 6"
         ):
-            parts_of.spread(SIX, count)
+            parts_of.choose_spread(SIX, count)
     with pytest.raises(
         InputError, match="nothing is left after the first 4 utterances"
     ):
-        parts_of.after_first_per_speaker(SIX, 4)
+        parts_of.choose_after_first_per_speaker(SIX, 4)
 
 
 @given(st.data())
 def test_a_subset_holds_what_was_asked_for_and_is_sound(data_dirs, data):
     whole = data.draw(data_dirs)
     asked = data.draw(st.lists(st.sampled_from(whole.utterances), min_size=1))
-    part = parts_of.restrict(whole, set(asked))
+    part = parts_of.keep_utterances(whole, set(asked))
     assert set(part.utt2spk) == set(asked)
     assert validate(part) == []
     for name, table in part.tables.items():
@@ -62,7 +62,7 @@ def test_parts_combine_to_the_whole(data_dirs, data):
     ]
     assert (
         parts_of.combine(
-            [parts_of.restrict(whole, set(half)) for half in halves if half]
+            [parts_of.keep_utterances(whole, set(half)) for half in halves if half]
         )
         == whole
     )
@@ -97,7 +97,7 @@ def test_suffix_lets_parts_with_the_same_ids_be_combined():
         parts_of.combine([clean, other])
 
     combined = parts_of.combine(
-        [parts_of.with_suffix(clean, "-clean"), parts_of.with_suffix(other, "-other")]
+        [parts_of.add_suffix(clean, "-clean"), parts_of.add_suffix(other, "-other")]
     )
     assert combined.wav_scp == {"r-1-clean": "clean.wav", "r-1-other": "other.wav"}
     assert combined.segments["a-2-other"] == "r-1-other 1.00 2.00"

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.oracle import oracle, oracle_errors, oracle_report
+from espnet_ext.nbest.oracle import (
+    choose_oracle,
+    count_oracle_errors,
+    make_oracle_report,
+)
 from espnet_ext.text.nbest import Hypothesis, NBest
 
 WORDS = st.lists(st.sampled_from("AB"), max_size=4).map(" ".join)
@@ -39,11 +43,11 @@ def test_the_oracle_is_the_best_of_all_choices(lists, depth):
 
     choices = itertools.product(*(nbest.hyps[:depth] for nbest in lists))
     fewest = min(map(errors, choices))
-    assert errors([oracle(nbest, depth) for nbest in lists]) == fewest
-    counted = oracle_errors(lists)
+    assert errors([choose_oracle(nbest, depth) for nbest in lists]) == fewest
+    counted = count_oracle_errors(lists)
     assert counted[min(depth, len(counted)) - 1] == fewest
     assert counted[0] == errors([nbest.hyps[0] for nbest in lists])
-    assert oracle_errors(lists, depth) == counted[:depth]
+    assert count_oracle_errors(lists, depth) == counted[:depth]
 
 
 def test_the_report():
@@ -55,7 +59,7 @@ def test_the_report():
         ),
         NBest("b", (Hypothesis("", -1.0),), "C D"),
     ]
-    assert oracle_report(lists) == {
+    assert make_oracle_report(lists) == {
         "lists": 2,
         "words": 4,
         "oracle": [
@@ -66,11 +70,11 @@ def test_the_report():
 
 
 def test_what_cannot_be_counted():
-    for function in (oracle_errors, oracle_report):
+    for function in (count_oracle_errors, make_oracle_report):
         with pytest.raises(InputError, match="no N-best lists"):
             function([])
     with pytest.raises(InputError, match="^b: no reference"):
-        oracle_errors(
+        count_oracle_errors(
             [
                 NBest("a", (Hypothesis("A", 0.0),), "A"),
                 NBest("b", (Hypothesis("A", 0.0),)),

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_table, text_lines
+from espnet_ext.kaldi.tables import read_table, read_text_lines
 from espnet_ext.nbest.sources import (
     FORMATS,
+    add_references,
     convert_lists,
+    find_oddities,
     has_references,
     read_lists,
-    warnings_of,
-    with_references,
     write_references,
 )
 from espnet_ext.scoring.score_files import evaluate
@@ -75,7 +75,7 @@ def test_references_of_other_utterances(source, tmp_path, text, message):
 def test_faults_of_gzipped_lists(tmp_path, data, message):
     (tmp_path / "lists.jsonl.gz").write_bytes(data)
     with pytest.raises(InputError, match=message):
-        list(text_lines(tmp_path / "lists.jsonl.gz"))
+        list(read_text_lines(tmp_path / "lists.jsonl.gz"))
 
 
 def test_a_missing_source(tmp_path):
@@ -118,13 +118,13 @@ def with_texts(texts: list[str], reference: str) -> list[NBest]:
 
 
 def test_unlike_case_is_warned_of():
-    (case, oracle) = warnings_of(with_texts(["the cat sat"], "THE CAT SAT"))
+    (case, oracle) = find_oddities(with_texts(["the cat sat"], "THE CAT SAT"))
     assert (
         "references are in upper case, the hypotheses in lower" in case
         and "100 %" in oracle
     )
-    assert warnings_of(with_texts(["THE CAT", "the cat sat"], "THE CAT SAT")) == []
-    (mixed,) = warnings_of(with_texts(["The Cat sat", "THE CAT"], "THE CAT SAT"))
+    assert find_oddities(with_texts(["THE CAT", "the cat sat"], "THE CAT SAT")) == []
+    (mixed,) = find_oddities(with_texts(["The Cat sat", "THE CAT"], "THE CAT SAT"))
     assert "hypotheses in mixed" in mixed
 
 
@@ -133,26 +133,26 @@ def test_marks_of_owsm_are_warned_of():
         NBest("u", (Hypothesis("<eng><asr><notimestamps> the cat", -1.0),)),
         *with_texts(["a"], "a"),
     ]
-    (marks,) = warnings_of(lists, "dev")
+    (marks,) = find_oddities(lists, "dev")
     assert marks.startswith(
         "warning: dev: texts begin with marks of OWSM (<eng><asr> and the like, "
         "in 1 of 2 lists)"
     )
-    assert warnings_of(with_texts(["<unk><unk> a"], "<unk><unk> a")) == []
+    assert find_oddities(with_texts(["<unk><unk> a"], "<unk><unk> a")) == []
 
 
 def test_references_of_another_set_are_warned_of_and_lists_without_words_are_not():
-    (oracle,) = warnings_of(with_texts(["A DOG", "TWO DOGS"], "THE CAT SAT"))
+    (oracle,) = find_oddities(with_texts(["A DOG", "TWO DOGS"], "THE CAT SAT"))
     assert "word error rate of 100 %" in oracle
-    (written,) = warnings_of(with_texts(["the cat. sat,", "on"], "the cat sat"))
+    (written,) = find_oddities(with_texts(["the cat. sat,", "on"], "the cat sat"))
     assert (
         "2 of the 2 errors of the first hypotheses are only case or punctuation"
         in written
     )
     assert (
-        warnings_of([NBest("u", (Hypothesis("A", -1.0),))])
+        find_oddities([NBest("u", (Hypothesis("A", -1.0),))])
         == []
-        == warnings_of(with_texts(["A"], ""))
+        == find_oddities(with_texts(["A"], ""))
     )
 
 
@@ -198,7 +198,7 @@ def test_ids_of_cuts_are_named(tmp_path):
             "utterance u0-0 and 2 more of lists missing: these are Lhotse's ids of cuts"
         ),
     ):
-        with_references(lists, {f"u{number}": "A" for number in range(3)})
+        add_references(lists, {f"u{number}": "A" for number in range(3)})
 
 
 def test_references_of_espnets_scoring(tmp_path):

@@ -19,7 +19,7 @@ from espnet_ext.synthetic.libricss import make_libricss
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import group_by_speaker
-from espnet_ext.text.words import words_by_speaker
+from espnet_ext.text.words import join_words_by_speaker
 
 run = partial(smoke_run, "libricss_stitch")
 ROWS = (
@@ -124,7 +124,7 @@ def test_block_wise_transcripts_are_the_windows_joined(smoke):
         }
         for recording, speakers in heard.items()
     }
-    assert words_by_speaker(written) == joined
+    assert join_words_by_speaker(written) == joined
 
 
 def test_table_1_and_the_inventories(smoke):

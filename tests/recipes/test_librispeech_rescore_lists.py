@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.nbest.oracle import oracle_errors
+from espnet_ext.nbest.oracle import count_oracle_errors
 from espnet_ext.tables.publish import read_results
 from espnet_ext.text.nbest import read_nbest
 
@@ -39,7 +39,7 @@ def test_the_card_fits_the_lists(folder):
 def test_the_kept_table_was_made_of_these_lists(folder, part):
     (table,) = read_results(RECIPE / "results" / f"{folder.name}-synthetic", RECIPE)
     lists = read_nbest(folder / f"{part}.jsonl.gz")
-    first, *_, best = oracle_errors(lists)
+    first, *_, best = count_oracle_errors(lists)
     for row, errors in (("first pass", first), ("10-best oracle", best)):
         shown = next(each for each in table.rows if each.name == row)
         here = next(

@@ -19,7 +19,7 @@ from espnet_ext.rescore.weights import (
     envelope,
     table_of,
 )
-from espnet_ext.text.nbest import Hypothesis, NBest, word_errors
+from espnet_ext.text.nbest import Hypothesis, NBest, count_word_errors
 
 
 def weights_of(weight: float, scores: str = "lm") -> dict[str, float]:
@@ -110,7 +110,9 @@ def errors_of(lists: list[NBest], weights: dict[str, float]) -> int:
             )
             for hyp in hyps
         ]
-        total += word_errors(replace(nbest, hyps=(hyps[int(np.argmax(sums))],)))[0]
+        total += count_word_errors(replace(nbest, hyps=(hyps[int(np.argmax(sums))],)))[
+            0
+        ]
     return total
 
 
@@ -123,7 +125,7 @@ def exact_errors(lists: list[NBest], share: Fraction) -> int:
             (1 - share) * Fraction(hyp.scores["lm"]) + share * Fraction(hyp.score)
             for hyp in hyps
         ]
-        total += word_errors(replace(nbest, hyps=tuple(hyps)))[s.index(max(s))]
+        total += count_word_errors(replace(nbest, hyps=tuple(hyps)))[s.index(max(s))]
     return total
 
 
@@ -168,7 +170,10 @@ def test_the_tuned_weight_is_best_of_all_and_reranking_finds_its_errors(lists):
         == at(curve, best)
         == min(curve.errors)
     )
-    assert sum(word_errors(rerank(nbest, best))[0] for nbest in lists) == tuned.errors
+    assert (
+        sum(count_word_errors(rerank(nbest, best))[0] for nbest in lists)
+        == tuned.errors
+    )
     assert all(
         errors_of(lists, weights_of(weight)) >= tuned.errors
         for weight in np.logspace(-3, 3, 31)

@@ -19,7 +19,7 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignments import RATES, Measure
 from espnet_ext.scoring.comparison import System, compare_systems, parse_system
 from espnet_ext.scoring.score_files import evaluate
-from espnet_ext.scoring.significance import crossed_test, holm
+from espnet_ext.scoring.significance import correct_by_holm, run_crossed_test
 from espnet_ext.text.transcripts import OF_UTTERANCES, detect_format
 
 
@@ -95,13 +95,13 @@ def test_three_seeds_cover_trainings(made_up):
     }
     errors["one"] *= 3
     tests = [
-        crossed_test(errors[b], errors[a], found["words"])
+        run_crossed_test(errors[b], errors[a], found["words"])
         for a, b in itertools.combinations(errors, 2)
     ]
     assert [pair["p_value"] for pair in found["pairs"]] == [
         round(test.p_value, 6) for test in tests
     ]
-    corrected = holm([pair["p_value"] for pair in found["pairs"]])
+    corrected = correct_by_holm([pair["p_value"] for pair in found["pairs"]])
     assert [pair["p_corrected"] for pair in found["pairs"]] == [
         round(p, 6) for p in corrected
     ]

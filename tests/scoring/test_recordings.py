@@ -5,14 +5,14 @@ and normalised turns.
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.recordings import normalised_turns, prepare
+from espnet_ext.scoring.recordings import normalise_turns, prepare
 from espnet_ext.text.transcripts import read_transcripts
 
 
 def recorded_turns(reference, hypothesis, normaliser="none"):
     loaded = prepare(reference, [hypothesis], by_speaker=True)
     return [
-        normalised_turns(each, normaliser)
+        normalise_turns(each, normaliser)
         for each in (loaded.reference, *loaded.hypotheses)
     ]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ErrorRate
-from espnet_ext.scoring.normalise import normaliser_called
+from espnet_ext.scoring.normalise import find_normaliser
 from espnet_ext.scoring.score import score_texts, split_units
 from espnet_ext.scoring.score_files import evaluate
 
@@ -168,10 +168,10 @@ def test_normalisers_apply_to_both_texts_and_are_named(tmp_path):
     assert [summary["normaliser"] for summary in summaries] == [name, "none"]
     assert summaries[0]["value"] == 0.0 and summaries[1]["value"] > 50
     assert (
-        normaliser_called("whisper_english")[0](
+        find_normaliser("whisper_english")[0](
             "Um, twenty-one colours -- HERE [laughs]."
         )
         == "21 colors here"
     )
     with pytest.raises(InputError, match="no normaliser 'nist'"):
-        normaliser_called("nist")
+        find_normaliser("nist")

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.alignment_file import (
-    alignment_blocks,
     format_alignment,
+    format_alignment_blocks,
+    format_speaker_blocks,
     parse_alignment,
     read_alignment,
-    speaker_blocks,
 )
 from espnet_ext.scoring.alignments import Measure
 from espnet_ext.scoring.comparison import System, compare_systems
@@ -22,7 +22,7 @@ from espnet_ext.scoring.error_rate import ErrorRate, align, bootstrap_interval
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import evaluate, summarise, write_reports
-from espnet_ext.scoring.significance import mean_interval
+from espnet_ext.scoring.significance import estimate_interval
 from espnet_ext.scoring.speaker_attributed import score_speakers
 from espnet_ext.text.words import Segment
 
@@ -40,7 +40,7 @@ def columns(text: str) -> int:
 
 
 def test_a_block_an_utterance():
-    assert "".join(alignment_blocks(score_texts(REFERENCE, HYPOTHESIS))) == (
+    assert "".join(format_alignment_blocks(score_texts(REFERENCE, HYPOTHESIS))) == (
         "id: (al-1)\n"
         "Scores: (#C #S #D #I) 2 1 0 1\n"
         "REF:  one two three ****\n"
@@ -176,7 +176,7 @@ def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
     )
     lines = (tmp_path / "measures.txt").read_text().splitlines()
     assert summary["interval"] == {"unit": "speaker", "number": 2, "method": "t"}
-    low, high = mean_interval([[1, 1]], [4, 2])
+    low, high = estimate_interval([[1, 1]], [4, 2])
     assert lines[2].split() == [
         "All",
         "33.33",
@@ -216,7 +216,7 @@ TEXT = st.lists(
 @given(TEXT.filter(bool), TEXT)
 def test_words_come_back(reference, hypothesis):
     text = "".join(
-        alignment_blocks(
+        format_alignment_blocks(
             score_texts({"u": " ".join(reference)}, {"u": " ".join(hypothesis)})
         )
     )
@@ -226,12 +226,12 @@ def test_words_come_back(reference, hypothesis):
 
 def test_characters_and_mixed_text():
     text = "".join(
-        alignment_blocks(score_texts({"u": "a bc"}, {"u": "ab"}, unit="char"))
+        format_alignment_blocks(score_texts({"u": "a bc"}, {"u": "ab"}, unit="char"))
     )
     (block,) = parse_alignment(StringIO(text))
     assert [left for left, _ in block.pairs if left] == ["a", "\u2423", "b", "c"]
     text = "".join(
-        alignment_blocks(
+        format_alignment_blocks(
             score_mixed_texts({"u": "我想 go home"}, {"u": "我 go hum 吧"})
         )
     )
@@ -256,7 +256,7 @@ def test_speakers_of_a_recording():
     blocks = {
         block.speaker: block
         for block in parse_alignment(
-            "".join(speaker_blocks(result.pairs)).splitlines(True)
+            "".join(format_speaker_blocks(result.pairs)).splitlines(True)
         )
     }
     assert list(blocks) == ["ann", "bob", "eve"] and {

@@ -11,10 +11,10 @@ from scipy import stats
 
 from espnet_ext.scoring.significance import (
     LEAST_P,
-    crossed_test,
-    holm,
-    mean_interval,
-    sign_flip,
+    compute_sign_flip_p,
+    correct_by_holm,
+    estimate_interval,
+    run_crossed_test,
 )
 
 
@@ -41,7 +41,7 @@ def test_the_variance_is_that_of_two_way_clustering():
     own = (worse - better - by_seed[:, None] * words) / (5 * words.sum())
     cells = 20 / 19 * 5 / 4 * ((own - own.mean(axis=0)) ** 2).sum()
     error = math.sqrt(max(over_seeds + over_units - cells, over_seeds, over_units))
-    found = crossed_test(better, worse, words, fewest=True)
+    found = run_crossed_test(better, worse, words, fewest=True)
     assert found.difference == pytest.approx(difference) and (
         found.seeds,
         found.units,
@@ -56,20 +56,23 @@ def test_the_variance_is_that_of_two_way_clustering():
     lengths = words**2
     units = lengths.sum() ** 2 / (lengths**2).sum() - 1
     freedom = error**4 / (over_seeds**2 / 4 + over_units**2 / units)
-    found = crossed_test(better, worse, words)
+    found = run_crossed_test(better, worse, words)
     assert found.spread == pytest.approx((error, max(4, freedom)), rel=1e-6)
 
 
 def test_exchanging_the_systems_exchanges_the_sign_only():
     better, worse, words = experiment(4, 15, 3)
-    one, other = crossed_test(better, worse, words), crossed_test(worse, better, words)
+    one, other = (
+        run_crossed_test(better, worse, words),
+        run_crossed_test(worse, better, words),
+    )
     assert other.difference == -one.difference and other.p_value == one.p_value
     assert other.ci95 == pytest.approx((-one.ci95[1], -one.ci95[0]))
 
 
 def test_the_interval_leaves_out_zero_where_the_test_calls():
     for effect in range(8):
-        found = crossed_test(*experiment(4, 30, effect, seed=effect))
+        found = run_crossed_test(*experiment(4, 30, effect, seed=effect))
         assert (found.p_value < 0.05) == (found.ci95[0] > 0 or found.ci95[1] < 0)
 
 
@@ -78,7 +81,7 @@ def test_few_seeds_with_equal_trainings_are_no_evidence():
     words = np.full(40, 100)
     better = np.full((3, 40), 30)
     worse = better + np.array([[12], [-6], [3]])
-    assert crossed_test(better, worse, words).p_value > 0.5
+    assert run_crossed_test(better, worse, words).p_value > 0.5
     assert (
         stats.ttest_rel(
             worse.sum(axis=0), better.sum(axis=0) + np.arange(40) % 2
@@ -89,7 +92,7 @@ def test_few_seeds_with_equal_trainings_are_no_evidence():
 
 def test_copies_of_one_training_count_as_one():
     better, worse, words = experiment(1, 20, 5)
-    found = crossed_test(
+    found = run_crossed_test(
         np.repeat(better, 4, axis=0), np.repeat(worse, 4, axis=0), words
     )
     assert (found.seeds, found.p_value, found.ci95) == (1, None, None)
@@ -100,7 +103,7 @@ def test_p_values_are_never_below_what_the_units_can_give(units: int):
     words = np.full(units, 100)
     generator = np.random.default_rng(0)
     better = generator.integers(10, 13, (6, units))
-    found = crossed_test(
+    found = run_crossed_test(
         better, better + 30 + generator.integers(0, 2, (6, units)), words
     )
     assert found.p_value == pytest.approx(max(2 / 2**units, LEAST_P)) == found.least_p
@@ -109,7 +112,7 @@ def test_p_values_are_never_below_what_the_units_can_give(units: int):
 def test_p_values_are_never_below_what_few_trainings_can_tell():
     better, _, _ = experiment(3, 30)
     assert (
-        crossed_test(better, better + 20, np.full(30, 100)).p_value == LEAST_P
+        run_crossed_test(better, better + 20, np.full(30, 100)).p_value == LEAST_P
     )  # no variance at all
 
 
@@ -119,7 +122,7 @@ def test_sign_flips_are_all_counted():
         abs(sum(sign * gain for sign, gain in zip(signs, gains, strict=True)))
         for signs in product((1, -1), repeat=6)
     ]
-    assert sign_flip(gains) == pytest.approx(
+    assert compute_sign_flip_p(gains) == pytest.approx(
         sum(total >= abs(sum(gains)) for total in sums) / 2**6
     )
 
@@ -127,7 +130,7 @@ def test_sign_flips_are_all_counted():
 def test_units_without_words_count_with_their_errors():
     better = [[1, 2, 0], [2, 1, 0], [1, 1, 0]]
     worse = [[1, 2, 3], [2, 2, 3], [1, 1, 4]]
-    found = crossed_test(better, worse, [10, 10, 0])
+    found = run_crossed_test(better, worse, [10, 10, 0])
     assert found.difference == pytest.approx(11 / 60)
 
 
@@ -143,7 +146,7 @@ def test_units_without_words_count_with_their_errors():
 )
 def test_what_cannot_be_tested_is_refused(better, worse, words, message):
     with pytest.raises(ValueError, match=message):
-        crossed_test(better, worse, words)
+        run_crossed_test(better, worse, words)
 
 
 def test_holm_is_that_of_its_definition():
@@ -153,12 +156,12 @@ def test_holm_is_that_of_its_definition():
         max(min(1, (5 - i) * ordered[i]) for i in range(ordered.index(p) + 1))
         for p in p_values
     ]
-    found = holm(p_values)
+    found = correct_by_holm(p_values)
     assert [found[0], found[1], found[2]] == pytest.approx(
         [expected[0], expected[1], expected[2]]
     )
-    assert found[3] == found[4] == pytest.approx(0.04) and holm([]) == []
-    assert [p <= 0.05 for p in holm([0.03, 0.03, 0.03])] == [False] * 3
+    assert found[3] == found[4] == pytest.approx(0.04) and correct_by_holm([]) == []
+    assert [p <= 0.05 for p in correct_by_holm([0.03, 0.03, 0.03])] == [False] * 3
 
 
 def test_the_interval_of_a_rate_covers_it_as_often_as_it_says():
@@ -167,12 +170,12 @@ def test_the_interval_of_a_rate_covers_it_as_often_as_it_says():
     hits = 0
     for _ in range(400):
         rates = np.clip(generator.normal(0.2, 0.06, 25), 0, 1)
-        low, high = mean_interval(generator.binomial(words, rates)[None], words)
+        low, high = estimate_interval(generator.binomial(words, rates)[None], words)
         hits += low <= 0.2 <= high
     assert 0.92 <= hits / 400 <= 0.98
     assert (
-        mean_interval([[0, 0, 1]], [10, 10, 10])[0] == 0.0
-        and mean_interval([[3]], [10]) is None
+        estimate_interval([[0, 0, 1]], [10, 10, 10])[0] == 0.0
+        and estimate_interval([[3]], [10]) is None
     )
 
 

@@ -17,10 +17,15 @@ from meeteval.wer.wer import (
 )
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.assignments import cp_errors, cp_pairs, streams, tcp_pairs
+from espnet_ext.scoring.assignments import (
+    align_cp,
+    align_tcp,
+    count_cp_errors,
+    group_turns_by_speaker,
+)
 from espnet_ext.scoring.error_rate import ErrorRate, count_pairs
 from espnet_ext.scoring.speaker_attributed import evaluate_speakers, score_speakers
-from espnet_ext.text.words import Segment, words_by_speaker
+from espnet_ext.text.words import Segment, join_words_by_speaker
 from espnet_ext.text.writing import write_segments
 
 
@@ -64,11 +69,11 @@ def test_every_measure_by_its_definition(real, heard):
     )
     # cpWER: the least over all assignments of streams, missing ones empty.
     size = max(len(real), len(heard))
-    streams = [text.split() for text in heard.values()] + [[]] * (size - len(heard))
+    every = [text.split() for text in heard.values()] + [[]] * (size - len(heard))
     speakers = [text.split() for text in real.values()] + [[]] * (size - len(real))
     permuted = [
         sum(map(levenshtein, speakers, order))
-        for order in itertools.permutations(streams)
+        for order in itertools.permutations(every)
     ]
     assert result.cp.errors == min(permuted) <= errors
     assert result.counting == {
@@ -214,16 +219,18 @@ def test_as_meeteval_counts(seed):
         ["x", "y", "z", "q"][: rng.randint(1, 4)], rng.randint(1, 6), rng
     )
     theirs = cp_word_error_rate(segments(real), segments(heard))
-    said, recognised = (words_by_speaker(side)["r"] for side in (real, heard))
-    ours = cp_errors(said, recognised)
+    said, recognised = (join_words_by_speaker(side)["r"] for side in (real, heard))
+    ours = count_cp_errors(said, recognised)
     assert (ours.errors, ours.reference_length) == (theirs.errors, theirs.length)
     assert (
-        sum(count_pairs(pairs).errors for pairs in cp_pairs(said, recognised).values())
+        sum(count_pairs(pairs).errors for pairs in align_cp(said, recognised).values())
         == theirs.errors
     )
     for collar in (3.0, 5.0):
         theirs = tcp_word_error_rate(segments(real), segments(heard), collar=collar)
-        pairs = tcp_pairs(streams(real), streams(heard), collar).values()
+        pairs = align_tcp(
+            group_turns_by_speaker(real), group_turns_by_speaker(heard), collar
+        ).values()
         assert sum(count_pairs(each).errors for each in pairs) == theirs.errors
 
 
@@ -242,25 +249,25 @@ def test_more_speakers_than_meeteval_accepts():
 
 
 def test_time_decides():
-    real = streams(
+    real = group_turns_by_speaker(
         [Segment("r", "a", ("one",), 0.0, 1.0), Segment("r", "b", ("one",), 20.0, 21.0)]
     )
-    heard = streams(
+    heard = group_turns_by_speaker(
         [
             Segment("r", "x", ("one",), 20.0, 21.0),
             Segment("r", "y", ("one", "two"), 0.0, 1.0),
         ]
     )
-    assert tcp_pairs(real, heard) == {
+    assert align_tcp(real, heard) == {
         ("a", "y"): [("one", "one"), (None, "two")],
         ("b", "x"): [("one", "one")],
     }
 
 
 def test_times_are_needed():
-    timed = streams([Segment("r", "a", ("one",), 0.0, 1.0)])
+    timed = group_turns_by_speaker([Segment("r", "a", ("one",), 0.0, 1.0)])
     with pytest.raises(InputError, match="a turn of a has no times"):
-        tcp_pairs(timed, streams([Segment("r", "a", ("one",))]))
+        align_tcp(timed, group_turns_by_speaker([Segment("r", "a", ("one",))]))
     result = score_speakers(
         [Segment("r", "a", ("one",), 0.0, 1.0)], [Segment("r", "a", ("one",))]
     )

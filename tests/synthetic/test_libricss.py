@@ -26,7 +26,7 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.libricss import make_libricss
 from espnet_ext.text.transcripts import read_segments
-from espnet_ext.text.words import overlap_ratio
+from espnet_ext.text.words import measure_overlap_ratio
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,9 @@ def test_layout(corpus):
         assert len(turns) == 16
         assert len({turn.speaker for turn in turns}) == 8
         assert max(turn.end for turn in turns) < info.duration
-        overlap = 100 * overlap_ratio([(turn.start, turn.end) for turn in turns])
+        overlap = 100 * measure_overlap_ratio(
+            [(turn.start, turn.end) for turn in turns]
+        )
         assert session.name.endswith(f"_actual{overlap:.1f}")
         assert overlap == pytest.approx(float(session.name.split("_")[2]), abs=3)
 

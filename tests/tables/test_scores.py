@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.significance import mean_interval
+from espnet_ext.scoring.significance import estimate_interval
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.run_scores import gather
@@ -41,7 +41,7 @@ def test_cells(toy: Path, exp: Path, computed: Callable):
         pytest.approx(4.1667, abs=1e-4),
         {1: 5.0, 2: 3.3333},
     )
-    low, high = mean_interval([[0, 1] * 30, [0, 0, 1] * 20], [10] * 60)
+    low, high = estimate_interval([[0, 1] * 30, [0, 0, 1] * 20], [10] * 60)
     assert new.interval == pytest.approx((100 * low, 100 * high), abs=1e-4)
     other = here(first, "-1dB", "other")
     assert (other.value, other.spread) == (20.0, None) and here(

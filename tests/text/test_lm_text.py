@@ -7,8 +7,8 @@ import pytest
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.text.lm_text import (
-    sample,
-    sentences,
+    read_sentences,
+    sample_lines,
     write_lengths,
     write_split_lengths,
     write_splits,
@@ -106,22 +106,28 @@ def test_lengths_are_those_of_sentencepiece(tmp_path, nj):
 
 def test_a_sample_is_drawn_evenly_and_again_the_same():
     lines = [str(number) for number in range(20)]
-    counts = Counter(line for seed in range(2000) for line in sample(lines, 5, seed))
+    counts = Counter(
+        line for seed in range(2000) for line in sample_lines(lines, 5, seed)
+    )
     assert (
         min(counts.values()) > 400 and max(counts.values()) < 600
     )  # 500 each; a standard deviation is 19
-    assert sample(iter(lines), 5, 1) == sample(lines, 5, 1)
-    assert sorted(sample(lines, 20)) == sorted(lines) == sorted(sample(lines, None))
+    assert sample_lines(iter(lines), 5, 1) == sample_lines(lines, 5, 1)
+    assert (
+        sorted(sample_lines(lines, 20))
+        == sorted(lines)
+        == sorted(sample_lines(lines, None))
+    )
     with pytest.raises(
         InputError, match="sentences must be a whole number of at least 1, not 1.5"
     ):
-        sample(lines, 1.5)
+        sample_lines(lines, 1.5)
 
 
 def test_sentences_of_text_and_of_transcripts(tmp_path):
     (tmp_path / "a.txt").write_text("ONE  CAT\n\nTWO CATS\n")
     (tmp_path / "text").write_text("u1 A DOG\nu2\n")
-    assert list(sentences([tmp_path / "a.txt"], [tmp_path / "text"])) == [
+    assert list(read_sentences([tmp_path / "a.txt"], [tmp_path / "text"])) == [
         "ONE CAT",
         "TWO CATS",
         "A DOG",

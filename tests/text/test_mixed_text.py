@@ -7,10 +7,10 @@ import unicodedata
 import pytest
 
 from espnet_ext.text.mixed_text import (
-    han_characters,
+    detect_language,
     has_han,
-    language_of,
-    mixed_tokens,
+    list_han_characters,
+    split_mixed_text,
 )
 
 # By Scripts.txt of Unicode: the basic block, extensions A to H, a compatibility form, 々
@@ -24,7 +24,7 @@ def test_han_characters_are_tokens_each_and_others_words(character):
     is_han = character in HAN
     assert has_han(character) == is_han
     expected = [character] * 2 if is_han else [character * 2]
-    assert mixed_tokens(f"我{character}{character}你") == ["我", *expected, "你"]
+    assert split_mixed_text(f"我{character}{character}你") == ["我", *expected, "你"]
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_han_characters_are_tokens_each_and_others_words(character):
     ],
 )
 def test_tokens(text, tokens):
-    assert mixed_tokens(text) == tokens
+    assert split_mixed_text(text) == tokens
 
 
 def test_all_han_characters_are_there():
-    characters = han_characters()
+    characters = list_han_characters()
     assert len(set(characters)) == len(characters) and characters == sorted(characters)
     assert all(has_han(character) for character in characters) and set(HAN) <= set(
         characters
@@ -77,4 +77,4 @@ def test_all_han_characters_are_there():
     ],
 )
 def test_language(text, language):
-    assert language_of(text, "?") == language
+    assert detect_language(text, "?") == language

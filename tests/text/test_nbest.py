@@ -14,9 +14,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.text.nbest import (
     Hypothesis,
     NBest,
-    distinct,
+    count_word_errors,
+    drop_repeated_texts,
     read_nbest,
-    word_errors,
     write_nbest,
 )
 
@@ -158,14 +158,14 @@ def test_nothing_half_is_written(tmp_path):
 def test_word_errors_are_those_of_the_alignment():
     texts = ("THE CAT SAT", "THE CAT", "A CAT SAT DOWN", "", "THE CAT SAT")
     nbest = NBest("u-7", tuple(Hypothesis(text, -1.0) for text in texts), "THE CAT SAT")
-    assert word_errors(nbest) == [0, 1, 2, 3, 0]
-    assert word_errors(replace(nbest, ref=" ")) == [3, 2, 4, 0, 3], (
+    assert count_word_errors(nbest) == [0, 1, 2, 3, 0]
+    assert count_word_errors(replace(nbest, ref=" ")) == [3, 2, 4, 0, 3], (
         "insertions where nothing was said"
     )
     with pytest.raises(
         InputError, match="^u-7: no reference, so errors cannot be counted"
     ):
-        word_errors(replace(nbest, ref=None))
+        count_word_errors(replace(nbest, ref=None))
 
 
 def test_distinct_keeps_the_best_of_each_text_and_all_else():
@@ -176,4 +176,4 @@ def test_distinct_keeps_the_best_of_each_text_and_all_else():
         ),
         "A",
     )
-    assert distinct(nbest) == NBest("u", nbest.hyps[:2], "A")
+    assert drop_repeated_texts(nbest) == NBest("u", nbest.hyps[:2], "A")

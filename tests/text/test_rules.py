@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.text import rules
-from espnet_ext.text.mixed_text import mixed_tokens
+from espnet_ext.text.mixed_text import split_mixed_text
 from espnet_ext.text.rules import LIBRISPEECH, MANDARIN_ENGLISH, TextRules
 
 
@@ -149,8 +149,8 @@ def test_blanks_beside_han_say_nothing(tokens: list[str], data: st.DataObject) -
             data.draw(st.sampled_from([" ", "  "] if needed else ["", " ", "\u3000 "]))
             + right
         )
-    assert mixed_tokens(text) == tokens
-    assert mixed_tokens(MANDARIN_ENGLISH(text)) == tokens
+    assert split_mixed_text(text) == tokens
+    assert split_mixed_text(MANDARIN_ENGLISH(text)) == tokens
 
 
 def test_composition_is_recorded_by_name() -> None:

@@ -10,7 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.tokens import make_tokens, token_list, train_pieces, write_tokens
+from espnet_ext.text.tokens import (
+    make_token_list,
+    make_tokens,
+    train_pieces,
+    write_tokens,
+)
 
 TEXTS = [
     "THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG",
@@ -163,7 +168,7 @@ def test_text_of_which_sentencepiece_leaves_nothing_is_refused(text, symbols):
 @pytest.mark.parametrize("symbol", ["<blank>", "<unk>", "<sos/eos>"])
 def test_espnets_own_symbols_are_refused(tmp_path, symbol):
     with pytest.raises(InputError, match=f"'{symbol}'"):
-        token_list(["A", symbol])
+        make_token_list(["A", symbol])
     with pytest.raises(InputError, match=f"'{symbol}'"):
         write_tokens([f"A {symbol} B"], tmp_path, "word")
     assert not list(tmp_path.iterdir())

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import validate
 from espnet_ext.kaldi.data_dir import DataDir, parse_segment
-from espnet_ext.text.windows import Windowing, window_data_dir, window_id, window_of
+from espnet_ext.text.windows import (
+    Windowing,
+    cut_into_windows,
+    make_window_id,
+    parse_window_id,
+)
 
 
 @pytest.mark.parametrize(("overlap", "shift"), [(0.0, 16.0), (0.25, 12.0), (0.5, 8.0)])
@@ -59,16 +64,16 @@ def test_data_dir_of_windows():
         utt2spk={},
         reco2dur={"b": "17", "a-w00001": "5.5"},
     )
-    cut = window_data_dir(data, Windowing(16.0, 0.5))
+    cut = cut_into_windows(data, Windowing(16.0, 0.5))
     assert validate(cut, require_text=False) == []
-    assert [window_of(key) for key in cut.utterances] == [
+    assert [parse_window_id(key) for key in cut.utterances] == [
         ("a-w00001", 0),
         ("b", 0),
         ("b", 1),
     ]
-    assert parse_segment(cut.segments[window_id("b", 1)]) == ("b", 8.0, 17.0)
-    assert cut.utt2dur[window_id("b", 1)] == "9"
+    assert parse_segment(cut.segments[make_window_id("b", 1)]) == ("b", 8.0, 17.0)
+    assert cut.utt2dur[make_window_id("b", 1)] == "9"
     with pytest.raises(InputError, match="recording b has no duration"):
-        window_data_dir(
+        cut_into_windows(
             DataDir(wav_scp={"b": "b.wav"}, utt2spk={"b": "b"}), Windowing()
         )

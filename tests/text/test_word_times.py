@@ -45,7 +45,7 @@ WORDS = [
     ],
 )
 def test_faults_name_the_word(words, fault):
-    found = word_times.word_faults(words, seconds=5.0)
+    found = word_times.find_word_fault(words, seconds=5.0)
     assert (found is None) if fault is None else (fault in found and "word " in found)
 
 
@@ -139,7 +139,9 @@ def test_overlapping_words_become_a_region():
         "<dropped>",
         "on",
     ]
-    assert word_times.word_faults(word_times.drop_overlaps(words), seconds=5.0) is None
+    assert (
+        word_times.find_word_fault(word_times.drop_overlaps(words), seconds=5.0) is None
+    )
     assert word_times.drop_overlaps(WORDS) == WORDS
 
 

@@ -15,10 +15,10 @@ from espnet_ext.text.words import (
     WIDEST,
     Segment,
     Word,
-    in_order,
-    lines_of,
+    join_words_by_speaker,
     serialise,
-    words_by_speaker,
+    sort_by_start,
+    split_into_lines,
 )
 
 TURNS = [
@@ -34,16 +34,18 @@ def test_a_recording_with_words_without_times_keeps_its_order():
         Segment("s", "a", (word,), *span)
         for word, span in (("ONE", (5, 6)), ("TWO", ()), ("THREE", (1, 2)))
     ]
-    assert in_order([*turns, *TURNS]) == [TURNS[1], TURNS[0], *turns, *TURNS[2:]]
+    assert sort_by_start([*turns, *TURNS]) == [TURNS[1], TURNS[0], *turns, *TURNS[2:]]
     silent = Segment("s", "b", ())
-    assert in_order([turns[0], silent, turns[2]]) == [silent, turns[2], turns[0]], (
-        "silence has no place in time"
-    )
-    assert words_by_speaker(turns) == {"s": {"a": ("ONE", "TWO", "THREE")}}
+    assert sort_by_start([turns[0], silent, turns[2]]) == [
+        silent,
+        turns[2],
+        turns[0],
+    ], "silence has no place in time"
+    assert join_words_by_speaker(turns) == {"s": {"a": ("ONE", "TWO", "THREE")}}
 
 
 def test_words_by_speaker_joins_in_the_order_of_time():
-    said = words_by_speaker([Segment("r", "a", ("LAST",), 9.0, 9.5), *TURNS])
+    said = join_words_by_speaker([Segment("r", "a", ("LAST",), 9.0, 9.5), *TURNS])
     assert said == {
         "r": {"a": ("ONE", "LAST"), "b": ("TWO", "你好")},
         "s": {"a": ("NO", "TIME")},
@@ -90,7 +92,7 @@ def test_lines_hold_all_words_and_are_short(drawn):
     for text, pause, length in drawn:
         words.append(Word(text, time + pause, time + pause + length, 1.0))
         time = words[-1].end
-    lines = list(lines_of(words))
+    lines = list(split_into_lines(words))
     assert [word for line in lines for word in line.timed_words] == words
     for line in lines:
         assert len(line.words) == 1 or (

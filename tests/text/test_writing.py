@@ -10,7 +10,7 @@ from meeteval.io import SegLST
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.transcripts import read_segments
-from espnet_ext.text.words import Segment, Word, lines_of
+from espnet_ext.text.words import Segment, Word, split_into_lines
 from espnet_ext.text.writing import write_segments, write_transcript
 
 WORDS = (
@@ -22,7 +22,7 @@ WORDS = (
 
 def write(folder, kind: str) -> str:
     path = folder / f"a talk.{kind}"
-    write_transcript(path, {path.stem: list(lines_of(WORDS))}, kind)
+    write_transcript(path, {path.stem: list(split_into_lines(WORDS))}, kind)
     return path.read_text()
 
 

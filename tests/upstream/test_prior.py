@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.tokens import read_prior, token_prior, write_tokens
+from espnet_ext.text.tokens import estimate_token_prior, read_prior, write_tokens
 from espnet_ext.upstream.prior import add_prior
 
 TOKENS = ["<blank>", "<unk>", *"ABCDEFGHIJKLMNOPQ", "<sos/eos>"]
@@ -79,7 +79,7 @@ def test_search_finds_the_best_of_all_hypotheses(
     search_class, seed, prior_weight, lm_weight, tmp_path_factory
 ):
     decoder, lm = Bigram(seed), Bigram(seed + 1)
-    prior = token_prior([["A"] * 9 + ["B"], ["A"]], TOKENS)
+    prior = estimate_token_prior([["A"] * 9 + ["B"], ["A"]], TOKENS)
     path = tmp_path_factory.mktemp("prior") / "prior.txt"
     path.write_text("".join(f"{token} {value}\n" for token, value in prior.items()))
     search = search_class(

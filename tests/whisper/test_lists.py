@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.scoring.normalise import LIBRISPEECH, find_normaliser
 from espnet_ext.whisper import lists as module
 from espnet_ext.whisper import model as model_module
 from espnet_ext.whisper.lists import (
@@ -33,7 +33,7 @@ from espnet_ext.whisper.model import RATE, converted, load_cublas, load_whisper
 from espnet_ext.work.settings import checked
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
-RULES = normaliser_called(LIBRISPEECH)[0]
+RULES = find_normaliser(LIBRISPEECH)[0]
 SCORED = st.lists(
     st.tuples(
         st.sampled_from(["", "A", "B", "A B", "C"]), st.integers(-20, 0).map(float)
@@ -209,7 +209,9 @@ def test_batches_hold_utterances_of_similar_length(
         "read_audio_table",
         lambda _data: dict.fromkeys(seconds, __file__),
     )
-    monkeypatch.setattr(module.audio_tables, "durations", lambda _data, _audio: seconds)
+    monkeypatch.setattr(
+        module.audio_tables, "read_durations", lambda _data, _audio: seconds
+    )
     batched = first_pass.model_copy(update={"batch": 16})
     shards = [
         list(shard.tables["wav.scp"])

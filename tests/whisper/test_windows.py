@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.scoring.normalise import LIBRISPEECH, find_normaliser
 from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import NOBODY
@@ -21,7 +21,7 @@ from espnet_ext.whisper.windows import (
     decode_turns,
 )
 
-NORMALISE = normaliser_called(LIBRISPEECH)[0]
+NORMALISE = find_normaliser(LIBRISPEECH)[0]
 TURNS = [
     Segment("r", "anne", ("A",), 0.0, 10.0),
     Segment("r", "bob", ("B",), 10.5, 20.0),

@@ -15,7 +15,7 @@ from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_steps, show
 from espnet_ext.recipe.training import data_options, run_command, train_step
-from espnet_ext.scoring.score_files import format_interval_of
+from espnet_ext.scoring.score_files import describe_interval
 from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 from espnet_ext.stitch.stitcher.error_statistics import fit_errors
 from espnet_ext.stitch.stitcher.guard import GUARD, guard_transcripts, tune_guard
@@ -431,7 +431,7 @@ def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
             preload=["espnet_ext.scoring.speaker_attributed"],
         )
         found = json.loads((output / "score.json").read_text(encoding="utf-8"))
-        show(f"SA-WER {found['value']:.2f} %  ({format_interval_of(found)})")
+        show(f"SA-WER {found['value']:.2f} %  ({describe_interval(found)})")
 
 
 def transcripts_of(folder: Path, decoding: str, name: str) -> Path:

@@ -366,12 +366,12 @@ def hold_out_step(run: Run) -> Step:
 def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
     """Split a data dir in two: ``count`` recordings, spread evenly, and the others."""
     from espnet_ext.kaldi.data_dir import read_data_dir, write_data_dir
-    from espnet_ext.kaldi.parts import restrict, spread
+    from espnet_ext.kaldi.parts import choose_spread, keep_utterances
 
     every = read_data_dir(podcasts)
     check_held_out(Path(podcasts), len(every.utt2spk), count)
-    chosen = spread(every, count)
+    chosen = choose_spread(every, count)
     others = [name for name in every.utt2spk if name not in set(chosen)]
     for folder, names in ((held_out, chosen), (rest, others)):
-        write_data_dir(restrict(every, set(names)), folder)
+        write_data_dir(keep_utterances(every, set(names)), folder)
         print(f"{folder}: {len(names):,} of {len(every.utt2spk):,} recordings")

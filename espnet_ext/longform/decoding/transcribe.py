@@ -14,7 +14,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
 from espnet_ext.longform.decoding.settings import WindowSettings, find_trained_seconds
-from espnet_ext.text.words import Segment, Word, lines_of
+from espnet_ext.text.words import Segment, Word, split_into_lines
 from espnet_ext.upstream.config_paths import bases_of, named_files
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml
@@ -68,8 +68,7 @@ class Transcriber:
         yield from self._word(own)
 
     def _word(self, tokens: Sequence[Token]) -> Iterator[Word]:
-        """Yield the word that tokens make, if they are more than marks of a boundary.
-        """
+        """Yield the word that tokens make, if they are more than marks of a boundary."""
         text = self.join([self.model.tokens[token.id] for token in tokens]).strip()
         spoken = [
             token
@@ -154,4 +153,4 @@ def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
         opened(Path(path), transcriber.model.rate) as recording,
         contextlib.suppress(NoSpeech),
     ):
-        yield from lines_of(transcriber.words(recording))
+        yield from split_into_lines(transcriber.words(recording))

@@ -32,7 +32,7 @@ from espnet_ext.rescore.training.trainer import (
     summary,
     train,
 )
-from espnet_ext.text.lm_text import sample, sentences
+from espnet_ext.text.lm_text import read_sentences, sample_lines
 from espnet_ext.work.settings import Between, Count, checked, one_of
 
 DEV_BATCH = 64
@@ -92,10 +92,10 @@ def adapt_language_model(
     log = main_prints(log)
     refuse_foreign(output, config.lm)
     device = device_for(ngpu)
-    lines = sample(
-        sentences(texts.text, texts.transcripts), config.sentences, config.seed
+    lines = sample_lines(
+        read_sentences(texts.text, texts.transcripts), config.sentences, config.seed
     )
-    dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
+    dev_lines = list(read_sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(config.lm, config.scorer, casing=config.casing).to(device)
     scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
     report = train_lm(
@@ -258,8 +258,7 @@ class LmTask:
         return {"loss": mean.item()}
 
     def evaluate(self, texts: Sequence[list[int]]) -> dict[str, float]:
-        """Return loss and perplexity per token; the same tokens are masked every time.
-        """
+        """Return loss and perplexity per token; the same tokens are masked every time."""
         total, count = 0.0, 0
         mask = None
         if self.mask is not None:

@@ -16,7 +16,7 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.language_model import LmScorer
-from espnet_ext.text.nbest import NBest, errors_of_lists
+from espnet_ext.text.nbest import NBest, count_errors_of_lists
 
 # of the CPU, and of the GPU if there is one
 RandomState = tuple[torch.Tensor, torch.Tensor | None]
@@ -40,7 +40,7 @@ def make_examples(lists: Sequence[NBest]) -> list[Example]:
     """
     return [
         Example(nbest, tuple(own))
-        for nbest, own in zip(lists, errors_of_lists(lists), strict=True)
+        for nbest, own in zip(lists, count_errors_of_lists(lists), strict=True)
     ]
 
 

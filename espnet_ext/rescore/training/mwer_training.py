@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.sources import read_lists, warnings_of
+from espnet_ext.nbest.sources import find_oddities, read_lists
 from espnet_ext.rescore import POOLINGS
 from espnet_ext.rescore.devices import device_for, launch, main_prints, map_shared
 from espnet_ext.rescore.models.language_model import LmScorer
@@ -192,7 +192,7 @@ def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
     found = []
     for path in paths:
         own = read_lists(path)
-        for warning in warnings_of(own[:LOOKED_AT], path):
+        for warning in find_oddities(own[:LOOKED_AT], path):
             log(warning)
         found += own
     return found

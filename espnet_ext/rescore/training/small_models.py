@@ -23,7 +23,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.models.pll import PllScorer
-from espnet_ext.text.lm_text import sentences
+from espnet_ext.text.lm_text import read_sentences
 from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
 
 LETTERS = string.ascii_letters + string.digits + string.punctuation
@@ -125,7 +125,7 @@ def make_language_model(
     its weights are random by ``seed``.
     """
     scorer = make_small_model(
-        checked(SmallModel, values, "small model"), list(sentences(text)), seed
+        checked(SmallModel, values, "small model"), list(read_sentences(text)), seed
     )
     scorer.save(output)
     parameters = sum(parameter.numel() for parameter in scorer.parameters())

@@ -14,7 +14,7 @@ import numpy as np
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import segment_recording
+from espnet_ext.kaldi.data_dir import parse_segment_recording
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.stitch.recogniser.inventories import Inventories
@@ -25,7 +25,7 @@ from espnet_ext.stitch.recogniser.search_settings import (
 )
 from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import NOBODY
-from espnet_ext.text.windows import window_of
+from espnet_ext.text.windows import parse_window_id
 from espnet_ext.text.words import SPEAKER_CHANGE, Segment
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.upstream import options as espnet_options
@@ -209,7 +209,9 @@ def _recordings(data: Path) -> dict[str, str]:
     segments = data / "segments"
     if not segments.exists():
         return {key: key for key in read_table(data / "wav.scp")}
-    return {key: segment_recording(row) for key, row in read_table(segments).items()}
+    return {
+        key: parse_segment_recording(row) for key, row in read_table(segments).items()
+    }
 
 
 def _duration(utterance: str, path: str) -> float:
@@ -252,7 +254,7 @@ def decode_shard(shard: Shard) -> None:
                 [entry.partition("=")[0] for entry in entries[key]],
                 found[key],
             )
-            recording, window = window_of(key)
+            recording, window = parse_window_id(key)
             if recording != shard.tables["recordings"][key]:
                 recording, window = key, 0
             heard += by_speaker(best, names, recording, window, span.start, span.end)

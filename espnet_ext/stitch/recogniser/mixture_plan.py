@@ -21,7 +21,7 @@ from espnet_ext.synthetic.overlap import (
     draw_distances,
     place_utterances,
 )
-from espnet_ext.text.words import Segment, by_recording, overlap_ratio
+from espnet_ext.text.words import Segment, group_by_recording, measure_overlap_ratio
 from espnet_ext.work.settings import (
     Count,
     Positive,
@@ -221,7 +221,7 @@ def count_turns(turns: Iterable[Segment]) -> SetCounts:
     """Count a set by its references: means per recording, which ends with its last
     turn, and hours in total.
     """
-    recordings = by_recording(turns)
+    recordings = group_by_recording(turns)
     spans = [[turn.span for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)
     words = 0
@@ -232,5 +232,5 @@ def count_turns(turns: Iterable[Segment]) -> SetCounts:
         mean_words=words / len(recordings),
         mean_seconds=seconds / len(recordings),
         hours=seconds / 3600,
-        overlap=100 * sum(map(overlap_ratio, spans)) / len(recordings),
+        overlap=100 * sum(map(measure_overlap_ratio, spans)) / len(recordings),
     )

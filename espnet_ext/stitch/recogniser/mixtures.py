@@ -27,7 +27,7 @@ from espnet_ext.kaldi.utterance_audio import (
     MIX,
     AudioSpan,
     MixedPart,
-    mix_parts,
+    add_up_parts,
     read_samples,
     write_mix,
 )
@@ -41,7 +41,7 @@ from espnet_ext.stitch.recogniser.mixture_plan import (
 )
 from espnet_ext.synthetic.overlap import SourceUtterance
 from espnet_ext.text.transcripts import read_segments
-from espnet_ext.text.words import Segment, by_recording, serialise
+from espnet_ext.text.words import Segment, group_by_recording, serialise
 from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
@@ -115,10 +115,10 @@ def read_sources(
 
 
 def mix(mixture: Mixture) -> np.ndarray:
-    """Add up a mixture, see :func:`espnet_ext.kaldi.utterance_audio.mix_parts`:
+    """Add up a mixture, see :func:`espnet_ext.kaldi.utterance_audio.add_up_parts`:
     float32, (samples,), 16 kHz.
     """
-    return mix_parts(
+    return add_up_parts(
         mixture.name, mixture.seconds, _mixed_parts(mixture), SAMPLING_RATE
     )
 
@@ -262,7 +262,7 @@ def cut_mixtures(
     )
     speakers, turns = (
         read_table(Path(data) / "text_speakers"),
-        by_recording(read_segments(references)),
+        group_by_recording(read_segments(references)),
     )
     paths, text = dict(mixtures.wav_scp), dict(mixtures.text or {})
     seconds = {name: float(value) for name, value in (mixtures.utt2dur or {}).items()}

@@ -12,7 +12,7 @@ import numpy as np
 
 from espnet_ext.errors import say
 from espnet_ext.kaldi import audio_tables
-from espnet_ext.kaldi.arks import ark_shards, write_arks
+from espnet_ext.kaldi.arks import split_into_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work.gpus import device_of
@@ -44,7 +44,7 @@ def write_d_vectors(
     audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_d_vectors, options=dict(options), ngpu=ngpu)
     folder = Path(output).absolute() / "d_vectors"
-    shards = ark_shards(
+    shards = split_into_shards(
         audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD
     )
     table = write_arks(

@@ -21,7 +21,7 @@ from espnet_ext.stitch.stitcher.simulated_errors import (
 )
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
-from espnet_ext.text.words import Segment, by_recording
+from espnet_ext.text.words import Segment, group_by_recording
 from espnet_ext.work.files import write_json
 
 COMMON = 3  # a confusion counts if it was heard so often
@@ -113,7 +113,7 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
     The references have times, in seconds.
     """
     counts = Counts()
-    said = by_recording(turns)
+    said = group_by_recording(turns)
     for recording, speakers in grouped.items():
         words = list_spoken_words(said.get(recording, []))
         outcomes: dict[Place, list[Outcome]] = {}

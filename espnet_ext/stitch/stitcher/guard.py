@@ -15,7 +15,7 @@ from espnet_ext.stitch.stitcher.by_time import merge_by_time
 from espnet_ext.stitch.stitcher.transcripts import Merge, merge_all, whole_turns
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import read_grouped
-from espnet_ext.text.words import Segment, Word, words_by_speaker
+from espnet_ext.text.words import Segment, Word, join_words_by_speaker
 from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 from espnet_ext.work.settings import StrictMapping, Weight, Whole, read_settings
@@ -94,8 +94,8 @@ def tune_guard(
     candidates = []
     for heard, made, reference in zip(hypotheses, transcripts, references, strict=True):
         stitched, said = (
-            words_by_speaker(read_segments(made)),
-            words_by_speaker(read_segments(reference)),
+            join_words_by_speaker(read_segments(made)),
+            join_words_by_speaker(read_segments(reference)),
         )
         for recording, speakers in read_grouped(heard).items():
             for speaker, windows in speakers.items():
@@ -130,7 +130,7 @@ def guard_transcripts(
     """
     limit = read_guard(folder)
     for heard, path, output in zip(hypotheses, transcripts, outputs, strict=True):
-        stitched = words_by_speaker(read_segments(path))
+        stitched = join_words_by_speaker(read_segments(path))
 
         def merge(
             windows: Sequence[Segment], stitched: dict = stitched

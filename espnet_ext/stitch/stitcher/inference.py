@@ -27,7 +27,7 @@ from espnet_ext.stitch.stitcher.transcripts import (
 )
 from espnet_ext.text.transcripts import AUTO
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
-from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines
+from espnet_ext.text.words import SPEAKER, Segment, Word, make_spoken_lines
 from espnet_ext.text.writing import show_line, write_segments, write_transcript
 
 MODEL_FILE = "valid.acc.ave.pth"
@@ -125,7 +125,7 @@ def join_windows(
 
 def _lines_of(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
     """Make the lines of a recording; where nobody is named, neither are they."""
-    lines = spoken_lines(speakers)
+    lines = make_spoken_lines(speakers)
     if speakers.keys() == {SPEAKER}:
         return [replace(line, speaker="") for line in lines]
     return lines

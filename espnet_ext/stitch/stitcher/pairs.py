@@ -29,7 +29,7 @@ from espnet_ext.stitch.stitcher.simulated_errors import list_spoken_words
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.text.windows import MOST_OVERLAP, Windowing
-from espnet_ext.text.words import MOST_WINDOWS, Segment, by_recording
+from espnet_ext.text.words import MOST_WINDOWS, Segment, group_by_recording
 from espnet_ext.work.files import write_json
 from espnet_ext.work.settings import Positive, StrictMapping, one_of, read_settings
 
@@ -167,7 +167,7 @@ def stitch_examples(
     longest = Longest(MOST_WINDOWS, stretch) if stretch else None
     said = {
         recording: list_spoken_words(own)
-        for recording, own in by_recording(turns).items()
+        for recording, own in group_by_recording(turns).items()
     }
     examples: dict[str, StitchExample] = {}
     for recording, speakers in grouped.items():

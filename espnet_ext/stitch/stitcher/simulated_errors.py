@@ -15,7 +15,7 @@ from espnet_ext.errors import say
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import NOBODY
 from espnet_ext.text.windows import Windowing
-from espnet_ext.text.words import Segment, Word, by_recording, in_order
+from espnet_ext.text.words import Segment, Word, group_by_recording, sort_by_start
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.work.settings import StrictMapping, read_settings
 
@@ -132,12 +132,12 @@ def simulate_recordings(
 
     Wrong words are other words of the set.
     """
-    ordered = in_order(turns)
+    ordered = sort_by_start(turns)
     vocabulary = sorted({word for turn in ordered for word in turn.words})
     # One generator for all: the order of recordings is a part of the result.
     rng = np.random.default_rng(seed)
     hypotheses = []
-    for own in by_recording(ordered).values():
+    for own in group_by_recording(ordered).values():
         hypotheses += simulate_windows(own, windowing, vocabulary, errors, rng)
     return hypotheses
 

@@ -13,7 +13,7 @@ from espnet_ext.stitch.recogniser.mixture_plan import (
     plan_mixtures,
 )
 from espnet_ext.synthetic.overlap import SourceUtterance
-from espnet_ext.text.words import overlap_ratio
+from espnet_ext.text.words import measure_overlap_ratio
 from espnet_ext.work.settings import checked
 
 
@@ -131,7 +131,7 @@ def test_overlap_ratio_by_counting_samples():
         active = np.zeros(100)
         for start, end in spans:
             active[start:end] += 1
-        assert overlap_ratio(spans) == pytest.approx(
+        assert measure_overlap_ratio(spans) == pytest.approx(
             (active > 1).sum() / (active > 0).sum()
         )
 

@@ -25,7 +25,7 @@ from espnet_ext.text.tokens import write_tokens
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import Windowing
-from espnet_ext.text.words import Segment, words_by_speaker
+from espnet_ext.text.words import Segment, join_words_by_speaker
 from espnet_ext.text.writing import write_hypotheses, write_segments
 
 WORDS = [
@@ -192,7 +192,7 @@ def overfitted(tmp_path_factory, train_small):
 def test_it_learns_a_few_pairs_by_heart(overfitted, style):
     folder, model, turns = overfitted(style)
     stitched = merge(folder, style, "few", model)
-    assert words_by_speaker(stitched) == words_by_speaker(turns)
+    assert join_words_by_speaker(stitched) == join_words_by_speaker(turns)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -223,7 +223,7 @@ def test_silent_speakers_and_recordings_stay(overfitted):
     assert (
         Segment("silent", "", ()) in stitched and Segment("mute", "ann", ()) in stitched
     )
-    assert words_by_speaker(stitched) == words_by_speaker(turns) | {
+    assert join_words_by_speaker(stitched) == join_words_by_speaker(turns) | {
         "silent": {},
         "mute": {},
     }
