@@ -20,6 +20,7 @@ from espnet_ext.corpora.data_dirs import DEV
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.audio_check import run_beside_audio_check
+from espnet_ext.recipe.gpus import run_each_system
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -426,12 +427,13 @@ def train_further_step(run: Run, system: System, seed: int) -> Step:
 
 
 def training(run: Run) -> None:
-    run.each_system(train_system)
+    run_each_system(run, train_system)
 
 
 def decoding(run: Run) -> None:
     folder = encodings(run) if shared(run) else None
-    run.each_system(
+    run_each_system(
+        run,
         lambda run, system, seed, nj: asr.decode_system(
             run, system, seed, nj, test_sets(run), asr.tokens_dir(run), data=folder
         ),

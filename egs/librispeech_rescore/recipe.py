@@ -19,7 +19,7 @@ from espnet_ext.nbest.sources import (
 )
 from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.audio_check import run_beside_audio_check
-from espnet_ext.recipe.gpus import Make, run_side_by_side
+from espnet_ext.recipe.gpus import Make, run_each_system, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
 from espnet_ext.recipe.librispeech import dev_set_of, dev_sets, lm_text, test_sets
 from espnet_ext.recipe.own_system import OwnSystem, Trained
@@ -395,7 +395,7 @@ def on_transcripts(run: Run, system: System) -> bool:
 
 
 def training(run: Run) -> None:
-    without_prefix(run).each_system(train_system)
+    run_each_system(without_prefix(run), train_system)
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
@@ -429,7 +429,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
 
 
 def rescoring(run: Run) -> None:
-    run.each_system(rescore_system, trains=False)
+    run_each_system(run, rescore_system, trains=False)
 
 
 def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:

@@ -10,6 +10,7 @@ from typing import Any
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.audio_check import run_beside_audio_check
+from espnet_ext.recipe.gpus import run_each_system
 from espnet_ext.recipe.language_model import (
     require_lm_text,
     train_language_model,
@@ -258,11 +259,12 @@ def training(run: Run) -> None:
     if run.rehearsed:
         run_steps(lengths_step(run, run.rehearsed / "train" / "text"))
     run_steps(*selection_steps(run))
-    run.each_system(train_system)
+    run_each_system(run, train_system)
 
 
 def decoding(run: Run) -> None:
-    run.each_system(
+    run_each_system(
+        run,
         lambda run, system, seed, nj: asr.decode_system(
             run, system, seed, nj, test_sets(run), asr.tokens_dir(run)
         ),

@@ -14,6 +14,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import schedule_of
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.gpus import run_each_system
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import STATS, Recipe, Run
 from espnet_ext.recipe.scripts import load_script
@@ -205,7 +206,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
 
 @corpora.trains
 def training(run: Run) -> None:
-    run.each_system(train_system)
+    run_each_system(run, train_system)
 
 
 def model_of(run: Run, system: System, seed: int) -> Path:
@@ -296,7 +297,7 @@ def decode_windows(
 
 @corpora.for_systems
 def decoding(run: Run) -> None:
-    run.each_system(decode_system, shards=True)
+    run_each_system(run, decode_system, shards=True)
 
 
 def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:

@@ -40,7 +40,7 @@ def run(recipe: Path, words: tuple[str, ...]) -> None:
     """
     from espnet_ext.recipe.guard import end_at_once_with_parent
     from espnet_ext.recipe.own_system import try_config
-    from espnet_ext.recipe.run import prepare
+    from espnet_ext.recipe.start import prepare
     from espnet_ext.recipe.steps import check_parent
 
     end_at_once_with_parent()

@@ -9,7 +9,7 @@ from typing import Any
 from espnet_ext.corpora.data_dirs import DEV, SAMPLING_RATE, TRAIN
 from espnet_ext.errors import say
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
-from espnet_ext.recipe.options import listed
+from espnet_ext.recipe.options import split_names
 from espnet_ext.recipe.own_system import needs_statistics
 from espnet_ext.recipe.run import STATS, Run
 from espnet_ext.recipe.steps import Step
@@ -489,7 +489,7 @@ def tables(
     """
     from espnet_ext.tables.publish import write_tables
 
-    rows = listed(run.options["rows"]) if run.options["rows"] else None
+    rows = split_names(run.options["rows"]) if run.options["rows"] else None
     write_tables(
         run.tables,
         run.selected if selected is None else selected,

@@ -1,5 +1,4 @@
-"""Which GPUs each training and each decoding of a run gets, when ``--ngpu`` gives
-several.
+"""Share the GPUs of ``--ngpu`` among the trainings and decodings of a run.
 
 As many trainings as GPUs are fastest side by side, with one each. What is left over
 shares the GPUs evenly, as far as several make a training faster (the setting
@@ -13,22 +12,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import batched
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.steps import Step, joined, run_jobs, show
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.steps import Step, join_errors, run_jobs, show
+from espnet_ext.tables.schema import System
 from espnet_ext.work.gpus import VISIBLE, list_names, require_gpus
 
-if TYPE_CHECKING:
-    from espnet_ext.recipe.run import Run
-
 Lane = tuple[str, ...]  # the GPUs that one chain of steps sees
-Make = Callable[
-    ["Run", int], Iterable[Step]
-]  # makes a chain from a run and the number of processes it may use
+# Makes a chain of steps from a run and the number of processes that it may use.
+Make = Callable[[Run, int], Iterable[Step]]
 
 
-def gpu_names(count: int, visible: str | None) -> Lane:
+class Round(NamedTuple):
+    """Jobs that run in the same lanes, before those of the next round begin.
+
+    A lane takes the next of the jobs when it has done one.
+    """
+
+    jobs: list[str]
+    lanes: list[Lane]
+
+
+def name_gpus(count: int, visible: str | None) -> Lane:
     """Return the names of the first ``count`` GPUs, of those in
     ``CUDA_VISIBLE_DEVICES`` if that is set.
     """
@@ -44,120 +51,141 @@ def gpu_names(count: int, visible: str | None) -> Lane:
     return names[:count]
 
 
-def visible_gpus(run: "Run") -> Lane:
+def list_gpus_of_run(run: Run) -> Lane:
     """Return the names of the GPUs that a run uses."""
-    return gpu_names(run.ngpu, os.environ.get(VISIBLE))
+    return name_gpus(run.ngpu, os.environ.get(VISIBLE))
 
 
-def rounds(
-    jobs: Sequence[str], gpus: Lane, most: int
-) -> list[tuple[list[str], list[Lane]]]:
-    """Return which jobs (the longest first) run in which lanes, in rounds that follow
-    each other.
+def plan_rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[Round]:
+    """Plan which jobs (the longest first) run in which lanes, in rounds.
 
     ``most`` is the most GPUs that make one job faster.
 
-    >>> rounds("abcde", ("0", "1", "2", "3"), 4)[1]
-    (['e'], [('0', '1', '2', '3')])
-    >>> rounds("abcde", ("0", "1", "2", "3"), 1)[0][1]
+    >>> plan_rounds("abcde", ("0", "1", "2", "3"), 4)[1]
+    Round(jobs=['e'], lanes=[('0', '1', '2', '3')])
+    >>> plan_rounds("abcde", ("0", "1", "2", "3"), 1)[0].lanes
     [('0',), ('1',), ('2',), ('3',)]
     """
+    if not jobs:
+        return []
     single: list[Lane] = [(name,) for name in gpus]
+    # of the jobs that fill no round of a GPU each
     left = len(jobs) % len(gpus)
-    each = min(most, len(gpus) // left) if left else 1
-    if each <= 1:
-        return [(list(jobs), single[: len(jobs)])] if jobs else []
-    lanes: list[Lane] = list(batched(gpus[: each * left], each))
-    full = [(list(jobs[:-left]), single)] if len(jobs) > left else []
-    return [*full, (list(jobs[-left:]), lanes)]
+    gpus_each = min(most, len(gpus) // left) if left else 1
+    if gpus_each <= 1:
+        return [Round(list(jobs), single[: len(jobs)])]
+    shared: list[Lane] = list(batched(gpus[: gpus_each * left], gpus_each))
+    last = Round(list(jobs[-left:]), shared)
+    if len(jobs) == left:
+        return [last]
+    return [Round(list(jobs[:-left]), single), last]
 
 
-def plan_lines(
-    planned: Sequence[tuple[list[str], list[Lane]]], hours: Mapping[str, float]
-) -> list[str]:
+def describe_plan(planned: Sequence[Round], hours: Mapping[str, float]) -> list[str]:
     """Return lines that say which job runs on which GPU, and until when if the hours of
     all jobs on one are known.
 
     A job on several GPUs takes as long: how much faster it is there is not known.
     """
-    jobs = [name for names, _ in planned for name in names]
-    known = all(name in hours for name in jobs)
-    lines, whole = [], 0.0
-    for names, lanes in planned:
-        ends, shown = [0.0] * len(lanes), [list[str]() for _ in lanes]
-        for name in names:
-            first = ends.index(min(ends))
-            ends[first] += hours[name] if known else 1.0
-            shown[first].append(f"{name} ({hours[name]:.1f} h)" if known else name)
-        for lane, end, own in zip(lanes, ends, shown, strict=True):
-            until = f"; until hour {whole + end:.1f}" if known and own else ""
-            lines.append(f"GPU {'+'.join(lane)}: {', '.join(own)}{until}")
-        whole += max(ends)
+    jobs = [name for each in planned for name in each.jobs]
+    if not all(name in hours for name in jobs):
+        hours = {}
+    lines: list[str] = []
+    begun = 0.0  # hours until this round
+    for each in planned:
+        lanes, end = _describe_round(each, hours, begun)
+        lines += lanes
+        begun = end
     total = "; --rehearse estimates the hours"
-    if known:
-        total = (
-            f": about {whole:.1f} h (one after the other "
-            f"{sum(hours[name] for name in jobs):.1f} h)"
-        )
+    if hours:
+        one_by_one = sum(hours[name] for name in jobs)
+        total = f": about {begun:.1f} h (one after the other {one_by_one:.1f} h)"
     return [f"{len(jobs)} side by side{total}", *lines]
 
 
-def hours_file(run: "Run") -> Path:
+def _describe_round(
+    planned: Round, hours: Mapping[str, float], begun: float
+) -> tuple[list[str], float]:
+    """Return a line for each lane of a round that begins at hour ``begun``, and the
+    hour at which it ends.
+    """
+    ends = [begun] * len(planned.lanes)
+    shown: list[list[str]] = [[] for _ in planned.lanes]
+    for name in planned.jobs:
+        first = ends.index(min(ends))
+        # with hours unknown the lanes take jobs in turn
+        ends[first] += hours.get(name, 1.0)
+        shown[first].append(f"{name} ({hours[name]:.1f} h)" if hours else name)
+    lines = []
+    for lane, end, own in zip(planned.lanes, ends, shown, strict=True):
+        until = f"; until hour {end:.1f}" if hours and own else ""
+        lines.append(f"GPU {'+'.join(lane)}: {', '.join(own)}{until}")
+    return lines, max(ends)
+
+
+def hours_file(run: Run) -> Path:
     """Return the file in which a rehearsal leaves the hours of each job, beside the
     run's experiments.
     """
     return run.expdir.with_name(f"{run.expdir.name}.hours.json")
 
 
-def hours_known(run: "Run", jobs: Iterable[str]) -> dict[str, float]:
+def read_known_hours(run: Run, jobs: Iterable[str]) -> dict[str, float]:
     """Return the hours of jobs, of any seed, on one GPU, as a rehearsal or the settings
     of full scale have them.
     """
-    path, usual = (
-        hours_file(run),
-        run.sections.get("settings", {}).get("hours") if run.scale == "full" else None,
-    )
-    found: dict[str, Any] = (
-        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    )
-    named = {name: found.get(seedless(name), usual) for name in jobs}
-    return {name: value for name, value in named.items() if value is not None}
+    path = hours_file(run)
+    rehearsed: dict[str, Any] = {}
+    if path.is_file():
+        rehearsed = json.loads(path.read_text(encoding="utf-8"))
+    usual = None
+    if run.scale == "full":
+        usual = run.sections.get("settings", {}).get("hours")
+    found = {name: rehearsed.get(remove_seed(name), usual) for name in jobs}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def seedless(name: str) -> str:
+def remove_seed(name: str) -> str:
     """Return the name of a job without its seed: ``lm/gpt2`` of ``lm/seed1/gpt2``."""
     return re.sub(r"/seed\d+", "", name)
 
 
-def check_gpus_here(run: "Run") -> None:
+def check_gpus_here(run: Run) -> None:
     """Raise InputError if this machine has fewer GPUs than work on it will need: all
     that neither ``train_cmd`` nor ``decode_cmd`` starts elsewhere.
     """
-    trains_here = run.recipe.trains(run) and not run.launch
-    decodes_here = run.parallel is None
-    works_here = "" if run.decode_launch else run.recipe.uses_gpu_here(run)
-    if not run.ngpu or not (trains_here or decodes_here or works_here):
+    if not run.ngpu:
         return
-    names = {"training": trains_here, "decoding": decodes_here, works_here: works_here}
-    work = " and ".join(name for name, is_here in names.items() if is_here)
+    work = []
+    if run.recipe.trains(run) and not run.launch:
+        work.append("training")
+    if run.parallel is None:
+        work.append("decoding")
+    # what is neither takes one GPU only
+    needed = run.ngpu if work else 1
+    other = "" if run.decode_launch else run.recipe.uses_gpu_here(run)
+    if other:
+        work.append(other)
+    if not work:
+        return
     try:
-        visible_gpus(run)
-        require_gpus(run.ngpu if trains_here or decodes_here else 1)
+        list_gpus_of_run(run)
+        require_gpus(needed)
     except InputError as error:
         raise InputError(
-            f"{error}; {work} would run on this machine: start run.sh on one with GPUs, "
-            "or set train_cmd and decode_cmd in cmd.sh where they start it elsewhere "
-            "(docs/clusters.md)"
+            f"{error}; {' and '.join(work)} would run on this machine: start run.sh on "
+            "one with GPUs, or set train_cmd and decode_cmd in cmd.sh where they start "
+            "it elsewhere (docs/clusters.md)"
         ) from None
 
 
-def jobs_at_once(run: "Run", count: int) -> int:
+def count_jobs_at_once(run: Run, count: int) -> int:
     """Return how many of these trainings ``train_cmd`` starts at once."""
     return min(count, int(run.options.get("train_jobs") or count))
 
 
 def run_side_by_side(
-    run: "Run", jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False
+    run: Run, jobs: Mapping[str, Make], *, trains: bool = True, shards: bool = False
 ) -> None:
     """Run a chain of steps for each job: several in parallel on processors, or one on
     each GPU.
@@ -169,36 +197,67 @@ def run_side_by_side(
     """
     trains = trains and not shards
     if trains and run.launch and jobs:
-        at_once = jobs_at_once(run, len(jobs))
-        if at_once > 1:
-            show(f"{len(jobs)} by {run.launch[0]}, {at_once} at once (--train_jobs)")
-        # as on GPUs, the others go on if one fails
-        run_jobs((make(run, run.nj) for make in jobs.values()), lanes=[()] * at_once)
+        _run_by_launcher(run, jobs)
         return
     elsewhere = run.parallel if shards else trains and run.train_options
     if not run.ngpu or elsewhere:
         limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))
         run_jobs((make(run, max(1, run.nj // limit)) for make in jobs.values()), limit)
         return
-    gpus = visible_gpus(run)
-    hours = hours_known(run, jobs) if trains else {}
+    gpus = list_gpus_of_run(run)
+    hours = read_known_hours(run, jobs) if trains else {}
+    # the shorter ones fill the gaps at the end of a round
     longest_first = sorted(jobs, key=lambda name: -hours.get(name, 0.0))
-    most = (
-        len(gpus)
-        if shards
-        else run.sections.get("settings", {}).get("training_gpus") or len(gpus)
-    )
-    planned = rounds(longest_first, gpus, most)
+    most = len(gpus)
+    if not shards:
+        most = run.sections.get("settings", {}).get("training_gpus") or len(gpus)
+    planned = plan_rounds(longest_first, gpus, most)
     if trains and len(gpus) > 1 and len(jobs) > 1:
-        for line in plan_lines(planned, hours):
+        for line in describe_plan(planned, hours):
             show(line)
+    _run_rounds(run, jobs, planned)
+
+
+def _run_by_launcher(run: Run, jobs: Mapping[str, Make]) -> None:
+    """Run trainings by ``train_cmd``, whose batch system gives them their GPUs."""
+    at_once = count_jobs_at_once(run, len(jobs))
+    if at_once > 1:
+        show(f"{len(jobs)} by {run.launch[0]}, {at_once} at once (--train_jobs)")
+    # in lanes, even if empty: there the others go on if one fails, as on GPUs
+    run_jobs((make(run, run.nj) for make in jobs.values()), lanes=[()] * at_once)
+
+
+def _run_rounds(run: Run, jobs: Mapping[str, Make], planned: Sequence[Round]) -> None:
+    """Run the rounds of a plan, all of them even if a job fails; then raise what has."""
     failures: list[Exception] = []
     for names, lanes in planned:
-        own = replace(run, options={**run.options, "ngpu": str(len(lanes[0]))})
-        nj = max(len(lanes[0]), run.nj // len(lanes))
+        ngpu = len(lanes[0])
+        own = replace(run, options={**run.options, "ngpu": str(ngpu)})
+        nj = max(ngpu, run.nj // len(lanes))
         try:
             run_jobs((jobs[name](own, nj) for name in names), lanes=lanes)
-        except InputError as error:  # the next round has other jobs
+        except InputError as error:
             failures.append(error)
     if failures:
-        raise joined(failures)
+        raise join_errors(failures)
+
+
+def run_each_system(
+    run: Run, work: Callable[[Run, System, int, int], Iterable[Step]], **kind: bool
+) -> None:
+    """Run a chain of steps for each system and seed, several in parallel, as
+    :func:`run_side_by_side` does.
+
+    ``work`` makes it from the run, a system, a seed, and the number of processes that
+    it may use.
+    """
+
+    def make_job(system: System, seed: int) -> Make:
+        return lambda run, nj: work(run, system, seed, nj)
+
+    jobs = {
+        run.name_of(system, seed): make_job(system, seed)
+        for system in run.systems
+        for seed in run.seeds_of(system)
+    }
+    run_side_by_side(run, jobs, **kind)

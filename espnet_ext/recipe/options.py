@@ -4,22 +4,17 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
+from espnet_ext.recipe.run import DATA, PLACES, Recipe, is_cluster_file
 from espnet_ext.work.cluster import read_settings
 from espnet_ext.work.files import user_path
 from espnet_ext.work.launch import is_kaldi_wrapper, split_words
 
-if TYPE_CHECKING:
-    from espnet_ext.recipe.run import Recipe
-
-PLACES = "decode_cmd or --parallel"  # both say where shards run
 ROOT = Path(__file__).resolve().parents[2]
 # The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh
 # itself uses.
-DATA = "data"  # in place of any corpus: a folder of Kaldi data dirs
 COMMON = {
     DATA: "",
     "table": "1",
@@ -38,8 +33,8 @@ COMMON = {
 }
 
 
-def checked_options(
-    recipe: "Recipe", given: Mapping[str, str], caller: Path, folder: Path
+def check_options(
+    recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path
 ) -> dict[str, str]:
     """Return the values of all options of a recipe, with whole paths: those ``given``
     in the folder ``caller``, or their defaults; InputError for one that is not there,
@@ -125,11 +120,6 @@ def find_place(value: str, caller: Path, folder: Path) -> str:
     )
 
 
-def is_cluster_file(place: str) -> bool:
-    """Tell whether a place where shards run is named like the YAML of a cluster."""
-    return place.endswith((".yaml", ".yml"))
-
-
 def check_average(which: str) -> None:
     """Raise InputError for a value of --average that is neither ``best:N`` nor
     ``last:N``.
@@ -138,6 +128,6 @@ def check_average(which: str) -> None:
         raise InputError(f"--average takes best:N or last:N, not '{which}'")
 
 
-def listed(value: str) -> list[str]:
+def split_names(value: str) -> list[str]:
     """Return the names in an option, which commas separate."""
     return [name.strip() for name in value.split(",")]

@@ -3,14 +3,12 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
+from espnet_ext.recipe.run import Run
 from espnet_ext.work.yaml_files import read_yaml
-
-if TYPE_CHECKING:
-    from espnet_ext.recipe.run import Run
 
 ESPNET_EPOCHS = 40  # ESPnet's max_epoch
 # ESPnet's schedulers that warm up for so many updates unless the config says otherwise
@@ -63,12 +61,12 @@ def find_warmup_fault(config: Mapping[str, Any], updates: int) -> str:
     )
 
 
-def checks_plans(run: "Run") -> bool:
+def checks_plans(run: Run) -> bool:
     """Return whether trainings are to reach their learning rate: at smoke they need not."""
     return run.scale != "smoke"
 
 
-def check_plan(run: "Run", name: str, config: Path, shapes: Path) -> None:
+def check_plan(run: Run, name: str, config: Path, shapes: Path) -> None:
     """Refuse a training that ends within its warm-up, by the lengths in a shape file.
 
     In a rehearsal these are of a few utterances, and its report checks the plan.

@@ -23,7 +23,7 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import choose_spread, keep_utterances
 from espnet_ext.recipe.audio_check import show_what_is_not_decoded
-from espnet_ext.recipe.gpus import hours_file, seedless, visible_gpus
+from espnet_ext.recipe.gpus import hours_file, list_gpus_of_run, remove_seed
 from espnet_ext.recipe.rehearsal_report import (
     OF_RESCORERS,
     Job,
@@ -160,7 +160,7 @@ def rehearse(run: Run) -> None:
 def _rehearse(run: Run, top: Path) -> None:
     whole, small = folders_of(run, top)
     began = time.monotonic()
-    with GpuMemory(visible_gpus(run) if run.ngpu and not run.launch else ()) as memory:
+    with GpuMemory(list_gpus_of_run(run) if run.ngpu and not run.launch else ()) as memory:
         first = Notes(memory)
         start(whole, [DATA], first)
         checked = time.monotonic()
@@ -179,7 +179,7 @@ def _rehearse(run: Run, top: Path) -> None:
     for line in job_lines(jobs, run, checked - began, time.monotonic() - checked):
         show(line)
     if hours := {
-        seedless(job.name): job.hours
+        remove_seed(job.name): job.hours
         for job in jobs
         if job.trains and job.hours is not None
     }:

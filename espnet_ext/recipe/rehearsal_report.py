@@ -16,11 +16,11 @@ from tabulate import tabulate
 
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.recipe.gpus import (
-    jobs_at_once,
-    plan_lines,
-    rounds,
-    seedless,
-    visible_gpus,
+    count_jobs_at_once,
+    describe_plan,
+    list_gpus_of_run,
+    plan_rounds,
+    remove_seed,
 )
 from espnet_ext.recipe.plans import (
     checks_plans,
@@ -378,7 +378,7 @@ def job_lines(
         "seed, at most: long batches"
     )
     hours = {
-        seedless(job.name): job.hours
+        remove_seed(job.name): job.hours
         for job in jobs
         if job.trains and job.hours is not None
     }
@@ -387,28 +387,30 @@ def job_lines(
         for system in run.systems
         for seed in run.seeds_of(system)
     ]
-    of_seed = {name: hours[seedless(name)] for name in names if seedless(name) in hours}
+    of_seed = {
+        name: hours[remove_seed(name)] for name in names if remove_seed(name) in hours
+    }
     if (
         of_seed and run.ngpu and not (run.launch or run.train_options)
     ):  # which train one by one
-        gpus = visible_gpus(run)
+        gpus = list_gpus_of_run(run)
         most = run.sections["settings"].get("training_gpus") or len(gpus)
         longest_first = sorted(of_seed, key=lambda name: -of_seed[name])
         lines += [
             "",
             "the plan of the trainings:",
-            *plan_lines(rounds(longest_first, gpus, most), of_seed),
+            *describe_plan(plan_rounds(longest_first, gpus, most), of_seed),
         ]
         for count in OTHER_COUNTS:
-            planned = rounds(longest_first, tuple(map(str, range(count))), most)
+            planned = plan_rounds(longest_first, tuple(map(str, range(count))), most)
             lines.append(
-                f"on {count} GPU{'s' * (count > 1)}: {plan_lines(planned, of_seed)[0]}"
+                f"on {count} GPU{'s' * (count > 1)}: {describe_plan(planned, of_seed)[0]}"
             )
     if of_seed and run.launch:
-        at_once = jobs_at_once(run, len(of_seed))
+        at_once = count_jobs_at_once(run, len(of_seed))
         longest_first = sorted(of_seed, key=lambda name: -of_seed[name])
-        planned = rounds(longest_first, tuple(map(str, range(at_once))), 1)
-        total = plan_lines(planned, of_seed)[0]
+        planned = plan_rounds(longest_first, tuple(map(str, range(at_once))), 1)
+        total = describe_plan(planned, of_seed)[0]
         lines.append(f"by {run.launch[0]}, at most {at_once} at once: {total}")
     lines.append(
         f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s"
@@ -420,10 +422,10 @@ def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
     """Return what would fail later: plans of trainings, a disk that is too small."""
     faults = [f"training: {job.name}: {job.fault}" for job in jobs if job.fault]
     seeds = {
-        seedless(run.name_of(system, 1)): len(run.seeds_of(system))
+        remove_seed(run.name_of(system, 1)): len(run.seeds_of(system))
         for system in run.systems
     }
-    needed = sum(job.disk * seeds.get(seedless(job.name), 1) for job in jobs)
+    needed = sum(job.disk * seeds.get(remove_seed(job.name), 1) for job in jobs)
     folder = next(
         path
         for path in (run.expdir.resolve(), *run.expdir.resolve().parents)

@@ -187,7 +187,7 @@ def run_jobs(
                 free.append(lane)
             if not running:
                 if failures:
-                    raise joined(failures)
+                    raise join_errors(failures)
                 return
             for sentinel in connection.wait(list(running), timeout=POLL_SECONDS):
                 started = running.pop(sentinel)
@@ -206,7 +206,7 @@ def run_jobs(
             started.process.join()
 
 
-def joined(failures: Sequence[Exception]) -> Exception:
+def join_errors(failures: Sequence[Exception]) -> Exception:
     """Return the error that ends a run, of one or several failures; of a fault of the
     program, that one.
     """

@@ -12,7 +12,7 @@ import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import steps
-from espnet_ext.recipe.gpus import gpu_names, hours_file, rounds, run_side_by_side
+from espnet_ext.recipe.gpus import hours_file, name_gpus, plan_rounds, run_side_by_side
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 
@@ -24,13 +24,13 @@ FULL = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "conf" / "full.ya
     [(None, ("0", "1")), ("5,7, 9", ("5", "7")), ("GPU-3f,MIG-1", ("GPU-3f", "MIG-1"))],
 )
 def test_gpus_are_those_that_the_run_may_see(visible, names):
-    assert gpu_names(2, visible) == names
+    assert name_gpus(2, visible) == names
 
 
 @pytest.mark.parametrize("visible", ["", "5", "-1", "NoDevFiles", "5,,7", "5,-1,7"])
 def test_fewer_visible_gpus_than_asked_for_are_refused(visible):
     with pytest.raises(InputError, match="--ngpu 2: CUDA_VISIBLE_DEVICES"):
-        gpu_names(2, visible)
+        name_gpus(2, visible)
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 4, 8])
@@ -41,7 +41,7 @@ def test_each_job_runs_once_and_no_gpu_twice_at_a_time(jobs, gpus, most):
         [f"job{number}" for number in range(jobs)],
         tuple(map(str, range(gpus))),
     )
-    planned = rounds(names, there, most)
+    planned = plan_rounds(names, there, most)
     assert [name for chosen, _ in planned for name in chosen] == names
     for chosen, lanes in planned:
         used = [gpu for lane in lanes for gpu in lane]

@@ -8,8 +8,8 @@ import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.own_system import try_config
-from espnet_ext.recipe.run import prepare
 from espnet_ext.recipe.scripts import load_script
+from espnet_ext.recipe.start import prepare
 from espnet_ext.tables.plan import system_config
 from espnet_ext.work.yaml_files import deep_merge
 

@@ -14,9 +14,10 @@ from kaldi_stand_in import write_wrapper
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import options as recipe_options
-from espnet_ext.recipe import run as recipe_run
+from espnet_ext.recipe import start
 from espnet_ext.recipe.options import COMMON
-from espnet_ext.recipe.run import Run, load_recipe, prepare
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.start import load_recipe, prepare
 from espnet_ext.work import gpus
 
 ROOT = Path(__file__).parents[2]
@@ -430,7 +431,7 @@ def test_gpus_that_this_machine_lacks_are_missed_before_stage_1(toy, monkeypatch
         prepare(toy, {"ngpu": "0"}, environment)
     prepare(toy, {"ngpu": "1"}, train | decode)
     recipe = replace(load_recipe(toy), uses_gpu_here=lambda run: "stitching")
-    monkeypatch.setattr(recipe_run, "load_recipe", lambda folder: recipe)
+    monkeypatch.setattr(start, "load_recipe", lambda folder: recipe)
     prepare(toy, {"ngpu": "1"}, train | decode)
     dask = {"decode_cmd": "conf/parallel/slurm.yaml"}
     with pytest.raises(InputError, match="stitching would run on this machine"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from espnet_ext.recipe.run import load_recipe, prepare
 from espnet_ext.recipe.scripts import load_script
+from espnet_ext.recipe.start import load_recipe, prepare
 
 RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
 

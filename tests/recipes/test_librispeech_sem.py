@@ -30,7 +30,7 @@ from runs import (
     table_of,
 )
 
-from espnet_ext.recipe.run import load_recipe
+from espnet_ext.recipe.start import load_recipe
 from espnet_ext.synthetic.librispeech import make_librispeech
 
 RECIPE = EGS / "librispeech_sem"

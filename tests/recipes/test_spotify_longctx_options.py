@@ -11,8 +11,9 @@ from runs import EGS
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
-from espnet_ext.recipe.run import Run, prepare
+from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.scripts import load_script
+from espnet_ext.recipe.start import prepare
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.work import gpus

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.gpus import Make, run_side_by_side
+from espnet_ext.recipe.gpus import Make, run_each_system, run_side_by_side
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_steps, show
@@ -59,7 +59,7 @@ def training(run: Run) -> None:
             for folder, each in trained.items()
         },
     )
-    run.each_system(train_stitcher)
+    run_each_system(run, train_stitcher)
 
 
 def first_job(system: System) -> Make:
@@ -300,7 +300,7 @@ def train_steps(
 
 
 def stitching(run: Run) -> None:
-    run.each_system(stitch, trains=False)
+    run_each_system(run, stitch, trains=False)
 
 
 def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:

@@ -1,0 +1,209 @@
+"""Start a run of a recipe from its command line: options, tables, the user's systems."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from espnet_ext.corpora.data_dirs import find_test_sets
+from espnet_ext.errors import InputError
+from espnet_ext.recipe.gpus import check_gpus_here
+from espnet_ext.recipe.options import check_options, split_names
+from espnet_ext.recipe.own_system import (
+    StoredSystem,
+    add_own_system,
+    check_name,
+    rows_of,
+    stored_systems,
+)
+from espnet_ext.recipe.run import DATA, MADE_BY, PLACES, Recipe, Run
+from espnet_ext.recipe.scripts import load_script
+from espnet_ext.tables.plan import load_scale, select
+from espnet_ext.tables.reading import load_tables
+from espnet_ext.tables.test_sets import with_test_sets
+from espnet_ext.work.kaldi_jobs import Wrapper
+from espnet_ext.work.launch import check_launcher, split_words
+from espnet_ext.work.once import read_key
+from espnet_ext.work.settings import checked
+from espnet_ext.work.yaml_files import read_yaml
+
+
+def load_recipe(folder: Path) -> Recipe:
+    """Return the ``RECIPE`` of a recipe's ``recipe.py``."""
+    if not (path := folder / "recipe.py").is_file():
+        raise InputError(
+            f"{path}: no such file: --recipe names the folder of a recipe, such "
+            "as egs/librispeech_sem"
+        )
+    return load_script(path, f"espnet_ext_recipe_{folder.name}").RECIPE
+
+
+def prepare(
+    folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ
+) -> Run:
+    """Check the options of a recipe's command line, with paths relative to this folder,
+    and change to the recipe's.
+
+    cmd.sh's ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` are in the
+    ``environment``.
+    """
+    recipe = load_recipe(folder.resolve())
+    if not given.get("parallel") and environment.get("decode_cmd"):
+        given = {**given, "parallel": environment["decode_cmd"]}
+    options = check_options(recipe, given, Path.cwd(), folder.resolve())
+    os.chdir(folder)
+    if options["scale"] == "full":
+        for name in (recipe.corpus_given(options), *recipe.needed):
+            if not options[name]:
+                raise InputError(
+                    f"--scale full needs --{name} DIR; README.md says what it "
+                    "holds and how to get it"
+                )
+    sections = load_scale("", options["scale"])
+    tables = load_tables("conf/tables.yaml", options["scale"])
+    if options[DATA] and recipe.shows_test_sets:
+        names = find_test_sets(options[DATA], recipe.data_parts)
+        tables = with_test_sets(tables, names)
+    wanted = recipe.tables_of(options)
+    tables_wanted = None if wanted == "all" else split_names(wanted)
+    rows = split_names(options["rows"]) if options["rows"] else None
+    clean = "clean" if options.get("clean_only") == "true" else ""  # other data
+    tag = "-".join(
+        part for part in (options["scale"], recipe.variant(options), clean) if part
+    )
+    if corpus := options[recipe.corpus_given(options)]:
+        tag += f"-{Path(corpus).name}"
+    run = Run(
+        recipe=recipe,
+        options=options,
+        sections=sections,
+        tables=tables,
+        selected=(),
+        expdir=Path(options["expdir"] or f"exp/{tag}"),
+        datadir=Path(options["datadir"] or f"data/{tag}"),
+        command=_without_folders(
+            environment.get("ESPNET_EXT_COMMAND", ""), recipe, given
+        ),
+        launch=split_words(environment.get("train_cmd", ""), "train_cmd"),
+        train_options=split_words(
+            environment.get("train_cmd_options", ""), "train_cmd_options"
+        ),
+        tag=tag,
+    )
+    _check_paths(run)
+    run = select_rows(add_own_systems(run, tables_wanted), tables_wanted, rows)
+    check_launcher(run.launch, "train_cmd", run.expdir)
+    if isinstance(run.parallel, Wrapper):
+        check_launcher(run.parallel.words, PLACES, run.parallel.folder)
+    check_gpus_here(run)
+    recipe.check(run)
+    return run
+
+
+def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
+    """Add the system of the user's own that is given, in the tables of this run, and
+    those that earlier runs have trained in its folder.
+    """
+    options, trained = run.options, run.recipe.trained
+    found = {
+        stored.name: (path, stored)
+        for path, stored in stored_systems(run.expdir, run.system_tag)
+    }
+    option = next((name for name in trained if options[name]), None)
+    if option:
+        name = options["name"]
+        check_name(run.tables, run.sections, name)
+        ids = [table.id for table in select(run.tables, table_ids)]
+        if name in found:
+            ids += found.pop(name)[1].tables
+        values = {
+            "option": option,
+            "name": name,
+            "tables": list(dict.fromkeys(ids)),
+            "content": read_yaml(options[option]),
+        }
+        source = Path(options[option])
+        found[name] = (source, checked(StoredSystem, values, str(source)))
+    tables, sections, every = run.tables, run.sections, {}
+    for path, stored in found.values():
+        tables, sections, own = add_own_system(
+            tables, sections, trained[stored.option], stored, path
+        )
+        every[own.name] = own
+    given = every[options["name"]] if option else None
+    return replace(run, tables=tables, sections=sections, own=given, own_systems=every)
+
+
+def select_rows(
+    run: Run, table_ids: Sequence[str] | None, names: Sequence[str] | None
+) -> Run:
+    """Select the rows of a run: those of ``--rows`` and of the system of the user's own
+    that is given; if there is neither, all of the recipe.
+
+    The rows of the user's own systems of earlier runs are printed beside them.
+    """
+    chosen = [table.id for table in select(run.tables, table_ids)]
+    own_rows = {
+        own.name: [row.name for row in rows_of(run.tables, chosen, own.name)]
+        for own in run.own_systems.values()
+    }
+    for own in run.own_systems.values():
+        asked = set(names or ()) & set(own_rows[own.name])
+        if asked and own.below and own is not run.own:
+            raise InputError(
+                f"--rows {asked.pop()}: is made by a model of your own: give its "
+                f"--{own.option} and --name {own.name} again"
+            )
+    wanted = names
+    if run.own:
+        wanted = [*(names or ()), *own_rows[run.own.name]]
+    elif names is None and own_rows:
+        wanted = [
+            row.name
+            for each in chosen
+            for row in run.tables.tables[each].rows
+            if row.system not in run.own_systems
+        ]
+    options = run.options
+    if names is not None:
+        printed = [
+            *(wanted or ()),
+            *(row for rows in own_rows.values() for row in rows),
+        ]
+        options = {**options, "rows": ",".join(dict.fromkeys(printed))}
+    selected = select(run.tables, table_ids, wanted)
+    return replace(run, options=options, selected=tuple(selected))
+
+
+def _check_paths(run: Run) -> None:
+    if (there := read_key(run.expdir / MADE_BY)) not in (None, run.tag):
+        made = (
+            f"{run.expdir} is of another scale, corpus or variant ({there}, not "
+            f"{run.tag})"
+        )
+        raise InputError(f"--expdir: {made}: choose another folder")
+    for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
+        if "," in str(path):
+            raise InputError(
+                f"--{name}: {path} has a comma, at which ESPnet would cut the "
+                "path: choose another folder"
+            )
+    given = run.options[DATA]
+    if given and os.path.realpath(given) == os.path.realpath(run.datadir):
+        raise InputError(
+            f"--datadir: {run.datadir} is the folder of --data, whose data dirs would be "
+            "replaced: choose another folder"
+        )
+    for name in run.recipe.all_paths:
+        if run.options[name] and not os.path.exists(run.options[name]):
+            raise InputError(f"--{name} {run.options[name]}: no such file or folder")
+
+
+def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
+    """Return a command line whose paths are their last names: results that are kept
+    tell nobody's folders.
+    """
+    for name in (*recipe.all_paths, *recipe.models, "parallel", "expdir", "datadir"):
+        if "/" in (path := given.get(name, "")):
+            command = command.replace(path, Path(path).name)
+    return command
