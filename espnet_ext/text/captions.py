@@ -25,10 +25,14 @@ _HIGHLIGHT_GAP = 2.0  # seconds between two cues of which a highlight moves on
 # so that such a cue is found and reported.
 _CLOCK = r"-?\d+:-?\d+(?::-?\d+)?(?:[.,]\d*)?"
 _TIMING = re.compile(rf"\s*({_CLOCK})\s*-{{1,3}}>\s*({_CLOCK})(?:\s.*)?")
+# What was meant for one: a clock and an arrow, or an arrow between numerals.
 _TIMING_BEGINS = re.compile(rf"\s*{_CLOCK}\s*-{{1,3}}>")
+_TIMING_LIKE = re.compile(r"[^\w→>]*\d[\d\s:;.,]*[-=–—]*(?:→|>)[^\w→>]*\d[\d\s:;.,]*")
 # Only what players take for markup: other words in angle brackets are words.
 _STYLE = re.compile(
-    r"</?(?:[biusc]|lang|ruby|rt|font|span)(?:[.\s][^<>]*)?/?>", re.IGNORECASE
+    r"</?(?:(?:[biusc]|ruby|rt)(?:\.[^<>\s]*)?(?:\s[^<>]*=[^<>]*|\s*)"
+    r"|(?:lang|font|span)(?:[.\s][^<>]*)?)/?>",
+    re.IGNORECASE,
 )
 _MARKUP = re.compile(
     rf"{_STYLE.pattern}|</?v(?:[.\s][^<>]*)?>|<\d[\d:.,]*>|\{{\\[^{{}}]*\}}",
@@ -40,7 +44,7 @@ _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]*)>|</v>", re.IGNORECASE)
 _WORD_TIME = re.compile(r"<\d[\d:.,]*>")
 _BLOCK = re.compile(r"(NOTE|STYLE|REGION)(\s|$)")  # of VTT, without words
 # A name has up to four words before its colon: longer ones are sentences.
-_BRACKETED = re.compile(r"\s*\[([^\[\]]+)\]:(?:\s+|$)")
+_BRACKETED = re.compile(r"\s*\[([^\[\]]+)\]:\s*|\s*\[(SPEAKER_\d+)\]\s+")
 _NAMED = re.compile(r"\s*([^\s:]+(?: [^\s:]+){0,3}):\s+")
 
 
@@ -116,14 +120,17 @@ def _strip_tags(text: str) -> str:
 def _parse_cues(text: str, path: Path) -> Iterator[Cue]:
     """Yield the cues of a file, and warn of times that are none."""
     # Not splitlines(): vertical tabs and the like belong to the text.
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    lines = re.split(r"\r*\n|\r", text)
     _require_timings(lines, path)
     starts = [place for place, line in enumerate(lines) if is_timing(line)]
     if not starts:
         raise InputError(
             f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?"
         )
+    if lines[0].strip().isdecimal() and all(not lines[at - 1].strip() for at in starts):
+        # An empty line after each line, even after a cue's number: none of them parts.
+        lines = [line for line in lines if line.strip()]
+        starts = [place for place, line in enumerate(lines) if is_timing(line)]
     ends = _find_ends_of_cues(lines, starts)
     is_vtt = lines[0].startswith("WEBVTT")
     wrong: list[str] = []
@@ -152,10 +159,19 @@ def _require_timings(lines: Sequence[str], path: Path) -> None:
     Taken as words, it would be scored, and so would all of its cue with the cue before.
     """
     for number, line in enumerate(lines, start=1):
-        if _TIMING_BEGINS.match(line) and not is_timing(line):
+        before = lines[number - 2].strip() if number > 1 else ""
+        if _looks_like_timing(line, before) and not is_timing(line):
             raise InputError(
                 f"{path}: line {number} is not `00:00:01,000 --> 00:00:02,000`: fix it"
             )
+
+
+def _looks_like_timing(line: str, before: str) -> bool:
+    """Return whether a line was meant for a cue's times, by itself and the one above."""
+    if _TIMING_BEGINS.match(line):
+        return True
+    between = _TIMING_LIKE.fullmatch(line) is not None
+    return between and (":" in line or before.isdecimal())
 
 
 class _Head(NamedTuple):
@@ -419,7 +435,7 @@ def _split_voices(cue: Cue) -> Iterator[Turn]:
         said = strip_markup(text[begin : found.start()])
         if said.strip():
             yield name, said
-        name = html.unescape(found[1] or "").strip()
+        name = " ".join(html.unescape(found[1] or "").split())
         begin = found.end()
     said = strip_markup(text[begin:])
     if said.strip() or begin == 0:
@@ -472,7 +488,7 @@ def _split_lines(
         if found and (names is None or found[1] in names):
             if said:
                 turns.append((speaker, "\n".join(said)))
-            speaker = html.unescape(found[1]).strip()
+            speaker = html.unescape(found[found.lastindex or 1]).strip()
             said = []
             line = line[found.end() :]
         said.append(html.unescape(line))

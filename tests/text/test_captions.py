@@ -145,6 +145,26 @@ READ = {
         "3\n0:04 --> 0:05.25\nthree\n",
         [("", "one"), ("", "two"), ("", "three")],
     ),
+    "names in brackets, close or without a colon": (
+        "a.srt",
+        srt("[SPEAKER_00]:hello", "[SPEAKER_01] bye"),
+        [("SPEAKER_00", "hello"), ("SPEAKER_01", "bye")],
+    ),
+    "an empty line after each": (
+        "a.srt",
+        srt("one", "two").replace("\n", "\n\n"),
+        [("", "one"), ("", "two")],
+    ),
+    "line ends written twice": (
+        "b.srt",
+        srt("one", "two").replace("\n", "\r\r\n"),
+        [("", "one"), ("", "two")],
+    ),
+    "letters between angle brackets": (
+        "a.srt",
+        srt("if a<b and c>d", "i<b and b>c", "x <y z> w"),
+        [("", "if a<b and c>d"), ("", "i<b and b>c"), ("", "x <y z> w")],
+    ),
     "vertical tabs": ("a.srt", srt("one\x0b\x0btwo"), [("", "one two")]),
     "an empty line within": ("a.srt", srt("one\n\ntwo", "six"), [("", "one two"), ("", "six")]),
     "numerals": (
@@ -204,8 +224,25 @@ def test_a_line_of_no_cue_is_named(tmp_path, capsys):
     (tmp_path / "a.vtt").write_text(vtt(f"{T1}\none\n\ntwo\n\n{T2}\nsix\n"))
     read_segments(tmp_path / "a.vtt")
     assert "a.vtt: line 6" in capsys.readouterr().err
-    (tmp_path / "a.srt").write_text("1\n00:00:01,000 --> later\none\n")
-    with pytest.raises(InputError, match=r"a\.srt: line 2"):
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        "00:00:01,000 --> later",
+        "00:00:01:12 --> 00:00:02:00",
+        "00: 00: 01,500 --> 00: 00: 02,500",
+        "00:00:02,000 → 00:00:03,000",
+        "00:00:02,000 ==> 00:00:03,000",
+        "\u221200:00:02,000 --> 00:00:03,000",
+        "4 --> 5",
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_times_of_another_kind_are_refused(tmp_path, times, first):
+    cues = [f"1\n{times}\none\n", f"2\n{T2}\ntwo\n"]
+    (tmp_path / "a.srt").write_text("\n".join(cues if first else cues[::-1]))
+    with pytest.raises(InputError, match=rf"a\.srt: line {2 if first else 6}"):
         read_segments(tmp_path / "a.srt")
 
 
