@@ -89,5 +89,5 @@ def test_no_seconds_are_refused():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
 def test_an_accelerator_that_is_not_there_is_refused():
-    with pytest.raises(InputError, match="torch finds no accelerator"):
+    with pytest.raises(InputError, match="accelerator"):
         bench_context.measure(SMALL, "cuda", 1.0, 1.0)

@@ -280,9 +280,9 @@ def test_objects_that_could_run_code_need_trust(bpemodel, tmp_path):
         "paths": Path("checkpoints"),
     }
     torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "step.pt")
-    with pytest.raises(InputError, match=r"step\.pt: no checkpoint .* --trust_pickle"):
+    with pytest.raises(InputError, match=r"step\.pt: .* --trust_pickle"):
         import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
-    with pytest.raises(InputError, match=r"step\.pt: .*0\.01 s.*give --context"):
+    with pytest.raises(InputError, match=r"step\.pt: .*0\.01 s.*--context"):
         import_checkpoint(
             tmp_path / "step.pt", bpemodel, tmp_path / "model", trust_pickle=True
         )
@@ -290,7 +290,7 @@ def test_objects_that_could_run_code_need_trust(bpemodel, tmp_path):
     import_checkpoint(
         tmp_path / "step.pt", bpemodel, tmp_path / "model", 5.0, trust_pickle=True
     )
-    with pytest.raises(InputError, match="model exists already"):
+    with pytest.raises(InputError, match=str(tmp_path / "model")):
         import_checkpoint(
             tmp_path / "step.pt", bpemodel, tmp_path / "model", 5.0, trust_pickle=True
         )
@@ -427,7 +427,5 @@ def test_an_imported_model_works_from_any_folder(bpemodel, tmp_path, monkeypatch
     (tmp_path / "moved" / "bpe.model").unlink()
     (tmp_path / "elsewhere" / "bpe.model").unlink()
     monkeypatch.setattr(model_cache, "_last", {})
-    with pytest.raises(
-        InputError, match="config.yaml: bpemodel: bpe.model is not there"
-    ):
+    with pytest.raises(InputError, match="config.yaml: bpemodel: bpe.model "):
         load_transcriber("../moved/config.yaml", "../moved/model.pth")

@@ -78,8 +78,5 @@ def test_what_is_joined_is_left_and_faults_are_refused(corpus):
         and files[1].stat().st_mtime_ns == times[1]
     )
     (files[0].parent / "1-2.flac").touch()
-    with pytest.raises(
-        InputError,
-        match="holds other chapters, as 1-2: give another --output, or all parts",
-    ):
+    with pytest.raises(InputError, match="1-2: .*--output"):
         joined(corpus)

@@ -42,10 +42,7 @@ def test_a_list_is_as_long_as_the_papers():
 
 
 def test_another_scorer_is_refused(tmp_path):
-    with pytest.raises(
-        InputError,
-        match="no scorer 'gpt2 pooled cls' is measured: known are gpt2 causal, gpt2",
-    ):
+    with pytest.raises(InputError, match="'gpt2 pooled cls'"):
         latency.measure_scorer(
             latency.ScorerKind("gpt2", "pooled", "cls"), tmp_path / "x.json", {}
         )

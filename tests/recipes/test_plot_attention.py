@@ -156,10 +156,10 @@ def test_share_between_languages_counts_tokens_with_a_choice():
 def test_what_has_no_map_is_refused(make_reader):
     reader = make_reader("transformer")  # ESPnet's decoder
     assert reader.attention_map("u1", SPEECH, TEXT).weights.shape == (8, 8)
-    for text, block, message in ((TEXT, 4, "no block 4"), ("", None, "no tokens")):
+    for text, block, message in ((TEXT, 4, "block 4"), ("", None, "u1")):
         with pytest.raises(InputError, match=message):
             reader.attention_map("u1", SPEECH, text, block)
-    with pytest.raises(InputError, match="decoder 'rnn' has no self-attention"):
+    with pytest.raises(InputError, match="'rnn'"):
         make_reader("rnn")
 
 
@@ -234,7 +234,7 @@ def test_systems_side_by_side(data, tmp_path, monkeypatch, capsys):
     )
     assert imread(output / "attention.png").shape[0] > 500
     assert "shared_cs: between languages 0.164 in data" in capsys.readouterr().out
-    with pytest.raises(InputError, match="there is no utterance u9"):
+    with pytest.raises(InputError, match="u9"):
         plot_attention.main(
             [
                 "--systems",
@@ -248,7 +248,7 @@ def test_systems_side_by_side(data, tmp_path, monkeypatch, capsys):
             ]
         )
     (systems[0] / "best3.ave.pth").unlink()
-    with pytest.raises(InputError, match="0 averages over epochs"):
+    with pytest.raises(InputError, match=str(systems[0])):
         plot_attention.main(
             ["--systems", str(systems[0]), "--data", str(data), "--output", "x"]
         )

