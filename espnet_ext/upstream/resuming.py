@@ -24,22 +24,44 @@ ADVICE = "train with the options that it was trained with, or into another folde
 
 
 def check_resumed(args: Namespace) -> None:
-    """Refuse to resume a training with other tokens, another optimiser or another
-    scheduler than it has.
+    """Refuse to resume a training with other tokens than it has, or without a model
+    of an earlier epoch.
     """
-    folder = Path(args.output_dir)
-    there = (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file()
-    if not getattr(args, "resume", False) or not there:
+    if not _will_resume(args):
         return
     check_epochs(args)
+    folder = Path(args.output_dir)
     before, now = read_yaml(folder / CONFIG), vars(args)
-    start = f"{folder / CHECKPOINT}: cannot be resumed with this config"
     for name in LISTS:
         if what := _compare_tokens(before.get(name), now.get(name)):
-            raise InputError(f"{start}: {name}: {what}: {ADVICE}")
+            raise InputError(f"{_refusal(folder)}: {name}: {what}: {ADVICE}")
+
+
+def check_kept_options(args: Namespace) -> None:
+    """Refuse to resume a training with another optimiser or scheduler than it has.
+
+    To be called when a task has set the options that follow from its data, such as the
+    number of steps of a scheduler, and before ESPnet writes ``config.yaml`` anew.
+    """
+    # of several processes the first one writes that file, and so is the one to read it
+    is_first = not args.distributed or args.dist_rank == 0
+    if not is_first or not _will_resume(args):
+        return
+    folder = Path(args.output_dir)
+    before, now = read_yaml(folder / CONFIG), vars(args)
     for name in KEPT:
         if name in before and (what := _compare(before[name], now.get(name))):
-            raise InputError(f"{start}: {name}{what}: {ADVICE}")
+            raise InputError(f"{_refusal(folder)}: {name}{what}: {ADVICE}")
+
+
+def _will_resume(args: Namespace) -> bool:
+    folder = Path(args.output_dir)
+    there = (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file()
+    return bool(getattr(args, "resume", False)) and there
+
+
+def _refusal(folder: Path) -> str:
+    return f"{folder / CHECKPOINT}: cannot be resumed with this config"
 
 
 def check_epochs(args: Namespace) -> None:

@@ -15,6 +15,7 @@ from espnet2.torch_utils.device_funcs import to_device
 from espnet2.train.trainer import Trainer
 
 from espnet_ext.errors import InputError
+from espnet_ext.upstream.resuming import check_kept_options
 
 LOOKED_AT = 1000  # utterances; in usable data the first batch settles all questions
 DEFAULT = [
@@ -59,7 +60,10 @@ def check_training_starts() -> None:
 
 
 def build_optimizers(cls: type, args: Namespace, model: torch.nn.Module) -> Any:
-    """Build them as ESPnet does, after a look at what ``freeze_param`` has frozen."""
+    """Build them as ESPnet does, after a look at what ``freeze_param`` has frozen, and
+    at what a training that resumes cannot change.
+    """
+    check_kept_options(args)
     check_frozen(model, args.freeze_param)
     tokens = getattr(args, "token_list", None)
     if isinstance(tokens, list | tuple):

@@ -21,6 +21,7 @@ from espnet_ext.longform.recording_features import RecordingFeatures, write_stat
 from espnet_ext.text.word_times import write_word_times
 from espnet_ext.text.words import Word
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
+from espnet_ext.upstream.with_plugins import checked_trainings
 
 N_MELS = 20
 CONFIG = {
@@ -45,7 +46,8 @@ CONFIG = {
     "optim": "madgrad",
     "optim_conf": {"lr": 3e-3, "momentum": 0.9},
     "scheduler": "warmup_cosine",
-    "scheduler_conf": {"warmup_steps": 2},
+    # the task replaces the number of steps by that of its data
+    "scheduler_conf": {"warmup_steps": 2, "total_steps": 58000},
     "grad_clip": 0.8,
     "num_iters_per_epoch": 5,
     "keep_nbest_models": 1,
@@ -114,7 +116,8 @@ def train(data: Path, output: Path, token_list: Path, **settings) -> None:
     for part in ("train", "valid"):
         for entry in tables(data):
             options += [f"--{part}_data_path_and_name_and_type", ",".join(entry)]
-    training.RecordingsASRTask.main(cmd=options)
+    with checked_trainings():
+        training.RecordingsASRTask.main(cmd=options)
 
 
 def dataset(data: Path) -> training.ChunkDataset:
@@ -307,6 +310,9 @@ def test_trains_and_goes_on_exactly(data, tmp_path, token_list, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path / "parts", token_list)
     monkeypatch.setattr(training.ChunkIterFactory, "build_iter", build)
+    with pytest.raises(InputError, match="scheduler_conf: warmup_steps"):
+        changed = {"scheduler_conf": {"warmup_steps": 3}}
+        train(data, tmp_path / "parts", token_list, resume=True, **changed)
     train(data, tmp_path / "parts", token_list, resume=True)
     parameters = [
         load_parameters(tmp_path / run / "latest.pth") for run in ("whole", "parts")
