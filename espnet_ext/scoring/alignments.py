@@ -91,10 +91,16 @@ def make_reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
         for key, text in reference.texts.items()
     ]
     for recording, turns in group_by_recording(sort_by_start(said)).items():
+        spoken = False
         for number, turn in enumerate(turns, start=1):
             time = f"{turn.start:.2f}-{turn.end:.2f}" if turn.has_span else f"#{number}"
             label = f"{recording} {time} {turn.speaker}".rstrip()
             tokens = tuple(split(turn.text))
+            if measure.rate == "cer" and tokens and spoken:
+                # The blank between two turns counts as any other between words, as in
+                # the text of the whole recording, to which hypotheses are aligned.
+                tokens = (" ", *tokens)
+            spoken = spoken or bool(tokens)
             rows.append(
                 Row((recording, number), label, recording, turn.speaker, tokens)
             )

@@ -441,3 +441,27 @@ def test_totals_of_equal_times_and_silent_recordings_are_theirs(tmp_path):
             found = compare_systems(tmp_path / "ref.stm", systems, Measure(rate)).result
             errors = sum(each.errors for each in expected.values())
             assert sum(found["systems"][0]["errors"][0]) == errors, (trial, rate)
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit"), [("wer", "word"), ("cer", "char"), ("mer", "mixed")]
+)
+def test_turns_are_counted_as_whole_recordings_are(tmp_path, rate, unit):
+    ref, heard, same = (
+        tmp_path / name for name in ("ref.stm", "heard.ctm", "same.ctm")
+    )
+    ref.write_text("r 1 a 0 1\nr 1 a 1 2 so we\nr 1 b 2 3\nr 1 b 3 4 go on\n")
+    same.write_text(
+        "".join(
+            f"r 1 {at} 0.4 {word}\n"
+            for at, word in ((1, "so"), (1.5, "we"), (3, "go"), (3.5, "on"))
+        )
+    )
+    heard.write_text("r 1 1 0.4 so\nr 1 3 0.4 goon\n")
+    systems = [System("same", (same,)), System("heard", (heard,))]
+    found = compare_systems(ref, systems, Measure(rate)).result
+    exact, wrong = found["systems"]
+    assert exact["value"] == 0
+    expected, _ = evaluate(ref, heard, None, unit=unit)
+    assert sum(sum(errors) for errors in wrong["errors"]) == expected.total.errors
+    assert found["reference"]["tokens"] == expected.total.reference_length
