@@ -1,5 +1,6 @@
-"""Audio that soundfile cannot read, or not to its end, decoded by PyAV: m4a, video,
-chained streams, odd WAV files.
+"""Audio that soundfile cannot read, or not to its end, decoded by PyAV.
+
+Such are m4a, video, chained streams and odd WAV files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,10 +16,9 @@ from espnet_ext.errors import InputError, warn
 RATE = 16000  # Hz, of what is decoded
 _GAP = 0.1  # seconds between the time stamps of audio, from which on there is silence
 _MOST_GAP = 6 * 3600.0  # seconds; time stamps that jump further are wrong
-_SLACK, _SHARE = (
-    0.5,
-    0.02,
-)  # seconds, and share of the length, by which a file may be shorter than it says
+# Seconds, and share of the length, by which a file may be shorter than it says.
+_SLACK = 0.5
+_SHARE = 0.02
 _BLOCK = 60 * RATE  # samples of silence that are written at a time
 # Formats that keep the time of each packet. In others FFmpeg counts it, from a length
 # or rate that it takes from the first packets: what is missing there cannot be told.
@@ -47,14 +47,13 @@ _EXACT = {
 
 
 def decode_to_wav(path: Path, target: Path, number: int | None = None) -> None:
-    """Decode an audio track of a file into a WAV file of floats at :data:`RATE`, with
-    the channels that it has.
+    """Decode an audio track of a file into a WAV file of floats at :data:`RATE`.
 
-    ``number`` is that of the track, from 1; None: the one that is flagged as default,
-    else the first. Silence takes the place of gaps, also before the first time stamp,
-    where the format keeps times, and of packets that cannot be decoded, with a warning.
-    Raises InputError: the file cannot be read, has no such track, or breaks off before
-    what it says.
+    It keeps its channels. ``number`` is that of the track, from 1; None: the one that
+    is flagged as default, else the first. Silence takes the place of gaps, also before
+    the first time stamp, where the format keeps times, and of packets that cannot be
+    decoded, with a warning. Raises InputError: the file cannot be read, has no such
+    track, or breaks off before what it says.
     """
     try:
         import av
@@ -74,11 +73,11 @@ def decode_to_wav(path: Path, target: Path, number: int | None = None) -> None:
                 target, "w", RATE, channels, subtype="FLOAT", format="RF64"
             ) as file:
                 reader.write(file, path)
-            missing = reader.missing()
+            missing = reader.describe_missing()
     except (av.error.FFmpegError, UnicodeError) as error:
         raise InputError(
             f"{path}: no audio that can be read, it is of another kind or cut: "
-            f"{_reason(error)}"
+            f"{_find_reason(error)}"
         ) from None
     if missing:
         raise InputError(f"{path}: the audio breaks off {missing}: replace the file")
@@ -98,20 +97,21 @@ def _choose_track(path: Path, tracks: Sequence[Any], number: int | None) -> Any:
     """Return the audio track of this number, or what a player would play."""
     from av.stream import Disposition
 
-    if number is not None and number > len(tracks):
+    if number is not None:
+        if number <= len(tracks):
+            return tracks[number - 1]
+        plural = "s" if len(tracks) > 1 else ""
         raise InputError(
-            f"{path}: has {len(tracks)} audio track{'s' * (len(tracks) > 1)}, and no "
+            f"{path}: has {len(tracks)} audio track{plural}, and no "
             f"track {number}: choose one with --track"
         )
-    if number is not None:
-        return tracks[number - 1]
     flagged = [track for track in tracks if track.disposition & Disposition.default]
     chosen = (flagged or tracks)[0]
     if len(tracks) > 1:
+        reason = "flagged as default" if flagged else "the first"
         warn(
             f"{path}: {len(tracks)} audio tracks: track {tracks.index(chosen) + 1} is "
-            f"read, {'flagged as default' if flagged else 'the first'} (--track N "
-            "reads another)"
+            f"read, {reason} (--track N reads another)"
         )
     return chosen
 
@@ -120,27 +120,28 @@ class _Track:
     """An audio track of a container, as it is decoded."""
 
     def __init__(self, container: Any, stream: Any, av: Any):
-        self.container, self.stream, self.av = container, stream, av
+        self.container = container
+        self.stream = stream
+        self.av = av
         names = container.format.name.split(",")
         self.is_timed = not _TIMED.isdisjoint(names)
         self.start = (container.start_time or 0) / av.time_base
         self.written = 0  # samples
         self.latest = 0.0  # seconds, where the packets of all tracks end
-        self.broken: float | None = (
-            None  # seconds, where the first packet is that cannot be decoded
-        )
+        # seconds, where the first packet is that cannot be decoded
+        self.broken: float | None = None
 
     def write(self, file: soundfile.SoundFile, path: Path) -> None:
         """Write all audio."""
-        resampler, setup, layout = None, None, self.stream.layout.name
-        for frame in self._frames():
-            if (
-                frame.format.name,
-                frame.layout.name,
-                frame.sample_rate,
-            ) != setup:  # streams that were put together
+        resampler = None
+        setup = None
+        layout = self.stream.layout.name
+        for frame in self._decode_frames():
+            own = (frame.format.name, frame.layout.name, frame.sample_rate)
+            # Streams that were put together may change in the middle.
+            if own != setup:
                 self._flush(resampler, file)
-                setup = (frame.format.name, frame.layout.name, frame.sample_rate)
+                setup = own
                 resampler = self.av.AudioResampler(
                     format="flt", layout=layout, rate=RATE
                 )
@@ -154,13 +155,14 @@ class _Track:
                     f"{where}: convert the file"
                 )
             if gap > _GAP:
-                self._silence(file, round(gap * RATE))
+                self._write_silence(file, round(gap * RATE))
             assert resampler is not None
             for block in resampler.resample(frame):
-                self._block(file, block)
+                self._write_block(file, block)
         self._flush(resampler, file)
 
-    def _frames(self) -> Iterator[Any]:
+    def _decode_frames(self) -> Iterator[Any]:
+        """Yield the frames of the track, without those that cannot be decoded."""
         packets = self.container.demux()
         while True:
             try:
@@ -168,7 +170,7 @@ class _Track:
             except StopIteration:
                 return
             except self.av.error.FFmpegError:  # the file ends within a packet
-                self._breaks()
+                self._note_break()
                 return
             if packet.pts is not None and packet.time_base:
                 end = float((packet.pts + (packet.duration or 0)) * packet.time_base)
@@ -177,56 +179,55 @@ class _Track:
                 try:
                     yield from packet.decode()
                 except self.av.error.FFmpegError:
-                    self._breaks()
+                    self._note_break()
 
-    def _breaks(self) -> None:
-        self.broken = self.written / RATE if self.broken is None else self.broken
+    def _note_break(self) -> None:
+        if self.broken is None:
+            self.broken = self.written / RATE
 
-    def _block(self, file: soundfile.SoundFile, block: Any) -> None:
+    def _write_block(self, file: soundfile.SoundFile, block: Any) -> None:
         samples = block.to_ndarray().reshape(-1, file.channels)
         file.write(samples)
         self.written += len(samples)
 
     def _flush(self, resampler: Any, file: soundfile.SoundFile) -> None:
-        for block in resampler.resample(None) if resampler else ():
-            self._block(file, block)
+        if resampler is None:
+            return
+        for block in resampler.resample(None):
+            self._write_block(file, block)
 
-    def _silence(self, file: soundfile.SoundFile, count: int) -> None:
+    def _write_silence(self, file: soundfile.SoundFile, count: int) -> None:
         for first in range(0, count, _BLOCK):
-            file.write(
-                np.zeros((min(_BLOCK, count - first), file.channels), dtype=np.float32)
-            )
+            size = min(_BLOCK, count - first)
+            file.write(np.zeros((size, file.channels), dtype=np.float32))
         self.written += count
 
-    def missing(self) -> str:
-        """Say where the audio ends and where it should, if the headers promise more
-        than there is.
-        """
+    def describe_missing(self) -> str:
+        """Say where the audio ends and where it should, or nothing if it is whole."""
         if not _EXACT.intersection(self.container.format.name.split(",")):
             return ""
         end = self.written / RATE
         if self.stream.duration:
             promised = float(self.stream.duration * self.stream.time_base)
         elif self.container.duration:
-            promised = self.container.duration / self.av.time_base - max(
-                0.0, self.start
-            )  # Matroska counts from 0
+            # Matroska counts from 0.
+            before = max(0.0, self.start)
+            promised = self.container.duration / self.av.time_base - before
             end = max(end, self.latest)  # another track may be longer
         else:
             return ""
         if end >= promised - max(_SLACK, _SHARE * promised):
             return ""
-        where = (
-            f"{min(end, self.written / RATE) if self.broken is None else self.broken:.1f} "
-            ""
-            "s"
-        )
+        where = self.broken
+        if where is None:
+            where = min(end, self.written / RATE)
         return (
-            f"after {where}, before the end that its headers promise ({promised:.1f} s)"
+            f"after {where:.1f} s, before the end that its headers promise "
+            f"({promised:.1f} s)"
         )
 
 
-def _reason(error: Exception) -> str:
-    return (
-        str(getattr(error, "strerror", None) or error).strip() or type(error).__name__
-    )
+def _find_reason(error: Exception) -> str:
+    """Return what FFmpeg says of an error, or the name of its class."""
+    text = str(getattr(error, "strerror", None) or error).strip()
+    return text or type(error).__name__

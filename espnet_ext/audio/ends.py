@@ -1,5 +1,4 @@
-"""Where an audio file ends: before what its headers promise, where they say, or with a
-second file after it.
+"""Where an audio file ends: before or where its headers say, or with a second file.
 
 Readers take what they find: libsndfile and FFmpeg read half a file, or the first of
 two, and say nothing.
@@ -29,9 +28,8 @@ _SPHERE_HEADER = 1024  # bytes, the usual length
 _HEAD = 1 << 16  # bytes in which containers say their size
 _BLOCK = 1 << 24  # bytes that are searched at once
 _LONGEST_START = 128  # bytes, more than any of _FORMATS
-_ASF_FILE = bytes.fromhex(
-    "a1dcab8c47a9cf118ee400c00c205365"
-)  # 24 bytes after it, the size of the file
+# WMA's object of the file's properties: 24 bytes after this, the size of the file.
+_ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 # In libsndfile's log: what a header promises, and what there is.
 _PROMISED = re.compile(
     r"^ *(?:data|SSND|Data Size|Riff size|riff)\s*: (\d+) \(should be (\d+)\)",
@@ -59,53 +57,67 @@ _FORMATS = (
     rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\x00\xaa\x00\x62\xce\x6c",  # WMA
     rb"FLV\x01[\x01\x04\x05]\x00\x00\x00\x09\x00\x00\x00\x00",
 )
-_JOINED = re.compile(
-    rb"fLaC|OggS|\x1aE|RIFF[\x00-\xff]{4}AVI"
-)  # of these PyAV reads on into a second file
+# Of these PyAV reads on into a second file.
+_JOINED = re.compile(rb"fLaC|OggS|\x1aE|RIFF[\x00-\xff]{4}AVI")
 
 
-def second_file(path: str | Path) -> tuple[int, bool] | None:
-    """Return the byte at which a second file of the same format begins, and whether
-    PyAV reads it too; None: nowhere.
+def find_second_file(path: str | Path) -> tuple[int, bool] | None:
+    """Return the byte at which a second file begins, and whether PyAV reads it too.
 
-    Files that were put together by ``cat`` are such. Memory does not depend on the
-    file's size.
+    It is of the same format, such as ``cat`` puts together; None: there is none. Memory
+    does not depend on the file's size.
     """
     with Path(path).open("rb") as file:
-        head = file.read(_HEAD)  # tags may stand before it
-        begins, first = next(
-            ((form, found) for form in _FORMATS if (found := re.search(form, head))),
-            (b"", None),
-        )
-        if first is None or scan_mp3(path) is not None:
+        start = _find_start(file.read(_HEAD))
+        if start is None or scan_mp3(path) is not None:
             return None
-        content, end = b"", file.seek(first.end())
-        while block := file.read(_BLOCK):
-            content, end = content[-_LONGEST_START:] + block, end + len(block)
-            if found := re.search(begins, content):
-                return end - len(content) + found.start(), _JOINED.match(
-                    first[0]
-                ) is not None
+        begins, first = start
+        is_read_on = _JOINED.match(first[0]) is not None
+        content = b""
+        end = file.seek(first.end())
+        while True:
+            block = file.read(_BLOCK)
+            if not block:
+                return None
+            # The start of a file may lie across two blocks.
+            content = content[-_LONGEST_START:] + block
+            end += len(block)
+            found = re.search(begins, content)
+            if found:
+                return end - len(content) + found.start(), is_read_on
+
+
+def _find_start(head: bytes) -> tuple[bytes, re.Match[bytes]] | None:
+    """Return how files of a format begin, and where this one does."""
+    for form in _FORMATS:
+        # Not at the first byte alone: tags may stand before it.
+        found = re.search(form, head)
+        if found:
+            return form, found
     return None
 
 
-def fault(path: str | Path) -> str:
-    """Return why a file must not be read by anything, in one line without the path;
-    nothing if it may be.
+def find_fault(path: str | Path) -> str:
+    """Return why a file must not be read by anything, or nothing if it may be.
+
+    It is one line without the path.
     """
-    second = second_file(path)
-    if second and not second[1]:
-        return (
-            f"a second file follows at byte {second[0]:,}, which would not be read: "
-            "split the file there"
-        )
+    second = find_second_file(path)
+    if second is not None:
+        place, is_read_on = second
+        if not is_read_on:
+            return (
+                f"a second file follows at byte {place:,}, which would not be read: "
+                "split the file there"
+            )
     mp3 = scan_mp3(path)
     if mp3 is not None and mp3.cut:
         return (
             f"the audio breaks off after {mp3.seconds:.1f} s, before the end that its "
             "header promises: replace the file"
         )
-    size, promised = Path(path).stat().st_size, _promised_bytes(path)
+    size = Path(path).stat().st_size
+    promised = _read_promised_size(path)
     if promised > size:
         return (
             f"the audio breaks off: its headers promise {promised:,} bytes, and there "
@@ -114,65 +126,77 @@ def fault(path: str | Path) -> str:
     return ""
 
 
-def reads_all(path: str | Path) -> bool:
-    """Return whether soundfile can read a file, seek in it, and knows its end; False if
-    another reader is needed.
+def can_soundfile_read(path: str | Path) -> bool:
+    """Tell whether soundfile reads a file to its end, seeks in it and knows its length.
+
+    Otherwise another reader is needed.
     """
-    if (mp3 := scan_mp3(path)) is not None:
+    mp3 = scan_mp3(path)
+    if mp3 is not None:
         return mp3.is_plain
     try:
         with soundfile.SoundFile(path) as file:
-            if not 0 < file.frames < MOST_FRAMES or (
-                file.format == "WAV" and file.subtype.startswith("MPEG")
-            ):
+            if not 0 < file.frames < MOST_FRAMES:
+                return False
+            if file.format == "WAV" and file.subtype.startswith("MPEG"):
                 return False
             if file.frames > 1:
                 file.seek(file.frames - 1)
             if file.format == "MP3":  # one that begins with what is no frame
                 return False
-            return not (second_file(path) or (file.format == "FLAC" and goes_on(file)))
+            if find_second_file(path):
+                return False
+            return not (file.format == "FLAC" and describe_rest(file))
     except (soundfile.SoundFileError, OSError):
         return False
 
 
 def is_cut(file: soundfile.SoundFile) -> bool:
-    """Return whether the header of an open file, or of an Ogg file's last page,
-    promises more than there is.
+    """Tell whether an open file ends before what its header promises.
 
-    libsndfile quietly takes what is left.
+    Of Ogg, that is the header of the last page. libsndfile quietly takes what is left.
     """
     if file.format == "OGG":
         return _ends_within_page(file.name)
     if file.format == "NIST":
         with Path(file.name).open("rb") as content:
             head = content.read(_SPHERE_HEADER)
-        promised = re.search(rb"^sample_count -i (\d+)\s*$", head, re.MULTILINE)
-        return promised is not None and file.frames < int(promised[1])
+        count = re.search(rb"^sample_count -i (\d+)\s*$", head, re.MULTILINE)
+        return count is not None and file.frames < int(count[1])
     # Only its log tells the length that the header promised.
     lengths = _PROMISED.search(file.extra_info)
-    return (
-        lengths is not None
-        and int(lengths[2]) < int(lengths[1])
-        and not _UNKNOWN <= int(lengths[1]) < 1 << 32
-    )
+    if lengths is None:
+        return False
+    promised = int(lengths[1])
+    if _UNKNOWN <= promised < 1 << 32:
+        return False
+    return int(lengths[2]) < promised
 
 
-def goes_on(file: soundfile.SoundFile) -> str:
-    """Return what follows the end that soundfile finds in an open file, such as of a
-    killed recorder, in words, or nothing.
+def describe_rest(file: soundfile.SoundFile) -> str:
+    """Say what follows the end that soundfile finds in an open file, or nothing.
+
+    Such are the files of a killed recorder.
     """
-    if file.format in ("WAV", "WAVEX") and (more := _MORE.search(file.extra_info)):
-        size = Path(file.name).stat().st_size - int(more[1])
-        return f"{size:,} bytes from byte {int(more[1]):,} on" if size > _SMALL else ""
+    if file.format in ("WAV", "WAVEX"):
+        more = _MORE.search(file.extra_info)
+        if more:
+            place = int(more[1])
+            size = Path(file.name).stat().st_size - place
+            if size <= _SMALL:
+                return ""
+            return f"{size:,} bytes from byte {place:,} on"
     if file.format == "FLAC":
-        seconds = _end(file.name) - file.frames / file.samplerate
+        seconds = _find_end(file.name) - file.frames / file.samplerate
+        # Half a sample is rounding.
         return f"{seconds:.1f} s" if seconds * file.samplerate > 0.5 else ""
     return ""
 
 
-def _end(path: str) -> float:
-    """Return where the last packet of a file ends, in seconds, 0 if PyAV is not
-    installed or cannot read it.
+def _find_end(path: str) -> float:
+    """Return where the last packet of a file ends, in seconds.
+
+    It is 0 if PyAV is not installed or cannot read the file.
     """
     try:
         import av
@@ -191,29 +215,34 @@ def _end(path: str) -> float:
         return 0.0
 
 
-def _promised_bytes(path: str | Path) -> int:
-    """Return the size of a file as its container says, 0 if it does not: AVI, WMA, and
-    Apple's CAF.
+def _read_promised_size(path: str | Path) -> int:
+    """Return the bytes of a file as its container says, 0 if it does not.
+
+    AVI, WMA and Apple's CAF do.
     """
     with Path(path).open("rb") as file:
         head = file.read(_HEAD)
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         size = int.from_bytes(head[4:8], "little") + 8
         return size if _UNFINISHED < size < _UNKNOWN else 0
-    if (place := head.find(_ASF_FILE)) >= 0:
+    place = head.find(_ASF_FILE)
+    if place >= 0:
         return int.from_bytes(head[place + 40 : place + 48], "little")
     if head[:4] == b"caff":
-        return max(
-            (end for kind, end in _chunks_of_caf(path) if kind == b"data"), default=0
-        )
+        ends = (end for kind, end in _read_caf_chunks(path) if kind == b"data")
+        return max(ends, default=0)
     return 0
 
 
-def _chunks_of_caf(path: str | Path) -> Iterator[tuple[bytes, int]]:
+def _read_caf_chunks(path: str | Path) -> Iterator[tuple[bytes, int]]:
     """Yield the kind of each chunk, and the byte at which it ends."""
     with Path(path).open("rb") as file:
         place = 8
-        while len(head := file.read(12) if file.seek(place) else b"") == 12:
+        while True:
+            file.seek(place)
+            head = file.read(12)
+            if len(head) < 12:
+                return
             size = int.from_bytes(head[4:], "big", signed=True)
             if size < 0:  # the last one, of unknown length
                 return
@@ -222,9 +251,10 @@ def _chunks_of_caf(path: str | Path) -> Iterator[tuple[bytes, int]]:
 
 
 def _ends_within_page(path: str | Path) -> bool:
-    """Return whether an Ogg file ends within a page (RFC 3533, section 6)."""
+    """Tell whether an Ogg file ends within a page (RFC 3533, section 6)."""
     with Path(path).open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _OGG_PAGE))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _OGG_PAGE))
         tail = file.read()
     start = tail.rfind(_OGG_MARK)
     if start < 0:  # other bytes follow the last page
@@ -234,4 +264,7 @@ def _ends_within_page(path: str | Path) -> bool:
         return True
     head = _OGG_HEADER + page[_OGG_HEADER - 1]
     end = head + sum(page[_OGG_HEADER:head])
-    return len(page) < end or (len(page) > end and _OGG_MARK.startswith(page[end:]))
+    if len(page) < end:
+        return True
+    # What follows the page may be the first bytes of another one.
+    return len(page) > end and _OGG_MARK.startswith(page[end:])

@@ -1,5 +1,4 @@
-"""How the samples of a recording become speech of the usual level: which channel, what
-offset, which factor.
+"""The level of a recording: which channel is speech, what offset, which factor.
 
 Models know the usual level alone: recordings of that level stay as they are, to the
 sample. Channels and offsets are those of blocks, since what is wrong may last for a
@@ -9,6 +8,7 @@ part of a recording.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,8 @@ FRAMES_A_SECOND = 50
 _FRAMES = 5  # whose median is a loudness, so that a click counts for nothing
 _BLOCK = 10  # frames with one channel and one offset
 _OFFSET_BLOCKS = 5  # whose frames have one offset: ordinary speech has none in a second
-_USUAL = (
-    0.01,
-    1.0,
-)  # loudness (RMS; full scale: 1) of recordings that stay as they are
+# Loudness (RMS; full scale: 1) of recordings that stay as they are.
+_USUAL = (0.01, 1.0)
 _SILENCE = 1e-4  # -80 dBFS: nothing is louder
 _TARGET = 0.1
 # of the loudness; the mean of ordinary recordings of a few words is up to 0.15 of it
@@ -34,12 +32,12 @@ MEAN = -1  # in place of a channel: the mean of all
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What is done to the samples of a recording: ``(samples - offset) * gain``, and
-    clipped unless the gain is 1.
+    """What is done to the samples of a recording: ``(samples - offset) * gain``.
 
-    ``channels`` and ``offsets`` are of blocks of ``size`` samples, (blocks,) each; where
-    they are empty, the mean of all channels is read as it is. Samples larger than
-    ``limit`` are read as 0; ``bad`` are their times, in seconds.
+    They are clipped unless the gain is 1. ``channels`` and ``offsets`` are of blocks of
+    ``size`` samples, (blocks,) each; where they are empty, the mean of all channels is
+    read as it is. Samples larger than ``limit`` are read as 0; ``bad`` are their times,
+    in seconds.
     """
 
     gain: float = 1.0
@@ -49,37 +47,45 @@ class Level:
     limit: float = np.inf
     bad: tuple[float, ...] = ()
 
-    def applied(self, samples: np.ndarray, first: int = 0) -> np.ndarray:
-        """Return (T, channels), which begin at sample ``first`` of the recording, as
-        (T,).
+    def apply(self, samples: np.ndarray, first: int = 0) -> np.ndarray:
+        """Return samples, (T, channels), at the usual level, (T,).
+
+        They begin at sample ``first`` of the recording.
         """
         if self.bad:
-            samples = np.where(np.abs(samples) > self.limit, np.float32(0), samples)
-        mono = _mean(samples)
+            is_bad = np.abs(samples) > self.limit
+            samples = np.where(is_bad, np.float32(0), samples)
+        mono = _average_channels(samples)
         if (self.channels != MEAN).any() or self.offsets.any():
             self._correct_blocks(mono, samples, first)
-        return mono if self.gain == 1 else np.clip(mono * np.float32(self.gain), -1, 1)
+        if self.gain == 1:
+            return mono
+        return np.clip(mono * np.float32(self.gain), -1, 1)
 
     def _correct_blocks(
-        self, mono: np.ndarray, samples: np.ndarray, first: int
+        self,
+        mono: np.ndarray,
+        samples: np.ndarray,
+        first: int,
     ) -> None:
         """Write the right channels without offsets into ``mono``, (T,)."""
         last = len(self.channels) - 1
         start = 0
         for number in range(min(first // self.size, last), last + 1):
+            end = (number + 1) * self.size - first
             # The last block holds what is left of a frame too.
-            end = len(mono) if number == last else (number + 1) * self.size - first
-            if self.channels[number] != MEAN:
-                mono[start:end] = samples[start:end, self.channels[number]]
+            if number == last:
+                end = len(mono)
+            channel = self.channels[number]
+            if channel != MEAN:
+                mono[start:end] = samples[start:end, channel]
             mono[start:end] -= np.float32(self.offsets[number])
             start = end
             if start >= len(mono):
                 return
 
     def __str__(self) -> str:
-        """Say what is unusual, in words that follow the name of a file; nothing if
-        nothing is.
-        """
+        """Say what is unusual, in words that follow the name of a file, or nothing."""
         said = [
             self._say_bad(),
             self._say_channels(),
@@ -95,7 +101,8 @@ class Level:
         if len(self.bad) > 1:
             more = f" and {len(self.bad) - 1} more"
         return (
-            f"a sample at {self.bad[0]:.2f} s{more} above {self.limit:.3g}, which is no "
+            f"a sample at {self.bad[0]:.2f} s{more} above {self.limit:.3g}, which "
+            "is no "
             "audio, is read as 0"
         )
 
@@ -129,7 +136,7 @@ class Level:
 AS_IT_IS = Level()
 
 
-def frame_size(rate: int) -> int:
+def count_frame_samples(rate: int) -> int:
     """Return the samples of a frame at ``rate`` Hz."""
     return max(1, round(rate / FRAMES_A_SECOND))
 
@@ -147,21 +154,22 @@ class _Frames(NamedTuple):
     places: np.ndarray  # where that is in the frame, in samples, (frames,)
 
 
-def measure(blocks: Iterable[np.ndarray], rate: int) -> Level:
-    """Return the level of a recording at ``rate`` Hz; ``blocks``, (T, channels), are of
-    whole frames but the last.
+def measure_level(blocks: Iterable[np.ndarray], rate: int) -> Level:
+    """Return the level of a recording at ``rate`` Hz.
+
+    ``blocks``, (T, channels), are of whole frames, except for the last one.
     """
-    size = frame_size(rate)
+    size = count_frame_samples(rate)
     parts = [_measure_frames(block, size) for block in blocks if len(block)]
     if not parts:
         return AS_IT_IS
-    frames = _Frames(
-        *(np.concatenate(own, axis=-1) for own in zip(*parts, strict=True))
-    )
+    columns = zip(*parts, strict=True)
+    frames = _Frames(*(np.concatenate(column, axis=-1) for column in columns))
     number = np.arange(len(frames.peaks))
     block = number // _BLOCK
     energies = frames.means**2 + frames.spreads**2
     channels = _choose_channels(energies, block)
+    # The mean, -1, is the last row.
     row = channels[block]
     loud = _find_loudness(frames.spreads[row, number])
     level = Level(
@@ -172,10 +180,12 @@ def measure(blocks: Iterable[np.ndarray], rate: int) -> Level:
     if not loud > _SILENCE:
         return level
     gain = 1.0
-    if not _USUAL[0] <= loud <= _USUAL[1]:
+    quietest, loudest = _USUAL
+    if not quietest <= loud <= loudest:
         gain = _TARGET / loud
     limit = max(1.0, _IMPOSSIBLE * loud)
     bad = np.flatnonzero(frames.peaks > limit)
+    # Frames have ``size`` samples each; places are counted within them.
     times = (bad * size + frames.places[bad]) / rate
     offsets = _find_offsets(frames.means[row, number], _MOST_OFFSET * loud)
     return replace(
@@ -188,7 +198,11 @@ def measure(blocks: Iterable[np.ndarray], rate: int) -> Level:
 
 
 def _measure_frames(block: np.ndarray, size: int) -> _Frames:
-    rows = np.stack([*block.T, _mean(block)])
+    """Measure the frames of a block, (T, channels); what is left of one is dropped.
+
+    A block that is shorter than a frame is one.
+    """
+    rows = np.stack([*block.T, _average_channels(block)])
     count = len(block) // size
     if count:
         rows = rows[:, : count * size]
@@ -203,9 +217,9 @@ def _measure_frames(block: np.ndarray, size: int) -> _Frames:
 
 
 def _choose_channels(energies: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Return the channel of each block, (blocks,): the loudest one where all together
-    cancel each other out, else their mean.
+    """Return the channel of each block, (blocks,).
 
+    It is the loudest one where all together cancel each other out, else their mean.
     ``energies``, (channels + 1, frames), are of frames, the last row of the mean of all
     channels; ``block`` is that of each frame.
     """
@@ -213,7 +227,8 @@ def _choose_channels(energies: np.ndarray, block: np.ndarray) -> np.ndarray:
     own = sums[:-1]
     together = sums[-1]
     mean = own.mean(axis=0)
-    # The mean of channels that have nothing in common has this energy.
+    # The mean of N channels that have nothing in common has an N-th of their energy,
+    # that of N equal ones all of it.
     expected = mean / len(own)
     silence = np.bincount(block) * _SILENCE**2
     cancelled = (mean > silence) & (together < _CANCELLED * expected)
@@ -225,15 +240,16 @@ def _choose_channels(energies: np.ndarray, block: np.ndarray) -> np.ndarray:
 
 
 def _find_offsets(means: np.ndarray, most: float) -> np.ndarray:
-    """Return what is taken from the samples of each block, (blocks,), if any offset is
-    larger than ``most``, otherwise zeros. ``means`` are of frames.
+    """Return what is taken from the samples of each block, (blocks,).
 
+    They are zeros unless an offset is larger than ``most``. ``means`` are of frames.
     Medians, as one bad sample or a thump is no offset; of the whole recording, if that
     fits all of it.
     """
-    blocks = -(-len(means) // _BLOCK)
+    blocks = ceil(len(means) / _BLOCK)
     width = _BLOCK * _OFFSET_BLOCKS
-    seconds = [means[start : start + width] for start in range(0, len(means), width)]
+    starts = range(0, len(means), width)
+    seconds = [means[start : start + width] for start in starts]
     offsets = np.array([np.median(second) for second in seconds])
     if len(seconds) > 1 and len(seconds[-1]) < _BLOCK:  # too short to tell
         offsets[-1] = offsets[-2]
@@ -245,10 +261,9 @@ def _find_offsets(means: np.ndarray, most: float) -> np.ndarray:
     return np.zeros(blocks)
 
 
-def _mean(samples: np.ndarray) -> np.ndarray:
-    """Return the mean of the channels, (T,), of (T, channels), ten times as fast as
-    numpy's of short rows.
-    """
+def _average_channels(samples: np.ndarray) -> np.ndarray:
+    """Return the mean of the channels, (T,), of (T, channels)."""
+    # Ten times as fast as numpy's mean of short rows.
     return reduce(np.add, samples.T) / np.float32(samples.shape[1])
 
 

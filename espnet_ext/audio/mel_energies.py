@@ -5,9 +5,9 @@ import torchaudio
 
 
 class MelEnergies(torch.nn.Module):
-    """Compute ``e[m, c] = sum_k |X[m, k]|^2 M_c[k]`` (P2, eq. 1), the energy of channel
-    c in frame m; those of a frame are a vector (P2, eq. 5).
+    """Compute ``e[m, c] = sum_k |X[m, k]|^2 M_c[k]`` (P2, eq. 1).
 
+    It is the energy of channel c in frame m; those of a frame are a vector (P2, eq. 5).
     Frame m covers the samples from ``m * hop`` to ``m * hop + window``; no frame
     reaches beyond the end. The channels are triangles in Hz with corners at equal
     distances on HTK's mel scale.
@@ -37,7 +37,7 @@ class MelEnergies(torch.nn.Module):
     ):
         super().__init__()
         self.hop = hop
-        self.n_fft = n_fft or next_power_of_two(len(window))
+        self.n_fft = n_fft or find_power_of_two(len(window))
         mel = torchaudio.functional.melscale_fbanks(
             self.n_fft // 2 + 1,
             fmin,
@@ -66,10 +66,10 @@ class MelEnergies(torch.nn.Module):
         return power @ self.mel.to(waveform.dtype)
 
 
-def next_power_of_two(number: int) -> int:
+def find_power_of_two(number: int) -> int:
     """Return the smallest power of two that is not below a number.
 
-    >>> next_power_of_two(400), next_power_of_two(512)
+    >>> find_power_of_two(400), find_power_of_two(512)
     (512, 512)
     """
     return 1 << (number - 1).bit_length()

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-_KILOBITS = {  # by version 1 or not, and layer: ISO/IEC 11172-3 and 13818-3, 2.4.2.3
+# By version 1 or not, and layer: ISO/IEC 11172-3 and 13818-3, 2.4.2.3.
+_KILOBITS = {
     (True, 1): (32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
     (True, 2): (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
     (True, 3): (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -19,14 +20,19 @@ _KILOBITS = {  # by version 1 or not, and layer: ISO/IEC 11172-3 and 13818-3, 2.
     (False, 2): (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
     (False, 3): (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
-_RATES = (
-    44100,
-    48000,
-    32000,
-)  # Hz, of version 1; halved in 2 and 2.5, and again in 2.5
-_VERSION_1, _VERSION_2, _MONO = 3, 2, 3  # as the bits of a frame have them
-_ID3_HEADER, _ID3_AFTER, _APE_HEADER = 10, 128, 32  # bytes
-_XING_FRAMES, _XING_BYTES = 1, 2  # flags of what its header has
+# Hz, of version 1; halved in 2 and 2.5, and again in 2.5.
+_RATES = (44100, 48000, 32000)
+# as the bits of a frame have them
+_VERSION_1 = 3
+_VERSION_2 = 2
+_MONO = 3
+# bytes of tags: a header, whose size follows in it, or all of an old tag
+_ID3_HEADER = 10
+_ID3_AFTER = 128
+_APE_HEADER = 32
+# flags of what Xing's header has
+_XING_FRAMES = 1
+_XING_BYTES = 2
 _CUT = 0.01  # share of the bytes by which a file is shorter than its header says
 
 
@@ -43,8 +49,8 @@ class Frame(NamedTuple):
 class Mp3:
     """What a file holds."""
 
-    rate: int  # Hz, of the first frame, as is the next
-    channels: int
+    rate: int  # Hz, of the first frame
+    channels: int  # of the first frame
     samples: int = 0  # of all frames, with what an encoder adds at both ends
     promised: int | None = None  # samples, as its header says; None: it does not
     cut: bool = False  # whether there are fewer bytes than its header says
@@ -75,10 +81,10 @@ def scan_mp3(path: str | Path) -> Mp3 | None:
         except (ValueError, OSError):  # an empty file, a pipe
             return None
         with content:
-            return _scan(content)
+            return _count_frames(content)
 
 
-def _scan(content: mmap.mmap) -> Mp3 | None:
+def _count_frames(content: mmap.mmap) -> Mp3 | None:
     start = _skip_zeros(content, _skip_tags(content, 0))
     if not _begins_frame(content, start):
         return None
@@ -86,11 +92,13 @@ def _scan(content: mmap.mmap) -> Mp3 | None:
     assert first is not None
     found = Mp3(first.rate, first.channels)
     size = 0  # bytes that the first header promises
-    for place, frame in _frames(content, start, found):
+    for place, frame in _find_frames(content, start, found):
         header = _read_header(content, place, frame)
         if header is None:
             found.samples += frame.samples
-            found.uniform &= frame[2:] == first[2:]
+            same_rate = frame.rate == first.rate
+            same_channels = frame.channels == first.channels
+            found.uniform &= same_rate and same_channels
         elif place > start:
             found.joined = True
         else:
@@ -104,35 +112,45 @@ def _scan(content: mmap.mmap) -> Mp3 | None:
     return found
 
 
-def _frames(content: mmap.mmap, start: int, found: Mp3) -> Iterator[tuple[int, Frame]]:
+def _find_frames(
+    content: mmap.mmap, start: int, found: Mp3
+) -> Iterator[tuple[int, Frame]]:
     """Yield each frame and its first byte, and note where there is a hole."""
-    place, end = start, len(content)
+    place = start
+    end = len(content)
     while place < end:
         frame = _read_frame(content, place)
-        # The bytes of a hole may look like a header, but no other one follows then.
-        if frame is not None and (
-            place + frame.size >= end
-            or _begins_frame(content, place + frame.size)
-            or _skip_tags(content, place + frame.size) > place + frame.size
-        ):
-            if place + frame.size <= end:  # else it breaks off within its last frame
-                yield place, frame
-            place += frame.size
-            continue
+        if frame is not None:
+            after = place + frame.size
+            # The bytes of a hole may look like a header, but no other one follows then.
+            if _goes_on(content, after):
+                if after <= end:  # else it breaks off within its last frame
+                    yield place, frame
+                place = after
+                continue
         after = _skip_tags(content, place)
         if after > place:
             place = after
             continue
-        after = _next_frame(content, place)
+        after = _find_next_frame(content, place)
         if after < end and found.hole is None:
             found.hole = found.seconds
         place = after
+
+
+def _goes_on(content: mmap.mmap, place: int) -> bool:
+    """Tell whether whole frames, tags or the file's end follow a frame."""
+    if place >= len(content) or _begins_frame(content, place):
+        return True
+    return _skip_tags(content, place) > place
 
 
 def _read_frame(content: mmap.mmap, place: int) -> Frame | None:
     """Return the header that begins at a byte; None: none does."""
     if place + 4 > len(content) or content[place] != 0xFF:
         return None
+    # 11 bits of sync, 2 of the version, 2 of the layer; then 4 of the bit rate, 2 of
+    # the sampling rate, 1 of padding (ISO/IEC 11172-3, 2.4.1.3).
     second = content[place + 1]
     third = content[place + 2]
     version = second >> 3 & 3
@@ -140,6 +158,7 @@ def _read_frame(content: mmap.mmap, place: int) -> Frame | None:
     bitrate = third >> 4
     rate = third >> 2 & 3
     padding = third >> 1 & 1
+    # No sync; values that the standard reserves.
     if second < 0xE0 or version == 1 or layer == 4:
         return None
     if bitrate in (0, 15) or rate == 3:
@@ -151,28 +170,32 @@ def _read_frame(content: mmap.mmap, place: int) -> Frame | None:
     bits = 1000 * _KILOBITS[is_first, layer][bitrate - 1]
     channels = 1 if content[place + 3] >> 6 == _MONO else 2
     if layer == 1:
-        return Frame((12 * bits // hertz + padding) * 4, 384, hertz, channels)
+        size = (12 * bits // hertz + padding) * 4
+        return Frame(size, 384, hertz, channels)
     samples = 576 if layer == 3 and not is_first else 1152
-    return Frame(samples // 8 * bits // hertz + padding, samples, hertz, channels)
+    size = samples // 8 * bits // hertz + padding
+    return Frame(size, samples, hertz, channels)
 
 
 def _begins_frame(content: mmap.mmap, place: int) -> bool:
-    """Return whether a frame begins at a byte, and another one or the end follows it."""
+    """Tell whether a frame begins at a byte, and another one or the end follows it."""
     frame = _read_frame(content, place)
     if frame is None:
         return False
     after = place + frame.size
-    return after >= len(content) or (
-        _read_frame(content, after) is not None or _skip_tags(content, after) > after
-    )
+    if after >= len(content) or _read_frame(content, after) is not None:
+        return True
+    return _skip_tags(content, after) > after
 
 
-def _next_frame(content: mmap.mmap, place: int) -> int:
+def _find_next_frame(content: mmap.mmap, place: int) -> int:
     """Return where the next frame begins; the file's end: there is none."""
-    while (place := content.find(b"\xff", place + 1)) >= 0:
+    while True:
+        place = content.find(b"\xff", place + 1)
+        if place < 0:
+            return len(content)
         if _begins_frame(content, place):
             return place
-    return len(content)
 
 
 def _skip_tags(content: mmap.mmap, place: int) -> int:
@@ -180,6 +203,7 @@ def _skip_tags(content: mmap.mmap, place: int) -> int:
     while True:
         if content[place : place + 3] == b"ID3":
             size = 0
+            # Seven bits a byte, so that no size looks like the sync of a frame.
             for byte in content[place + 6 : place + _ID3_HEADER]:
                 size = size << 7 | byte
             place += _ID3_HEADER + size
@@ -198,20 +222,28 @@ def _skip_zeros(content: mmap.mmap, place: int) -> int:
 
 
 def _read_header(
-    content: mmap.mmap, place: int, frame: Frame
+    content: mmap.mmap,
+    place: int,
+    frame: Frame,
 ) -> tuple[int, int] | None:
-    """Return how many frames and bytes a frame of Xing or VBRI promises, 0 where it
-    does not say; None: the frame holds samples.
+    """Return how many frames and bytes a frame of Xing or VBRI promises.
+
+    0: it does not say; None: the frame holds samples.
     """
     body = content[place : place + min(frame.size, 64)]
     if body[36:40] == b"VBRI":
-        return int.from_bytes(body[50:54], "big"), int.from_bytes(body[46:50], "big")
+        frames = int.from_bytes(body[50:54], "big")
+        return frames, int.from_bytes(body[46:50], "big")
+    # Xing's stands after side information of 9 to 32 bytes, which is zeros.
     found = re.match(rb"\xff[\x00-\xff]{3}\x00{9,34}(?:Xing|Info)", body)
     if found is None:
         return None
-    fields = content[place + found.end() : place + found.end() + 12]
-    flags, after = int.from_bytes(fields[:4], "big"), 4
-    frames = size = 0
+    begin = place + found.end()
+    fields = content[begin : begin + 12]
+    flags = int.from_bytes(fields[:4], "big")
+    after = 4
+    frames = 0
+    size = 0
     if flags & _XING_FRAMES:
         frames = int.from_bytes(fields[after : after + 4], "big")
         after += 4

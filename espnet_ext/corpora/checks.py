@@ -16,8 +16,8 @@ from espnet_ext.audio.files import (
     CONVERTED_SUFFIXES,
     SUFFIXES,
     Inspected,
-    decodes,
     inspect_files,
+    must_decode,
 )
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.checks import raise_problems, validate
@@ -280,7 +280,7 @@ def check_audio_files(
         for part, items in parts.items()
         for key, path in items.items()
     }
-    decode = decodes(faults.options.check_audio, len(files))
+    decode = must_decode(faults.options.check_audio, len(files))
     how = (
         "decoding each file"
         if decode

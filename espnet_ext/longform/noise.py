@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio, blocks
+from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio, read_blocks
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import files_below
 
@@ -127,7 +127,7 @@ class NoisyAudio:
 def _power(audio: Audio) -> float:
     """Return the mean power of a recording, which is read a block at a time."""
     energy = 0.0
-    for block in blocks(audio):
+    for block in read_blocks(audio):
         energy += float(np.square(block, dtype=np.float64).sum())
     return energy / audio.length
 

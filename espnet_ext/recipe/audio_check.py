@@ -7,7 +7,7 @@ first pass runs. A file that breaks off passes by its header, and is trained on 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from espnet_ext.audio.files import FULL_CHECK_FILES, decodes, inspect_files
+from espnet_ext.audio.files import FULL_CHECK_FILES, inspect_files, must_decode
 from espnet_ext.corpora.checks import SHOWN
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import read_table
@@ -48,7 +48,7 @@ def list_audio_tables(run: Run) -> list[Path]:
     if run.synthetic or run.options["check_audio"] != "auto":
         return []
     tables = sorted(run.datadir.rglob("wav.scp"))
-    if decodes("auto", len(list_files(run.datadir, tables))):
+    if must_decode("auto", len(list_files(run.datadir, tables))):
         return []
     return tables
 

@@ -6,7 +6,7 @@ import humanfriendly
 import torch
 from espnet2.asr.frontend.abs_frontend import AbsFrontend
 
-from espnet_ext.audio.mel_energies import MelEnergies, next_power_of_two
+from espnet_ext.audio.mel_energies import MelEnergies, find_power_of_two
 from espnet_ext.errors import InputError
 from espnet_ext.sem.energy_mask import POWER
 from espnet_ext.upstream.padding import valid_frames
@@ -57,7 +57,7 @@ class PowerMelFrontend(AbsFrontend):
         self.n_mels = n_mels
         self.window_length = round(fs * window_ms / 1000.0)
         self.hop_length = round(fs * hop_ms / 1000.0)
-        self.n_fft = n_fft or next_power_of_two(self.window_length)
+        self.n_fft = n_fft or find_power_of_two(self.window_length)
         if self.n_fft < self.window_length:
             raise InputError(
                 f"power_mel: n_fft ({self.n_fft}) is shorter than the window "

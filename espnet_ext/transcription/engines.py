@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from espnet_ext.audio.recordings import opened
+from espnet_ext.audio.recordings import open_recording
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.text.words import Segment, Word, divide_span, split_into_lines
@@ -97,7 +97,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
 
 def seconds_of(path: Path) -> float:
     """Return the length of an audio file."""
-    with opened(path, RATE) as recording:
+    with open_recording(path, RATE) as recording:
         return recording.seconds
 
 
@@ -178,7 +178,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
                 with building(model, request.config):
                     loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
-        with opened(
+        with open_recording(
             path, rate_of(vars(recogniser.asr_train_args)) or RATE
         ) as recording:
             samples = recording.read(

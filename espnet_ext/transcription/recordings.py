@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from espnet_ext.audio.files import ALL_SUFFIXES, is_audio
-from espnet_ext.audio.recordings import no_file
+from espnet_ext.audio.recordings import find_path_fault
 from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.text.writing import FORMATS
 from espnet_ext.work.files import files_below, is_utf8
@@ -86,7 +86,7 @@ def find_recordings(
                     f"{_LONGEST} bytes: rename it",
                 )
             )
-        elif reason := no_file(path):
+        elif reason := find_path_fault(path):
             faults.append((path, f"{path}: {reason}"))
         else:
             kept.append(recording)

@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from espnet_ext.audio.recordings import named, opened, readable, split_channels
+from espnet_ext.audio.recordings import (
+    make_readable,
+    name_original,
+    open_recording,
+    split_channels,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.pages.transcript import RATE, write_transcript_page
 from espnet_ext.text.words import Segment
@@ -84,7 +89,9 @@ def transcribe_files(
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
         lines: list[Segment] = []
         try:
-            with readable(recording.path, track) as audio:  # converted once, if at all
+            with make_readable(
+                recording.path, track
+            ) as audio:  # converted once, if at all
                 _recognise(
                     engine, recording.path, audio, lines, partial, show, separate
                 )
@@ -162,7 +169,7 @@ def _lines_by_channel(engine: Engine, audio: Path) -> Iterator[Segment]:
     """
     with tempfile.TemporaryDirectory() as folder:
         for speaker, channel in split_channels(audio, Path(folder)).items():
-            with named(audio, channel):
+            with name_original(audio, channel):
                 yield from (replace(line, speaker=speaker) for line in engine(channel))
 
 
@@ -176,5 +183,5 @@ def _write(
     if kind != PAGE:
         write_transcript(target, {recording.name.replace("/", "_"): list(lines)}, kind)
         return
-    with opened(audio, RATE) as samples:
+    with open_recording(audio, RATE) as samples:
         write_transcript_page(target, recording.path.name, lines, samples)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from espnet_ext.audio.recordings import copy_times, opened
+from espnet_ext.audio.recordings import copy_times, open_recording
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.sharing.model_files import ModelFiles
@@ -169,7 +169,7 @@ def copy_audio(
         copy = str((folder / "audio" / f"{key}.flac").resolve())
         try:
             with (
-                opened(path, RATE) as audio,
+                open_recording(path, RATE) as audio,
                 soundfile.SoundFile(copy, "w", RATE, 1, subtype="PCM_16") as file,
             ):
                 for start in range(0, audio.length, _BLOCK):

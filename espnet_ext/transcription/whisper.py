@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.audio.recordings import opened
+from espnet_ext.audio.recordings import open_recording
 from espnet_ext.errors import InputError
 from espnet_ext.text.words import Segment, Word, split_into_lines
 from espnet_ext.transcription.request import RATE, Engine, Request
@@ -30,7 +30,7 @@ def load_whisper_engine(model: str | Path | None, request: Request) -> Engine:
         )
 
     def lines(path: Path) -> Iterator[Segment]:
-        with opened(path, RATE) as recording:
+        with open_recording(path, RATE) as recording:
             samples = recording.read(0, recording.length)
         pieces, _ = network.transcribe(samples, language=language, word_timestamps=True)
         yield from split_into_lines(list_words(pieces))

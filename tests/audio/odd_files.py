@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 from av.stream import Disposition
 
-from espnet_ext.audio.recordings import opened
+from espnet_ext.audio.recordings import open_recording
 from espnet_ext.errors import InputError
 
 RATE = 16000
@@ -440,7 +440,7 @@ def fault(case: Case, folder: Path) -> str:
     case.write(path)
     told = io.StringIO()
     try:
-        with contextlib.redirect_stderr(told), opened(path, RATE) as audio:
+        with contextlib.redirect_stderr(told), open_recording(path, RATE) as audio:
             samples = audio.read(0, audio.length)
     except InputError as error:
         line = str(error)

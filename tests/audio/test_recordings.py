@@ -9,7 +9,7 @@ import pytest
 import soundfile
 import soxr
 
-from espnet_ext.audio.recordings import RecordingAudio, blocks, opened
+from espnet_ext.audio.recordings import RecordingAudio, open_recording, read_blocks
 
 
 def speechlike(rate: int, seconds: float, channels: int = 1) -> np.ndarray:
@@ -35,7 +35,7 @@ def test_parts_are_parts_of_the_whole(tmp_path, rate, channels):
             expected = np.pad(whole, (0, 1))[start : start + count]
             assert part.dtype == np.float32 and len(part) == count
             assert np.abs(part - expected).max() < (1e-7 if rate == 16000 else 2e-4)
-        assert sum(map(len, blocks(audio))) == audio.length
+        assert sum(map(len, read_blocks(audio))) == audio.length
 
 
 def test_beyond_the_end_there_are_zeros(tmp_path):
@@ -70,7 +70,7 @@ def test_a_long_part_is_read_in_little_memory(tmp_path):
         piece = speechlike(48000, 10.0, 2)
         for _ in range(60):
             file.write(piece)
-    with opened(tmp_path / "a.flac", 16000) as audio:
+    with open_recording(tmp_path / "a.flac", 16000) as audio:
         tracemalloc.start()
         samples = audio.read(0, audio.length)
         _, peak = tracemalloc.get_traced_memory()

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import soundfile
 
-from espnet_ext.audio.recordings import opened
+from espnet_ext.audio.recordings import open_recording
 from espnet_ext.pages.report import write_report
 from espnet_ext.pages.transcript import write_transcript_page
 from espnet_ext.text.words import Segment, Word
@@ -34,7 +34,7 @@ def hashes_of_scripts(text: str) -> list[str]:
 def test_only_the_scripts_of_the_templates_run(toy_recipe, tmp_path):
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
     line = Segment.of((Word("<script>alert(1)</script>", 0.1, 0.4),))
-    with opened(tmp_path / "a.wav", 16000) as audio:
+    with open_recording(tmp_path / "a.wav", 16000) as audio:
         write_transcript_page(tmp_path / "a.html", "a", [line], audio)
     write_report([toy_recipe()], tmp_path / "site")
     with_scripts = 0

@@ -15,7 +15,7 @@ import pytest
 import soundfile
 import torch
 
-from espnet_ext.audio.recordings import opened
+from espnet_ext.audio.recordings import open_recording
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.text.words import Segment, Word
@@ -182,7 +182,7 @@ def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
     monkeypatch.setattr("espnet_ext.audio.recordings.decode_to_wav", convert)
 
     def engine(path):
-        with opened(path, 16000) as recording:
+        with open_recording(path, 16000) as recording:
             heard.append((recording.name, recording.length))
         assert (
             path.stat().st_mtime_ns == talk.stat().st_mtime_ns
@@ -425,7 +425,7 @@ def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
     soundfile.write(same, np.stack((samples, samples), axis=1), rate)
 
     def engine(path):
-        with opened(path, rate) as channel:
+        with open_recording(path, rate) as channel:
             first = channel.read(0, 1)[0]
         number = int(abs(first - samples[0]) > 1e-4)
         yield Segment.of((Word("ab"[number], 0.5 - number / 10, 0.9),))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.audio.recordings import opened
+from espnet_ext.audio.recordings import open_recording
 from espnet_ext.cli.program import call
 from espnet_ext.synthetic.voices import VOICE_RATE, draw_speakers
 from espnet_ext.transcription.request import Request
@@ -50,7 +50,7 @@ def test_the_words_are_those_of_faster_whisper(talk):
     from espnet_ext.work.embedded_weights import WHISPER, checked_weights
 
     network = WhisperModel(str(checked_weights(WHISPER).parent), compute_type="int8")
-    with opened(talk, 16000) as recording:
+    with open_recording(talk, 16000) as recording:
         samples = recording.read(0, recording.length)
     pieces, _ = network.transcribe(samples, vad_filter=False)
     expected = " ".join(piece.text.strip() for piece in pieces).split()

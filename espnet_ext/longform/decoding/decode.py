@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.audio.recordings import Audio, NoSpeech, opened
+from espnet_ext.audio.recordings import Audio, NoSpeech, open_recording
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
@@ -176,7 +176,7 @@ def decode_recording(shard: RecordingShard) -> None:
         (name, path), *_ = shard.tables["wav.scp"].items()
         begin = time.perf_counter()
         words: list[str] = []
-        with opened(Path(path), transcriber.model.rate, name) as file:
+        with open_recording(Path(path), transcriber.model.rate, name) as file:
             try:
                 words += (
                     word.text for word in transcriber.words(_as_heard(file, shard))

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.audio.recordings import Audio, NoSpeech, opened
+from espnet_ext.audio.recordings import Audio, NoSpeech, open_recording
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
@@ -150,7 +150,7 @@ def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
     speech has none.
     """
     with (
-        opened(Path(path), transcriber.model.rate) as recording,
+        open_recording(Path(path), transcriber.model.rate) as recording,
         contextlib.suppress(NoSpeech),
     ):
         yield from split_into_lines(transcriber.words(recording))
