@@ -1,5 +1,6 @@
-"""Tests for claims: two systems on seeds crossed with units (speakers or recordings).
-``docs/statistics.md`` says why.
+"""Test claims: two systems on seeds crossed with units (speakers or recordings).
+
+``docs/statistics.md`` says why it is tested like this.
 
 Errors vary with the training (seed) and with the unit at once; both count. The variance
 is that of two-way clustering (Cameron, Gelbach and Miller, "Robust inference with
@@ -14,14 +15,14 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import (
-    stdtr,
-    stdtrit,
-)  # of the t distribution; scipy.stats takes seconds to import
 
-LEAST_SEEDS = (
-    3  # for a verdict; with two, a t test has one degree of freedom and sees nothing
-)
+# The t distribution; scipy.stats, which has it too, takes seconds to import.
+from scipy.special import stdtr, stdtrit
+
+Floats = NDArray[np.float64]
+
+# For a verdict: with two, a t test has one degree of freedom and sees nothing.
+LEAST_SEEDS = 3
 EXACT_BELOW = 12  # with fewer units, an exact sign-flip test must agree
 LEAST_P = 1e-4  # nobody knows the tails of so few trainings further out
 
@@ -31,15 +32,13 @@ class CrossedTest:
     """The outcome of a test; rates are fractions."""
 
     difference: float  # rate of ``worse`` minus rate of ``better``, mean over seeds
-    p_value: (
-        float | None
-    )  # two-sided, of equally good systems; None below two seeds or two units
+    # Two-sided, of equally good systems; None below two seeds or two units.
+    p_value: float | None
     least_p: float  # the smallest p-value that the design can give
     seeds: int  # trainings that differ: those with the same output are one
     units: int  # speakers or recordings
-    spread: (
-        tuple[float, float] | None
-    )  # standard error of the difference, its degrees of freedom; None as ``p_value``
+    # Standard error of the difference, its degrees of freedom; None as ``p_value``.
+    spread: tuple[float, float] | None
 
     @property
     def ci95(self) -> tuple[float, float] | None:
@@ -47,14 +46,45 @@ class CrossedTest:
         return self.interval(0.95)
 
     def interval(self, level: float) -> tuple[float, float] | None:
-        """Return an interval of the difference, for other trainings and other units;
-        None as ``p_value``.
+        """Return an interval of the difference, for other trainings and other units.
+
+        ``level`` is a fraction, such as 0.95. None as ``p_value``.
         """
         if self.spread is None:
             return None
         error, freedom = self.spread
         margin = float(stdtrit(freedom, (1 + level) / 2)) * error
         return self.difference - margin, self.difference + margin
+
+
+@dataclass(frozen=True)
+class _Gains:
+    """Errors of ``worse`` minus those of ``better``, (seeds, units)."""
+
+    errors: Floats
+    lengths: Floats  # words of the reference, (units,)
+
+    @property
+    def units(self) -> int:
+        """How many there are."""
+        return len(self.lengths)
+
+    @property
+    def rates(self) -> Floats:
+        """The difference of rates of each seed, (seeds,)."""
+        return self.errors.sum(axis=1) / self.lengths.sum()
+
+    @property
+    def deviations(self) -> Floats:
+        """How much each unit moves each seed's rate from what its length would.
+
+        A rate is a ratio of sums, R = sum of errors / sum of lengths. Its change with
+        unit u is, to first order, (errors_u - R lengths_u) / sum of lengths (Cochran,
+        Sampling Techniques, 1977, chapter 6); over units they add up to 0.
+        (seeds, units).
+        """
+        expected = np.outer(self.rates, self.lengths)
+        return (self.errors - expected) / self.lengths.sum()
 
 
 def run_crossed_test(
@@ -68,160 +98,182 @@ def run_crossed_test(
     direction that has fewer. Raises ValueError: shapes that differ, nothing to test, or
     no words.
     """
-    gains, lengths = _gains(better, worse, words)
-    different = _different(better, worse)
-    spread = (
-        _standard_error(gains, lengths, fewest)
-        if different > 1 and gains.shape[1] > 1
-        else None
-    )
-    return _tested(gains, lengths, different, spread)
+    gains = _subtract_errors(better, worse, words)
+    different = _count_different_seeds(better, worse)
+    spread = None
+    if different > 1 and gains.units > 1:
+        spread = _estimate_standard_error(gains, fewest)
+    return _test_difference(gains, different, spread)
 
 
 def run_outputs_test(
     better: ArrayLike, worse: ArrayLike, words: ArrayLike
 ) -> CrossedTest:
-    """Test whether the outputs at hand differ, on other units than these; it says
-    nothing about other trainings.
+    """Test whether the outputs at hand differ, on other units than these.
 
-    The only test that one or two seeds allow. The variance is that over units, of
-    errors summed over seeds; fewer than ``EXACT_BELOW`` units must also pass the exact
-    test. Arguments and errors are those of :func:`run_crossed_test`.
+    It says nothing about other trainings: the only test that one or two seeds allow.
+    The variance is that over units, of errors summed over seeds; fewer than
+    ``EXACT_BELOW`` units must also pass the exact test. Arguments and errors are those
+    of :func:`run_crossed_test`.
     """
-    gains, lengths = _gains(better, worse, words)
-    several = gains.shape[1] > 1
-    spread = (
-        (float(np.sqrt(_unit_variance(gains, lengths))), _freedom(lengths))
-        if several
-        else None
-    )
-    return _tested(gains, lengths, _different(better, worse), spread)
+    gains = _subtract_errors(better, worse, words)
+    different = _count_different_seeds(better, worse)
+    spread = None
+    if gains.units > 1:
+        error = float(np.sqrt(_estimate_unit_variance(gains)))
+        spread = (error, _count_freedom(gains.lengths))
+    return _test_difference(gains, different, spread)
 
 
-def _tested(
-    gains: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-    different: int,
-    spread: tuple[float, float] | None,
+def _test_difference(
+    gains: _Gains, different: int, spread: tuple[float, float] | None
 ) -> CrossedTest:
-    """Test a mean difference; ``spread`` is its standard error and degrees of freedom,
-    None if unknown.
+    """Test a mean difference by its standard error and degrees of freedom.
+
+    ``spread`` has the two, None if unknown; ``different`` is the number of seeds.
     """
-    units = gains.shape[1]
-    difference = float((gains.sum(axis=1) / lengths.sum()).mean())
-    exact = units < EXACT_BELOW
-    least = max(LEAST_P, 2.0 ** (1 - units)) if exact else LEAST_P
-    if spread is None:
-        return CrossedTest(difference, None, least, different, units, None)
-    error, freedom = spread
-    ratio = (
-        abs(difference) / error if error > 0 else (0.0 if difference == 0 else np.inf)
-    )
-    p_value = 2 * float(stdtr(freedom, -ratio))
-    if exact:
-        p_value = max(p_value, compute_sign_flip_p(gains.sum(axis=0)))
+    exact = gains.units < EXACT_BELOW
+    # If all units agree, two of the 2^n signs are as extreme: p is 2 / 2^n.
+    least = max(LEAST_P, 2.0 ** (1 - gains.units)) if exact else LEAST_P
+    difference = float(gains.rates.mean())
+    p_value = None
+    if spread is not None:
+        p_value = _compute_t_test_p(difference, *spread)
+        if exact:
+            units = gains.errors.sum(axis=0)
+            p_value = max(p_value, compute_sign_flip_p(units))
+        p_value = min(1.0, max(p_value, least))
     return CrossedTest(
-        difference, min(1.0, max(p_value, least)), least, different, units, spread
+        difference=difference,
+        p_value=p_value,
+        least_p=least,
+        seeds=different,
+        units=gains.units,
+        spread=spread,
     )
 
 
-def _different(better: ArrayLike, worse: ArrayLike) -> int:
-    """Return the number of seeds that differ; without a training of their own, systems
-    have one observation.
+def _compute_t_test_p(difference: float, error: float, freedom: float) -> float:
+    """Compute the two-sided p-value of a difference by its standard error."""
+    if difference == 0:
+        return 1.0
+    if error == 0:
+        return 0.0
+    return 2 * float(stdtr(freedom, -abs(difference) / error))
+
+
+def _count_different_seeds(better: ArrayLike, worse: ArrayLike) -> int:
+    """Count the seeds that differ; those of the same outputs are one observation.
+
+    So it is with systems that have no training of their own, whatever seeds they had.
     """
-    return len(
-        np.unique(
-            np.concatenate([np.asarray(better), np.asarray(worse)], axis=1), axis=0
-        )
-    )
+    both = np.concatenate([np.asarray(better), np.asarray(worse)], axis=1)
+    return len(np.unique(both, axis=0))
 
 
 def compute_sign_flip_p(gains: ArrayLike) -> float:
-    """Exact two-sided p-value of a sign-flip test of paired differences: all 2^n signs
-    are tried.
+    """Compute the exact two-sided p-value of a sign-flip test of paired differences.
 
-    >>> compute_sign_flip_p([3, 1, 2, 5, 4])  # five recordings that agree say no more than this
+    All 2^n signs of the differences, (n,), are tried: if systems are equally good, each
+    difference might as well have the other sign. Memory grows with 2^n n.
+
+    Five recordings that agree say no more than this:
+
+    >>> compute_sign_flip_p([3, 1, 2, 5, 4])
     0.0625
     """
     values = np.asarray(gains, dtype=float)
-    sums = np.array(list(product((1, -1), repeat=len(values)))) @ values
+    signs = list(product((1, -1), repeat=len(values)))
+    sums = np.array(signs) @ values
     found = abs(values.sum())
-    return float(min(1.0, 2 * np.mean((sums > found) | np.isclose(sums, found))))
+    # Sums that are equal in exact numbers may differ in their last bits.
+    at_least = (sums > found) | np.isclose(sums, found)
+    # One tail, and twice that: for each choice of signs the opposite one is there too.
+    p_value = 2 * np.mean(at_least)
+    return float(min(1.0, p_value))
 
 
 def estimate_interval(
     errors: ArrayLike, words: ArrayLike
 ) -> tuple[float, float] | None:
-    """95% interval of an error rate on other units, for the trainings that are there;
-    fractions; None below two units.
+    """Estimate the 95% interval of an error rate on other units; None below two units.
 
-    A t interval of a ratio of sums, with units as clusters. It is the same for one seed
-    and for the mean of several. ``errors`` is (seeds, units), ``words`` (units,), as of
-    :func:`run_crossed_test`.
+    It is for the trainings that are there: a t interval of a ratio of sums, with units
+    as clusters, the same for one seed and for the mean of several. ``errors`` is
+    (seeds, units), ``words`` (units,), as of :func:`run_crossed_test`; the ends are
+    fractions, the lower at least 0.
     """
-    counts = np.asarray(errors)
-    counts, lengths = _gains(np.zeros_like(counts), counts, words)
-    if counts.shape[1] < 2:
+    given = np.asarray(errors)
+    # A system minus one without errors is the system.
+    perfect = np.zeros_like(given)
+    counts = _subtract_errors(perfect, given, words)
+    if counts.units < 2:
         return None
-    rate = float(counts.mean(axis=0).sum() / lengths.sum())
-    margin = float(stdtrit(_freedom(lengths), 0.975)) * float(
-        np.sqrt(_unit_variance(counts, lengths))
-    )
+    means = counts.errors.mean(axis=0)
+    rate = float(means.sum() / counts.lengths.sum())
+    error = float(np.sqrt(_estimate_unit_variance(counts)))
+    freedom = _count_freedom(counts.lengths)
+    margin = float(stdtrit(freedom, 0.975)) * error
     return max(0.0, rate - margin), rate + margin
 
 
 def correct_by_holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for their number (Holm, Scandinavian Journal of Statistics 6(2),
-    1979), in the same order.
+    """Correct p-values for their number, in the same order.
 
-    If those at most 0.05 are called, the chance of any wrong call among all is at most
-    0.05.
+    By Holm (Scandinavian Journal of Statistics 6(2), 1979): if those at most 0.05 are
+    called, the chance of any wrong call among all is at most 0.05.
 
     >>> correct_by_holm([0.01, 0.04, 0.02])
     [0.03, 0.04, 0.04]
     """
-    return multiply_in_order(p_values, list_holm_factors(p_values, len(p_values)))
+    factors = list_holm_factors(p_values, len(p_values))
+    return multiply_in_order(p_values, factors)
 
 
 def list_holm_factors(p_values: Sequence[float], number: int) -> list[int]:
-    """Return by what Holm multiplies each p-value: the smallest by the number of tests,
-    which may be more than there are p-values, the next by one less.
+    """List by what Holm multiplies each p-value.
+
+    The smallest by the ``number`` of tests, which may be more than there are p-values,
+    the next by one less.
 
     >>> list_holm_factors([0.01, 0.04, 0.02], 4)
     [4, 2, 3]
     """
     factors = [number] * len(p_values)
-    for rank, place in enumerate(_rising(p_values)):
+    for rank, place in enumerate(_sort_places(p_values)):
         factors[place] = max(1, number - rank)
     return factors
 
 
 def multiply_in_order(p_values: Sequence[float], factors: Sequence[int]) -> list[float]:
-    """Multiply p-values; none comes out below that of a smaller one, or above 1."""
+    """Multiply p-values; none comes out below that of a smaller one, or above 1.
+
+    Otherwise a smaller factor could call the larger of two p-values alone.
+    """
     corrected = [0.0] * len(p_values)
     highest = 0.0
-    for place in _rising(p_values):
-        highest = max(highest, min(1.0, factors[place] * p_values[place]))
+    for place in _sort_places(p_values):
+        multiplied = factors[place] * p_values[place]
+        highest = max(highest, min(1.0, multiplied))
         corrected[place] = highest
     return corrected
 
 
-def _rising(p_values: Sequence[float]) -> list[int]:
+def _sort_places(p_values: Sequence[float]) -> list[int]:
     """Return the places of p-values, the smallest first."""
     return sorted(range(len(p_values)), key=lambda place: p_values[place])
 
 
-def _gains(
-    better: ArrayLike, worse: ArrayLike, words: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    first, second, lengths = (
-        np.asarray(values, dtype=np.float64) for values in (better, worse, words)
-    )
-    if (
-        first.ndim != 2
-        or first.shape != second.shape
-        or lengths.shape != first.shape[1:]
-    ):
+def _subtract_errors(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> _Gains:
+    """Subtract the errors of one system from those of another.
+
+    Raises ValueError: as :func:`run_crossed_test`.
+    """
+    first = np.asarray(better, dtype=np.float64)
+    second = np.asarray(worse, dtype=np.float64)
+    lengths = np.asarray(words, dtype=np.float64)
+    paired = first.ndim == 2 and first.shape == second.shape
+    if not paired or lengths.shape != first.shape[1:]:
         raise ValueError(
             "need errors of (seeds, units) and words of (units,), got shapes "
             f"{first.shape}, {second.shape} and "
@@ -231,60 +283,62 @@ def _gains(
         raise ValueError("there is no seed or no unit to test")
     if lengths.min() < 0 or not lengths.any():
         raise ValueError("lengths of references must be at least 0, and one above 0")
-    return second - first, lengths
+    return _Gains(second - first, lengths)
 
 
-def _standard_error(
-    gains: NDArray[np.float64], lengths: NDArray[np.float64], fewest: bool
-) -> tuple[float, float]:
-    """Estimate the standard error of the mean difference of rates, and its degrees of
-    freedom.
-
-    The variance is that over seeds plus that over units minus that of both together,
-    which is in each of the two; it is never taken to be less than the larger of the
-    two.
-    """
-    seeds = len(gains)
-    over_seeds = float((gains.sum(axis=1) / lengths.sum()).var(ddof=1)) / seeds
-    over_units = _unit_variance(gains, lengths)
-    both = _interaction(gains, lengths)
+def _estimate_standard_error(gains: _Gains, fewest: bool) -> tuple[float, float]:
+    """Estimate the mean difference's standard error and its degrees of freedom."""
+    seeds = len(gains.errors)
+    over_seeds = float(gains.rates.var(ddof=1)) / seeds
+    over_units = _estimate_unit_variance(gains)
+    # Cameron, Gelbach and Miller: V = V_seeds + V_units - V_both. What is particular to
+    # one seed on one unit is in each of the first two, and so would be counted twice.
+    # V_both is an estimate, too: where it is large by chance, V must not come out below
+    # what one direction alone gives.
+    both = _estimate_interaction(gains)
     variance = max(over_seeds + over_units - both, over_seeds, over_units)
-    freedom = min(seeds - 1.0, _freedom(lengths))
-    parts = over_seeds**2 / (seeds - 1) + over_units**2 / _freedom(lengths)
-    if not fewest and parts > 0:  # at least as many as the direction with fewer has
+    seed_freedom = seeds - 1.0
+    unit_freedom = _count_freedom(gains.lengths)
+    freedom = min(seed_freedom, unit_freedom)
+    # Satterthwaite: for a sum of variances, V^2 / (V_1^2 / f_1 + V_2^2 / f_2). Of a sum
+    # it is at least the smaller of f_1 and f_2, but here V_both is subtracted.
+    seed_part = over_seeds**2 / seed_freedom
+    unit_part = over_units**2 / unit_freedom
+    parts = seed_part + unit_part
+    if not fewest and parts > 0:
         freedom = max(freedom, variance**2 / parts)
     return float(np.sqrt(variance)), freedom
 
 
-def _deviations(
-    gains: NDArray[np.float64], lengths: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return how much each unit moves each seed's rate away from what its length alone
-    would, (seeds, units).
-    """
-    total = lengths.sum()
-    return (gains - np.outer(gains.sum(axis=1) / total, lengths)) / total
+def _estimate_unit_variance(gains: _Gains) -> float:
+    """Estimate the variance over units of the rate that is the mean over seeds."""
+    units = gains.units
+    # Of each unit its mean over seeds: a unit is one cluster, all of its seeds.
+    means = gains.deviations.mean(axis=0)
+    squares = float((means**2).sum())
+    # n / (n - 1): the usual correction for few clusters, as in a sample variance.
+    return units / (units - 1) * squares
 
 
-def _unit_variance(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> float:
-    units = gains.shape[1]
-    return (
-        units
-        / (units - 1)
-        * float((_deviations(gains, lengths).mean(axis=0) ** 2).sum())
-    )
-
-
-def _interaction(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> float:
-    seeds, units = gains.shape
-    deviations = _deviations(gains, lengths)
+def _estimate_interaction(gains: _Gains) -> float:
+    """Estimate the variance that is particular to one seed on one unit."""
+    seeds, units = gains.errors.shape
+    deviations = gains.deviations
     rest = deviations - deviations.mean(axis=0)
-    return units / (units - 1) * float((rest**2).sum()) / (seeds * (seeds - 1))
+    squares = float((rest**2).sum())
+    # Both counts lose one: the means over seeds are subtracted here, and deviations add
+    # up to 0 over units. Another factor of seeds makes it that of a mean over seeds.
+    return units / (units - 1) * squares / (seeds * (seeds - 1))
 
 
-def _freedom(lengths: NDArray[np.float64]) -> float:
-    """Count the degrees of freedom of the units: their number minus one, or fewer if a
-    few hold most of the words.
+def _count_freedom(lengths: Floats) -> float:
+    """Count the degrees of freedom of the units: their number minus one, or fewer.
+
+    Fewer if a few hold most of the words. Deviations grow with a unit's length, so that
+    their squares have weights w = length^2; Satterthwaite's formula for such a sum is
+    (sum w)^2 / sum w^2, the number of units where all are equal.
     """
-    squares = lengths**2
-    return max(1.0, float(squares.sum() ** 2 / (squares**2).sum()) - 1)
+    weights = lengths**2
+    total = weights.sum()
+    effective = float(total**2 / (weights**2).sum())
+    return max(1.0, effective - 1)

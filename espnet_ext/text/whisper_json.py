@@ -1,9 +1,8 @@
-"""Read the JSON of Whisper and WhisperX (``segments``), faster-whisper, whisper.cpp and
-transformers, one or several.
+"""Read the JSON of Whisper, WhisperX, faster-whisper, whisper.cpp and transformers.
 
-Of several, each is a window: ``start`` and ``end`` in seconds of the recording, or
-``offset`` and ``duration`` if times begin with it; and, where it is not the file's
-name, ``recording``.
+A file holds one object or a list. Of several, each is a window: ``start`` and ``end``
+in seconds of the recording, or ``offset`` and ``duration`` if times begin with it; and,
+where it is not the file's name, ``recording``.
 """
 
 import math
@@ -11,25 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.text.formats import load_json
 from espnet_ext.text.words import Segment, Span, divide_span
 
-PARTS = (
-    "segments",
-    "chunks",
-    "transcription",
-)  # keys of the segments of Whisper, transformers and whisper.cpp
+# keys of the segments of Whisper, transformers and whisper.cpp
+PARTS = ("segments", "chunks", "transcription")
 
+# keys of the confidence of a word: of Whisper, WhisperX and others
+_SCORES = ("probability", "score", "confidence")
 
 Ends = tuple[float | None, float | None]  # start and end, where they are known
 
 
 class Window(NamedTuple):
-    """The segments of an utterance or window of a recording, and its span in seconds,
-    where the file says it.
+    """The segments of an utterance or window of a recording.
+
+    ``span`` is its time in seconds, where the file says it.
     """
 
     utterance: str
@@ -37,19 +36,27 @@ class Window(NamedTuple):
     span: Span | None = None
 
 
+class _TimedWord(NamedTuple):
+    """A word as the file has it; what is not known of its times is None."""
+
+    speaker: str
+    text: str
+    ends: Ends
+    score: float | None
+
+
 def read_whisper(path: Path) -> Iterator[Window]:
     """Read the JSON: a window for each object."""
     content = load_json(path)
     if is_segment_list(content):
         content = {"segments": content}
-    for number, item in enumerate(
-        content if isinstance(content, list) else [content], start=1
-    ):
-        where = f"{path}: entry {number}" if isinstance(content, list) else str(path)
+    several = isinstance(content, list)
+    for number, item in enumerate(content if several else [content], start=1):
+        where = f"{path}: entry {number}" if several else str(path)
         if not isinstance(item, dict):
             raise InputError(f"{where}: not an object: write Whisper's JSON or SegLST")
         try:
-            yield _whisper_window(item, path.stem)
+            yield _read_window(item, path.stem)
         except KeyError as error:
             raise InputError(
                 f"{where}: neither Whisper's JSON nor SegLST (it has no {error}): "
@@ -62,9 +69,7 @@ def read_whisper(path: Path) -> Iterator[Window]:
 
 
 def is_segment_list(content: Any) -> bool:
-    """Return whether JSON is a list of Whisper's segments, as faster-whisper gives
-    them, without what is around it.
-    """
+    """Return whether JSON is a bare list of segments, as faster-whisper gives them."""
     first = content[0] if isinstance(content, list) and content else None
     return (
         isinstance(first, dict)
@@ -73,169 +78,201 @@ def is_segment_list(content: Any) -> bool:
     )
 
 
-def _whisper_window(item: Mapping[str, Any], name: str) -> Window:
+def _read_window(item: Mapping[str, Any], name: str) -> Window:
+    """Return the window of an object, with times that count from the recording."""
     utterance = str(item.get("recording") or name)
-    own = _span(item.get("start"), item.get("end"))
-    shifted = "offset" in item or "duration" in item
-    if shifted and not {"duration", "end"} & item.keys():
+    span, offset = _read_place(item)
+    inside = span
+    if span and offset is not None:
+        inside = (span[0] - offset, span[1] - offset)
+    key = next((key for key in PARTS if key in item), PARTS[0])
+    parts = item[key]
+    ends = [_read_ends_of_part(part, utterance) for part in parts]
+    spans = _complete_spans(ends, inside)
+    segments: list[Segment] = []
+    for part, own in zip(parts, spans, strict=True):
+        for segment in _read_part(part, utterance, own):
+            if offset is not None:
+                segment = shift_segment(segment, offset)
+            segments.append(segment)
+    return Window(utterance, tuple(segments), span)
+
+
+def _read_place(item: Mapping[str, Any]) -> tuple[Span | None, float | None]:
+    """Return a window's span in its recording, and the moment its times count from.
+
+    The moment, in seconds, is None if they count from the recording's start.
+    """
+    span = _parse_span(item.get("start"), item.get("end"))
+    if "offset" not in item and "duration" not in item:
+        return span, None
+    if "duration" not in item and "end" not in item:
         raise ValueError("an offset without a duration: give both, in seconds")
-    offset = _time(item.get("offset")) or 0.0
+    offset = _parse_time(item.get("offset")) or 0.0
     if "duration" in item:
-        own = (offset, offset + float(item["duration"]))
-    elif shifted:
-        own = _span(item.get("start"), item["end"])
-    parts = item[next((name for name in PARTS if name in item), PARTS[0])]
-    inside = own and (own[0] - offset, own[1] - offset)
-    spans = _whole_spans([_ends_of_part(part, utterance) for part in parts], inside)
-    segments = [
-        segment
-        for part, span in zip(parts, spans, strict=True)
-        for segment in _whisper_part(part, utterance, span)
-    ]
-    if not shifted:
-        return Window(utterance, tuple(segments), own)
-    return Window(
-        utterance, tuple(shift_segment(each, offset) for each in segments), own
-    )
+        span = (offset, offset + float(item["duration"]))
+    return span, offset
 
 
-def _whole_spans(every: Sequence[Ends], window: Span | None) -> list[Span | None]:
-    """Return the spans of segments; one of which an end is missing, as of
-    transformers' last, reaches to its neighbour or to the window's edge.
+def _complete_spans(every: Sequence[Ends], window: Span | None) -> list[Span | None]:
+    """Return the spans of segments, each missing end taken from its neighbour.
+
+    The first and the last, such as that of transformers, which has no end, reach to the
+    window's edge. A segment without both ends has no span.
     """
     spans: list[Span | None] = []
     for place, (start, end) in enumerate(every):
-        if start is None and end is None:
+        if start is not None and end is not None:
+            spans.append((start, end))
+        elif start is not None:
+            is_last = place + 1 == len(every)
+            until = None if is_last else every[place + 1][0]
+            if until is None:
+                until = window[1] if window else start
+            # Never backwards, where segments overlap.
+            spans.append((start, max(start, until)))
+        elif end is not None:
+            begin = every[place - 1][1] if place else None
+            if begin is None:
+                begin = window[0] if window else 0.0
+            spans.append((min(begin, end), end))
+        else:
             spans.append(None)
-            continue
-        if end is None:
-            after = every[place + 1][0] if place + 1 < len(every) else None
-            edge = window[1] if window else start
-            end = edge if after is None else after
-        if start is None:
-            before = every[place - 1][1] if place else None
-            edge = window[0] if window else 0.0
-            start = edge if before is None else before
-        known = start, cast(float, end)
-        spans.append(
-            (known[0], max(known))
-            if every[place][1] is None
-            else (min(known), known[1])
-        )
     return spans
 
 
 def shift_segment(segment: Segment, seconds: float) -> Segment:
-    """Return a segment whose times count from an earlier moment."""
-    times = segment.times and tuple(
-        (start + seconds, end + seconds) for start, end in segment.times
-    )
-    begin = segment.start + seconds if segment.has_span else 0.0
-    return replace(segment, start=begin, end=segment.end + seconds, times=times)
+    """Return a segment whose times count from a moment that many seconds earlier."""
+    times = segment.times
+    if times is not None:
+        times = tuple((start + seconds, end + seconds) for start, end in times)
+    # Where the span is not known, start is 0 and end is infinite: both stay so.
+    start = segment.start
+    if segment.has_span:
+        start += seconds
+    end = segment.end + seconds
+    return replace(segment, start=start, end=end, times=times)
 
 
-def _whisper_part(
+def _read_part(
     part: Mapping[str, Any], recording: str, span: Span | None
 ) -> Iterator[Segment]:
-    """Return the segments of one of Whisper's: one for each stretch of words of one
-    speaker.
-    """
+    """Yield the segments of one of Whisper's: one for each stretch of one speaker."""
     who = str(part.get("speaker") or "")
-    begin, until = span or (0.0, math.inf)
+    whole = span or (0.0, math.inf)
     if not part.get("words"):
-        yield Segment(recording, who, tuple(part["text"].split()), begin, until)
+        texts = tuple(part["text"].split())
+        yield Segment(recording, who, texts, *whole)
         return
-    timed = [
-        item for word in part["words"] for item in _timed_words(word, who, recording)
-    ]
-    filled: Sequence[Span | None] = fill_times(
-        [ends for _, _, ends, _ in timed], span
-    ) or [None] * len(timed)
-    for speaker, group in groupby(
-        zip(timed, filled, strict=True), key=lambda pair: pair[0][0]
-    ):
+    words: list[_TimedWord] = []
+    for item in part["words"]:
+        words += _read_words(item, who, recording)
+    ends = [word.ends for word in words]
+    filled: Sequence[Span | None] | None = fill_times(ends, span)
+    if not filled:
+        filled = [None] * len(words)
+    timed = zip(words, filled, strict=True)
+    for speaker, group in groupby(timed, key=lambda pair: pair[0].speaker):
         own = list(group)
-        known = tuple(time for _, time in own if time)
-        scores = tuple(score for (*_, score), _ in own if score is not None)
+        texts = tuple(word.text for word, _ in own)
+        times = tuple(time for _, time in own if time)
+        scores = tuple(word.score for word, _ in own if word.score is not None)
+        begin, _ = times[0] if times else whole
+        _, until = times[-1] if times else whole
         yield Segment(
             recording,
             speaker,
-            tuple(text for (_, text, *_), _ in own),
-            known[0][0] if known else begin,
-            known[-1][1] if known else until,
-            known or None,
-            scores if len(scores) == len(own) else None,
+            texts,
+            start=begin,
+            end=until,
+            times=times or None,
+            confidences=scores if len(scores) == len(own) else None,
         )
 
 
-def _ends_of_part(part: Mapping[str, Any], recording: str) -> Ends:
+def _read_ends_of_part(part: Mapping[str, Any], recording: str) -> Ends:
     """Return start and end of a segment, by the names that each tool has for them."""
-    if "offsets" in part:  # whisper.cpp's, in milliseconds
-        start, end = (part["offsets"][name] / 1000 for name in ("from", "to"))
+    if "offsets" in part:
+        # whisper.cpp's, in milliseconds
+        offsets = part["offsets"]
+        start = offsets["from"] / 1000
+        end = offsets["to"] / 1000
     elif "timestamp" in part:
         start, end = part["timestamp"]
     else:
-        start, end = part.get("start"), part.get("end")
-    return _ends(start, end, f"{recording}: `{str(part.get('text', '')).strip()}`")
+        start = part.get("start")
+        end = part.get("end")
+    text = str(part.get("text", "")).strip()
+    return _parse_ends(start, end, f"{recording}: `{text}`")
 
 
-def _timed_words(
-    word: Mapping[str, Any], who: str, recording: str
-) -> Iterator[tuple[str, str, Ends, float | None]]:
-    """Yield speaker, text, start and end, and confidence of a word, which may be
-    several.
+def _read_words(
+    item: Mapping[str, Any], who: str, recording: str
+) -> Iterator[_TimedWord]:
+    """Yield the words of one of Whisper's, which has several if it holds a space.
+
+    They share its time by their lengths, as far as it is known.
     """
-    texts = word["word" if "word" in word else "text"].split()
-    names = ("probability", "score", "confidence")
-    score = _time(next((word[name] for name in names if name in word), None))
-    begin, until = _ends(
-        word.get("start"), word.get("end"), f"{recording}: {' '.join(texts)}"
-    )
-    speaker = str(word.get("speaker") or who)
-    spans: Sequence[Ends]
+    key = "word" if "word" in item else "text"
+    texts = item[key].split()
+    name = next((name for name in _SCORES if name in item), _SCORES[0])
+    score = _parse_time(item.get(name))
+    start = item.get("start")
+    end = item.get("end")
+    what = " ".join(texts)
+    begin, until = _parse_ends(start, end, f"{recording}: {what}")
+    speaker = str(item.get("speaker") or who)
+    spans: list[Ends] = [(None, None)] * len(texts)
     if begin is not None and until is not None:
-        spans = divide_span(texts, (begin, until))
-    else:
-        inner: list[Ends] = [(None, None)] * max(0, len(texts) - 1)
-        spans = [*inner, (None, until)] if begin is None else [(begin, None), *inner]
-    for text, ends in zip(texts, spans, strict=False):
-        yield speaker, text, ends, score
+        spans = [*divide_span(texts, (begin, until))]
+    elif texts and begin is not None:
+        spans[0] = (begin, None)
+    elif texts:
+        spans[-1] = (None, until)
+    for text, ends in zip(texts, spans, strict=True):
+        yield _TimedWord(speaker, text, ends, score)
 
 
 def fill_times(times: Sequence[Ends], span: Span | None) -> list[Span] | None:
-    """Fill in times of words that are missing, from the span's ends or the words
-    beside them; of a word with one end that end is kept.
+    """Fill in what is missing of words' times; None if no time is known at all.
 
-    None if no time is known at all.
+    Times are in seconds. Words between two known moments (an end, the next start, an
+    edge of the ``span``) share the time between them evenly; what is known is kept.
 
     >>> fill_times([(1.0, None), (None, None), (2.0, 2.5)], None)
     [(1.0, 1.5), (1.5, 2.0), (2.0, 2.5)]
     """
-    if span is None and all(ends == (None, None) for ends in times):
-        return None
     if not times:
         return None
+    if span is None and all(ends == (None, None) for ends in times):
+        return None
     filled: list[Span] = []
-    first = 0  # of the words that share the time between two known moments
+    # filled has the words before `first`; those from there on wait for a known moment.
+    first = 0
     for place, (_, end) in enumerate(times):
-        following = times[place + 1][0] if place + 1 < len(times) else None
-        if end is None and following is None and place + 1 < len(times):
-            continue
+        is_last = place + 1 == len(times)
+        until = end
+        if until is None and not is_last:
+            until = times[place + 1][0]
+            if until is None:
+                continue
         begin = times[first][0]
-        until = following if end is None else end
         if begin is None and filled:
             begin = filled[-1][1]
         if begin is None:
             begin = span[0] if span else until or 0.0
         if until is None:
             until = span[1] if span else begin
-        shared = [""] * (place + 1 - first)
-        filled += divide_span(shared, (begin, max(begin, until)), evenly=True)
+        waiting = [""] * (place + 1 - first)
+        # The next word may start before this one does: a span never runs backwards.
+        shared = (begin, max(begin, until))
+        filled += divide_span(waiting, shared, evenly=True)
         first = place + 1
     return filled
 
 
-def _time(value: Any) -> float | None:
+def _parse_time(value: Any) -> float | None:
+    """Return a number that must be finite, as of seconds or a confidence."""
     if value is None:
         return None
     number = float(value)
@@ -244,17 +281,22 @@ def _time(value: Any) -> float | None:
     return number
 
 
-def _ends(start: Any, end: Any, what: str) -> Ends:
-    """Return start and end of what was said, None where they are not known; of an
-    inverted span neither is, and a line says so.
+def _parse_ends(start: Any, end: Any, what: str) -> Ends:
+    """Return start and end of what was said, None where they are not known.
+
+    Of an inverted span neither is, and a warning says so.
     """
-    first, last = _time(start), _time(end)
+    first = _parse_time(start)
+    last = _parse_time(end)
     if first is not None and last is not None and first > last:
         warn(f"{what.strip()}: from {first} to {last} s is no time span: left out")
         return None, None
     return first, last
 
 
-def _span(start: Any, end: Any) -> Span | None:
-    first, last = _time(start), _time(end)
-    return None if first is None or last is None else (first, last)
+def _parse_span(start: Any, end: Any) -> Span | None:
+    first = _parse_time(start)
+    last = _parse_time(end)
+    if first is None or last is None:
+        return None
+    return first, last
