@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.audio_check import run_beside_audio_check
@@ -41,9 +42,16 @@ from espnet_ext.work.settings import checked
 
 
 def check(run: Run) -> None:
-    """Refuse rows whose decoding needs a language model for which there is no text."""
+    """Refuse rows whose decoding needs a language model for which there is no text, and
+    systems whose pre-training does not fit.
+    """
     if not run.synthetic and uses_language_model(run):
         require_lm_text(lm_text(run))
+    for system in run.systems:
+        try:
+            planned(run, system_config(run.sections, system))
+        except InputError as error:
+            raise InputError(f"system {system.name}: {error}") from None
 
 
 def data(run: Run) -> None:

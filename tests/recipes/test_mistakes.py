@@ -58,3 +58,14 @@ def test_mistakes_are_one_line(recipe, options, place, tmp_path):
     done = smoke_run(recipe, *options, folder=tmp_path, status=1)
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ") and place in line
+
+
+def test_a_training_without_room_for_its_pretraining_is_refused_at_once(tmp_path):
+    config = tmp_path / "own.yaml"
+    config.write_text("base: baseline\nmax_epoch: 2\n")
+    done = smoke_run(
+        "librispeech_sem", "--asr_config", str(config), folder=tmp_path, status=1
+    )
+    (line,) = done.stderr.splitlines()
+    assert "mine" in line and "max_epoch" in line
+    assert not (tmp_path / "data").exists()
