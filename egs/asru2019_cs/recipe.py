@@ -14,7 +14,7 @@ from espnet_ext.corpora.code_switching import (
     SET_NAMES,
     VALID,
     WITHOUT_DEV,
-    part_folder,
+    find_part_folder,
 )
 from espnet_ext.corpora.data_dirs import DEV
 from espnet_ext.errors import InputError
@@ -74,7 +74,7 @@ def own_valid(run: Run) -> bool:
     """
     corpus = run.options["corpus"]
     there = (
-        VALID in part_folders(run) or part_folder(corpus, run.corpus, VALID).exists()
+        VALID in part_folders(run) or find_part_folder(corpus, run.corpus, VALID).exists()
     )
     return not run.synthetic and corpus in WITHOUT_DEV and there
 

@@ -77,7 +77,7 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
     utterances. The page of the corpus's recipe, and the docstring of its module in
     espnet_ext/corpora, describe the layout.
     """
-    from espnet_ext.corpora.checks import skip_share
+    from espnet_ext.corpora.checks import read_skip_share
 
     function = getattr(
         import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"
@@ -86,7 +86,7 @@ def prepare(corpus: str, parts: list[str], skip_faulty: str, **options: Any) -> 
         raise InputError(f"--parts: {corpus} has one part")
     function(
         **options,
-        skip_faulty=skip_share(skip_faulty),
+        skip_faulty=read_skip_share(skip_faulty),
         **({"parts": parts} if parts else {}),
     )
 

@@ -1,12 +1,12 @@
-"""The Mandarin-English code-switching corpus of the ASRU 2019 challenge
-(arXiv:2007.05916), with LibriSpeech (P1, 4.1).
+"""The code-switching corpus of the ASRU 2019 challenge, with LibriSpeech (P1, 4.1).
 
-The corpus cannot be downloaded; :mod:`espnet_ext.corpora.code_switching` says what
-takes its place. A part's folder is a Kaldi data dir, or holds audio files in folders of
-any depth, with lists of lines "<utterance> <text>" (``text`` or ``*trans*.txt``), or
-else with one <utterance>.txt for each audio file. A file utt2spk names the speakers;
-without one, they come from ids such as T0055G0013S0001 (task T0055, speaker G0013), or
-else from folders. Audio is 16 kHz, mono.
+It is Mandarin-English (arXiv:2007.05916). The corpus cannot be downloaded;
+:mod:`espnet_ext.corpora.code_switching` says what takes its place. A part's folder is a
+Kaldi data dir, or holds audio files in folders of any depth, with lists of lines
+"<utterance> <text>" (``text`` or ``*trans*.txt``), or else with one <utterance>.txt for
+each audio file. A file utt2spk names the speakers; without one, they come from ids such
+as T0055G0013S0001 (task T0055, speaker G0013), or else from folders. Audio is 16 kHz,
+mono.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.audio.files import Inspected
 from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.checks import (
     ADVICE,
@@ -30,7 +31,7 @@ from espnet_ext.corpora.code_switching import (
     LAYOUTS,
     MANDARIN,
     VALID,
-    part_folder,
+    find_part_folder,
     scan_part,
 )
 from espnet_ext.errors import InputError, say
@@ -73,8 +74,7 @@ def prepare_asru2019(
     librispeech_dir: str | Path | None = None,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check the corpus and its English part, and write a data dir of each part: of
-    ``parts``, or of all that exist.
+    """Check the corpus and its English part, and write a data dir of each part.
 
     All text goes through :data:`RULES`, and its scripts decide its language. Utterances
     whose text holds only noise marks and punctuation are left out, and named on the
@@ -82,6 +82,7 @@ def prepare_asru2019(
     ``asru2019_audio/`` of the output.
 
     Args:
+        parts: Those wanted; None: all that exist.
         layout: Whose layout ``corpus_dir`` has, one of
             :data:`espnet_ext.corpora.code_switching.LAYOUTS`.
         folders: Part -> its folder, for those of ``PARTS`` that do not lie where the
@@ -92,77 +93,88 @@ def prepare_asru2019(
             ``<corpus_dir>/LibriSpeech``.
         options: :class:`~espnet_ext.corpora.checks.Options`.
     """
-    folders = {**({MANDARIN: mandarin_dir} if mandarin_dir else {}), **(folders or {})}
-    found = find_folders(corpus_dir, parts, folders, librispeech_dir, layout)
+    named: dict[str, str | Path] = {}
+    if mandarin_dir:
+        named[MANDARIN] = mandarin_dir
+    named |= folders or {}
+    found = find_folders(corpus_dir, parts, named, librispeech_dir, layout)
     output = Path(output_dir)
-    faults, cuts = (
-        Faults(corpus_dir, output / "asru2019_faults.txt", Options(**options)),
-        output / "asru2019_audio",
-    )
+    cuts = output / "asru2019_audio"
+    faults = Faults(corpus_dir, output / "asru2019_faults.txt", Options(**options))
     mixed = {part: folder for part, folder in found.items() if part in PARTS}
     scanned = scan_asru2019(mixed, faults, cuts)
-    files = {
-        part: {key: Path(path) for key, path in sorted(data.wav_scp.items())}
-        for part, data in scanned.items()
-    }
+    files = {}
+    for part, data in scanned.items():
+        files[part] = {key: Path(path) for key, path in sorted(data.wav_scp.items())}
     audio = check_audio_files(faults, files, SAMPLING_RATE) if files else {}
     for part, data in scanned.items():
-        spoken = defaultdict(list)
-        for key, segment in (data.segments or {}).items():
-            spoken[parse_segment_recording(segment)].append(key)
-        for recording, keys in spoken.items():
-            faults.pass_on(part, recording, keys)
-        seconds = {
-            key: format_seconds(each.seconds) for key, each in audio[part].items()
-        }
-        true = dataclasses.replace(data, reco2dur=seconds)
-        for file, what, key in find_utterance_faults(true):
-            if file == "segments":
-                faults.add(part, key, f"{what} {key} ({found[part]})")
-        for problem in find_late_segments(true):
-            say(f"warning: {found[part]}/{problem}")
+        _check_segments(data, part, found[part], audio[part], faults)
     english = [part for part in found if part in ENGLISH_PARTS]
-    checked = (
-        librispeech.check_parts(found[english[0]].parent, english, faults)
-        if english
-        else {}
-    )
-    faults.settle(
-        {part: len(faults.sound(part, data.utt2spk)) for part, data in scanned.items()}
-        | {part: len(good) for part, (good, _) in checked.items()}
-    )
+    checked = {}
+    if english:
+        root = found[english[0]].parent
+        checked = librispeech.check_parts(root, english, faults)
+    counts = {}
+    for part, data in scanned.items():
+        counts[part] = len(faults.select_sound(part, data.utt2spk))
+    for part, (utterances, _) in checked.items():
+        counts[part] = len(utterances)
+    faults.settle(counts)
     made = {}
     for part, data in scanned.items():
-        seconds = {
-            key: format_seconds(inspected.seconds)
-            for key, inspected in audio[part].items()
-        }
-        recordings = {
-            key: parse_segment_recording(data.segments[key]) if data.segments else key
-            for key in data.utt2spk
-        }
-        good = keep_utterances(
-            data,
-            {
-                key
-                for key in faults.sound(part, data.utt2spk)
-                if recordings[key] in seconds
-            },
-        )
-        if good.segments:
-            made[part] = cut_segments(good, cuts / part, faults.options.num_jobs)
-        else:
-            made[part] = dataclasses.replace(
-                good, utt2dur={key: seconds[key] for key in good.utt2spk}
-            )
+        made[part] = _keep_sound(data, part, audio[part], faults, cuts)
     for part, (utterances, sounds) in checked.items():
-        made[part] = _with_rules(
-            librispeech.data_of(utterances, sounds), part, found[part], "en"
-        )
+        data = librispeech.make_data_dir(utterances, sounds)
+        made[part] = _apply_rules(data, part, found[part], "en")
     write_parts(made, output, faults.options)
     write_json(output / RULES_FILE, RULES.record)
     say(f"text rules: {', '.join(RULES.record['rules'])} ({RULES.name})")
     return made
+
+
+def _check_segments(
+    data: DataDir,
+    part: str,
+    folder: Path,
+    audio: Mapping[str, Inspected],
+    faults: Faults,
+) -> None:
+    """Make faults of recordings and segments those of utterances."""
+    spoken = defaultdict(list)
+    for key, segment in (data.segments or {}).items():
+        spoken[parse_segment_recording(segment)].append(key)
+    for recording, keys in spoken.items():
+        faults.pass_on(part, recording, keys)
+    # Segments are checked against the audio, not against a table of lengths.
+    lengths = {key: format_seconds(each.seconds) for key, each in audio.items()}
+    true = dataclasses.replace(data, reco2dur=lengths)
+    for file, what, key in find_utterance_faults(true):
+        if file == "segments":
+            faults.add(part, key, f"{what} {key} ({folder})")
+    for problem in find_late_segments(true):
+        say(f"warning: {folder}/{problem}")
+
+
+def _keep_sound(
+    data: DataDir,
+    part: str,
+    audio: Mapping[str, Inspected],
+    faults: Faults,
+    cuts: Path,
+) -> DataDir:
+    """Keep the utterances without a fault, each with an audio file of its own."""
+    kept = set()
+    for key in faults.select_sound(part, data.utt2spk):
+        recording = (
+            parse_segment_recording(data.segments[key]) if data.segments else key
+        )
+        if recording in audio:
+            kept.add(key)
+    good = keep_utterances(data, kept)
+    if good.segments:
+        return cut_segments(good, cuts / part, faults.options.num_jobs)
+    durations = {key: format_seconds(audio[key].seconds) for key in good.utt2spk}
+    return dataclasses.replace(good, utt2dur=durations)
 
 
 def find_folders(
@@ -172,8 +184,9 @@ def find_folders(
     librispeech_dir: str | Path | None = None,
     layout: str = "asru2019",
 ) -> dict[str, Path]:
-    """Find the folder of each part: of the given ones, or of all that exist or are
-    named.
+    """Find the folder of each part: of the given ones, or of all that are there.
+
+    Those named in ``folders`` must be there.
     """
     if layout not in LAYOUTS:
         raise InputError(
@@ -182,40 +195,30 @@ def find_folders(
     folders = folders or {}
     librispeech.require_known(parts or (), ALL_PARTS)
     librispeech.require_known(folders, tuple(PARTS))
-    holds = ", ".join(
-        places[0] for part, places in LAYOUTS[layout].items() if part != VALID
-    )
+    places = LAYOUTS[layout]
+    holds = ", ".join(own[0] for part, own in places.items() if part != VALID)
     corpus = require_corpus(corpus_dir, holds)
-    own = [
-        part
-        for part in PARTS
-        if part in (*LAYOUTS[layout], MANDARIN, *folders, *(parts or ()))
-    ]
-    paths = {
-        part: Path(
-            os.path.abspath(folders.get(part, part_folder(layout, corpus, part)))
-        )
-        for part in own
-    }
+    known = {*places, MANDARIN, *folders, *(parts or ())}
+    paths = {}
+    for part in PARTS:
+        if part in known:
+            folder = folders.get(part, find_part_folder(layout, corpus, part))
+            paths[part] = Path(os.path.abspath(folder))
     # LibriSpeech's archives unpack into a folder LibriSpeech; either that or the one
     # above it may be given.
     english = Path(os.path.abspath(librispeech_dir or corpus))
     if not any((english / part).is_dir() for part in ENGLISH_PARTS):
         english /= librispeech.FOLDER
-    paths |= {part: english / part for part in ENGLISH_PARTS}
+    for part in ENGLISH_PARTS:
+        paths[part] = english / part
     present = [part for part, path in paths.items() if path.exists()]
     named = {*folders, *(ENGLISH_PARTS if librispeech_dir else ())}
-    wanted = list(
-        dict.fromkeys(
-            parts or (part for part in paths if part in present or part in named)
-        )
-    )
+    usual = [part for part in paths if part in present or part in named]
+    wanted = list(dict.fromkeys(parts or usual))
     missing = [f"{part} ({paths[part]})" for part in wanted if part not in present]
-    there = (
-        f"found {', '.join(present)}"
-        if present
-        else "none of the corpus's parts was found"
-    )
+    there = "none of the corpus's parts was found"
+    if present:
+        there = f"found {', '.join(present)}"
     if missing:
         raise InputError(
             f"{corpus}: no folder for {', '.join(missing)}; {there}: name it, or "
@@ -229,10 +232,13 @@ def find_folders(
 
 
 def scan_asru2019(
-    folders: Mapping[str, Path], faults: Faults, cuts: Path
+    folders: Mapping[str, Path],
+    faults: Faults,
+    cuts: Path,
 ) -> dict[str, DataDir]:
-    """Read the transcripts and list the audio files of parts, those without a fault;
-    apply the rules to the text.
+    """Read the transcripts and list the audio files of parts, those without a fault.
+
+    The rules are applied to the text.
     """
     scanned = {}
     for part, folder in folders.items():
@@ -251,13 +257,14 @@ def scan_asru2019(
             )
         else:
             data = scan_part(folder, part, faults, cuts / part / "recordings")
-        scanned[part] = _with_rules(data, part, folder, PARTS[part])
+        scanned[part] = _apply_rules(data, part, folder, PARTS[part])
     return scanned
 
 
-def _with_rules(data: DataDir, part: str, folder: Path, default: str) -> DataDir:
-    """Apply the rules to the texts. Leave out the utterances whose text becomes empty,
-    and name them.
+def _apply_rules(data: DataDir, part: str, folder: Path, default: str) -> DataDir:
+    """Apply the rules to the texts.
+
+    Utterances whose text becomes empty are left out, and named.
     """
     texts = {key: RULES(text) for key, text in (data.text or {}).items()}
     empty = [key for key, text in texts.items() if not text]

@@ -1,5 +1,4 @@
-"""Collect the faults of a corpus, open its audio once, and write what is good as data
-dirs.
+"""Collect the faults of a corpus, and write what is good as data dirs.
 
 All faults go to a file; then the corpus is refused, or goes on without them, up to the
 share that the user allows.
@@ -29,12 +28,15 @@ SHOWN = 3
 ADVICE = "fix or remove them"
 
 
-def skip_share(value: str) -> float:
-    """Read the value of ``--skip-faulty``: ``false``, ``true``, or a percentage of a
-    part's utterances.
+def read_skip_share(value: str) -> float:
+    """Read the value of ``--skip-faulty`` as a share.
+
+    It is ``false``, ``true``, or a percentage of a part's utterances.
     """
-    if value in ("", "false", "true"):
-        return SHARE if value == "true" else 0.0
+    if value == "true":
+        return SHARE
+    if value in ("", "false"):
+        return 0.0
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) or float(value) > 50:
         raise InputError(
             "--skip-faulty takes true, false, or a percentage of at most 50, not "
@@ -47,27 +49,27 @@ def skip_share(value: str) -> float:
 class Options:
     """How a corpus is prepared; the same for each."""
 
-    names: Mapping[str, str] = field(
-        default_factory=dict
-    )  # part -> its data dir's name, where they differ
+    # part -> its data dir's name, where they differ
+    names: Mapping[str, str] = field(default_factory=dict)
     num_jobs: int = 1  # threads
-    # ``full`` decodes all audio, ``header`` reads headers only, ``auto`` by their
-    # number
+    # ``full`` decodes all audio, ``header`` reads headers only, ``auto`` decides by the
+    # number of files
     check_audio: str = "auto"
-    skip_faulty: float = (
-        0.0  # the share of each part's items that may be faulty, and is then left out
-    )
+    # the share of each part's items that may be faulty, and is then left out
+    skip_faulty: float = 0.0
 
 
 class Faults:
-    """Collects the faults of a corpus (``where``), by part and item: an utterance, or a
-    whole recording.
+    """Collects the faults of a corpus (``where``), by part and item.
 
-    All go to ``file``, one in a line: part, item, fault, with tabs between.
+    An item is an utterance, or a whole recording. All go to ``file``, one in a line:
+    part, item, fault, with tabs between.
     """
 
     def __init__(self, where: str | Path, file: Path, options: Options = Options()):  # noqa: B008 (it is frozen)
-        self.where, self.file, self.options = where, file, options
+        self.where = where
+        self.file = file
+        self.options = options
         self.found: dict[tuple[str, str], str] = {}
         self.harmless: dict[str, list[str]] = {}
 
@@ -76,8 +78,9 @@ class Faults:
         self.found.setdefault((part, item), fault)
 
     def pass_on(self, part: str, item: str, to: Iterable[str]) -> None:
-        """Make a fault of an item, such as a recording, one of each of its parts, if
-        there is one.
+        """Make the fault of an item, if it has one, that of each of its parts.
+
+        Such are the utterances of a recording.
         """
         fault = self.found.pop((part, item), None)
         if fault is not None:
@@ -85,20 +88,23 @@ class Faults:
                 self.add(part, each, fault)
 
     def ignore(self, what: str, place: str | Path) -> None:
-        """Note something harmless that is ignored, such as a blank line. It is only
-        counted and named.
-        """
+        """Note something harmless, such as a blank line, which is only counted."""
         self.harmless.setdefault(what, []).append(str(place))
 
-    def sound[Item](self, part: str, items: Mapping[str, Item]) -> dict[str, Item]:
+    def select_sound[Item](
+        self, part: str, items: Mapping[str, Item]
+    ) -> dict[str, Item]:
         """Return the items of a part that have no fault so far."""
-        return {
-            key: item for key, item in items.items() if (part, key) not in self.found
-        }
+        sound = {}
+        for key, item in items.items():
+            if (part, key) not in self.found:
+                sound[key] = item
+        return sound
 
     def settle(self, sound: Mapping[str, int]) -> None:
-        """Write all faults to the file; refuse the corpus if a part has too many for
-        its number of sound items.
+        """Write all faults to the file, and refuse the corpus if they are too many.
+
+        ``sound`` has the number of sound items of each part.
         """
         for what, places in self.harmless.items():
             say(
@@ -110,25 +116,18 @@ class Faults:
             self.file.unlink(missing_ok=True)
             return
         skip = self.options.skip_faulty
-        totals = {
-            part: (number, number + sound.get(part, 0))
-            for part, number in Counter(p for p, _ in self.found).items()
-        }
+        totals: dict[str, tuple[int, int]] = {}
+        for part, number in Counter(part for part, _ in self.found).items():
+            totals[part] = (number, number + sound.get(part, 0))
         counts = ", ".join(
             f"{number:,} of {total:,} in {part}"
             for part, (number, total) in totals.items()
         )
-        with atomic_write(self.file) as file:
-            file.write(f"# {'left out' if skip else 'faulty'}: {counts}\n")
-            for (part, item), fault in self.found.items():
-                file.write(
-                    "\t".join(" ".join(text.split()) for text in (part, item, fault))
-                    + "\n"
-                )
+        self._write(f"# {'left out' if skip else 'faulty'}: {counts}\n")
         texts = list(self.found.values())
-        first = "; ".join(texts[:SHOWN]) + (
-            f"; and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
-        )
+        first = "; ".join(texts[:SHOWN])
+        if len(texts) > SHOWN:
+            first += f"; and {len(texts) - SHOWN:,} more"
         listed = f"(all {len(texts):,} faults: {self.file})"
         if not skip:
             raise InputError(
@@ -148,13 +147,23 @@ class Faults:
             error=True,
         )
 
+    def _write(self, header: str) -> None:
+        with atomic_write(self.file) as file:
+            file.write(header)
+            for (part, item), fault in self.found.items():
+                # Tabs and line ends within a text would make two columns or lines of
+                # it.
+                columns = [" ".join(text.split()) for text in (part, item, fault)]
+                file.write("\t".join(columns) + "\n")
+
 
 # --- the files of a corpus ---
 
 
 def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
-    """Return the corpus folder as an absolute path; InputError says what it ``needs``
-    to hold if there is none.
+    """Return the corpus folder as an absolute path.
+
+    Raises InputError, which says what it ``needs`` to hold: there is none.
     """
     corpus = Path(corpus_dir).absolute()
     if not corpus.is_dir():
@@ -164,20 +173,17 @@ def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
     return corpus
 
 
-def own_files(folder: Path, faults: Faults) -> Iterator[Path]:
-    """Yield all files below a folder, but those named ``._*``, which macOS leaves
-    beside others.
+def find_own_files(folder: Path, faults: Faults) -> Iterator[Path]:
+    """Yield all files below a folder, without those that macOS leaves (``._*``).
 
     A folder that cannot be read, or a broken link to one or to a transcript, is
     refused: how much is missing then is unknown, and is no share that could be left
     out.
     """
     for path in files_below(folder):
-        if (
-            path.is_symlink()
-            and not path.exists()
-            and path.suffix.lower() not in SUFFIXES
-        ):
+        is_broken = path.is_symlink() and not path.exists()
+        # A broken link to audio is a fault of its utterance, which is found later.
+        if is_broken and path.suffix.lower() not in SUFFIXES:
             raise InputError(
                 f"{path}: a broken link, and how much is missing is unknown: mend "
                 "or remove it"
@@ -190,7 +196,8 @@ def own_files(folder: Path, faults: Faults) -> Iterator[Path]:
 
 def read_lines(path: Path) -> list[str]:
     """Read the lines of a transcript or a list of a corpus."""
-    try:  # not splitlines(), which also breaks at U+2028, which may occur in a text
+    try:
+        # splitlines() also breaks at U+2028, which may occur in a text.
         return path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     except FileNotFoundError:
         raise InputError(
@@ -202,22 +209,25 @@ def read_lines(path: Path) -> list[str]:
         raise InputError(f"{path} is not UTF-8 text: {advice}") from None
 
 
-def audio_files(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
-    """Find audio among files as :func:`by_id`, sorted; a name that holds a space is a
-    fault.
+def find_audio_files(
+    files: Iterable[Path], part: str, faults: Faults
+) -> dict[str, Path]:
+    """Find audio among files as :func:`map_by_id`, sorted.
+
+    A name that holds a space is a fault.
     """
-    found = by_id(
-        sorted(path for path in files if path.suffix.lower() in SUFFIXES), part, faults
-    )
+    audio = sorted(path for path in files if path.suffix.lower() in SUFFIXES)
+    found = map_by_id(audio, part, faults)
     for name, path in found.items():
         if any(space in name for space in " \t"):
             faults.add(part, name, f"a name with a space in it ({path}): rename it")
     return found
 
 
-def by_id(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
-    """Map files by the names before their endings. Two of one name are a fault, unless
-    one is a copy of the other.
+def map_by_id(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
+    """Map files by the names before their endings.
+
+    Two of one name are a fault, unless one is a copy of the other.
     """
     found: dict[str, Path] = {}
     for path in files:
@@ -233,59 +243,64 @@ def by_id(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
     return found
 
 
-def files_by_id(
-    folders: Iterable[Path], pattern: str, part: str, faults: Faults
+def find_files_by_id(
+    folders: Iterable[Path],
+    pattern: str,
+    part: str,
+    faults: Faults,
 ) -> dict[str, Path]:
-    """Find the files of a pattern below folders, as of :func:`by_id`."""
-    every = (path for folder in folders for path in sorted(own_files(folder, faults)))
-    return by_id((path for path in every if path.match(pattern)), part, faults)
+    """Find the files of a pattern below folders, as of :func:`map_by_id`."""
+    found: list[Path] = []
+    for folder in folders:
+        every = sorted(find_own_files(folder, faults))
+        found += [path for path in every if path.match(pattern)]
+    return map_by_id(found, part, faults)
 
 
 def _are_copies(first: Path, second: Path) -> bool:
-    try:  # through a link, nothing need be read
-        return first.samefile(second) or (
-            first.suffix == second.suffix and filecmp.cmp(first, second, shallow=False)
+    try:
+        if first.samefile(second):  # through a link: nothing need be read
+            return True
+        return first.suffix == second.suffix and filecmp.cmp(
+            first, second, shallow=False
         )
     except OSError:  # a link to nothing
         return False
 
 
-def unread_files(files: Iterable[Path]) -> dict[str, str]:
-    """Find the files of audio formats that corpora may not have: name without ending ->
-    what is wrong with it.
+def list_unsupported_files(files: Iterable[Path]) -> dict[str, str]:
+    """Find the audio files of formats that corpora may not have: id -> what is wrong.
 
     Transcription decodes them. A training reads each file many times, in parts.
     """
-    return {
-        path.stem: (
-            f"{path}: {path.suffix} files must be converted first: ffmpeg -i "
-            f"{path.name} {path.stem}.flac"
-        )
-        for path in files
-        if path.suffix.lower() in CONVERTED_SUFFIXES
-    }
+    unsupported = {}
+    for path in files:
+        if path.suffix.lower() in CONVERTED_SUFFIXES:
+            unsupported[path.stem] = (
+                f"{path}: {path.suffix} files must be converted first: ffmpeg -i "
+                f"{path.name} {path.stem}.flac"
+            )
+    return unsupported
 
 
 def check_audio_files(
-    faults: Faults, parts: Mapping[str, Mapping[str, Path]], rate: int | None = None
+    faults: Faults,
+    parts: Mapping[str, Mapping[str, Path]],
+    rate: int | None = None,
 ) -> dict[str, dict[str, Inspected]]:
     """Open audio files, part -> id -> file, each once; return those without a fault.
-    The others' become ``faults``.
 
-    Every file must have the rate in Hz, and one channel. None: any rate and number of
-    channels will do.
+    The faults of the others go to ``faults``. Every file must have the rate in Hz, and
+    one channel. None: any rate and number of channels will do.
     """
-    files = {
-        f"{part}/{key}": (part, key, path)
-        for part, items in parts.items()
-        for key, path in items.items()
-    }
+    files = {}
+    for part, items in parts.items():
+        for key, path in items.items():
+            files[f"{part}/{key}"] = (part, key, path)
     decode = must_decode(faults.options.check_audio, len(files))
-    how = (
-        "decoding each file"
-        if decode
-        else "headers only; --check-audio full decodes each file"
-    )
+    how = "headers only; --check-audio full decodes each file"
+    if decode:
+        how = "decoding each file"
     say(
         f"{faults.where}: checking {len(files):,} audio files in "
         f"{', '.join(parts)} ({how})",
@@ -296,7 +311,8 @@ def check_audio_files(
     )
     good: dict[str, dict[str, Inspected]] = {part: {} for part in parts}
     for name, (part, key, path) in files.items():
-        if fault := inspected[name].fault:
+        fault = inspected[name].fault
+        if fault:
             faults.add(part, key, f"{fault} {key} ({path})")
         else:
             good[part][key] = inspected[name]
@@ -306,16 +322,14 @@ def check_audio_files(
 # --- what becomes of it ---
 
 
-def whole_files(
+def make_data_dir_of_files(
     paths: Mapping[str, Path],
     audio: Mapping[str, Inspected],
     texts: Mapping[str, str],
     speakers: Mapping[str, str],
     language: str,
 ) -> DataDir:
-    """Make a data dir of utterances that are whole audio files, by their ids: those of
-    ``texts``.
-    """
+    """Make a data dir of utterances that are whole audio files: those of ``texts``."""
     return DataDir(
         wav_scp={key: str(paths[key]) for key in texts},
         utt2spk={key: speakers[key] for key in texts},
@@ -326,9 +340,11 @@ def whole_files(
 
 
 def write_parts(
-    parts: Mapping[str, DataDir], output_dir: str | Path, options: Options
+    parts: Mapping[str, DataDir],
+    output_dir: str | Path,
+    options: Options,
 ) -> None:
-    """Write the data dir of each part of a corpus, and print how much speech it holds."""
+    """Write the data dir of each part of a corpus, and say how much speech it holds."""
     for part, data in parts.items():
         folder = Path(output_dir) / options.names.get(part, part)
         raise_problems(folder, validate(data, require_text=False))

@@ -1,11 +1,9 @@
-"""Where the parts of Mandarin-English corpora lie, as they are delivered, and how their
-transcripts are read.
+"""Mandarin-English corpora as they are delivered: their parts and transcripts.
 
 ``asru2019`` is the challenge's corpus, as its participants got it; ``talcs`` TAL-CSASR
 and ``ascend`` ASCEND as they unpack, or as the hub has it (Parquet); ``seame`` SEAME
-(LDC2015S04) as Kaldi data dirs. The
-Mandarin part may be like the others, or AISHELL-1 or aidatatang_200zh, with the archive
-of each speaker unpacked.
+(LDC2015S04) as Kaldi data dirs. The Mandarin part may be like the others, or AISHELL-1
+or aidatatang_200zh, with the archive of each speaker unpacked.
 """
 
 import csv
@@ -15,7 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.checks import Faults, audio_files, own_files, read_lines
+from espnet_ext.corpora.checks import (
+    Faults,
+    find_audio_files,
+    find_own_files,
+    read_lines,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.kaldi.tables import read_table
@@ -41,12 +44,21 @@ LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "valid": ("valid",),
     },
     "ascend": {
-        part: (f"{name}_metadata.csv", f"main/{name}-*.parquet", f"{name}-*.parquet")
-        for part, name in (
-            ("train-cs", "train"),
-            ("dev", "validation"),
-            ("test", "test"),
-        )
+        "train-cs": (
+            "train_metadata.csv",
+            "main/train-*.parquet",
+            "train-*.parquet",
+        ),
+        "dev": (
+            "validation_metadata.csv",
+            "main/validation-*.parquet",
+            "validation-*.parquet",
+        ),
+        "test": (
+            "test_metadata.csv",
+            "main/test-*.parquet",
+            "test-*.parquet",
+        ),
     },
 }
 # Where the test sets have other names: part -> name. SEAME has no dev set: both of its
@@ -68,32 +80,32 @@ ONE_TRANSCRIPT = {
 INSIDE = ("data_aishell", "aidatatang_200zh")  # the folders into which they unpack
 _PARQUET = re.compile(r"(.+)-[0-9]+-of-([0-9]+)\.parquet")
 _LIST = re.compile(r"text|.*trans.*\.txt")
-_SPEAKER = re.compile(
-    r"T\d+G\d+"
-)  # task and speaker, at the beginning of ids of the challenge's donor
+# Task and speaker, at the beginning of ids of the challenge's donor.
+_SPEAKER = re.compile(r"T\d+G\d+")
 
 
-def part_folder(corpus: str, root: Path, part: str) -> Path:
-    """Return where a part lies in a corpus folder: the first place that exists,
-    otherwise the first of all.
+def find_part_folder(corpus: str, root: Path, part: str) -> Path:
+    """Return where a part lies in a corpus folder.
+
+    It is the first place that exists, otherwise the first of all.
     """
     places = LAYOUTS[corpus].get(part, (part,))
-    return next(
-        (path for place in places for path in sorted(root.glob(place))),
-        root / places[0],
-    )
+    for place in places:
+        paths = sorted(root.glob(place))
+        if paths:
+            return paths[0]
+    return root / places[0]
 
 
 def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
-    """Read the transcripts and list the audio of a part that is no Kaldi data dir;
-    ``made`` gets audio in Parquet.
+    """Read the transcripts and list the audio of a part that is no Kaldi data dir.
+
+    Audio in Parquet is written to the folder ``made``.
     """
     if place.is_file():
-        rows = (
-            _parquet_rows(place, made)
-            if place.suffix == ".parquet"
-            else _csv_rows(place)
-        )
+        rows = _read_csv_rows(place)
+        if place.suffix == ".parquet":
+            rows = _read_parquet_rows(place, made)
         return _scan_rows(rows, place, part, faults)
     for root in (place, *(place / name for name in INSIDE)):
         for transcript, audio in ONE_TRANSCRIPT.items():
@@ -119,17 +131,16 @@ def scan_part(place: Path, part: str, faults: Faults, made: Path) -> DataDir:
 
 
 def _require_unpacked(folder: Path) -> None:
-    """Refuse a corpus in which speakers are still archives, ``S0002.tar.gz``, as it
-    unpacks.
+    """Refuse a corpus in which speakers are still archives, as it unpacks.
+
+    They are called ``S0002.tar.gz``, and unpack into a folder ``S0002``.
     """
-    archives = sorted(
-        path for pattern in ("*.tar.gz", "*/*.tar.gz") for path in folder.glob(pattern)
-    )
-    packed = [
-        path
-        for path in archives
-        if not any(folder.glob(f"*/{path.name.removesuffix('.tar.gz')}"))
-    ]
+    archives = sorted([*folder.glob("*.tar.gz"), *folder.glob("*/*.tar.gz")])
+    packed = []
+    for path in archives:
+        speaker = path.name.removesuffix(".tar.gz")
+        if not any(folder.glob(f"*/{speaker}")):
+            packed.append(path)
     if packed:
         raise InputError(
             f"{packed[0]}: {len(packed)} speakers are still in archives: unpack "
@@ -139,33 +150,35 @@ def _require_unpacked(folder: Path) -> None:
 
 
 def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
-    """Read the transcripts of a folder of audio files, in the form that
-    :mod:`espnet_ext.corpora.asru2019` describes.
+    """Read the transcripts of a folder of audio files.
 
-    ``README*.txt`` is ignored. Without ``utt2spk``, a speaker is the utterance's id up
+    :mod:`espnet_ext.corpora.asru2019` describes its form. ``README*.txt`` is ignored.
+        Without ``utt2spk``, a speaker is the utterance's id up
     to the name of its folder (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``), or
     else the utterance. What is returned has no fault.
     """
-    files = list(own_files(folder, faults))
-    audio = audio_files(files, part, faults)
+    files = list(find_own_files(folder, faults))
+    audio = find_audio_files(files, part, faults)
     texts: dict[str, tuple[str, Path]] = {}
-    for key, text, path in _transcripts(files, part, faults):
+    for key, text, path in _read_transcripts(files, part, faults):
         if key in texts:
-            faults.add(
-                part, key, f"utterance {key} comes twice ({texts[key][1]} and {path})"
-            )
+            _, first = texts[key]
+            faults.add(part, key, f"utterance {key} comes twice ({first} and {path})")
         texts.setdefault(key, (text, path))
-    speakers = _speakers(folder, audio)
+    speakers = _find_speakers(folder, audio)
     for key in audio.keys() - speakers.keys():
         faults.add(part, key, f"no speaker of utterance {key} in {folder / 'utt2spk'}")
-    return _joined(audio, texts, speakers, part, faults, folder)
+    return _make_data_dir(audio, texts, speakers, part, faults, folder)
 
 
-def _transcripts(
-    files: Sequence[Path], part: str, faults: Faults
+def _read_transcripts(
+    files: Sequence[Path],
+    part: str,
+    faults: Faults,
 ) -> Iterator[tuple[str, str, Path]]:
-    """Yield utterances, their texts, and the files that hold them: of lists, or of one
-    file for each utterance.
+    """Yield utterances, their texts, and the files that hold them.
+
+    Those are lists or, without a list, one file for each utterance.
     """
     lists = [path for path in files if _LIST.fullmatch(path.name)]
     singles = [
@@ -186,7 +199,7 @@ def _transcripts(
             yield path.stem, " ".join(lines), path
 
 
-def _speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
+def _find_speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
     if (folder / "utt2spk").is_file():
         return read_table(folder / "utt2spk")
     ids = {key: _SPEAKER.match(key) for key in audio}
@@ -195,7 +208,8 @@ def _speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
     speakers = {}
     for key, path in audio.items():
         before, name, _ = key.partition(path.parent.name)
-        speakers[key] = before + name if name and path.parent != folder else key
+        is_named = bool(name) and path.parent != folder
+        speakers[key] = before + name if is_named else key
     return speakers
 
 
@@ -207,14 +221,13 @@ def _scan_listed(
     speaker: Callable[[Path], str],
     complete: bool = False,
 ) -> DataDir:
-    """Read one file of lines ``<utterance> <text>``. ``complete``: all have audio, and
-    the reverse.
+    """Read one file of lines ``<utterance> <text>``.
+
+    ``complete``: all have audio, and the reverse.
     """
-    files = (
-        audio_files(list(own_files(audio, faults)), part, faults)
-        if audio.is_dir()
-        else {}
-    )
+    files: dict[str, Path] = {}
+    if audio.is_dir():
+        files = find_audio_files(find_own_files(audio, faults), part, faults)
     texts: dict[str, tuple[str, Path]] = {}
     for number, line in enumerate(read_lines(transcript), start=1):
         key, _, text = line.replace("\t", " ").strip().partition(" ")
@@ -229,54 +242,48 @@ def _scan_listed(
     if not complete:
         for key in files.keys() - texts.keys():
             faults.ignore("audio without a transcript", files.pop(key))
-    return _joined(
-        files,
-        texts,
-        {key: speaker(path) for key, path in files.items()},
-        part,
-        faults,
-        transcript,
-    )
+    speakers = {key: speaker(path) for key, path in files.items()}
+    return _make_data_dir(files, texts, speakers, part, faults, transcript)
 
 
-def _csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
-    """Yield the rows of ASCEND's metadata, with ``path`` (or ``file_name``), and the
-    audio file that each names.
+def _read_csv_rows(table: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    """Yield the rows of ASCEND's metadata, and the audio file that each names.
+
+    It is in the column ``path`` or ``file_name``.
     """
     rows = csv.DictReader(io.StringIO("\n".join(read_lines(table)), newline=""))
-    name = next(
-        (
-            column
-            for column in ("path", "file_name")
-            if column in (rows.fieldnames or ())
-        ),
-        None,
-    )
-    if name is None:
+    columns = rows.fieldnames or ()
+    if "path" in columns:
+        name = "path"
+    elif "file_name" in columns:
+        name = "file_name"
+    else:
         raise InputError(f"{table}: no column path: this is not ASCEND's metadata")
     for row in rows:
         path = table.parent / row[name]
         yield row, path if path.exists() else table.parent / "waves" / path.name
 
 
-def _parquet_rows(first: Path, made: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
-    """Yield the rows of all files of a part, ``train-00000-of-00003.parquet`` and so
-    on; write the audio of each.
+def _read_parquet_rows(
+    first: Path, made: Path
+) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    """Yield the rows of all files of a part, and write the audio of each.
+
+    Files are called ``train-00000-of-00003.parquet`` and so on.
     """
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
     match = _PARQUET.fullmatch(first.name)
-    files = (
-        sorted(first.parent.glob(f"{match[1]}-*-of-{match[2]}.parquet"))
-        if match
-        else [first]
-    )
-    if match and len(files) != int(match[2]):
-        raise InputError(
-            f"{first}: {len(files)} of its {int(match[2])} files are there: "
-            "download the others"
-        )
+    files = [first]
+    if match:
+        part, count = match.groups()
+        files = sorted(first.parent.glob(f"{part}-*-of-{count}.parquet"))
+        if len(files) != int(count):
+            raise InputError(
+                f"{first}: {len(files)} of its {int(count)} files are there: "
+                "download the others"
+            )
     made.mkdir(parents=True, exist_ok=True)
     for file in files:
         try:
@@ -303,7 +310,8 @@ def _scan_rows(
     texts: dict[str, tuple[str, Path]] = {}
     speakers: dict[str, str] = {}
     for number, (row, path) in enumerate(rows, start=1):
-        if missing := {"transcription", "original_speaker_id"} - row.keys():
+        missing = {"transcription", "original_speaker_id"} - row.keys()
+        if missing:
             raise InputError(
                 f"{table}: no column {', '.join(sorted(missing))}: this is not "
                 "ASCEND's metadata"
@@ -317,10 +325,10 @@ def _scan_rows(
         speakers[key] = f"spk{row['original_speaker_id']}"
         if path.is_file():
             files[key] = path
-    return _joined(files, texts, speakers, part, faults, table)
+    return _make_data_dir(files, texts, speakers, part, faults, table)
 
 
-def _joined(
+def _make_data_dir(
     files: Mapping[str, Path],
     texts: Mapping[str, tuple[str, Path]],
     speakers: Mapping[str, str],
@@ -338,7 +346,7 @@ def _joined(
         faults.add(part, key, f"no transcript of utterance {key} ({files[key]})")
     if not files:
         faults.add(part, str(where), f"no utterances of {part} in or beside {where}")
-    good = faults.sound(part, dict(sorted(files.items())))
+    good = faults.select_sound(part, dict(sorted(files.items())))
     return DataDir(
         wav_scp={key: str(path) for key, path in good.items()},
         utt2spk={key: speakers[key] for key in good},

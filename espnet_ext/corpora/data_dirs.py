@@ -1,8 +1,7 @@
-"""A folder of Kaldi data dirs, in place of a corpus: ``train``, ``dev``, and test sets
-of any name.
+"""A folder of Kaldi data dirs, in place of a corpus.
 
-As in Kaldi, a relative path in ``wav.scp`` is meant from the folder above that of the
-data dirs.
+They are ``train``, ``dev``, and test sets of any name. As in Kaldi, a relative path in
+``wav.scp`` is meant from the folder above that of the data dirs.
 """
 
 import os
@@ -30,7 +29,8 @@ from espnet_ext.kaldi.data_dir import (
 )
 from espnet_ext.kaldi.parts import keep_utterances
 
-TRAIN, DEV = "train", "dev"
+TRAIN = "train"
+DEV = "dev"
 SAMPLING_RATE = 16000
 # what a run writes beside its data dirs
 RESERVED = re.compile(
@@ -39,8 +39,10 @@ RESERVED = re.compile(
 
 
 def find_test_sets(folder: str | Path, more: Sequence[str] = ()) -> list[str]:
-    """Return the names of the test sets in a folder of data dirs; InputError if there
-    is none, or one of the others is missing. ``more`` may be there to train on.
+    """Return the names of the test sets in a folder of data dirs.
+
+    ``more`` may be there to train on. Raises InputError: there is none, or ``train`` or
+    ``dev`` is missing.
     """
     folder = checks.require_corpus(folder, f"data dirs {TRAIN}, {DEV} and test sets")
     names = sorted(path.parent.name for path in folder.glob("*/wav.scp"))
@@ -75,27 +77,27 @@ def prepare_data_dirs(
     rate: int | None = SAMPLING_RATE,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check data dirs of a folder, and write them with one audio file for each
-    utterance.
+    """Check data dirs, and write them with one audio file for each utterance.
 
     Utterances of ``segments`` are cut. All faults go to ``data_faults.txt``; nothing is
     written if there are more than ``options`` allow.
     """
-    folder, output = Path(os.path.abspath(corpus_dir)), Path(output_dir)
-    faults = checks.Faults(
-        folder, output / "data_faults.txt", checks.Options(**options)
-    )
+    folder = Path(os.path.abspath(corpus_dir))
+    output = Path(output_dir)
+    listed = output / "data_faults.txt"
+    faults = checks.Faults(folder, listed, checks.Options(**options))
     found = {part: read_part(folder, part, faults) for part in parts}
-    files = {
-        part: {name: Path(path) for name, path in data.wav_scp.items()}
-        for part, data in found.items()
-    }
+    files = {}
+    for part, data in found.items():
+        files[part] = {name: Path(path) for name, path in data.wav_scp.items()}
     audio = checks.check_audio_files(faults, files, rate)
     for part, data in found.items():
         if data.segments is not None:
-            for recording, utterances in _by_recording(data).items():
+            for recording, utterances in _group_by_recording(data).items():
                 faults.pass_on(part, recording, utterances)
-    sound = {part: faults.sound(part, data.utt2spk) for part, data in found.items()}
+    sound = {
+        part: faults.select_sound(part, data.utt2spk) for part, data in found.items()
+    }
     faults.settle({part: len(kept) for part, kept in sound.items()})
     made = {}
     for part, kept in sound.items():
@@ -115,34 +117,36 @@ def prepare_data_dirs(
 
 
 def read_part(folder: Path, part: str, faults: checks.Faults) -> DataDir:
-    """Read a data dir; what is wrong with an utterance goes to the faults, everything
-    else is refused.
+    """Read a data dir.
+
+    What is wrong with an utterance goes to the faults, everything else is refused.
     """
     path = folder / part
     data, scans = scan_data_dir(path)
     of_utterances = list(find_utterance_faults(data))
     kinds = {(file, what) for file, what, _ in of_utterances}
-    others = [
-        problem
-        for problem in validate_scan(data, scans, files=False)
-        if (problem.file, problem.what) not in kinds and not _made_again(problem)
-    ]
+    others = []
+    for problem in validate_scan(data, scans, files=False):
+        is_of_utterance = (problem.file, problem.what) in kinds
+        if not is_of_utterance and not _is_rewritten(problem):
+            others.append(problem)
     raise_problems(path, others)
     refuse_commands(path / "wav.scp", data.wav_scp)
     for file, what, utterance in of_utterances:
         faults.add(part, utterance, f"{path / file}: {what} {utterance}")
+    # An absolute path stays what it is.
     absolute = {
         name: os.path.join(folder.parent, value) for name, value in data.wav_scp.items()
     }
     return replace(data, wav_scp=absolute)
 
 
-def _made_again(problem: Problem) -> bool:
-    """Return whether a fault is of a table that is written anew in any case."""
+def _is_rewritten(problem: Problem) -> bool:
+    """Tell whether a fault is of a table that is written anew in any case."""
     return problem.file in ("spk2utt", "utt2dur", "utt2num_samples", "reco2dur")
 
 
-def _by_recording(data: DataDir) -> dict[str, list[str]]:
+def _group_by_recording(data: DataDir) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for utterance, segment in (data.segments or {}).items():
         found.setdefault(parse_segment_recording(segment), []).append(utterance)

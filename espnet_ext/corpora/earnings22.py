@@ -1,5 +1,4 @@
-"""Earnings-22 (Del Rio et al. 2022): 125 earnings calls, 119 hours, all of them a test
-set (P5, section 3.1).
+"""Earnings-22 (Del Rio et al. 2022): 125 calls, 119 hours, a test set (P5, 3.1).
 
 The layout is that of the folder ``earnings22`` of
 https://github.com/revdotcom/speech-datasets: ``metadata.csv`` lists the calls ("File
@@ -9,10 +8,10 @@ ID"), of which there are ``media/<id>.mp3`` and ``transcripts/nlp_references/<id
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.checks import Faults, Options, files_by_id, require_corpus
+from espnet_ext.corpora.checks import Faults, Options, find_files_by_id, require_corpus
 from espnet_ext.corpora.long_recordings import (
-    listed,
-    paired,
+    pair_transcripts,
+    read_column,
     read_nlp,
     write_recordings,
 )
@@ -30,11 +29,10 @@ def prepare_earnings22(
     complete: bool = True,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check the corpus, and write the data dir of its part ``test``, whose utterances
-    are whole calls.
+    """Check the corpus, and write the data dir of its part ``test``.
 
-    ``complete`` warns if metadata.csv lists fewer calls than the corpus has; synthetic
-    corpora do.
+    Its utterances are whole calls. ``complete`` warns if metadata.csv lists fewer calls
+    than the corpus has; synthetic corpora do.
     """
     corpus = require_corpus(
         corpus_dir, "metadata.csv, media and transcripts/nlp_references"
@@ -45,7 +43,7 @@ def prepare_earnings22(
             f"{table}: no such file: give the folder earnings22 of Rev's "
             "speech-datasets"
         )
-    calls = listed(table, "File ID", "Earnings-22")
+    calls = read_column(table, "File ID", "Earnings-22")
     if complete and len(calls) < CALLS:
         say(
             f"warning: {table}: lists {len(calls)} of the {CALLS} calls of "
@@ -55,8 +53,8 @@ def prepare_earnings22(
     faults = Faults(
         corpus, Path(output_dir) / "earnings22_faults.txt", Options(**options)
     )
-    audio = files_by_id([corpus / "media"], "*.mp3", PART, faults)
-    nlp = files_by_id(
+    audio = find_files_by_id([corpus / "media"], "*.mp3", PART, faults)
+    nlp = find_files_by_id(
         [corpus / "transcripts" / "nlp_references"], "*.nlp", PART, faults
     )
     for call in sorted((audio.keys() & nlp.keys()) - set(calls)):
@@ -65,5 +63,5 @@ def prepare_earnings22(
             call,
             f"call {call} is not in metadata.csv ({audio[call]}): add its line",
         )
-    transcripts = paired(audio, nlp, read_nlp, PART, faults, calls)
+    transcripts = pair_transcripts(audio, nlp, read_nlp, PART, faults, calls)
     return write_recordings({PART: audio}, {PART: transcripts}, faults, output_dir)

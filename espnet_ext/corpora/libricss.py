@@ -1,8 +1,7 @@
-"""LibriCSS (https://github.com/chenzhuo1011/libri_css): ten hours of LibriSpeech
-replayed in a meeting room.
+"""LibriCSS (https://github.com/chenzhuo1011/libri_css): sessions in a meeting room.
 
-P4 uses the first of seven channels. ``meeting_info.txt`` says who speaks: speakers of
-the STM references are tracks.
+They are ten hours of LibriSpeech, replayed. P4 uses the first of seven channels.
+``meeting_info.txt`` says who speaks: speakers of the STM references are tracks.
 """
 
 import math
@@ -29,6 +28,7 @@ SAMPLING_RATE = 16000
 CHANNELS = 7
 SPEAKERS = 8  # in a session
 FOLDER = "for_release"
+# folder -> its name in P4's Table 4
 CONDITIONS = {
     "0S": "0S",
     "0L": "0L",
@@ -36,7 +36,7 @@ CONDITIONS = {
     "OV20": "20",
     "OV30": "30",
     "OV40": "40",
-}  # folder -> P4's Table 4
+}
 MEETING_INFO = "meeting_info.txt"
 ENROLMENT_LIST = "libricss_speaker_info.jsonl"
 ENROLMENT_UTTERANCES = 2  # for each speaker
@@ -60,16 +60,16 @@ def prepare_libricss(
     enrolment_list: str | Path | None = None,
     **options: Any,
 ) -> dict[str, list[Segment]]:
-    """Check LibriCSS, and write the first channel of its sessions, cut at silences;
-    speakers are LibriSpeech's.
+    """Check LibriCSS, and write the first channel of its sessions, cut at silences.
 
-    The output gets ``segments/`` (:func:`write_segments`) and, with
-    ``libricss_speaker_info.jsonl`` as ``enrolment_list``, each session's enrolment and
-    inventory (:func:`write_enrolment`). ``skip_faulty`` is the share of each
-    condition's sessions. Returns the utterances of each recording (``OV10_session0``
-    and so on).
+    Speakers are LibriSpeech's. The output gets ``segments/`` (:func:`write_segments`)
+    and, with ``libricss_speaker_info.jsonl`` as ``enrolment_list``, each session's
+    enrolment and inventory (:func:`write_enrolment`). ``skip_faulty`` is the share of
+    each condition's sessions. Returns the utterances of each recording
+    (``OV10_session0`` and so on).
     """
-    root, output = find_release(corpus_dir), Path(output_dir)
+    root = find_release(corpus_dir)
+    output = Path(output_dir)
     faults = Faults(root, output / "libricss_faults.txt", Options(**options))
     audio: dict[str, Path] = {}
     turns: dict[str, list[Segment]] = {}
@@ -83,8 +83,9 @@ def prepare_libricss(
             )
         for session in sessions:
             try:
-                turns[recording_of(session.name)] = _read_session(session)
-                audio[recording_of(session.name)] = _audio(session)
+                recording = name_recording(session.name)
+                turns[recording] = _read_session(session)
+                audio[recording] = _find_audio(session)
             except InputError as error:
                 faults.add(condition, session.name, str(error))
     faults.settle(Counter(recording.split("_")[0] for recording in turns))
@@ -97,8 +98,9 @@ def prepare_libricss(
 
 
 def find_release(corpus_dir: str | Path) -> Path:
-    """Return the folder ``for_release``, from that folder or the one above it;
-    InputError if it lacks a condition.
+    """Return the folder ``for_release``, from that folder or the one above it.
+
+    Raises InputError: it lacks a condition.
     """
     root = Path(corpus_dir).resolve()
     if root.name != FOLDER:
@@ -112,21 +114,18 @@ def find_release(corpus_dir: str | Path) -> Path:
     return root
 
 
-def recording_of(session: str) -> str:
+def name_recording(session: str) -> str:
     """Return the recording id that Lhotse gives to a session.
 
-    >>> recording_of("overlap_ratio_0.0_sil2.9_3.0_session4_actual0.0")
+    >>> name_recording("overlap_ratio_0.0_sil2.9_3.0_session4_actual0.0")
     '0L_session4'
     """
-    if match := _SESSION.fullmatch(session):
+    match = _SESSION.fullmatch(session)
+    if match:
         ratio, silence, name = match.groups()
-        condition = (
-            f"OV{ratio}"
-            if int(ratio)
-            else "0L"
-            if float(silence) > _LONG_SILENCE
-            else "0S"
-        )
+        condition = f"OV{ratio}"
+        if int(ratio) == 0:
+            condition = "0L" if float(silence) > _LONG_SILENCE else "0S"
         if condition in CONDITIONS:
             return f"{condition}_{name}"
     example = "overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1"
@@ -135,38 +134,39 @@ def recording_of(session: str) -> str:
     )
 
 
-def _audio(session: Path) -> Path:
+def _find_audio(session: Path) -> Path:
     return session / "record" / "raw_recording.wav"
 
 
 def _read_session(session: Path) -> list[Segment]:
     """Read the utterances of a session, which end with its audio at the latest."""
-    recording = recording_of(session.name)
+    recording = name_recording(session.name)
     if not recording.startswith(f"{session.parent.name}_"):
         raise InputError(f"session {session.name} is in {session.parent.name}")
     turns = read_meeting_info(session / "transcription" / MEETING_INFO)
     speakers = {turn.speaker for turn in turns}
     if len(speakers) != SPEAKERS:
         raise InputError(f"{len(speakers)} speakers instead of {SPEAKERS} in {session}")
-    found = inspect_audio(_audio(session), decode=False, mono=False)
+    found = inspect_audio(_find_audio(session), decode=False, mono=False)
     if found.fault:
-        raise InputError(f"no audio that can be read at {_audio(session)}")
+        raise InputError(f"no audio that can be read at {_find_audio(session)}")
     if (found.rate, found.channels) != (SAMPLING_RATE, CHANNELS):
         raise InputError(
-            f"{found.channels} channels at {found.rate} Hz in {_audio(session)}"
+            f"{found.channels} channels at {found.rate} Hz in {_find_audio(session)}"
         )
-    return [
-        replace(
-            turn, recording=recording, end=round(min(turn.span[1], found.seconds), 8)
-        )
-        for turn in turns
-        if turn.span[0] < found.seconds
-    ]
+    within = []
+    for turn in turns:
+        start, end = turn.span
+        if start < found.seconds:
+            end = round(min(end, found.seconds), 8)
+            within.append(replace(turn, recording=recording, end=end))
+    return within
 
 
 def read_meeting_info(path: Path) -> list[Segment]:
-    """Read the utterances of a session and the persons who speak them. The recording
-    has the session's name.
+    """Read the utterances of a session and the persons who speak them.
+
+    The recording has the session's name.
     """
     try:
         header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -189,11 +189,9 @@ def read_meeting_info(path: Path) -> list[Segment]:
             raise InputError(
                 f"line {number} of {path} is not {' '.join(_COLUMNS)}"
             ) from None
-        if (
-            not turn.words
-            or not 0 <= float(start) < float(end) < math.inf
-            or not utterance.startswith(f"{speaker}-")
-        ):
+        has_length = 0 <= float(start) < float(end) < math.inf
+        is_speakers = utterance.startswith(f"{speaker}-")
+        if not (turn.words and has_length and is_speakers):
             raise InputError(
                 f"line {number} of {path} has no words, no length, or an "
                 "utterance of another speaker"
@@ -202,17 +200,20 @@ def read_meeting_info(path: Path) -> list[Segment]:
     return turns
 
 
-def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Find the speech between silences, an oracle voice activity detector (P4, 4.2).
-    Seconds in, seconds out.
+def find_speech_segments(
+    spans: Iterable[tuple[float, float]],
+) -> list[tuple[float, float]]:
+    """Find the speech between silences, in seconds: an oracle voice detector (P4, 4.2).
 
-    >>> speech_segments([(5.0, 7.0), (0.0, 2.0), (1.5, 4.0), (4.0, 4.5)])
+    >>> find_speech_segments([(5.0, 7.0), (0.0, 2.0), (1.5, 4.0), (4.0, 4.5)])
     [(0.0, 4.5), (5.0, 7.0)]
     """
     segments: list[tuple[float, float]] = []
     for start, end in sorted(spans):
+        # Sorted by starts, so that only the last one can go on.
         if segments and start <= segments[-1][1]:
-            segments[-1] = (segments[-1][0], max(segments[-1][1], end))
+            before, until = segments.pop()
+            segments.append((before, max(until, end)))
         else:
             segments.append((start, end))
     return segments
@@ -223,9 +224,9 @@ def write_segments(
     spoken: Mapping[str, Sequence[Segment]],
     folder: str | Path,
 ) -> None:
-    """Cut the first channel of each session at its silences, and write what recognition
-    and scoring need.
+    """Cut sessions at their silences, and write what recognition and scoring need.
 
+    Only the first channel is written.
     The folder gets ``audio/<segment>.flac``; in ``data/`` a data dir whose utterances
     are the segments (``<recording>-<number>``); ``references.json`` (SegLST, by person,
     times from the segment's start); ``groups`` (segment -> condition); and
@@ -235,26 +236,19 @@ def write_segments(
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
     turns: list[Segment] = []
-    paths, seconds, recordings = {}, {}, {}
+    paths = {}
+    seconds = {}
+    recordings = {}
     for recording, own in spoken.items():
         with soundfile.SoundFile(audio[recording]) as file:
-            for number, (start, end) in enumerate(
-                speech_segments(turn.span for turn in own)
-            ):
+            spans = find_speech_segments(turn.span for turn in own)
+            for number, (start, end) in enumerate(spans):
                 name = f"{recording}-{number:03d}"
                 paths[name] = str(folder / "audio" / f"{name}.flac")
                 seconds[name] = _write_segment(file, start, end, paths[name])
                 recordings[name] = recording
-                turns += [
-                    replace(
-                        turn,
-                        recording=name,
-                        start=round(turn.span[0] - start, 6),
-                        end=round(turn.span[1] - start, 6),
-                    )
-                    for turn in own
-                    if start <= turn.span[0] < end
-                ]
+                inside = [turn for turn in own if start <= turn.span[0] < end]
+                turns += [_move_turn(turn, name, start) for turn in inside]
     durations = {name: format_seconds(value) for name, value in seconds.items()}
     data = DataDir(
         wav_scp=paths,
@@ -264,26 +258,38 @@ def write_segments(
     )
     write_data_dir(data, folder / "data")
     writing.write_segments(folder / "references.json", turns)
-    write_table(
-        folder / "groups",
-        {
-            name: CONDITIONS[recording.split("_")[0]]
-            for name, recording in recordings.items()
-        },
-    )
+    groups = {}
+    for name, recording in recordings.items():
+        condition = recording.split("_")[0]
+        groups[name] = CONDITIONS[condition]
+    write_table(folder / "groups", groups)
     write_table(folder / "segment_recording", recordings)
 
 
+def _move_turn(turn: Segment, name: str, start: float) -> Segment:
+    """Make a turn one of a segment that begins at ``start``, in seconds."""
+    begin, end = turn.span
+    return replace(
+        turn,
+        recording=name,
+        start=round(begin - start, 6),
+        end=round(end - start, 6),
+    )
+
+
 def _write_segment(
-    file: soundfile.SoundFile, start: float, end: float, path: str
+    file: soundfile.SoundFile,
+    start: float,
+    end: float,
+    path: str,
 ) -> float:
-    """Write the first channel from ``start`` to ``end``; returns how many seconds there
-    were.
+    """Write the first channel from ``start`` to ``end``, in seconds.
+
+    Returns how many seconds there were.
     """
     file.seek(min(round(start * SAMPLING_RATE), file.frames))
-    samples = file.read(
-        round((end - start) * SAMPLING_RATE), dtype="float32", always_2d=True
-    )[:, 0]
+    count = round((end - start) * SAMPLING_RATE)
+    samples = file.read(count, dtype="float32", always_2d=True)[:, 0]
     if not len(samples) or not np.isfinite(samples).all():
         raise InputError(
             f"{file.name}: no samples, or NaN or infinite ones, from {start} to "
@@ -294,7 +300,8 @@ def _write_segment(
 
 
 def write_enrolment(
-    folder: Path, enrolment: Mapping[str, Mapping[str, Sequence[str]]]
+    folder: Path,
+    enrolment: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> None:
     """Write the enrolment for the segments in ``folder`` (see :func:`write_segments`).
 
@@ -305,26 +312,26 @@ def write_enrolment(
     profiles: dict[str, str] = {}
     entries: dict[str, str] = {}
     for recording, speakers in enrolment.items():
-        profiles |= {
-            f"{recording}:{speaker}": " ".join(utterances)
-            for speaker, utterances in speakers.items()
-        }
+        for speaker, utterances in speakers.items():
+            profiles[f"{recording}:{speaker}"] = " ".join(utterances)
         entries[recording] = " ".join(
             f"{speaker}={recording}:{speaker}" for speaker in sorted(speakers)
         )
     segments = read_table(folder / "segment_recording")
     write_table(folder / "enrolment", profiles)
-    write_table(
-        folder / "inventory",
-        {segment: entries[recording] for segment, recording in segments.items()},
-    )
+    inventory = {}
+    for segment, recording in segments.items():
+        inventory[segment] = entries[recording]
+    write_table(folder / "inventory", inventory)
 
 
 def read_enrolment(
-    path: str | Path, recordings: Iterable[str]
+    path: str | Path,
+    recordings: Iterable[str],
 ) -> dict[str, dict[str, Sequence[str]]]:
-    """Read the first utterances of the enrolment list: recording -> speaker -> ids of
-    LibriSpeech utterances.
+    """Read the first utterances of each speaker from the enrolment list.
+
+    Returns recording -> speaker -> ids of LibriSpeech utterances.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -341,7 +348,7 @@ def read_enrolment(
                 f"{path}: line {number} has no dataid and unused_uttid: download "
                 "the list again"
             ) from None
-        listed[recording_of(entry["dataid"])] = entry["unused_uttid"]
+        listed[name_recording(entry["dataid"])] = entry["unused_uttid"]
     chosen: dict[str, dict[str, Sequence[str]]] = {}
     for recording in recordings:
         if recording not in listed:
@@ -355,8 +362,7 @@ def read_enrolment(
                     f"{ENROLMENT_UTTERANCES} are needed"
                 )
                 raise InputError(f"{path}: {recording}: {few}: download the list again")
-        chosen[recording] = {
-            key: tuple(ids[:ENROLMENT_UTTERANCES])
-            for key, ids in listed[recording].items()
-        }
+        chosen[recording] = {}
+        for speaker, ids in listed[recording].items():
+            chosen[recording][speaker] = tuple(ids[:ENROLMENT_UTTERANCES])
     return chosen

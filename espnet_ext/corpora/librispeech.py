@@ -1,4 +1,4 @@
-"""LibriSpeech (https://www.openslr.org/12) and what has its layout: checks, data dirs."""
+"""LibriSpeech (https://www.openslr.org/12), and corpora that have its layout."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,12 +37,12 @@ def prepare_librispeech(
     parts: Sequence[str] | None = None,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check a corpus in LibriSpeech's layout, and write a data dir of each part (None:
-    those that exist).
+    """Check a corpus in LibriSpeech's layout, and write a data dir of each part.
 
-    The corpus is the folder that holds ``train-clean-100`` and so on, or the one above
-    it. All faults in transcripts and audio go to ``librispeech_faults.txt``; no data
-    dir is written if there are more than ``options`` allow.
+    ``parts`` are those wanted; None: all that exist. The corpus is the folder that
+    holds ``train-clean-100`` and so on, or the one above it. All faults in transcripts
+    and audio go to ``librispeech_faults.txt``; no data dir is written if there are more
+    than ``options`` allow.
     """
     root, parts = find_parts(corpus_dir, parts)
     faults = checks.Faults(
@@ -50,32 +50,40 @@ def prepare_librispeech(
     )
     found = check_parts(root, parts, faults)
     faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
-    data = {
-        part: data_of(utterances, audio) for part, (utterances, audio) in found.items()
-    }
+    data = {}
+    for part, (utterances, audio) in found.items():
+        data[part] = make_data_dir(utterances, audio)
     checks.write_parts(data, output_dir, faults.options)
     return data
 
 
 def check_parts(
-    root: Path, parts: Sequence[str], faults: checks.Faults
+    root: Path,
+    parts: Sequence[str],
+    faults: checks.Faults,
 ) -> dict[str, tuple[dict[str, Utterance], dict[str, Inspected]]]:
-    """Read the transcripts of parts and open their audio: part -> its utterances
-    without a fault, and their audio.
+    """Read the transcripts of parts and open their audio.
+
+    Returns part -> its utterances without a fault, and their audio.
     """
     scanned = scan_librispeech(root, parts, faults)
-    files = {
-        part: {key: item.audio for key, item in scanned[part].items()} for part in parts
-    }
+    files = {}
+    for part in parts:
+        files[part] = {key: item.audio for key, item in scanned[part].items()}
     audio = checks.check_audio_files(faults, files, SAMPLING_RATE)
-    return {part: (faults.sound(part, scanned[part]), audio[part]) for part in parts}
+    checked = {}
+    for part in parts:
+        checked[part] = (faults.select_sound(part, scanned[part]), audio[part])
+    return checked
 
 
 def find_parts(
-    corpus_dir: str | Path, parts: Sequence[str] | None = None
+    corpus_dir: str | Path,
+    parts: Sequence[str] | None = None,
 ) -> tuple[Path, list[str]]:
-    """Find the folder that holds the parts, and which parts to use: the given ones, or
-    all that exist.
+    """Find the folder that holds the parts, and which parts to use.
+
+    They are the given ones, or all that exist.
     """
     corpus = checks.require_corpus(corpus_dir, ", ".join(PARTS))
     if not any(corpus.iterdir()):
@@ -83,8 +91,10 @@ def find_parts(
             f"{corpus}: the corpus folder is empty: give the folder that holds "
             f"{', '.join(PARTS)}"
         )
-    here = any((corpus / part).is_dir() for part in PARTS)
-    root = corpus / FOLDER if not here and (corpus / FOLDER).is_dir() else corpus
+    root = corpus
+    is_here = any((corpus / part).is_dir() for part in PARTS)
+    if not is_here and (corpus / FOLDER).is_dir():
+        root = corpus / FOLDER
     present = [part for part in PARTS if (root / part).is_dir()]
     if not present:
         raise InputError(
@@ -106,7 +116,8 @@ def find_parts(
 
 def require_known(parts: Iterable[str], known: Iterable[str]) -> None:
     """Refuse parts that a corpus does not have."""
-    if unknown := [part for part in parts if part not in known]:
+    unknown = [part for part in parts if part not in known]
+    if unknown:
         raise InputError(
             f"there is no part {', '.join(map(repr, unknown))}: the parts are "
             f"{', '.join(known)}"
@@ -114,31 +125,31 @@ def require_known(parts: Iterable[str], known: Iterable[str]) -> None:
 
 
 def scan_librispeech(
-    root: Path, parts: Sequence[str], faults: checks.Faults
+    root: Path,
+    parts: Sequence[str],
+    faults: checks.Faults,
 ) -> dict[str, dict[str, Utterance]]:
-    """Read the transcripts of parts and list their audio files: the utterances without
-    a fault, sorted by id.
+    """Read the transcripts of parts and list their audio files.
+
+    Returns part -> the utterances without a fault, sorted by id.
     """
     return {part: _scan_part(root / part, faults) for part in parts}
 
 
 def _scan_part(folder: Path, faults: checks.Faults) -> dict[str, Utterance]:
     utterances: dict[str, Utterance] = {}
-    files = list(checks.own_files(folder, faults))
+    files = list(checks.find_own_files(folder, faults))
     audio = {str(path) for path in files if path.suffix == ".flac"}
     listed: set[str] = set()
     for path in files:
         if path.name.endswith(".trans.txt"):
             listed |= _read_chapter(path, folder, audio, utterances, faults)
     for name in sorted(audio - listed):
-        faults.add(
-            folder.name,
-            Path(name).stem,
-            f"no transcript of utterance {Path(name).stem} ({name})",
-        )
+        key = Path(name).stem
+        faults.add(folder.name, key, f"no transcript of utterance {key} ({name})")
     if not utterances:
         faults.add(folder.name, str(folder), f"no utterances in {folder}")
-    return faults.sound(folder.name, dict(sorted(utterances.items())))
+    return faults.select_sound(folder.name, dict(sorted(utterances.items())))
 
 
 def _read_chapter(
@@ -148,11 +159,13 @@ def _read_chapter(
     utterances: dict[str, Utterance],
     faults: checks.Faults,
 ) -> set[str]:
-    """Add the utterances of a chapter's transcripts. Returns the paths of audio that
-    the lines name.
+    """Add the utterances of a chapter's transcripts.
+
+    Returns the paths of audio that the lines name.
     """
     listed: set[str] = set()
-    part, chapter = folder.name, transcripts.name.removesuffix(".trans.txt")
+    part = folder.name
+    chapter = transcripts.name.removesuffix(".trans.txt")
     in_place = transcripts.parent == folder / chapter.replace("-", "/")
     try:
         lines = checks.read_lines(transcripts)
@@ -164,26 +177,19 @@ def _read_chapter(
             faults.ignore("blank lines", transcripts)
             continue
         key, _, text = line.partition(" ")
-        path, text, where = (
-            f"{transcripts.parent}/{key}.flac",
-            text.strip(),
-            f"(line {number} of {transcripts})",
-        )
+        text = text.strip()
+        path = f"{transcripts.parent}/{key}.flac"
+        # A fault of the line itself takes nothing from another utterance.
+        place = f"{transcripts}:{number}"
+        where = f"(line {number} of {transcripts})"
         listed.add(path)
-        if (
-            not key.startswith(f"{chapter}-")
-            or not key.removeprefix(f"{chapter}-").isalnum()
-        ):
+        if not _is_of_chapter(key, chapter):
             fault = (
                 f"malformed line {line.strip()[:60]!r}, not '{chapter}-<number> <text>'"
             )
-            faults.add(
-                part, f"{transcripts}:{number}", f"{fault} {where}"
-            )  # it takes nothing from another utterance
+            faults.add(part, place, f"{fault} {where}")
         elif key in utterances:
-            faults.add(
-                part, f"{transcripts}:{number}", f"utterance {key} comes twice {where}"
-            )
+            faults.add(part, place, f"utterance {key} comes twice {where}")
         elif not text:
             faults.add(part, key, f"empty transcript of {key} {where}")
         else:
@@ -191,19 +197,23 @@ def _read_chapter(
             if path not in audio:
                 faults.add(part, key, f"no audio file {path} for utterance {key}")
             elif not in_place:
-                faults.add(
-                    part, key, f"utterance {key} is in the wrong folder ({path})"
-                )
+                fault = f"utterance {key} is in the wrong folder ({path})"
+                faults.add(part, key, fault)
     return listed
 
 
-def data_of(
-    utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected]
+def _is_of_chapter(key: str, chapter: str) -> bool:
+    beginning = f"{chapter}-"
+    return key.startswith(beginning) and key.removeprefix(beginning).isalnum()
+
+
+def make_data_dir(
+    utterances: Mapping[str, Utterance],
+    audio: Mapping[str, Inspected],
 ) -> DataDir:
-    """Make a data dir of a part. Lhotse's own recipe, with which it agrees, opens each
-    file again and has no checks.
-    """
+    """Make a data dir of a part."""
+    # Lhotse's own recipe, with which it agrees, opens each file again without checks.
     paths = {key: item.audio for key, item in utterances.items()}
     texts = {key: item.text for key, item in utterances.items()}
     speakers = {key: key.partition("-")[0] for key in utterances}
-    return checks.whole_files(paths, audio, texts, speakers, "English")
+    return checks.make_data_dir_of_files(paths, audio, texts, speakers, "English")

@@ -1,5 +1,7 @@
-"""Kaldi data dirs of long recordings: what is said in ``segments`` is joined, and words
-have times, from a file ``ctm`` in the data dir or from a model that aligns.
+"""Kaldi data dirs of long recordings, whose utterances are whole recordings.
+
+What is said in ``segments`` is joined. Words have times, from a file ``ctm`` in the
+data dir or from a model that aligns.
 """
 
 import os
@@ -8,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora import checks
-from espnet_ext.corpora.audio import Align, word_times
+from espnet_ext.corpora.audio import Align, read_ctm_words
 from espnet_ext.corpora.data_dirs import read_part
-from espnet_ext.corpora.long_recordings import data_of, long_enough, write_timed
+from espnet_ext.corpora.long_recordings import (
+    keep_long_enough,
+    make_data_dir,
+    write_timed,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, parse_segment
 from espnet_ext.text.words import Word
@@ -27,23 +33,24 @@ def prepare_long_data_dirs(
     align: Align | None = None,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check a data dir, and write one whose utterances are whole recordings; of one
-    that is ``trained_on`` also the times of its words, as
+    """Check a data dir, and write one whose utterances are whole recordings.
+
+    Of one that is ``trained_on`` the times of its words are written too, as
     :func:`espnet_ext.corpora.audio.prepare_audio` does, for the corpus ``data``.
     """
-    folder, output = Path(os.path.abspath(corpus_dir)), Path(output_dir)
+    folder = Path(os.path.abspath(corpus_dir))
+    output = Path(output_dir)
     place = folder / part
-    faults = checks.Faults(
-        place, output / f"data_{part}_faults.txt", checks.Options(**options)
-    )
+    listed = output / f"data_{part}_faults.txt"
+    faults = checks.Faults(place, listed, checks.Options(**options))
     data = read_part(folder, part, faults)
-    texts = recording_texts(data)
+    texts = join_texts(data)
     files = {name: Path(data.wav_scp[name]) for name in texts}
     sounds = checks.check_audio_files(faults, {part: files})[part]
     if not trained_on:
         faults.settle({part: len(sounds)})
         kept = {name: texts[name] for name in sounds}
-        made = {part: data_of(files, kept, sounds)}
+        made = {part: make_data_dir(files, kept, sounds)}
         checks.write_parts(made, output, faults.options)
         return made
     times = place / TIMES
@@ -52,12 +59,15 @@ def prepare_long_data_dirs(
             f"{times}: no such file: training needs the times of the words: add it, or "
             "give --aligner DIR (a trained model with CTC)"
         )
-    spoken = word_times(times) if times.is_file() else {}
-    for name in texts:
-        if times.is_file() and name not in spoken:
-            faults.add(part, name, f"no words of {name} in {times}")
-    sounds = faults.sound(part, long_enough(faults, part, sounds, files))
+    spoken: dict[str, list[Word]] = {}
+    if times.is_file():
+        spoken = read_ctm_words(times)
+        for name in texts:
+            if name not in spoken:
+                faults.add(part, name, f"no words of {name} in {times}")
+    sounds = faults.select_sound(part, keep_long_enough(faults, part, sounds, files))
     words: Iterable[tuple[str, list[Word] | str]]
+    # Times that are there are better than a model's.
     if align and not times.is_file():
         said = {name: texts[name].split() for name in sounds}
         words = align(said, files, output / f"data_{part}_alignment")
@@ -66,8 +76,8 @@ def prepare_long_data_dirs(
     return write_timed("data", part, words, sounds, files, faults, output)
 
 
-def recording_texts(data: DataDir) -> dict[str, str]:
-    """Return what is said in each recording, of segments in the order of their starts."""
+def join_texts(data: DataDir) -> dict[str, str]:
+    """Return what is said in each recording, its segments in the order of starts."""
     texts = data.text or {}
     if data.segments is None:
         return dict(texts)
@@ -77,7 +87,8 @@ def recording_texts(data: DataDir) -> dict[str, str]:
             segment = parse_segment(value)
             said = (segment.start, texts[utterance])
             parts.setdefault(segment.recording, []).append(said)
-    return {
-        recording: " ".join(text for _, text in sorted(said))
-        for recording, said in sorted(parts.items())
-    }
+    joined = {}
+    for recording in sorted(parts):
+        in_order = sorted(parts[recording])
+        joined[recording] = " ".join(text for _, text in in_order)
+    return joined

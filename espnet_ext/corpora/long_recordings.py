@@ -1,6 +1,4 @@
-"""What the corpora of long recordings share: recordings with one transcript each, word
-times, and Rev's nlp files.
-"""
+"""What corpora of long recordings share: transcripts, word times, Rev's nlp files."""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,8 +11,8 @@ from espnet_ext.corpora.checks import (
     SHOWN,
     Faults,
     check_audio_files,
+    make_data_dir_of_files,
     read_lines,
-    whole_files,
     write_parts,
 )
 from espnet_ext.errors import InputError, say
@@ -36,15 +34,11 @@ _LATE = 0.5
 
 
 class Transcript(NamedTuple):
-    """What is said in a recording, the regions that scoring ignores, and the end of the
-    last words; in seconds.
-
-    The end is 0 if the transcript has no times.
-    """
+    """What is said in a recording."""
 
     text: str
-    ignored: Sequence[tuple[float, float]] = ()
-    end: float = 0.0
+    ignored: Sequence[tuple[float, float]] = ()  # seconds, regions that are not scored
+    end: float = 0.0  # seconds, of the last word; 0 if the transcript has no times
 
 
 def write_recordings(
@@ -53,31 +47,30 @@ def write_recordings(
     faults: Faults,
     output_dir: str | Path,
 ) -> dict[str, DataDir]:
-    """Check recordings of any rate and number of channels, part -> id, and write the
-    data dir of each part.
+    """Check recordings, part -> id, and write the data dir of each part.
 
-    ``faults`` gets a transcript without a word or longer than the audio, faulty audio,
-    and parts without recordings.
+    They may have any rate and number of channels. ``faults`` gets a transcript without
+    a word or longer than the audio, faulty audio, and parts without recordings.
     """
     files: dict[str, dict[str, Path]] = {}
-    for part, texts in transcripts.items():
-        for id, transcript in texts.items():
+    for part, own in transcripts.items():
+        for id, transcript in own.items():
             if not transcript.text.strip():
                 faults.add(part, id, f"{id}: the transcript holds no word")
-        if not texts:
+        if not own:
             faults.add(part, part, f"there are no recordings in {part}")
-        files[part] = {id: audio[part][id] for id in faults.sound(part, texts)}
+        files[part] = {id: audio[part][id] for id in faults.select_sound(part, own)}
     sounds = check_audio_files(faults, files)
     for part, found in sounds.items():
         ends = {id: transcripts[part][id].end for id in found}
-        sounds[part] = long_enough(faults, part, found, files[part], ends, shortest=0.0)
-    faults.settle({part: len(good) for part, good in sounds.items()})
-    data = {
-        part: data_of(
-            files[part], {id: transcripts[part][id].text for id in good}, good
+        sounds[part] = keep_long_enough(
+            faults, part, found, files[part], ends, shortest=0.0
         )
-        for part, good in sounds.items()
-    }
+    faults.settle({part: len(good) for part, good in sounds.items()})
+    data = {}
+    for part, good in sounds.items():
+        texts = {id: transcripts[part][id].text for id in good}
+        data[part] = make_data_dir(files[part], texts, good)
     write_parts(data, output_dir, faults.options)
     return data
 
@@ -91,50 +84,45 @@ def write_timed(
     faults: Faults,
     output: Path,
 ) -> dict[str, DataDir]:
-    """Write the words of recordings with their times, one recording in memory at a
-    time, and the data dir of the part.
+    """Write the words of recordings with their times, and the data dir of the part.
 
-    The words go to ``<corpus>_words_<part>.words`` and ``.scp``, with one called
-    ``<dropped>`` for each region in which times overlap or go back, or words are not
-    known (which have that name). In place of words may come what is wrong.
+    One recording is in memory at a time. The words go to
+    ``<corpus>_words_<part>.words`` and ``.scp``, with one called ``<dropped>`` for each
+    region in which times overlap or go back, or words are not known (which have that
+    name). In place of words may come what is wrong.
     """
     texts: dict[str, str] = {}
     regions: dict[str, list[tuple[float, float]]] = {}
-    spoken: dict[
-        str, float
-    ] = {}  # a recording is spoken until the end of its last word
+    # A recording is spoken until the end of its last word.
+    spoken: dict[str, float] = {}
 
-    def timed() -> Iterator[tuple[str, list[Word]]]:
+    def keep_timed() -> Iterator[tuple[str, list[Word]]]:
         for id, found in recordings:
-            fault, words = (found, []) if isinstance(found, str) else ("", found)
-            kept, seconds = drop_overlaps(words), sounds[id].seconds
+            fault: str | None = found if isinstance(found, str) else None
+            words = [] if isinstance(found, str) else found
+            kept = drop_overlaps(words)
+            seconds = sounds[id].seconds
             text = " ".join(word.text for word in kept if word.text != DROPPED)
-            fault = (
-                fault
-                or find_word_fault(kept, seconds)
-                or ("" if text else find_word_fault(words, seconds) or _NO_WORD)
-            )
+            fault = fault or find_word_fault(kept, seconds)
+            if not fault and not text:
+                # Where nothing is left, the fault is that of the words as they came.
+                fault = find_word_fault(words, seconds) or _NO_WORD
             if fault:
                 faults.add(part, id, f"{id}: {fault} ({files[id]})")
                 continue
-            texts[id], spoken[id] = text, kept[-1].end
-            regions[id] = [
-                (word.start, word.end) for word in kept if word.text == DROPPED
-            ]
+            texts[id] = text
+            spoken[id] = kept[-1].end
+            dropped = [word for word in kept if word.text == DROPPED]
+            regions[id] = [(word.start, word.end) for word in dropped]
             yield id, kept
-        faults.settle(
-            {part: len(texts)}
-        )  # in here, so that nothing is written if it refuses
-        _check_dropped(
-            regions,
-            sum(spoken.values()),
-            faults,
-            output / f"{corpus}_{part}_dropped.txt",
-        )
+        # In here, so that nothing is written if one of these refuses.
+        faults.settle({part: len(texts)})
+        listed = output / f"{corpus}_{part}_dropped.txt"
+        _check_dropped(regions, sum(spoken.values()), faults, listed)
 
     output.mkdir(parents=True, exist_ok=True)
-    write_word_times(output / f"{corpus}_words_{part}", timed())
-    data = {part: data_of(files, texts, sounds)}
+    write_word_times(output / f"{corpus}_words_{part}", keep_timed())
+    data = {part: make_data_dir(files, texts, sounds)}
     write_parts(data, output, faults.options)
     return data
 
@@ -145,18 +133,21 @@ def _check_dropped(
     faults: Faults,
     file: Path,
 ) -> None:
-    """Write regions that are dropped to the file; refuse them if they are more of what
-    is spoken than may be faulty.
+    """Write regions that are dropped to the file, and refuse them if they are too many.
+
+    They may be as large a share of what is spoken as may be faulty.
     """
-    totals = {
-        key: sum(end - start for start, end in own) for key, own in regions.items()
-    }
-    seconds = {key: total for key, total in totals.items() if total}
+    seconds = {}
+    for key, own in regions.items():
+        total = sum(end - start for start, end in own)
+        if total:
+            seconds[key] = total
     file.unlink(missing_ok=True)
     if not seconds:
         return
     write_regions(file, regions)
-    lost, share = sum(seconds.values()), max(faults.options.skip_faulty, SHARE)
+    lost = sum(seconds.values())
+    share = max(faults.options.skip_faulty, SHARE)
     worst = sorted(seconds, key=lambda key: -seconds[key])
     named = ", ".join(f"{key} ({seconds[key]:,.1f} s)" for key in worst[:SHOWN])
     more = f" and {len(worst) - SHOWN:,} more" if len(worst) > SHOWN else ""
@@ -173,7 +164,7 @@ def _check_dropped(
     say(f"warning: {what}: left out of training")
 
 
-def long_enough(
+def keep_long_enough(
     faults: Faults,
     part: str,
     sounds: Mapping[str, Inspected],
@@ -181,39 +172,35 @@ def long_enough(
     ends: Mapping[str, float] | None = None,
     shortest: float = SHORTEST,
 ) -> dict[str, Inspected]:
-    """Keep the recordings that training can take a sequence from, and that last until
-    their words end, at ``ends``.
+    """Keep the recordings that last ``shortest`` seconds, and until their words end.
 
-    The words may end half a second late. Others become faults.
+    Words end at ``ends``, and may be half a second late. Other recordings become
+    faults.
     """
     for key, sound in sounds.items():
         end = (ends or {}).get(key, 0.0)
         if sound.seconds < shortest:
-            faults.add(
-                part,
-                key,
-                f"{key} lasts {sound.seconds:g} s, less than {shortest:g} s "
-                f"({files[key]})",
-            )
+            length = f"{sound.seconds:g} s, less than {shortest:g} s"
+            faults.add(part, key, f"{key} lasts {length} ({files[key]})")
         elif end > sound.seconds + _LATE:
             times = (
                 f"its transcript ends at {end:g} s, its audio at {sound.seconds:.2f} s"
             )
-            faults.add(
-                part,
-                key,
-                f"{key}: {times}: is one of them another recording's, or cut?",
-            )
-    return faults.sound(part, sounds)
+            advice = "is one of them another recording's, or cut?"
+            faults.add(part, key, f"{key}: {times}: {advice}")
+    return faults.select_sound(part, sounds)
 
 
-def data_of(
-    files: Mapping[str, Path], texts: Mapping[str, str], sounds: Mapping[str, Inspected]
+def make_data_dir(
+    files: Mapping[str, Path],
+    texts: Mapping[str, str],
+    sounds: Mapping[str, Inspected],
 ) -> DataDir:
-    """Make a data dir of good recordings, each a speaker of its own, as is the custom
-    in Kaldi where none is known.
+    """Make a data dir of good recordings, each a speaker of its own.
+
+    That is the custom in Kaldi where no speaker is known.
     """
-    return whole_files(files, sounds, texts, {id: id for id in texts}, "en")
+    return make_data_dir_of_files(files, sounds, texts, {id: id for id in texts}, "en")
 
 
 def read_nlp(path: Path) -> Transcript:
@@ -229,11 +216,10 @@ def read_nlp(path: Path) -> Transcript:
         raise InputError(
             f"{path}: its first line has no field 'token': is this an nlp file?"
         )
-    places = {
-        name: fields.index(name)
-        for name in ("token", "punctuation", "prepunctuation")
-        if name in fields
-    }
+    places: dict[str, int] = {}
+    for name in ("token", "punctuation", "prepunctuation"):
+        if name in fields:
+            places[name] = fields.index(name)
     words = []
     for number, line in enumerate(lines, 2):
         values = line.split("|")
@@ -243,18 +229,24 @@ def read_nlp(path: Path) -> Transcript:
                 f"{len(fields)}: fix it"
             )
         token = values[places["token"]].strip()
-        if token and not (token.startswith("<") and token.endswith(">")):
-            marks = [
-                values[places[name]] if name in places else ""
-                for name in ("prepunctuation", "punctuation")
-            ]
-            words.append(f"{marks[0]}{token}{marks[1]}")
+        is_tag = token.startswith("<") and token.endswith(">")
+        if token and not is_tag:
+            before = _find_value(values, places, "prepunctuation")
+            after = _find_value(values, places, "punctuation")
+            words.append(f"{before}{token}{after}")
     return Transcript(" ".join(words))
 
 
-def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[str]:
-    """Read the values in one column of a corpus's list, in its order; rows that end
-    before it are left out.
+def _find_value(values: Sequence[str], places: Mapping[str, int], name: str) -> str:
+    return values[places[name]] if name in places else ""
+
+
+def read_column(
+    path: Path, column: str, corpus: str, delimiter: str = ","
+) -> list[str]:
+    """Read the values in one column of a corpus's list, in its order.
+
+    Rows that end before it are left out.
     """
     csv.field_size_limit(1 << 24)  # some lists have long descriptions
     try:
@@ -264,18 +256,15 @@ def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[s
                 raise InputError(
                     f"{path}: it has no column {column!r}: is this {corpus}?"
                 )
-            return [
-                row[column].strip()
-                for row in rows
-                if row[column] and row[column].strip()
-            ]
+            values = [(row[column] or "").strip() for row in rows]
+            return [value for value in values if value]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(
             f"{path}: no table in UTF-8 ({error}): download it again"
         ) from None
 
 
-def paired(
+def pair_transcripts(
     audio: Mapping[str, Path],
     files: Mapping[str, Path],
     read: Callable[[Path], Transcript],
@@ -283,11 +272,10 @@ def paired(
     faults: Faults,
     expected: Iterable[str] = (),
 ) -> dict[str, Transcript]:
-    """Read the transcripts of the recordings of a part, by id, sorted: each has audio,
-    and the reverse.
+    """Read the transcripts of the recordings of a part, by id, sorted.
 
-    Others become faults, and so do transcripts that ``read`` refuses, and ``expected``
-    recordings without both.
+    Each has audio, and the reverse. Others become faults, and so do transcripts that
+    ``read`` refuses, and ``expected`` recordings without both.
     """
     for id in sorted(set(expected) - audio.keys() - files.keys()):
         faults.add(part, id, f"{id} has neither audio nor transcript")

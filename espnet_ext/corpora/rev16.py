@@ -1,5 +1,4 @@
-"""Rev16: 16 podcast episodes of Rev's transcription benchmark, the ones that Whisper's
-authors chose (P5, section 3.1).
+"""Rev16: the 16 episodes of Rev's benchmark that Whisper's authors chose (P5, 3.1).
 
 The layout is that of the folder ``rev16`` of
 https://github.com/revdotcom/speech-datasets: ``media/<number>.mp3``,
@@ -12,8 +11,8 @@ from typing import Any
 
 from espnet_ext.corpora.checks import Faults, Options, require_corpus
 from espnet_ext.corpora.long_recordings import (
-    listed,
-    paired,
+    pair_transcripts,
+    read_column,
     read_nlp,
     write_recordings,
 )
@@ -34,23 +33,21 @@ def prepare_rev16(
     complete: bool = True,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check the corpus, and write the data dir of its part ``test``, whose utterances
-    are whole episodes.
+    """Check the corpus, and write the data dir of its part ``test``.
 
-    ``complete`` warns of episodes that the list lacks; synthetic corpora have fewer.
+    Its utterances are whole episodes. ``complete`` warns of episodes that the list
+    lacks; synthetic corpora have fewer.
     """
     corpus = require_corpus(corpus_dir, "verbatim_transcripts and media")
-    folder = next(
-        (corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()), None
-    )
-    if folder is None:
+    folders = [corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()]
+    if not folders:
         raise InputError(
             f"{corpus}: holds no {' or '.join(_TRANSCRIPTS)}: give the folder "
             "rev16 of Rev's data"
         )
     faults = Faults(corpus, Path(output_dir) / "rev16_faults.txt", Options(**options))
     table = corpus / "podcasts.csv"
-    numbers = _episodes(table)
+    numbers = _read_episodes(table)
     missing = [str(number) for number in EPISODES if number not in numbers]
     if complete and missing:
         say(
@@ -60,24 +57,24 @@ def prepare_rev16(
             "score all",
         )
     ids = {f"rev16-{number:02d}": number for number in numbers}
-    nlp = {
-        id: path
-        for id, number in ids.items()
-        if (path := folder / f"{number}.nlp").is_file()
-    }
-    audio = {
-        id: path
-        for id, number in ids.items()
-        if (path := corpus / "media" / f"{number}.mp3").is_file()
-    }
-    transcripts = paired(audio, nlp, read_nlp, PART, faults, ids)
+    nlp = {}
+    audio = {}
+    for id, number in ids.items():
+        transcript = folders[0] / f"{number}.nlp"
+        if transcript.is_file():
+            nlp[id] = transcript
+        media = corpus / "media" / f"{number}.mp3"
+        if media.is_file():
+            audio[id] = media
+    transcripts = pair_transcripts(audio, nlp, read_nlp, PART, faults, ids)
     return write_recordings({PART: audio}, {PART: transcripts}, faults, output_dir)
 
 
-def _episodes(path: Path) -> list[int]:
+def _read_episodes(path: Path) -> list[int]:
+    """Read which of the episodes the list has; all of them without a list."""
     if not path.is_file():
         return list(EPISODES)
-    known = listed(path, "File number", "Rev16's list")
+    known = read_column(path, "File number", "Rev16's list")
     numbers = [number for number in EPISODES if str(number) in known]
     if not numbers:
         raise InputError(

@@ -1,5 +1,4 @@
-"""Spotify podcasts (Clifton et al. 2020): some 100,000 episodes with automatic
-transcripts and word times.
+"""Spotify podcasts (Clifton et al. 2020): 100,000 episodes, automatic transcripts.
 
 The layout is ``podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json`` (<c>: a
 character of the show's id), ``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` and
@@ -8,7 +7,7 @@ character of the show's id), ``podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg`` 
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import batched
+from itertools import batched, chain
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +15,52 @@ from espnet_ext.corpora.checks import (
     Faults,
     Options,
     check_audio_files,
-    files_by_id,
+    find_files_by_id,
     require_corpus,
 )
-from espnet_ext.corpora.long_recordings import listed, long_enough, write_timed
+from espnet_ext.corpora.long_recordings import (
+    keep_long_enough,
+    read_column,
+    write_timed,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.text.formats import is_number
 from espnet_ext.text.words import Word, divide_span
 from espnet_ext.work.files import parse_json
 
-TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
+TRANSCRIPTS = "podcasts-transcripts"
+AUDIO = "podcasts-audio"
 METADATA = "metadata.tsv"
 _EPISODES_AT_ONCE = 64  # their words are in memory together
 _DEPTH = 3  # folders between the corpus folder and these, at most
 
 
 def prepare_spotify(
-    corpus_dir: str | Path, output_dir: str | Path, part: str = "train", **options: Any
+    corpus_dir: str | Path,
+    output_dir: str | Path,
+    part: str = "train",
+    **options: Any,
 ) -> dict[str, DataDir]:
-    """Check podcasts, and write their data dir (``part``) and the table of their word
-    times.
+    """Check podcasts, and write their data dir and the table of their word times.
 
-    The output also gets ``spotify_words_<part>.words`` and ``.scp`` and, if there are
-    any, ``spotify_<part>_faults.txt``, and ``spotify_<part>_dropped.txt`` with the
-    regions in which word times overlap, which training leaves out.
+    The output gets the data dir ``part``, ``spotify_words_<part>.words`` and ``.scp``
+    and, if there are any, ``spotify_<part>_faults.txt``, and
+    ``spotify_<part>_dropped.txt`` with the regions in which word times overlap, which
+    training leaves out.
     """
-    corpus, output = (
-        require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}"),
-        Path(output_dir),
-    )
+    corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
+    output = Path(output_dir)
     faults = Faults(corpus, output / f"spotify_{part}_faults.txt", Options(**options))
-    transcripts, audio = (
-        files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", part, faults)
-        for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg"))
+    transcripts = find_files_by_id(
+        _find_places(corpus, TRANSCRIPTS), "*/*/show_*/*.json", part, faults
     )
-    known = {id for path in _find(corpus, METADATA) for id in read_metadata(path)}
+    audio = find_files_by_id(
+        _find_places(corpus, AUDIO), "*/*/show_*/*.ogg", part, faults
+    )
+    known: set[str] = set()
+    for path in _find_places(corpus, METADATA):
+        known |= read_metadata(path)
     for id in sorted(known - transcripts.keys()):
         faults.add(part, id, f"episode {id} of {METADATA} has no transcript")
     for id, path in transcripts.items():
@@ -59,37 +68,32 @@ def prepare_spotify(
             faults.add(part, id, f"episode {id} has no audio ({path})")
         elif id not in known:
             faults.add(part, id, f"episode {id} is not in {METADATA} ({path})")
-    whole = faults.sound(
-        part, {id: audio.get(id, path) for id, path in transcripts.items()}
-    )
+    whole = {id: audio[id] for id in faults.select_sound(part, transcripts)}
     sounds = check_audio_files(faults, {part: whole})[part]
-    sounds = long_enough(faults, part, sounds, audio)
-    words = _words_of({id: transcripts[id] for id in sounds}, faults.options.num_jobs)
+    sounds = keep_long_enough(faults, part, sounds, audio)
+    kept = {id: transcripts[id] for id in sounds}
+    words = _read_words(kept, faults.options.num_jobs)
     return write_timed("spotify", part, words, sounds, audio, faults, output)
 
 
-def _words_of(
-    transcripts: Mapping[str, Path], num_jobs: int
+def _read_words(
+    transcripts: Mapping[str, Path],
+    num_jobs: int,
 ) -> Iterator[tuple[str, list[Word] | str]]:
     """Yield episodes with their words, or with the fault of the transcript."""
     with ThreadPoolExecutor(num_jobs) as pool:
         for group in batched(transcripts.items(), _EPISODES_AT_ONCE):
-            yield from zip(
-                (id for id, _ in group),
-                pool.map(_read, (path for _, path in group)),
-                strict=True,
-            )
+            ids = [id for id, _ in group]
+            paths = [path for _, path in group]
+            found = pool.map(_read_or_explain, paths)
+            yield from zip(ids, found, strict=True)
 
 
-def _find(corpus: Path, name: str) -> list[Path]:
-    """Find all files or folders of a name, in the corpus folder or up to three folders
-    below it.
-    """
-    found = [
-        path
-        for depth in range(_DEPTH + 1)
-        for path in sorted(corpus.glob("/".join(["*"] * depth + [name])))
-    ]
+def _find_places(corpus: Path, name: str) -> list[Path]:
+    """Find all files or folders of a name, up to three folders below the corpus's."""
+    found: list[Path] = []
+    for depth in range(_DEPTH + 1):
+        found += sorted(corpus.glob("*/" * depth + name))
     if not found:
         raise InputError(
             f"{corpus}: no {name} in it: give the folder that holds "
@@ -100,10 +104,12 @@ def _find(corpus: Path, name: str) -> list[Path]:
 
 def read_metadata(path: Path) -> set[str]:
     """Read the episodes that metadata.tsv lists, by the names of their files."""
-    return set(listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
+    return set(
+        read_column(path, "episode_filename_prefix", "the podcasts' metadata", "\t")
+    )
 
 
-def _read(transcript: Path) -> list[Word] | str:
+def _read_or_explain(transcript: Path) -> list[Word] | str:
     """Read the words of an episode; or return its fault."""
     try:
         return read_transcript(transcript)
@@ -112,12 +118,10 @@ def _read(transcript: Path) -> list[Word] | str:
 
 
 def read_transcript(path: Path) -> list[Word]:
-    """Read the words of Google's transcript with their times, without the last result,
-    which repeats all words.
-    """
+    """Read the words of Google's transcript with their times."""
     try:
         results = parse_json(path.read_text(encoding="utf-8-sig"))["results"]
-        entries = _entries(results)
+        entries = _list_entries(results)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         raise InputError(
             f"{path}: not a transcript with results and alternatives: download it again"
@@ -127,7 +131,7 @@ def read_transcript(path: Path) -> list[Word]:
     words: list[Word] = []
     for entry in entries:
         try:
-            words.extend(_words(entry))
+            words.extend(_split_entry(entry))
         except (KeyError, ValueError, AttributeError):
             times = ", ".join(
                 f"{name} {entry.get(name)!r:.40}" for name in ("startTime", "endTime")
@@ -140,30 +144,30 @@ def read_transcript(path: Path) -> list[Word]:
     return words
 
 
-def _entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _list_entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entries of all words, of which each has one in a result."""
     spoken = [result["alternatives"][0].get("words", []) for result in results]
+    # The last result repeats all words, with their speakers.
     if spoken and spoken[-1] and "speakerTag" in spoken[-1][0]:
         spoken.pop()
-    return [entry for words in spoken for entry in words if entry["word"].strip()]
+    return [entry for entry in chain(*spoken) if entry["word"].strip()]
 
 
-def _words(entry: Mapping[str, str]) -> Iterator[Word]:
-    """Yield the word of an entry; where it holds blanks, its words, which share its
-    time by their letters.
+def _split_entry(entry: Mapping[str, str]) -> Iterator[Word]:
+    """Yield the word of an entry.
+
+    Where it holds blanks, it is several words, which share its time by their letters.
     """
-    words, span = (
-        tuple(entry["word"].split()),
-        (_seconds(entry["startTime"]), _seconds(entry["endTime"])),
-    )
+    words = tuple(entry["word"].split())
+    span = (_parse_seconds(entry["startTime"]), _parse_seconds(entry["endTime"]))
     spans = [span] if len(words) == 1 else divide_span(words, span)
     for word, (start, end) in zip(words, spans, strict=True):
         yield Word(word, start, end)
 
 
-def _seconds(value: str) -> float:
+def _parse_seconds(value: str) -> float:
     seconds = value.removesuffix("s")
-    if seconds == value or not is_number(
-        seconds
-    ):  # float() would take "nan", which no later check could place
+    # float() would take "nan", which no later check could place.
+    if seconds == value or not is_number(seconds):
         raise ValueError(value)
     return float(seconds)

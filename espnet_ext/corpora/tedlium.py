@@ -1,5 +1,4 @@
-"""TED-LIUM 3 (Hernandez et al. 2018) as whole talks, for decoding long recordings (P5,
-section 3.1).
+"""TED-LIUM 3 (Hernandez et al. 2018) as whole talks (P5, section 3.1).
 
 The layout is ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``, or
 without ``legacy``. Segments that scoring ignores, which Lhotse's recipe drops, go to a
@@ -11,8 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.checks import Faults, Options, files_by_id, require_corpus
-from espnet_ext.corpora.long_recordings import Transcript, paired, write_recordings
+from espnet_ext.corpora.checks import Faults, Options, find_files_by_id, require_corpus
+from espnet_ext.corpora.long_recordings import (
+    Transcript,
+    pair_transcripts,
+    write_recordings,
+)
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.text import formats
@@ -29,35 +32,32 @@ def prepare_tedlium(
     parts: Sequence[str] = PARTS,
     **options: Any,
 ) -> dict[str, DataDir]:
-    """Check talks, and write a data dir of each part (``train``, ``dev``, ``test``) of
-    the folder or the one above it.
+    """Check talks, and write a data dir of each part (``train``, ``dev``, ``test``).
 
     Also writes ``tedlium_ignored_<part>.txt``, lines ``talk start end``, in seconds.
     """
-    corpus, output = (
-        require_corpus(corpus_dir, "legacy/dev and legacy/test"),
-        Path(output_dir),
-    )
+    corpus = require_corpus(corpus_dir, "legacy/dev and legacy/test")
+    output = Path(output_dir)
     faults = Faults(corpus, output / "tedlium_faults.txt", Options(**options))
     audio: dict[str, dict[str, Path]] = {}
     talks: dict[str, dict[str, Transcript]] = {}
     for part in parts:
-        folder = _part_folder(corpus, part)
-        audio[part] = files_by_id([folder / "sph"], "*.sph", part, faults)
-        stms = files_by_id([folder / "stm"], "*.stm", part, faults)
-        talks[part] = paired(audio[part], stms, read_stm, part, faults)
+        folder = _find_part_folder(corpus, part)
+        audio[part] = find_files_by_id([folder / "sph"], "*.sph", part, faults)
+        stms = find_files_by_id([folder / "stm"], "*.stm", part, faults)
+        talks[part] = pair_transcripts(audio[part], stms, read_stm, part, faults)
     data = write_recordings(audio, talks, faults, output)
     for part, tables in data.items():
-        ignored = {
-            talk: talks[part][talk].ignored
-            for talk in tables.utterances
-            if talks[part][talk].ignored
-        }
+        ignored = {}
+        for talk in tables.utterances:
+            regions = talks[part][talk].ignored
+            if regions:
+                ignored[talk] = regions
         write_regions(output / f"tedlium_ignored_{part}.txt", ignored)
     return data
 
 
-def _part_folder(corpus: Path, part: str) -> Path:
+def _find_part_folder(corpus: Path, part: str) -> Path:
     places = [
         corpus / "legacy" / part,
         corpus / part,
@@ -79,29 +79,27 @@ def read_stm(path: Path) -> Transcript:
     end, and marks such as ``<unk>`` and ``{NOISE}`` are left out.
     """
     turns = list(formats.read_stm(path, alternatives=True))
-    if other := next(
-        (turn.recording for turn in turns if turn.recording != path.stem), None
-    ):
+    others = [turn.recording for turn in turns if turn.recording != path.stem]
+    if others:
         raise InputError(
-            f"{path}: it has a line of the talk {other}, and is named "
+            f"{path}: it has a line of the talk {others[0]}, and is named "
             f"{path.stem}: fix one of them"
         )
-    ignored = [turn.span for turn in turns if turn.words == (formats.IGNORED,)]
-    segments = sorted(
-        (*turn.span, _words(turn.text))
-        for turn in turns
-        if turn.words != (formats.IGNORED,)
-    )
-    spoken = [(start, end, text) for start, end, text in segments if text]
-    return Transcript(
-        " ".join(text for *_, text in spoken),
-        ignored,
-        max((end for _, end, _ in spoken), default=0.0),
-    )
+    ignored = []
+    segments = []
+    for turn in turns:
+        if turn.words == (formats.IGNORED,):
+            ignored.append(turn.span)
+        else:
+            segments.append((*turn.span, _clean_text(turn.text)))
+    spoken = [segment for segment in sorted(segments) if segment[2]]
+    text = " ".join(text for _, _, text in spoken)
+    end = max((end for _, end, _ in spoken), default=0.0)
+    return Transcript(text, ignored, end)
 
 
-def _words(text: str) -> str:
-    plain = _UTTERANCE.sub("", _PRONUNCIATION.sub("", text))
-    return " ".join(word for word in plain.split() if word[0] not in "<{[").replace(
-        " '", "'"
-    )
+def _clean_text(text: str) -> str:
+    plain = _PRONUNCIATION.sub("", text)
+    plain = _UTTERANCE.sub("", plain)
+    words = [word for word in plain.split() if word[0] not in "<{["]
+    return " ".join(words).replace(" '", "'")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from espnet_ext.corpora.checks import skip_share
+from espnet_ext.corpora.checks import read_skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import DATA, PLACES, Recipe, is_cluster_file
 from espnet_ext.work.cluster import read_settings
@@ -78,7 +78,7 @@ def check_options(
             raise InputError(
                 f"--{name} must be at least {least}, not '{options[name]}'"
             )
-    skip_share(options["skip_faulty"])
+    read_skip_share(options["skip_faulty"])
     if options.get("average"):
         check_average(options["average"])
     for names, what in (

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from espnet_ext.corpora.checks import skip_share
+from espnet_ext.corpora.checks import read_skip_share
 from espnet_ext.corpora.data_dirs import find_test_sets
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.step_keys import (
@@ -188,7 +188,7 @@ class Run:
     @property
     def skip_faulty(self) -> float:
         """The share of each part of a corpus that may be faulty, and is then left out."""
-        return skip_share(self.options["skip_faulty"])
+        return read_skip_share(self.options["skip_faulty"])
 
     @property
     def seeds(self) -> list[int]:

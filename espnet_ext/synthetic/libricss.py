@@ -24,7 +24,7 @@ from espnet_ext.corpora.libricss import (
     MEETING_INFO,
     SAMPLING_RATE,
     SPEAKERS,
-    speech_segments,
+    find_speech_segments,
 )
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.synthetic.acoustics import CLEAN, draw_scene
@@ -266,7 +266,7 @@ def _replay(clean: np.ndarray, session: Session) -> np.ndarray:
 
 
 def _find_segments(session: Session) -> list[tuple[float, float]]:
-    return speech_segments((part.start, part.end) for part in session.parts)
+    return find_speech_segments((part.start, part.end) for part in session.parts)
 
 
 def _list_enrolment(session: Session) -> dict:

@@ -9,8 +9,8 @@ import pytest
 from espnet_ext.corpora.checks import (
     Faults,
     Options,
-    own_files,
-    skip_share,
+    find_own_files,
+    read_skip_share,
     write_parts,
 )
 from espnet_ext.errors import InputError
@@ -19,12 +19,12 @@ from espnet_ext.kaldi.data_dir import DataDir, read_data_dir
 
 def test_values_of_skip_faulty() -> None:
     given = {"false": 0.0, "": 0.0, "true": 0.02, "5": 0.05, "0.5": 0.005}
-    assert {value: skip_share(value) for value in given} == pytest.approx(given)
+    assert {value: read_skip_share(value) for value in given} == pytest.approx(given)
     for value in ("yes", "-1", "51", "nan", "5%"):
         with pytest.raises(
             InputError, match="--skip-faulty takes true, false, or a percentage"
         ):
-            skip_share(value)
+            read_skip_share(value)
 
 
 def test_exactly_the_share_may_be_left_out_and_no_part_may_become_empty(
@@ -55,11 +55,11 @@ def test_broken_links_to_folders_are_no_fault_of_a_known_size(tmp_path: Path) ->
     faults = Faults("corpus", tmp_path / "faults.txt", Options(skip_faulty=0.5))
     (tmp_path / "84").mkdir()
     (tmp_path / "84" / "a.flac").symlink_to("gone.flac")  # one utterance
-    assert list(own_files(tmp_path, faults)) == [tmp_path / "84" / "a.flac"]
+    assert list(find_own_files(tmp_path, faults)) == [tmp_path / "84" / "a.flac"]
     for name in ("1272", "84/84-1.trans.txt"):
         (tmp_path / name).symlink_to(tmp_path / "gone")
         with pytest.raises(InputError, match=f"{name}: a broken link"):
-            list(own_files(tmp_path, faults))
+            list(find_own_files(tmp_path, faults))
         (tmp_path / name).unlink()
 
 

@@ -408,5 +408,7 @@ def test_what_a_link_leads_to_is_not_read_to_compare(tmp_path, monkeypatch):
     (tmp_path / "again").symlink_to(audio, target_is_directory=True)
     monkeypatch.setattr(checks.filecmp, "cmp", None)
     faults = checks.Faults(tmp_path, tmp_path / "faults.txt")
-    found = checks.files_by_id([audio, tmp_path / "again"], "*.ogg", "train", faults)
+    found = checks.find_files_by_id(
+        [audio, tmp_path / "again"], "*.ogg", "train", faults
+    )
     assert list(found) == ["1a"] and not faults.found

@@ -210,9 +210,11 @@ KINDS = {
     ),
     "earnings22.csv": Kind(
         "show,File ID\nx,3\n9\nx, 4 \n",
-        lambda path: long_recordings.listed(path, "File ID", "Earnings-22"),
+        lambda path: long_recordings.read_column(path, "File ID", "Earnings-22"),
     ),
-    "rev16.csv": Kind(f"show,File number\nx,{min(rev16.EPISODES)}\n", rev16._episodes),
+    "rev16.csv": Kind(
+        f"show,File number\nx,{min(rev16.EPISODES)}\n", rev16._read_episodes
+    ),
     "spotify.json": Kind(json.dumps({"results": SPOTIFY}), spotify.read_transcript),
     "spotify.tsv": Kind(
         "show\tepisode_filename_prefix\nx\tabc\n", spotify.read_metadata

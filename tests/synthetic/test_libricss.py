@@ -14,10 +14,10 @@ from espnet_ext.corpora import libricss
 from espnet_ext.corpora.libricss import (
     CONDITIONS,
     MEETING_INFO,
+    name_recording,
     prepare_libricss,
     read_enrolment,
     read_meeting_info,
-    recording_of,
 )
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import validate
@@ -110,7 +110,7 @@ def test_segments_between_silences(corpus, spoken, tmp_path):
         len(turn.words) for own in spoken.values() for turn in own
     )
     sources = {
-        recording_of(path.name): path / "record" / "raw_recording.wav"
+        name_recording(path.name): path / "record" / "raw_recording.wav"
         for path in sessions(corpus)
     }
     for name in data.wav_scp:
@@ -135,7 +135,7 @@ def test_enrolment(corpus, spoken, monkeypatch):
     played = {}
     for session in sessions(corpus):
         lines = (session / "transcription" / MEETING_INFO).read_text().splitlines()[1:]
-        played[recording_of(session.name)] = {line.split("\t")[3] for line in lines}
+        played[name_recording(session.name)] = {line.split("\t")[3] for line in lines}
     for recording, speakers in enrolment.items():
         assert len(speakers) == 8
         for speaker, utterances in speakers.items():

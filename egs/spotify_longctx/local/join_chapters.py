@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from espnet_ext.audio.files import save_audio
 from espnet_ext.command import run_main
-from espnet_ext.corpora.checks import Faults, Options, skip_share
+from espnet_ext.corpora.checks import Faults, Options, read_skip_share
 from espnet_ext.corpora.librispeech import (
     SAMPLING_RATE,
     Utterance,
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     root, parts = find_parts(args.librispeech, args.parts)
     (args.output / "audio").mkdir(parents=True, exist_ok=True)
     options = Options(
-        num_jobs=args.nj, check_audio="header", skip_faulty=skip_share(args.skip_faulty)
+        num_jobs=args.nj, check_audio="header", skip_faulty=read_skip_share(args.skip_faulty)
     )
     faults = Faults(root, args.output / "faults.txt", options)
     found = check_parts(root, parts, faults)
