@@ -1,5 +1,4 @@
-"""What recognisers write of the windows of long recordings, grouped by recording and
-speaker.
+"""Read what recognisers write of windows, grouped by recording and speaker.
 
 With a Kaldi ``segments`` file, utterances are windows (a session of SegLST, the name of
 a JSON file), and times count from their starts; without it, an utterance is a
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.kaldi.data_dir import KaldiSegment, parse_segment
@@ -43,86 +43,126 @@ LONGEST_WORD = 10.0  # seconds
 Grouped = dict[str, dict[str, tuple[Segment, ...]]]
 
 
+class _Spoken(NamedTuple):
+    """What one speaker says in a window, and the file that has it."""
+
+    path: Path
+    segments: list[Segment]
+
+
 def is_timed(windows: Iterable[Segment]) -> bool:
     """Return whether the recogniser has given the times of all words."""
     return all(item.times is not None or not item.words for item in windows)
 
 
 def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
-    """Group windows by recording and speaker, window 0 first, with an empty one
-    wherever a speaker is silent (P4, 3.1).
+    """Group windows by recording and speaker, from window 0 to the last (P4, 3.1).
 
-    A window that is missing between others is filled in at their distance. A recording
-    in which nobody speaks has no speakers. Raises InputError: segments disagree about a
-    window's times, or windows are not in the order of their times.
+    There is an empty window wherever a speaker is silent, and one that is missing
+    between others is filled in at their distance. A recording in which nobody speaks
+    has no speakers. Raises InputError: segments disagree about a window's times, or
+    windows are not in the order of their times.
     """
     spoken: dict[str, dict[str, dict[int, Segment]]] = {}
     spans: dict[str, dict[int, Span]] = {}
     for item in windows:
-        index = item.window
         speakers = spoken.setdefault(item.recording, {})
         if item.speaker != NOBODY:
-            speakers.setdefault(item.speaker, {})[index] = item
-        span = spans.setdefault(item.recording, {}).setdefault(index, item.span)
-        if max(abs(span[0] - item.start), abs(span[1] - item.end)) > 1e-3:
-            raise InputError(
-                f"{item.recording}: window {index} goes from {span[0]} to "
-                f"{span[1]} s, but from {item.start} to "
-                f"{item.end} s for speaker {item.speaker or 'nobody'}: cut and "
-                "decode the recording again"
-            )
+            speakers.setdefault(item.speaker, {})[item.window] = item
+        known = spans.setdefault(item.recording, {})
+        _require_same_span(item, known.setdefault(item.window, item.span))
     grouped: Grouped = {}
     for recording in sorted(spoken):
-        every = _every_window(recording, spans[recording])
+        every = _fill_in_windows(recording, spans[recording])
         grouped[recording] = {
-            speaker: tuple(
-                items.get(index)
-                or Segment(recording, speaker, (), start, end, window=index)
-                for index, (start, end) in enumerate(every)
-            )
+            speaker: _fill_in_silence(recording, speaker, items, every)
             for speaker, items in sorted(spoken[recording].items())
         }
     return grouped
 
 
-def _every_window(recording: str, spans: Mapping[int, Span]) -> list[Span]:
-    """Return start and end of each window from 0 to the last, those in between filled
-    in.
+def _require_same_span(item: Segment, span: Span) -> None:
+    """Raise InputError if a segment has other times than its window."""
+    start, end = span
+    # Files have times in milliseconds or in single precision.
+    if max(abs(start - item.start), abs(end - item.end)) > 1e-3:
+        raise InputError(
+            f"{item.recording}: window {item.window} goes from {start} to "
+            f"{end} s, but from {item.start} to "
+            f"{item.end} s for speaker {item.speaker or 'nobody'}: cut and "
+            "decode the recording again"
+        )
+
+
+def _fill_in_silence(
+    recording: str, speaker: str, items: Mapping[int, Segment], every: Sequence[Span]
+) -> tuple[Segment, ...]:
+    """Return a speaker's windows, an empty one for each that is not among ``items``."""
+    filled = []
+    for index, (start, end) in enumerate(every):
+        item = items.get(index)
+        if item is None:
+            item = Segment(recording, speaker, (), start, end, window=index)
+        filled.append(item)
+    return tuple(filled)
+
+
+def _fill_in_windows(recording: str, spans: Mapping[int, Span]) -> list[Span]:
+    """Return the span of each window from 0 to the last; those missing are filled in.
+
+    Raises InputError: starts do not rise with the numbers, or numbers begin above 0.
     """
     order = sorted(spans)
-    first, last = order[0], order[-1]
-    for one, other in pairwise(order):
-        if spans[other][0] <= spans[one][0]:
+    first = order[0]
+    last = order[-1]
+    for before, after in pairwise(order):
+        if spans[after][0] <= spans[before][0]:
             raise InputError(
-                f"{recording}: window {other} starts at {spans[other][0]} s, but "
-                f"window {one} at {spans[one][0]} s: "
+                f"{recording}: window {after} starts at {spans[after][0]} s, but "
+                f"window {before} at {spans[before][0]} s: "
                 "number windows in the order of their starts"
             )
     length = max(end - start for start, end in spans.values())
-    # Of a single window with an index above 0 nothing is known but its start.
-    known = (0, 0.0) if first == last else (first, spans[first][0])
-    shift = (spans[last][0] - known[1]) / max(last - known[0], 1)
-    if first > 0 and (not spans[first][0] or spans[first][0] < first * shift / 2):
-        raise InputError(
-            f"{recording}: window {first} starts at {spans[first][0]} s: count "
-            "windows from 0"
-        )
+    # Windows lie on a line through two of them: the first and the last that are there.
+    # Of a single one it is taken that window 0 starts with the recording.
+    anchor = first
+    anchor_start = spans[first][0]
+    if first == last:
+        anchor = 0
+        anchor_start = 0.0
+    shift = (spans[last][0] - anchor_start) / max(last - anchor, 1)
+    _require_count_from_zero(recording, first, spans[first][0], shift)
     every = []
     for index in range(last + 1):
-        start = max(0.0, round(known[1] + shift * (index - known[0]), 8))
+        start = anchor_start + shift * (index - anchor)
+        start = max(0.0, round(start, 8))
         every.append(spans.get(index, (start, start + length)))
     return every
+
+
+def _require_count_from_zero(
+    recording: str, first: int, start: float, shift: float
+) -> None:
+    """Raise InputError if the first window's start, in seconds, is too early for it.
+
+    Window k starts at k shifts; at less than half of that, numbers began with 1 or the
+    windows are those of another recording.
+    """
+    if first > 0 and (not start or start < first * shift / 2):
+        raise InputError(
+            f"{recording}: window {first} starts at {start} s: count windows from 0"
+        )
 
 
 def read_grouped(
     paths: Path | Sequence[Path], segments: Path | None = None, form: str = AUTO
 ) -> Grouped:
-    """Read windows from our format, Whisper's JSON, SegLST, CTM or RTTM, grouped by
-    recording and speaker.
+    """Read windows of our format, Whisper's JSON, SegLST, CTM or RTTM, and group them.
 
-    ``segments`` is Kaldi's, of the windows; ``form`` the format of all files. Windows that are missing, and times that
-    can hardly be right, are warned of on stderr. Raises InputError: as
-    :func:`group_by_speaker`; a file that does not fit; a window that is given twice.
+    ``segments`` is Kaldi's, of the windows; ``form`` the format of all files. Windows
+    that are missing, and times that can hardly be right, are warned of on stderr.
+    Raises InputError: as :func:`group_by_speaker`; a file that does not fit; a window
+    that is given twice.
     """
     every = {
         path: detect_format(path) if form == AUTO else form
@@ -134,90 +174,84 @@ def read_grouped(
                 f"{path}: {form} has no windows: give ours, Whisper's JSON, "
                 "SegLST, CTM or RTTM"
             )
-    known = _segments(segments) if segments else None
-    ours = _ours([path for path, form in every.items() if form == WINDOWS])
+    known = _read_spans(segments) if segments else None
+    ours = _read_ours([path for path, form in every.items() if form == WINDOWS])
     others = {path: form for path, form in every.items() if form != WINDOWS}
     read = list(_read_all(others, known))
     if segments and known is not None:
-        read += _silent(segments, known, read)
-    placed = [(path, _placed(path, window, known)) for path, window in read]
+        read += _list_silent_windows(segments, known, read)
+    placed = [(path, _place_in_recording(path, window, known)) for path, window in read]
     if known is None and SEGLST in others.values():
-        return _own_windows(window for _, window in placed)
-    grouped = group_by_speaker([*ours, *_numbered(placed)])
-    if (
-        known is None
-        and len(grouped) == len(read) > 1
-        and all(window.span is None for _, window in read)
-    ):
+        return _make_windows_of_turns(window for _, window in placed)
+    grouped = group_by_speaker([*ours, *_number_windows(placed)])
+    # A name for each window and no times of it: most likely one recording, cut.
+    nameless = known is None and all(window.span is None for _, window in read)
+    if nameless and len(grouped) == len(read) > 1:
         warn(
             f"{len(read)} utterances are taken as {len(read)} recordings: if they "
             "are windows of one, give "
             "--segments, or in JSON `recording`, `offset` and `duration` of each"
         )
     for recording, speakers in grouped.items():
-        _doubt(recording, speakers)
+        _warn_of_doubtful_times(recording, speakers)
     return grouped
 
 
-def _ours(paths: Sequence[Path]) -> list[Segment]:
-    """Return the windows of all files of ours; one that two of them have is refused,
-    one that none has warned of.
+def _read_ours(paths: Sequence[Path]) -> list[Segment]:
+    """Read the windows of all files of ours; warn of those that none has.
+
+    Raises InputError: two files have the same window of a speaker.
     """
     found: dict[tuple[str, int, str], tuple[Path, Segment]] = {}
-    for path, item in (
-        (each, item) for each in paths for item in read_hypotheses(each)
-    ):
-        other, _ = found.setdefault(
-            (item.recording, item.window, item.speaker), (path, item)
-        )
-        if other != path:
-            raise InputError(
-                f"{path}: {item.recording}: window {item.window} of speaker "
-                f"{item.speaker or 'nobody'} is also in "
-                f"{other}: give each window once"
-            )
-    for recording, own in group_by_recording(
-        item for _, item in found.values()
-    ).items():
+    for path in paths:
+        for item in read_hypotheses(path):
+            key = (item.recording, item.window, item.speaker)
+            other, _ = found.setdefault(key, (path, item))
+            if other != path:
+                raise InputError(
+                    f"{path}: {item.recording}: window {item.window} of speaker "
+                    f"{item.speaker or 'nobody'} is also in "
+                    f"{other}: give each window once"
+                )
+    windows = [item for _, item in found.values()]
+    for recording, own in group_by_recording(windows).items():
         present = {item.window for item in own}
-        if missing := sorted(set(range(max(present))) - present):
-            warn(
-                f"{recording}: {_some('window', list(map(str, missing)))} "
-                "missing: taken as silent"
-            )
-    return [item for _, item in found.values()]
+        missing = sorted(set(range(max(present))) - present)
+        if missing:
+            names = [str(index) for index in missing]
+            warn(f"{recording}: {_name_some('window', names)} missing: taken as silent")
+    return windows
 
 
 def _read_all(
     files: Mapping[Path, str], segments: Mapping[str, KaldiSegment] | None
 ) -> Iterator[tuple[Path, Window]]:
-    """Return what the files hold. In one without words nobody speaks, if another has
-    some.
+    """Yield what files hold; in one without words nobody speaks, if others have some.
+
+    Raises InputError: no file has a word.
     """
-    read = [(path, _read(path, form)) for path, form in files.items()]
-    if read and not any(
-        segment.words
-        for _, windows in read
-        for window in windows
-        for segment in window.segments
-    ):
+    read = [(path, _read_windows(path, form)) for path, form in files.items()]
+    every = [window for _, windows in read for window in windows]
+    if read and not any(_has_words(window) for window in every):
         raise InputError(f"{read[0][0]}: it holds no word: decode again")
     for path, windows in read:
-        yield from ((path, window) for window in windows)
+        for window in windows:
+            yield path, window
         if not windows and segments is not None and path.stem in segments:
             yield path, Window(path.stem, ())
         elif not windows:
             warn(f"{path}: no word in it")
 
 
-def _read(path: Path, form: str) -> list[Window]:
-    """Return the windows of a file; of a recording of several channels each is a
-    speaker.
-    """
+def _has_words(window: Window) -> bool:
+    return any(segment.words for segment in window.segments)
+
+
+def _read_windows(path: Path, form: str) -> list[Window]:
+    """Read the windows of a file; of several channels each is a speaker."""
     if form == WHISPER:
-        return [
-            window for window in read_whisper(path) if window.segments or window.span
-        ]
+        windows = read_whisper(path)
+        return [window for window in windows if window.segments or window.span]
     if form == SEGLST:
         turns = read_segments(path, form=SEGLST)
         return [
@@ -226,32 +260,38 @@ def _read(path: Path, form: str) -> list[Window]:
         ]
     if path.is_file() and not path.read_bytes().strip():
         return []
-    words = group_by_recording(read_ctm(path) if form == CTM else read_rttm(path))
-    for name, own in words.items():
-        latest: dict[str, float] = {}
-        for word in own:
-            if word.start < latest.get(word.speaker, 0.0) - 1.0:
-                warn(
-                    f"{path}: {name}: times go back from "
-                    f"{latest[word.speaker]:.2f} to {word.start:.2f} s, and words "
-                    "are put in the order of time: windows that overlap need an "
-                    "utterance each, and --segments"
-                )
-                break
-            latest[word.speaker] = word.start
-    return [
-        Window(name, tuple(sorted(own, key=lambda word: word.start)))
-        for name, own in words.items()
-    ]
+    words = read_ctm(path) if form == CTM else read_rttm(path)
+    windows_of_words = []
+    for name, own in group_by_recording(words).items():
+        _warn_if_times_go_back(path, name, own)
+        ordered = sorted(own, key=lambda word: word.start)
+        windows_of_words.append(Window(name, tuple(ordered)))
+    return windows_of_words
 
 
-def _silent(
+def _warn_if_times_go_back(path: Path, name: str, words: Sequence[Segment]) -> None:
+    """Warn if a speaker's words go back by over a second: windows written as one."""
+    latest: dict[str, float] = {}
+    for word in words:
+        if word.start < latest.get(word.speaker, 0.0) - 1.0:
+            warn(
+                f"{path}: {name}: times go back from "
+                f"{latest[word.speaker]:.2f} to {word.start:.2f} s, and words "
+                "are put in the order of time: windows that overlap need an "
+                "utterance each, and --segments"
+            )
+            return
+        latest[word.speaker] = word.start
+
+
+def _list_silent_windows(
     path: Path,
     segments: Mapping[str, KaldiSegment],
     read: Sequence[tuple[Path, Window]],
 ) -> list[tuple[Path, Window]]:
-    """Return the other windows of the recordings that were read: in them nobody speaks,
-    or they were not decoded.
+    """List the other windows of the recordings that were read, and warn of them.
+
+    In them nobody speaks, or they were not decoded.
     """
     names = {window.utterance for _, window in read}
     recordings = {segments[name].recording for name in names if name in segments}
@@ -261,37 +301,39 @@ def _silent(
         if segment.recording in recordings and name not in names
     ]
     if missing:
-        warn(f"{path}: {_some('window', missing)} without hypotheses: taken as silent")
+        named = _name_some("window", missing)
+        warn(f"{path}: {named} without hypotheses: taken as silent")
     return [(path, Window(name, ())) for name in missing]
 
 
-def _some(what: str, names: Sequence[str]) -> str:
+def _name_some(what: str, names: Sequence[str]) -> str:
+    """Write one name, or a number of things and the first three names."""
+    if len(names) == 1:
+        return f"{what} {names[0]}"
     more = " ..." if len(names) > 3 else ""
-    return (
-        f"{what} {names[0]}"
-        if len(names) == 1
-        else f"{len(names)} {what}s ({', '.join(names[:3])}{more})"
-    )
+    return f"{len(names)} {what}s ({', '.join(names[:3])}{more})"
 
 
-def _segments(path: Path) -> dict[str, KaldiSegment]:
+def _read_spans(path: Path) -> dict[str, KaldiSegment]:
+    """Read a ``segments`` file; InputError if one is not a span of time."""
     found = {}
     for key, row in read_table(path).items():
         try:
-            found[key] = parse_segment(row)
+            segment = parse_segment(row)
         except ValueError:
             raise InputError(
                 f"{path}: {key}: `{row}` is not `recording start end`: fix it"
             ) from None
-        if not 0 <= found[key].start < found[key].end:
+        if not 0 <= segment.start < segment.end:
             raise InputError(
-                f"{path}: {key}: from {found[key].start} to {found[key].end} s is "
+                f"{path}: {key}: from {segment.start} to {segment.end} s is "
                 "no window: fix it"
             )
+        found[key] = segment
     return found
 
 
-def _placed(
+def _place_in_recording(
     path: Path, window: Window, segments: Mapping[str, KaldiSegment] | None
 ) -> Window:
     """Return a window as one of its recording, whose times its own are."""
@@ -306,9 +348,8 @@ def _placed(
             shift_segment(segment, place.start) for segment in window.segments
         )
         return Window(place.recording, moved, (place.start, place.end))
-    end = max(
-        (segment.end for segment in window.segments if segment.has_span), default=0.0
-    )
+    ends = [segment.end for segment in window.segments if segment.has_span]
+    end = max(ends, default=0.0)
     if window.span is None and end <= 0:
         raise InputError(
             f"{path}: {window.utterance}: no times: give --segments, or times of "
@@ -317,68 +358,72 @@ def _placed(
     return window._replace(span=window.span or (0.0, end))
 
 
-def _numbered(placed: Iterable[tuple[Path, Window]]) -> Iterator[Segment]:
-    """Number the windows of recordings by time; several files may hold one window, each
-    with its own speakers.
+def _number_windows(placed: Iterable[tuple[Path, Window]]) -> Iterator[Segment]:
+    """Number the windows of recordings by time.
+
+    Several files may hold one window, each with its own speakers. Raises InputError: a
+    speaker is given twice.
     """
-    recordings: dict[str, dict[Span, dict[str, tuple[Path, list[Segment]]]]] = {}
+    recordings: dict[str, dict[Span, dict[str, _Spoken]]] = {}
     for path, window in placed:
         span = window.span or (0.0, 0.0)
-        speakers = recordings.setdefault(window.utterance, {}).setdefault(span, {})
-        for name, own in _speakers(window.segments).items():
+        windows = recordings.setdefault(window.utterance, {})
+        speakers = windows.setdefault(span, {})
+        for name, own in _split_by_speaker(window.segments).items():
             if name in speakers:
                 raise InputError(
                     f"{path}: {window.utterance}: the window from {span[0]:g} to "
                     f"{span[1]:g} s of {name} is given "
-                    f"twice, also in {speakers[name][0]}: give each window once"
+                    f"twice, also in {speakers[name].path}: give each window once"
                 )
-            speakers[name] = path, own
+            speakers[name] = _Spoken(path, own)
     for recording, windows in recordings.items():
         for index, span in enumerate(sorted(windows)):
-            for name, (_, own) in (windows[span] or {NOBODY: (Path(), [])}).items():
-                yield _window(recording, index, name, span, own)
+            speakers = windows[span]
+            if not speakers:
+                yield _make_window(recording, index, NOBODY, span, [])
+            for name, spoken in speakers.items():
+                yield _make_window(recording, index, name, span, spoken.segments)
 
 
-def _speakers(segments: Sequence[Segment]) -> dict[str, list[Segment]]:
-    """Group segments with words by speaker; where none is named, channels take the
-    place if there are several.
-    """
+def _split_by_speaker(segments: Sequence[Segment]) -> dict[str, list[Segment]]:
+    """Group segments with words by speaker, or by channel where none is named."""
     channels = {segment.channel for segment in segments}
     speakers: dict[str, list[Segment]] = {}
     for segment in segments:
-        if segment.words:
-            name = segment.speaker or (
-                segment.channel if len(channels) > 1 else SPEAKER
-            )
-            speakers.setdefault(name, []).append(segment)
+        if not segment.words:
+            continue
+        name = segment.speaker
+        if not name:
+            name = segment.channel if len(channels) > 1 else SPEAKER
+        speakers.setdefault(name, []).append(segment)
     return speakers
 
 
-def _own_windows(placed: Iterable[Window]) -> Grouped:
+def _make_windows_of_turns(placed: Iterable[Window]) -> Grouped:
     """Return each speaker's turns as windows of that speaker alone: of the others a
     turn says nothing.
     """
     grouped: dict[str, dict[str, list[Segment]]] = {}
     for turn in sorted(placed, key=lambda turn: (turn.utterance, turn.span)):
         speakers = grouped.setdefault(turn.utterance, {})
-        for name, own in _speakers(turn.segments).items():
+        for name, own in _split_by_speaker(turn.segments).items():
             windows = speakers.setdefault(name, [])
-            windows.append(
-                _window(
-                    turn.utterance, len(windows), name, turn.span or (0.0, 0.0), own
-                )
-            )
+            span = turn.span or (0.0, 0.0)
+            index = len(windows)
+            windows.append(_make_window(turn.utterance, index, name, span, own))
     return {
         name: {who: tuple(windows) for who, windows in sorted(own.items())}
         for name, own in grouped.items()
     }
 
 
-def _window(
+def _make_window(
     recording: str, index: int, speaker: str, span: Span, segments: Sequence[Segment]
 ) -> Segment:
-    """Return what one speaker says in a window; times that are missing are filled in,
-    if some are known.
+    """Return what one speaker says in a window.
+
+    Times that are missing are filled in, if some are known.
     """
     words = tuple(word for segment in segments for word in segment.words)
     times: list[Ends] = []
@@ -406,31 +451,37 @@ def _window(
         ) from None
 
 
-def _doubt(recording: str, speakers: Mapping[str, Sequence[Segment]]) -> None:
-    """Warn of time that no window covers, unless most lie apart, cut at pauses; and of
-    milliseconds for seconds.
+def _warn_of_doubtful_times(
+    recording: str, speakers: Mapping[str, Sequence[Segment]]
+) -> None:
+    """Warn of time that no window covers, and of milliseconds for seconds.
+
+    Not if most windows lie apart: then the recording was cut at pauses.
     """
-    gaps, end, apart = [], 0.0, 0
+    gaps: list[Span] = []
+    end = 0.0
+    apart = 0
     spans = [item.span for item in next(iter(speakers.values()), ())]
     for start, stop in spans:
         if start - end > GAP:
             gaps.append((end, start))
         apart += start > end
         end = max(end, stop)
-    if gaps and (2 * apart <= len(spans) or len(spans) < 3):
+    # Two windows or one are too few to tell.
+    cut_at_pauses = 2 * apart > len(spans) >= 3
+    if gaps and not cut_at_pauses:
         more = sum(stop - start for start, stop in gaps[1:])
         elsewhere = f", and {more:.1f} s elsewhere" if more else ""
         warn(
             f"{recording}: no window covers {gaps[0][0]:.1f} to {gaps[0][1]:.1f} "
             f"s{elsewhere}"
         )
-    times = [
-        time
-        for items in speakers.values()
-        for item in items
-        for time in item.times or ()
-    ]
-    if times and (half := median(end - start for start, end in times)) > LONGEST_WORD:
+    lengths = []
+    for items in speakers.values():
+        for item in items:
+            lengths += [end - start for start, end in item.times or ()]
+    half = median(lengths) if lengths else 0.0
+    if half > LONGEST_WORD:
         warn(
             f"{recording}: half of the words last over {half:.0f} s: are their "
             "times in milliseconds?"

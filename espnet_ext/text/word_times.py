@@ -1,8 +1,7 @@
-"""Word times of recordings: written to one file, a line of JSON each, and read for one
-recording at a time.
+"""Write and read word times of recordings, a line of JSON each in one file.
 
-A table ``recording file.words:offset`` says where each starts, so that the words need
-not fit into memory.
+A table ``recording file.words:offset`` says where each recording starts: one is read at
+a time, and the words of all need not fit into memory.
 """
 
 import json
@@ -18,8 +17,8 @@ from espnet_ext.kaldi.tables import read_text_lines, write_table
 from espnet_ext.text.words import Span, Word
 from espnet_ext.work.files import atomic_write, parse_json
 
-# seconds: what is shorter, a recording or the rest of one, is not trained on: it holds
-# no word
+# Seconds: a recording or the rest of one that is shorter holds no word, and is not
+# trained on.
 SHORTEST = 0.5
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap
 # by that much.
@@ -29,23 +28,18 @@ DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
 def find_word_fault(words: Sequence[Word], seconds: float) -> str | None:
-    """Return what is wrong with the times of a recording's words, naming the first bad
-    one; None if nothing is wrong.
+    """Find what is wrong with the times of a recording's words; None if nothing is.
 
+    The first bad word is named; ``seconds`` is the length of the recording.
     Wrong are times that are not finite, negative, or more than a second beyond the end
     of the recording; words that end before they begin; and words that begin before the
     previous one, or overlap it by more than 0.1 s.
     """
     before = Word("", 0.0, 0.0)
     for number, word in enumerate(words, 1):
-        where = (
-            f"word {number}, {'unknown' if word.text == DROPPED else repr(word.text)} "
-            f"at {word.start:g} s,"
-        )
-        if (
-            not (math.isfinite(word.start) and math.isfinite(word.end))
-            or word.start < 0
-        ):
+        name = "unknown" if word.text == DROPPED else repr(word.text)
+        where = f"word {number}, {name} at {word.start:g} s,"
+        if not _has_finite_times(word) or word.start < 0:
             return f"{where} has an impossible time"
         if word.end < word.start:
             return f"{where} ends before it begins"
@@ -59,20 +53,30 @@ def find_word_fault(words: Sequence[Word], seconds: float) -> str | None:
     return None
 
 
+def _has_finite_times(word: Word) -> bool:
+    return math.isfinite(word.start) and math.isfinite(word.end)
+
+
 def drop_overlaps(words: Sequence[Word]) -> list[Word]:
-    """Join each word that goes back in time, and those that it overlaps, to a region
-    called ``<dropped>``.
+    """Join each word that goes back in time, and those that it overlaps, to one region.
+
+    The region is called ``<dropped>``: which of its words were said, and where, cannot
+    be told.
     """
     kept: list[Word] = []
     for word in words:
         before = kept[-1] if kept else Word("", 0.0, 0.0)
-        if word.start >= before.start and word.start >= before.end - OVERLAP:
+        earliest = max(before.start, before.end - OVERLAP)
+        if word.start >= earliest:
             kept.append(word)
             continue
-        start, end = word.start, word.end
+        start = word.start
+        end = word.end
+        # A region may reach back over several words, and they may be regions.
         while kept and kept[-1].end > start:
-            start, end = min(start, kept[-1].start), max(end, kept[-1].end)
-            kept.pop()
+            last = kept.pop()
+            start = min(start, last.start)
+            end = max(end, last.end)
         kept.append(Word(DROPPED, start, end))
     return kept
 
@@ -91,71 +95,72 @@ class RecordingWords:
     def __iter__(self) -> Iterator[Word]:
         return iter(self._words)
 
-    def _around(self, start: float, end: float) -> range:
-        """Return the words that may lie between two times, or across one of them;
-        overlaps are short.
+    def _find_around(
+        self, start: float, end: float
+    ) -> Iterator[tuple[np.float32, np.float32, Word]]:
+        """Yield starts, ends and words that may lie between two times, or across one.
+
+        Starts are sorted, and ends are but for overlaps, which are short: so the first
+        is the word before, or an earlier one as long as they reach into the time.
         """
         first = int(np.searchsorted(self._starts, start - _ROUNDING)) - 1
         while first > 0 and self._ends[first - 1] > start:
             first -= 1
-        return range(
-            max(0, first),
-            int(np.searchsorted(self._starts, end + _ROUNDING, side="right")),
-        )
+        last = int(np.searchsorted(self._starts, end + _ROUNDING, side="right"))
+        for index in range(max(0, first), last):
+            yield self._starts[index], self._ends[index], self._words[index]
 
     def text(self, start: float, end: float) -> str:
-        """Return the words that lie wholly between two times, joined by spaces; a word
-        across an edge is dropped.
+        """Return the words that lie wholly between two times, joined by spaces.
+
+        A word across an edge is left out.
         """
-        inside = (
-            index
-            for index in self._around(start, end)
-            if self._starts[index] >= start - _ROUNDING
-            and self._ends[index] <= end + _ROUNDING
-        )
-        return " ".join(
-            self._words[index].text
-            for index in inside
-            if self._words[index].text != DROPPED
-        )
+        inside = []
+        for begin, until, word in self._find_around(start, end):
+            if begin < start - _ROUNDING or until > end + _ROUNDING:
+                continue
+            if word.text != DROPPED:
+                inside.append(word.text)
+        return " ".join(inside)
 
     def dropped(self, start: float, end: float) -> list[Span]:
         """Return the dropped regions between two times: starts and ends in seconds."""
-        return [
-            (max(float(self._starts[index]), start), min(float(self._ends[index]), end))
-            for index in self._around(start, end)
-            if self._words[index].text == DROPPED
-            and self._starts[index] < end
-            and self._ends[index] > start
-        ]
+        regions = []
+        for begin, until, word in self._find_around(start, end):
+            if word.text != DROPPED or begin >= end or until <= start:
+                continue
+            region = (max(float(begin), start), min(float(until), end))
+            regions.append(region)
+        return regions
 
 
 def write_word_times(
     path: str | Path, recordings: Iterable[tuple[str, Sequence[Word]]]
 ) -> None:
-    """Write ``<path>.words`` and its table ``<path>.scp``, which holds absolute paths;
-    one recording is in memory at a time.
+    """Write ``<path>.words`` and its table ``<path>.scp``, which holds absolute paths.
+
+    One recording is in memory at a time.
     """
     packed = Path(path).absolute().with_suffix(".words")
     offsets: dict[str, str] = {}
     with atomic_write(packed, "wb") as file:
         for recording, words in recordings:
             offsets[recording] = f"{packed}:{file.tell()}"
-            content = [
-                [word.text, float(word.start), float(word.end)] for word in words
-            ]
-            file.write(
-                f"{recording} {json.dumps(content, ensure_ascii=False)}\n".encode()
-            )
+            content = [_make_entry(word) for word in words]
+            line = json.dumps(content, ensure_ascii=False)
+            file.write(f"{recording} {line}\n".encode())
     write_table(packed.with_suffix(".scp"), offsets)
 
 
-def read_word_times(recording: str, entry: str) -> RecordingWords:
-    """Read the words of one recording; ``entry`` is its line of the table. Nothing else
-    of the file is read.
+def _make_entry(word: Word) -> tuple[str, float, float]:
+    return word.text, float(word.start), float(word.end)
 
-    Raises InputError: no such file, or another recording's words, as of a table that is
-    older than the file.
+
+def read_word_times(recording: str, entry: str) -> RecordingWords:
+    """Read the words of one recording; ``entry`` is its line of the table.
+
+    Nothing else of the file is read. Raises InputError: no such file, or another
+    recording's words, as of a table that is older than the file.
     """
     path, _, place = entry.rpartition(":")
     try:
@@ -164,13 +169,10 @@ def read_word_times(recording: str, entry: str) -> RecordingWords:
             key, _, content = file.readline().decode().partition(" ")
         if key != recording:
             raise ValueError("they are another recording's")
-        words = [
-            Word(str(text), float(start), float(end))
-            for text, start, end in parse_json(content)
-        ]
-        if not all(
-            math.isfinite(word.start) and math.isfinite(word.end) for word in words
-        ):
+        words = []
+        for text, start, end in parse_json(content):
+            words.append(Word(str(text), float(start), float(end)))
+        if not all(_has_finite_times(word) for word in words):
             raise ValueError("times that are no numbers")
     except (OSError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
@@ -181,20 +183,18 @@ def read_word_times(recording: str, entry: str) -> RecordingWords:
 
 
 def write_regions(path: str | Path, regions: Mapping[str, Sequence[Span]]) -> None:
-    """Write regions of recordings in seconds, ``recording start end`` in a line, sorted
-    by recording.
-    """
+    """Write regions in seconds, ``recording start end`` in a line, by recording."""
     with atomic_write(path) as file:
         for recording, own in sorted(regions.items()):
-            file.writelines(
-                f"{recording} {format_seconds(start)} {format_seconds(end)}\n"
-                for start, end in own
-            )
+            for start, end in own:
+                span = f"{format_seconds(start)} {format_seconds(end)}"
+                file.write(f"{recording} {span}\n")
 
 
 def read_regions(path: Path) -> dict[str, list[Span]]:
-    """Read regions of recordings; a file may hold none. Raises InputError: a line is
-    not ``recording start end``.
+    """Read regions of recordings, in seconds; a file may hold none.
+
+    Raises InputError: a line is not ``recording start end``.
     """
     regions: dict[str, list[Span]] = {}
     empty = path.is_file() and not path.stat().st_size

@@ -1,6 +1,4 @@
-"""Timed text: words and segments, which all formats are read into and all commands work
-with.
-"""
+"""Timed text: words and segments, which all formats are read into."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +23,9 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word, its start and end in seconds from the recording's start, and its
-    confidence from 0 to 1.
+    """A word, its start and end, and its confidence from 0 to 1.
+
+    Times are in seconds from the recording's start.
     """
 
     text: str
@@ -55,9 +54,8 @@ class Segment:
     words: tuple[str, ...]  # none where the speaker is silent
     start: float = 0.0  # seconds from the recording's start
     end: float = math.inf  # infinity, and start 0, where they are not known
-    times: tuple[Span, ...] | None = (
-        None  # start and end of each word, from the recording's start
-    )
+    # start and end of each word, in seconds from the recording's start
+    times: tuple[Span, ...] | None = None
     confidences: tuple[float, ...] | None = None  # of each word
     window: int = NO_WINDOW  # index from 0 if the segment is a window of the recording
     channel: str = ""  # of the recording; "" where the format has none
@@ -77,12 +75,8 @@ class Segment:
             raise ValueError(
                 f"a window from {self.start} to {self.end} s is not a time span"
             )
-        if not all(
-            map(
-                math.isfinite,
-                (*(self.confidences or ()), *chain.from_iterable(self.times or ())),
-            )
-        ):
+        numbers = [*(self.confidences or ()), *chain.from_iterable(self.times or ())]
+        if not all(math.isfinite(number) for number in numbers):
             raise ValueError("a time or a confidence that is not a finite number")
         for word, (start, end) in zip(self.words, self.times or (), strict=False):
             if end < start:
@@ -133,44 +127,43 @@ class Segment:
 
     @property
     def timed_words(self) -> tuple[Word, ...]:
-        """The words with confidences, 1 where there are none, and times, by their
-        number where there are none (P4).
+        """The words with confidences and times (P4).
+
+        A confidence is 1 where there is none. Where there are no times, words share the
+        segment evenly, by their number.
         """
         scores = self.confidences or (1.0,) * len(self.words)
-        spans = (
-            divide_span(self.words, self.span, evenly=True)
-            if self.times is None
-            else self.times
-        )
+        spans: Sequence[Span] | None = self.times
+        if spans is None:
+            spans = divide_span(self.words, self.span, evenly=True)
         each = zip(self.words, spans, scores, strict=True)
         return tuple(Word(text, *span, score) for text, span, score in each)
 
     @property
     def word_spans(self) -> tuple[Span, ...]:
-        """Start and end of each word in seconds: those that are known, otherwise the
-        segment :func:`divide_span`.
-        """
-        return (
-            tuple(divide_span(self.words, self.span))
-            if self.times is None
-            else self.times
-        )
+        """Start and end of each word in seconds; :func:`divide_span` if not known."""
+        if self.times is not None:
+            return self.times
+        return tuple(divide_span(self.words, self.span))
 
 
 def divide_span(
     words: Sequence[str], span: Span, *, evenly: bool = False
 ) -> list[Span]:
-    """Divide a time span among words by their numbers of letters, one more for the
-    blank after each, or evenly.
+    """Divide a time span in seconds among words, by their lengths or evenly.
 
-    >>> divide_span(["a", "the"], (1.0, 4.0)), divide_span(["a", "the"], (1.0, 4.0), evenly=True)
-    ([(1.0, 2.0), (2.0, 4.0)], [(1.0, 2.5), (2.5, 4.0)])
+    By length, a word has a share for each letter, and one for the blank after it.
+
+    >>> divide_span(["a", "the"], (1.0, 4.0))
+    [(1.0, 2.0), (2.0, 4.0)]
+    >>> divide_span(["a", "the"], (1.0, 4.0), evenly=True)
+    [(1.0, 2.5), (2.5, 4.0)]
     """
+    start, end = span
     sizes = [1 if evenly else len(word) + 1 for word in words]
-    step = (span[1] - span[0]) / max(1, sum(sizes))
-    return list(
-        pairwise(span[0] + step * before for before in accumulate(sizes, initial=0))
-    )
+    share = (end - start) / max(1, sum(sizes))
+    moments = [start + share * before for before in accumulate(sizes, initial=0)]
+    return list(pairwise(moments))
 
 
 def group_by_recording(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
@@ -182,42 +175,46 @@ def group_by_recording(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
 
 
 def sort_by_start(segments: Iterable[Segment]) -> list[Segment]:
-    """Sort segments by recording, and in each by start; a recording in which words have
-    no time keeps its order.
+    """Sort segments by recording, and in each by start.
+
+    A recording in which words have no time keeps its order.
     """
     ordered: list[Segment] = []
     for _, own in sorted(group_by_recording(segments).items()):
         timed = all(segment.has_span for segment in own if segment.words)
-        ordered += sorted(own, key=lambda segment: segment.start) if timed else own
+        if timed:
+            own = sorted(own, key=lambda segment: segment.start)
+        ordered += own
     return ordered
 
 
 def join_words_by_speaker(
     segments: Iterable[Segment],
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Join all that each speaker says in each recording, in the order of time:
-    recording -> speaker -> words.
+    """Join all that each speaker says in each recording, in the order of time.
 
-    Speakers without a word are left out, recordings are not.
+    Returns recording -> speaker -> words. Speakers without a word are left out,
+    recordings are not.
     """
     said: dict[str, dict[str, tuple[str, ...]]] = {}
     for recording, own in group_by_recording(sort_by_start(segments)).items():
-        said[recording] = {}
+        speakers: dict[str, tuple[str, ...]] = {}
         for segment in own:
             if segment.words:
-                said[recording][segment.speaker] = (
-                    said[recording].get(segment.speaker, ()) + segment.words
-                )
+                before = speakers.get(segment.speaker, ())
+                speakers[segment.speaker] = before + segment.words
+        said[recording] = speakers
     return said
 
 
 def serialise(segments: Iterable[Segment]) -> tuple[str, list[str]]:
-    """Make the target of serialised output training: segments by their starts, ``<sc>``
-    where the speaker changes.
+    """Make the target of serialised output training (Kanda et al., 2020; P4).
 
-    The list has the speaker of each part between two ``<sc>``.
+    Segments are in the order of their starts, with ``<sc>`` where the speaker changes;
+    the list has the speaker of each part between two ``<sc>``.
 
-    >>> two, six = Segment("m", "b", ("TWO",), 2.0, 3.0), Segment("m", "b", ("SIX",), 4.0, 5.0)
+    >>> two = Segment("m", "b", ("TWO",), 2.0, 3.0)
+    >>> six = Segment("m", "b", ("SIX",), 4.0, 5.0)
     >>> serialise([two, Segment("m", "a", ("ONE",), 0.0, 2.5), six])
     ('ONE <sc> TWO SIX', ['a', 'b'])
     """
@@ -228,40 +225,41 @@ def serialise(segments: Iterable[Segment]) -> tuple[str, list[str]]:
             speakers.append(segment.speaker)
             parts.append([])
         parts[-1] += segment.words
-    return f" {SPEAKER_CHANGE} ".join(" ".join(words) for words in parts), speakers
+    texts = [" ".join(words) for words in parts]
+    return f" {SPEAKER_CHANGE} ".join(texts), speakers
 
 
 def measure_overlap_ratio(spans: Iterable[Span]) -> float:
-    """Return the time that two or more spans cover, divided by the time that any span
-    covers.
+    """Measure the time that several spans cover, relative to that of any span.
 
     >>> measure_overlap_ratio([(0.0, 4.0), (3.0, 6.0), (10.0, 12.0)])
     0.125
     """
-    events = sorted(
-        (time, step) for start, end in spans for time, step in ((start, 1), (end, -1))
-    )
-    speech = overlapped = last = 0.0
-    active = 0
-    for time, step in events:
+    events: list[tuple[float, int]] = []
+    for start, end in spans:
+        events.append((start, 1))
+        events.append((end, -1))
+    speech = 0.0
+    overlapped = 0.0
+    active = 0  # how many spans cover the time up to the next event
+    last = 0.0
+    # At equal times ends come first, as -1 is below 1: spans that touch do not overlap.
+    for time, step in sorted(events):
         speech += (time - last) * (active > 0)
         overlapped += (time - last) * (active > 1)
-        active, last = active + step, time
+        active += step
+        last = time
     return overlapped / speech if speech else 0.0
 
 
 def split_into_lines(words: Iterable[Word]) -> Iterator[Segment]:
-    """Make lines of words, each as soon as it is full: it ends at a pause, or before it
-    is too long or too wide.
+    """Split words into lines, each yielded as soon as it is full.
+
+    A line ends at a pause, or before it is too long or too wide.
     """
     own: list[Word] = []
     for word in words:
-        width = sum(len(other.text) + 1 for other in own) + len(word.text)
-        if own and (
-            word.start - own[-1].end >= PAUSE
-            or word.end - own[0].start > LONGEST
-            or width > WIDEST
-        ):
+        if own and _begins_line(own, word):
             yield Segment.of(own)
             own = []
         own.append(word)
@@ -269,10 +267,18 @@ def split_into_lines(words: Iterable[Word]) -> Iterator[Segment]:
         yield Segment.of(own)
 
 
+def _begins_line(line: Sequence[Word], word: Word) -> bool:
+    """Return whether a word does not belong to a line any more."""
+    width = sum(len(other.text) + 1 for other in line) + len(word.text)
+    paused = word.start - line[-1].end >= PAUSE
+    return paused or word.end - line[0].start > LONGEST or width > WIDEST
+
+
 def make_spoken_lines(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
     """Make the lines of several talkers, in the order of their starts.
 
-    >>> lines = make_spoken_lines({"ann": [Word("yes", 5.0, 5.4)], "bob": [Word("well", 0.0, 0.3)]})
+    >>> ann, bob = [Word("yes", 5.0, 5.4)], [Word("well", 0.0, 0.3)]
+    >>> lines = make_spoken_lines({"ann": ann, "bob": bob})
     >>> [(line.speaker, line.text) for line in lines]
     [('bob', 'well'), ('ann', 'yes')]
     """
