@@ -94,11 +94,11 @@ def _load(config: str, model: str):  # type: ignore[no-untyped-def]
     prepare_process()
     from espnet2.tasks.asr import ASRTask
 
-    from espnet_ext.upstream.options import sampling_rate
+    from espnet_ext.upstream.options import read_sampling_rate
 
     with strict_loading():
         network, options = ASRTask.build_model_from_file(config, model, "cpu")
-    rate = sampling_rate(vars(options))
+    rate = read_sampling_rate(vars(options))
     if rate is None:
         raise InputError(
             f"{config}: frontend '{options.frontend}' has no sampling rate: set "

@@ -24,7 +24,7 @@ from espnet_ext.codeswitch.language_attention import (
     Stream,
     attend_by_language,
 )
-from espnet_ext.codeswitch.token_languages import language_codes, read_languages
+from espnet_ext.codeswitch.token_languages import number_languages, read_languages
 from espnet_ext.errors import InputError
 from espnet_ext.fast_search.cached_attention import ScoredPrefixes
 from espnet_ext.fast_search.cached_transformer import (
@@ -300,6 +300,6 @@ def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list
             f"{vocab_size}: write it again"
         )
     try:
-        return language_codes(languages.values(), names)
+        return number_languages(languages.values(), names)
     except InputError as error:
         raise InputError(f"{path}: {error}: set languages in decoder_conf") from None

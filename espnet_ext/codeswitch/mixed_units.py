@@ -173,11 +173,11 @@ def write_english(text: Path, output: Path) -> None:
     write_table(output, found)
 
 
-def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
+def list_han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
     """Return the Han characters with more than ``more_than`` occurrences in ``texts``,
     by their code points.
 
-    >>> han_units(["喜欢欢", "欢WINE"], more_than=2)
+    >>> list_han_units(["喜欢欢", "欢WINE"], more_than=2)
     ['欢']
     """
     counts = Counter(char for text in texts for char in text if has_han(char))
@@ -202,7 +202,7 @@ def write_mixed_tokens(
     model = train_mixed_pieces(english_texts, vocab_size)
     english = (piece for piece in model.pieces if not has_han(piece))
     tokens = make_token_list(
-        [*english, *(BOUNDARY + char for char in han_units(texts))]
+        [*english, *(BOUNDARY + char for char in list_han_units(texts))]
     )
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
     sequences = [processor.encode(text, out_type=str) for text in texts]

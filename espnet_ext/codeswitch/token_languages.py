@@ -34,10 +34,10 @@ def token_languages(tokens: Iterable[str]) -> list[str]:
     >>> token_languages(["<unk>", "\u2581HELLO", "'S", "\u4f60", "7", "T\u6064", "<sos/eos>"])
     ['-', 'en', 'en', 'zh', '-', '-', '-']
     """
-    return [_language(token) for token in tokens]
+    return [_find_language(token) for token in tokens]
 
 
-def _language(token: str) -> str:
+def _find_language(token: str) -> str:
     if SPECIAL.fullmatch(token):
         return NEITHER
     found = [language for language, pattern in SCRIPTS.items() if pattern.search(token)]
@@ -60,7 +60,7 @@ def read_languages(path: str | Path) -> dict[str, str]:
     return read_token_values(path, lambda text: text or None, "language")
 
 
-def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:
+def number_languages(languages: Iterable[str], names: Sequence[str]) -> list[int]:
     """Return number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in
     ``names``.
 

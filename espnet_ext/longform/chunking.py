@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.word_times import SHORTEST
-from espnet_ext.upstream.option_faults import fitted
+from espnet_ext.upstream.option_faults import make_checked
 
 
 class Chunk(NamedTuple):
@@ -244,7 +244,7 @@ def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
         raise InputError(
             f"chunk_conf: passes must be a whole number of at least 1, not {passes!r}"
         )
-    return fitted(Schedule, settings, "chunk_conf"), passes
+    return make_checked(Schedule, settings, "chunk_conf"), passes
 
 
 def with_counts(

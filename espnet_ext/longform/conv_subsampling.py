@@ -4,7 +4,7 @@ not affect.
 
 import torch
 
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 KERNEL = 3
 # frames of output at a time, without gradients: what the first stage gives fills no
@@ -65,7 +65,7 @@ class ConvSubsampling(torch.nn.Module):
         x, padded = x.unsqueeze(1), bool(lengths.min() < x.size(1))
         for stage in self.stages:
             if padded:
-                x = x * valid_frames(lengths, x.size(2))[:, None, :, None]
+                x = x * mark_valid_frames(lengths, x.size(2))[:, None, :, None]
             x, lengths = stage(x), halved(lengths)
         return self.projection(x.transpose(1, 2).flatten(2))
 

@@ -54,7 +54,7 @@ from espnet_ext.longform.recording_features import (
 )
 from espnet_ext.registry import plain_name
 from espnet_ext.text.word_times import read_word_times
-from espnet_ext.upstream.option_faults import fitted
+from espnet_ext.upstream.option_faults import make_checked
 
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
@@ -275,7 +275,7 @@ class RecordingsASRTask(ASRTask):
         """Set the options that follow from the data, then train as ESPnet does. Bad
         tables or settings are refused.
         """
-        features = fitted(RecordingFeatures, args.features_conf, "features_conf")
+        features = make_checked(RecordingFeatures, args.features_conf, "features_conf")
         if args.input_size != features.n_mels:
             raise InputError(
                 f"input_size is {args.input_size}, but n_mels of features_conf is "
@@ -323,7 +323,7 @@ class RecordingsASRTask(ASRTask):
                     "chunk_conf: a batch has fewer sequences than there are "
                     f"processes ({share[1]})"
                 )
-        features = fitted(RecordingFeatures, args.features_conf, "features_conf")
+        features = make_checked(RecordingFeatures, args.features_conf, "features_conf")
         order = {"passes": passes, "seed": args.seed}
         if mode != "train":
             schedule = Schedule(

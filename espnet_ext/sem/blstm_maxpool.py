@@ -9,7 +9,7 @@ from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 from espnet_ext.errors import InputError
 from espnet_ext.sem.blstm import BLSTM
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class BLSTMMaxPoolEncoder(AbsEncoder):
@@ -96,7 +96,7 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         for number, factor in zip(self.used, self.pooling, strict=True):
             x, lengths = max_pool(self.layers[number](x, lengths), lengths, factor)
         return (
-            x.masked_fill(~valid_frames(lengths, x.size(1)).unsqueeze(-1), 0.0),
+            x.masked_fill(~mark_valid_frames(lengths, x.size(1)).unsqueeze(-1), 0.0),
             lengths,
             None,
         )
@@ -112,11 +112,11 @@ def max_pool(
     """
     if factor == 1:
         return x, lengths
-    x = x.masked_fill(~valid_frames(lengths, x.size(1)).unsqueeze(-1), -torch.inf)
+    x = x.masked_fill(~mark_valid_frames(lengths, x.size(1)).unsqueeze(-1), -torch.inf)
     pooled = torch.nn.functional.max_pool1d(
         x.transpose(1, 2), factor, ceil_mode=True
     ).transpose(1, 2)
     lengths = torch.div(lengths + factor - 1, factor, rounding_mode="floor")
     return pooled.masked_fill(
-        ~valid_frames(lengths, pooled.size(1)).unsqueeze(-1), 0.0
+        ~mark_valid_frames(lengths, pooled.size(1)).unsqueeze(-1), 0.0
     ), lengths

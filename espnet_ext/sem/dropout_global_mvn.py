@@ -9,7 +9,7 @@ from espnet2.layers.global_mvn import GlobalMVN
 
 from espnet_ext.errors import InputError
 from espnet_ext.sem.energy_mask import masked_share
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class DropoutGlobalMVN(GlobalMVN):
@@ -58,7 +58,7 @@ class DropoutGlobalMVN(GlobalMVN):
             torch.ones_like(normalized), self.dropout_rate
         )
         self.masked = masked_share(
-            mask * valid_frames(ilens, x.size(1)).unsqueeze(-1), ilens
+            mask * mark_valid_frames(ilens, x.size(1)).unsqueeze(-1), ilens
         )
         return normalized * mask, ilens
 

@@ -10,7 +10,7 @@ agree: ``e < e_peak * 10 ** (eta / 10)`` exactly where
 import numpy as np
 import torch
 
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 POWER = 1.0 / 15.0  # exponent of the power-law nonlinearity
 PEAK_PERCENTILE = 95
@@ -61,7 +61,7 @@ def _peak_by_sorting(
     # one kernel for the batch, without waiting for lengths from the accelerator;
     # padding is sorted last
     values = x.flatten(1)
-    values = values.masked_fill(~valid_frames(bins, values.size(1)), torch.inf)
+    values = values.masked_fill(~mark_valid_frames(bins, values.size(1)), torch.inf)
     return values.sort(dim=1).values.gather(1, ranks.unsqueeze(1) - 1).squeeze(1)
 
 
@@ -92,7 +92,7 @@ def small_energy_mask(
         eta_db.to(_precise(x)) * (POWER / 10.0)
     )
     # nothing reaches a threshold of NaN
-    padding = ~valid_frames(lengths, x.size(1))
+    padding = ~mark_valid_frames(lengths, x.size(1))
     return x >= threshold.unsqueeze(1).masked_fill(padding, torch.nan).unsqueeze(2)
 
 
@@ -109,7 +109,7 @@ def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     T, C); ``lengths``: (B,).
     """
     frames = x.sum(dim=2, dtype=_precise(x))
-    return frames.masked_fill(~valid_frames(lengths, x.size(1)), 0.0).sum(dim=1)
+    return frames.masked_fill(~mark_valid_frames(lengths, x.size(1)), 0.0).sum(dim=1)
 
 
 def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from espnet2.asr.frontend.abs_frontend import AbsFrontend
 from espnet_ext.audio.mel_energies import MelEnergies, find_power_of_two
 from espnet_ext.errors import InputError
 from espnet_ext.sem.energy_mask import POWER
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):
@@ -85,14 +85,14 @@ class PowerMelFrontend(AbsFrontend):
         waveform = input[..., 0] if input.dim() == 3 else input
         # the one frame of an utterance shorter than a window includes padding
         waveform = waveform.masked_fill(
-            ~valid_frames(input_lengths, waveform.size(1)), 0.0
+            ~mark_valid_frames(input_lengths, waveform.size(1)), 0.0
         )
         with torch.autocast(input.device.type, enabled=False):
             energies = self.energies(
                 waveform.to(torch.promote_types(waveform.dtype, torch.float32))
             )
         lengths = self.output_lengths(input_lengths)
-        padding = ~valid_frames(lengths, energies.size(1)).unsqueeze(-1)
+        padding = ~mark_valid_frames(lengths, energies.size(1)).unsqueeze(-1)
         # the gradient of the root is infinite at 0, so zeros bypass it
         empty = padding | (energies == 0.0)
         features = energies.masked_fill(empty, 1.0).pow(POWER).masked_fill(empty, 0.0)

@@ -17,7 +17,7 @@ from espnet_ext.sem.energy_mask import (
     sum_ratio,
     utterance_sums,
 )
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class SEMGlobalMVN(GlobalMVN):
@@ -133,7 +133,7 @@ class SEMGlobalMVN(GlobalMVN):
         """Check once, since it makes a GPU wait. SpecAug's time warp, which comes
         before, may go slightly below 0.
         """
-        x = x.masked_fill(~valid_frames(ilens, x.size(1)).unsqueeze(-1), 0.0)
+        x = x.masked_fill(~mark_valid_frames(ilens, x.size(1)).unsqueeze(-1), 0.0)
         if x.min() < -0.1 * x.abs().max():
             raise InputError(
                 f"sem_global_mvn: features as low as {float(x.min()):.3g} are not "

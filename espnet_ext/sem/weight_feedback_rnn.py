@@ -31,7 +31,7 @@ from espnet_ext.fast_search.rnn_attention import (
     WholeUtteranceScorer,
     compute_additive_energies,
 )
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 # In the state of a hypothesis, which is a dict, since the search copies tensors in
 # dicts when a hypothesis ends: z, c: state and cells of the LSTM, (cells,); context:
@@ -120,7 +120,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         ``hs_pad``: encodings, (B, T, D), with lengths, (B,); ``ys_in_pad``: tokens with
         sos in front, (B, L).
         """
-        hidden = valid_frames(hlens, hs_pad.size(1))
+        hidden = mark_valid_frames(hlens, hs_pad.size(1))
         keys, inverse_fertility = self.key(hs_pad), self._inverse_fertility(hs_pad)
         w_beta, v = self.feedback.weight.T, self.energy.weight[0]
         embeddings = self.embed(ys_in_pad)

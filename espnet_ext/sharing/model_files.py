@@ -17,7 +17,11 @@ from espnet_ext.errors import InputError
 from espnet_ext.sharing.archives import ARCHIVES, unpack
 from espnet_ext.sharing.espnet3 import as_espnet2, find_average, is_espnet3
 from espnet_ext.upstream.checkpoint import LATEST
-from espnet_ext.upstream.config_paths import bases_of, named_files, replace_paths
+from espnet_ext.upstream.config_paths import (
+    find_named_files,
+    list_base_folders,
+    replace_paths,
+)
 from espnet_ext.work.hub import download
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
@@ -143,7 +147,7 @@ def read_folder(
         checkpoint = checkpoint or find_checkpoint(folder, task)
         return ModelFiles(
             name,
-            absolute_paths(folder / CONFIG, bases_of(folder)),
+            absolute_paths(folder / CONFIG, list_base_folders(folder)),
             checkpoint,
             task=task,
         )
@@ -222,7 +226,7 @@ def _own_paths(config: Path, folder: Path) -> Path:
     if out := next(
         filter(
             _leads_out,
-            named_files(without_training(read_yaml(config)), [folder], config),
+            find_named_files(without_training(read_yaml(config)), [folder], config),
         ),
         None,
     ):
@@ -292,7 +296,8 @@ def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
     whole = read_yaml(config)
     model_part = without_training(whole, config)
     paths = {
-        name: str(path) for name, path in named_files(model_part, bases, config).items()
+        name: str(path)
+        for name, path in find_named_files(model_part, bases, config).items()
     }
     if all(name == path for name, path in paths.items()) and not is_espnet3(whole):
         return config

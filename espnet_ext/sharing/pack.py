@@ -20,7 +20,7 @@ from espnet_ext.sharing.archives import ARCHIVES
 from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.load import SEARCH, building
 from espnet_ext.upstream.checkpoint import check_model, load_parameters
-from espnet_ext.upstream.config_paths import named_files, replace_paths
+from espnet_ext.upstream.config_paths import find_named_files, replace_paths
 from espnet_ext.work.files import atomic_write, scratch_beside
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
@@ -162,7 +162,7 @@ def _copy_model(
     wanted = {path.resolve() for path in include}
     names: dict[Path, str] = {}
     paths = {}
-    for name, path in named_files(
+    for name, path in find_named_files(
         values, [Path.cwd(), *config.resolve().parents], config
     ).items():
         if path not in wanted and not _is_of_model(path, config):

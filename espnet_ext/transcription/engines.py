@@ -148,7 +148,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
     """Return the model's own search, with the times of words from an alignment with its
     CTC.
     """
-    from espnet_ext.upstream.options import sampling_rate as rate_of
+    from espnet_ext.upstream.options import read_sampling_rate
 
     loaded: list[Any] = []
 
@@ -179,7 +179,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
                     loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
         with open_recording(
-            path, rate_of(vars(recogniser.asr_train_args)) or RATE
+            path, read_sampling_rate(vars(recogniser.asr_train_args)) or RATE
         ) as recording:
             samples = recording.read(
                 0, max(recording.length, round(SHORTEST * recording.rate))

@@ -15,7 +15,7 @@ from espnet_ext.sharing.model_files import find_model, without_training
 from espnet_ext.stitch.recogniser.search_settings import DECODING
 from espnet_ext.transcription.recordings import Failed, Recording, targets_of
 from espnet_ext.transcription.request import Request
-from espnet_ext.upstream.config_paths import named_files
+from espnet_ext.upstream.config_paths import find_named_files
 from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.files import parse_json, write_json
 from espnet_ext.work.once import digest, fingerprint
@@ -49,7 +49,7 @@ def key_of(model: Path | None, request: Request) -> str:
             for path in (files.model, files.lm_config, files.lm_file, files.prior_file)
             if path
         ]
-        paths += named_files(
+        paths += find_named_files(
             without_training(read_yaml(files.config)),
             [files.config.parent],
             files.config,

@@ -45,7 +45,7 @@ def find_recordings(
     once, and how many are refused.
 
     ``failed`` is called with each that cannot be transcribed into these ``kinds``, and
-    why: it does not exist, its name is unfit, or another file's transcripts would have
+    why: it does not exist, its name is explain_misfit, or another file's transcripts would have
     the same. Raises InputError, without calling it: nothing is left.
     """
     faults: list[tuple[Path, str]] = []

@@ -1,5 +1,6 @@
-"""Arguments of ESPnet's commands with which it would end in a traceback, or decode with
-random parameters.
+"""Arguments of ESPnet's commands that are refused.
+
+With them it would end in a traceback, or decode with random parameters.
 """
 
 import sys
@@ -16,7 +17,12 @@ from espnet2.utils import config_argparse
 
 from espnet_ext.errors import InputError
 from espnet_ext.registry import missing_package
-from espnet_ext.upstream.checkpoint import load_parameters, misfits
+from espnet_ext.upstream.checkpoint import (
+    list_misfits,
+    load_parameters,
+    read_shapes,
+    split_init_param,
+)
 from espnet_ext.upstream.config_values import check_config_file, check_ranges
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.settings import POWER
@@ -33,8 +39,7 @@ SHOWN = 8
 
 @contextmanager
 def checked_arguments() -> Iterator[None]:
-    """Within this block, ESPnet's parsers refuse bad arguments in one line, and check
-    what they have parsed.
+    """In this block, let ESPnet's parsers refuse bad arguments in one line.
 
     A training that cannot resume leaves ``config.yaml`` as it was: ESPnet writes it
     before it reads the checkpoint.
@@ -53,7 +58,7 @@ def checked_arguments() -> Iterator[None]:
             found = parse(parser, *args, **options)
         check_arguments(found)
         if getattr(found, "resume", False) and found.output_dir:
-            kept.append(_restorer(Path(found.output_dir)))
+            kept.append(_make_restorer(Path(found.output_dir)))
         return found
 
     with patch.object(config_argparse.ArgumentParser, "parse_args", parse_and_check):
@@ -66,33 +71,38 @@ def checked_arguments() -> Iterator[None]:
 
 
 def _refuse(parser: ArgumentParser, message: str) -> NoReturn:
-    """Raise what argparse would print below the usage, 130 lines of it, with the option
-    that may be meant.
+    """Raise what argparse would print below the usage, which is 130 lines long.
+
+    An unknown option is named with the one that may be meant.
     """
-    _, found, rest = message.partition("unrecognized arguments: ")
-    known = [action.dest for action in parser._actions]
-    near = get_close_matches(rest.split()[0].lstrip("-"), known, n=1) if found else []
-    raise InputError(message + (f": is {near[0]} meant?" if near else ""))
+    _, unknown, rest = message.partition("unrecognized arguments: ")
+    if unknown:
+        option = rest.split()[0].lstrip("-")
+        known = [action.dest for action in parser._actions]
+        near = get_close_matches(option, known, n=1)
+        if near:
+            message += f": is {near[0]} meant?"
+    raise InputError(message)
 
 
-def _restorer(folder: Path) -> Callable[[], None]:
-    """Return a function that writes a training's config back as it is now, if no epoch
-    has ended since.
+def _make_restorer(folder: Path) -> Callable[[], None]:
+    """Return a function that writes a training's config back as it is now.
+
+    It does so only if no epoch has ended since: then the new config is that of a model.
     """
-    config, checkpoint = folder / "config.yaml", folder / "checkpoint.pth"
+    config = folder / "config.yaml"
+    checkpoint = folder / "checkpoint.pth"
     content = config.read_bytes() if config.is_file() else None
 
-    def changed() -> int:
+    def read_time() -> int:
         return checkpoint.stat().st_mtime_ns if checkpoint.is_file() else 0
 
-    before = changed()
+    before = read_time()
 
     def restore() -> None:
-        if (
-            content is not None
-            and changed() == before
-            and config.read_bytes() != content
-        ):
+        if content is None or read_time() != before:
+            return
+        if config.read_bytes() != content:
             with atomic_write(config, "wb") as file:
                 file.write(content)
 
@@ -100,10 +110,10 @@ def _restorer(folder: Path) -> Callable[[], None]:
 
 
 def check_arguments(args: Namespace) -> None:
-    """Refuse arguments that are out of range, are half a model, or need a package that
-    is missing.
+    """Refuse arguments that are out of range, half a model, or need a missing package.
 
-    Statistics are collected without normalisation, which needs them.
+    Those of a command that collects statistics are changed: it goes without
+    normalisation, which needs them.
     """
     given = vars(args)
     check_ranges(given)
@@ -121,10 +131,12 @@ def check_arguments(args: Namespace) -> None:
             "lm_file without lm_train_config: the language model would not be "
             "used: give both"
         )
-    if package := missing_package(given):
+    package = missing_package(given)
+    if package:
         raise InputError(package)
     if given.get("collect_stats") and "normalize" in given:
-        args.normalize, args.normalize_conf = None, {}
+        args.normalize = None
+        args.normalize_conf = {}
 
 
 def _refuse_texts(value: Any, place: str) -> None:
@@ -140,14 +152,13 @@ def _refuse_texts(value: Any, place: str) -> None:
 
 
 def check_init_param(init_param: str, model: Any, ignore_mismatch: bool) -> None:
-    """Check what ``--init_param FILE[:FROM[:TO[:EXCLUDED]]]`` would load, as ESPnet
-    loads nothing in silence.
+    """Refuse ``--init_param FILE[:FROM[:TO[:EXCLUDED]]]`` if it would load nothing.
 
-    Refused are a file or module that is not there, nothing to load, and parameters that
-    do not fit.
+    ESPnet would say nothing. Refused are a file or module that is not there, nothing to
+    load, and parameters that do not fit.
     """
-    path, source, target, excluded = [*init_param.split(":", 3), "", "", ""][:4]
-    every = load_parameters(path, "meta")
+    path, source, target, excluded = split_init_param(init_param)
+    every = read_shapes(load_parameters(path, "meta"))
     try:
         module = model.get_submodule(target)
     except AttributeError:
@@ -156,30 +167,34 @@ def check_init_param(init_param: str, model: Any, ignore_mismatch: bool) -> None
             f"--init_param {init_param}: the model has no module {target!r}: it "
             f"has {names}"
         ) from None
-    wanted = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    wanted = read_shapes(module.state_dict())
+    # As in ESPnet's load_pretrained_model, EXCLUDED are beginnings of names in FILE,
+    # and what is left loses the name of FROM.
     start = f"{source}." if source else ""
-    found = {
-        key.removeprefix(start): tuple(value.shape)
-        for key, value in every.items()
-        if key.startswith(start)
-        and not (excluded and key.startswith(tuple(excluded.split(","))))
-    }
+    left_out = tuple(excluded.split(",")) if excluded else ()
+    found = {}
+    for name, shape in every.items():
+        if name.startswith(start) and not name.startswith(left_out):
+            found[name.removeprefix(start)] = shape
     if not found:
-        names = ", ".join(
-            list(dict.fromkeys(key.partition(".")[0] for key in every))[:SHOWN]
-        )
+        modules = list(dict.fromkeys(name.partition(".")[0] for name in every))
         raise InputError(
             f"--init_param {init_param}: {path} has no parameters of {source!r}: "
-            f"it has {names}"
+            f"it has {', '.join(modules[:SHOWN])}"
         )
-    fitting = {key for key, shape in found.items() if wanted.get(key) == shape}
+    fitting = {name for name, shape in found.items() if wanted.get(name) == shape}
     if not fitting or (not ignore_mismatch and len(fitting) < len(found)):
-        faults = misfits(found, {key: wanted[key] for key in found if key in wanted})
+        # A part of the module may keep its own values: what FILE lacks is no fault.
+        reached = {name: wanted[name] for name in found if name in wanted}
+        faults = list_misfits(found, reached)
         raise InputError(f"--init_param {init_param}: does not fit the model: {faults}")
 
 
 def check_initial_parameters() -> None:
-    """Make ESPnet's trainings check ``--init_param``. Calling it again changes nothing."""
+    """Make ESPnet's trainings check ``--init_param``.
+
+    Calling it again changes nothing.
+    """
     from espnet2.tasks import abs_task
     from espnet2.torch_utils.load_pretrained_model import load_pretrained_model
 

@@ -1,4 +1,5 @@
 """Read checkpoints safely, and refuse one that does not fit its model or holds NaN.
+
 ESPnet would decode with either.
 """
 
@@ -20,8 +21,10 @@ SHOWN = 3
 
 
 def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
-    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"``
-    reads only names and shapes.
+    """Load what ``torch.save`` has written, with ``weights_only``.
+
+    ``device="meta"`` reads only names and shapes. InputError: no such file, or not one
+    that loads safely.
     """
     import torch
 
@@ -31,12 +34,11 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
         raise InputError(
             f"{path}: no such file: train the model first, or check the path"
         ) from None
-    except (
-        Exception
-    ) as error:  # torch raises many kinds: RuntimeError, UnpicklingError, EOFError ...
-        reason = (
-            str(error).split(". ")[0].split("\n")[0] or type(error).__name__
-        )  # not its advice: load unsafely
+    # torch raises many kinds: RuntimeError, UnpicklingError, EOFError ...
+    except Exception as error:
+        # Its first sentence alone: the next ones advise to load unsafely.
+        sentence = str(error).split(". ")[0].split("\n")[0]
+        reason = sentence or type(error).__name__
         raise InputError(
             f"{path}: not a checkpoint that loads safely ({reason}): train or "
             "copy it again"
@@ -44,28 +46,28 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
 
 
 def load_epochs(folder: Path) -> Mapping[int, Mapping[str, Any]]:
-    """Load what ESPnet's reporter has noted of each epoch, ``train`` and ``valid``,
-    such as ``valid: {acc: 0.9}``.
+    """Load what ESPnet's reporter has noted of each epoch.
+
+    An epoch has ``train`` and ``valid``, such as ``valid: {acc: 0.9}``.
     """
     return load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
 
 
 def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
-    """Load a model's parameters and buffers by name, from a file that holds nothing
-    else or has a known wrapper.
+    """Load a model's parameters and buffers by name.
+
+    InputError: the file holds something else, or none that loads safely.
     """
     import torch
 
     state = load_checkpoint(path, device)
-    for wrapper in (
-        "module",
-        "state_dict",
-    ):  # of DeepSpeed and Lightning, which ESPnet accepts too
+    # DeepSpeed and Lightning wrap the parameters; ESPnet accepts both.
+    for wrapper in ("module", "state_dict"):
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
-    if not isinstance(state, dict) or not all(
-        isinstance(value, torch.Tensor) for value in state.values()
-    ):
+    values = state.values() if isinstance(state, dict) else [state]
+    holds_others = any(not isinstance(value, torch.Tensor) for value in values)
+    if not isinstance(state, dict) or holds_others:
         raise InputError(
             f"{path}: does not hold the parameters of a model: give a file such "
             "as valid.acc.ave.pth"
@@ -73,16 +75,28 @@ def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.T
     return state
 
 
+def split_init_param(init_param: str) -> tuple[str, str, str, str]:
+    """Split ESPnet's ``FILE[:FROM[:TO[:EXCLUDED]]]``; "" is what is left out."""
+    given = init_param.split(":", 3)
+    path, source, target, excluded = given + [""] * (4 - len(given))
+    return path, source, target, excluded
+
+
+def read_shapes(
+    parameters: "Mapping[str, torch.Tensor]",
+) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each parameter."""
+    return {name: tuple(value.shape) for name, value in parameters.items()}
+
+
 def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
-    """Compare the names and shapes in ``model_file`` with those of ``model``. Values
-    are not read.
+    """Refuse a file whose names and shapes are not those of ``model``.
+
+    Values are not read.
     """
-    found = {
-        key: tuple(value.shape)
-        for key, value in load_parameters(model_file, "meta").items()
-    }
-    wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    faults = misfits(found, wanted)
+    found = read_shapes(load_parameters(model_file, "meta"))
+    wanted = read_shapes(model.state_dict())
+    faults = list_misfits(found, wanted)
     if faults:
         raise InputError(
             f"{model_file}: does not fit its config ({len(wanted)} parameters and "
@@ -91,77 +105,74 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
         )
 
 
-def misfits(
+def list_misfits(
     found: Mapping[str, tuple[int, ...]],
     wanted: Mapping[str, tuple[int, ...]],
 ) -> str:
-    """Say what differs between the shapes in a checkpoint and those of a model, and
-    name some; "" if nothing does.
+    """Say how the shapes in a checkpoint differ from those of a model, and name some.
+
+    "" if they do not.
     """
     missing = [key for key in wanted if key not in found]
     unexpected = [key for key in found if key not in wanted]
-    shapes = [
-        f"{key} {found[key]} instead of {wanted[key]}"
-        for key in wanted
-        if key in found and found[key] != wanted[key]
-    ]
-    return "; ".join(
-        f"{len(items)} {what} "
-        f"({', '.join(items[:SHOWN])}{', ...' if len(items) > SHOWN else ''})"
-        for what, items in (
-            ("missing", missing),
-            ("unexpected", unexpected),
-            ("of another shape", shapes),
-        )
-        if items
-    )
+    others = []
+    for key, shape in wanted.items():
+        if key in found and found[key] != shape:
+            others.append(f"{key} {found[key]} instead of {shape}")
+    faults = []
+    for items, what in (
+        (missing, "missing"),
+        (unexpected, "unexpected"),
+        (others, "of another shape"),
+    ):
+        if items:
+            more = ", ..." if len(items) > SHOWN else ""
+            faults.append(f"{len(items)} {what} ({', '.join(items[:SHOWN])}{more})")
+    return "; ".join(faults)
 
 
 def check_values(model_file: str | Path, model: "torch.nn.Module") -> None:
-    """Refuse a model whose parameters are NaN or infinite, as after a training that has
-    diverged.
+    """Refuse a model with NaN or infinite values, as after it has diverged.
 
     It would recognise nothing, or nonsense, and look as if there were no speech.
     """
-    bad = [
-        name
-        for name, value in model.named_parameters()
-        if not bool(value.isfinite().all())
-    ]
-    bad += [
-        name
-        for name, value in model.named_buffers()
-        if value.is_floating_point() and bool(value.isnan().any())
-    ]
+    bad = []
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            bad.append(name)
+    # Infinite values in buffers may be meant, as in masks.
+    for name, buffer in model.named_buffers():
+        if buffer.is_floating_point() and bool(buffer.isnan().any()):
+            bad.append(name)
     if bad:
         more = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
         raise InputError(
-            f"{model_file}: values of {bad[0]}{more} are NaN or infinite: the "
-            "training has diverged, or the file is "
-            "damaged: take another checkpoint"
+            f"{model_file}: values of {bad[0]}{more} are NaN or infinite: the training "
+            "has diverged, or the file is damaged: take another checkpoint"
         )
 
 
 def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:
-    """Build the model of ``config_file`` by an ESPnet task and check ``model_file``
-    against it, but for adapters.
+    """Build the model of a config by an ESPnet task, and check a checkpoint against it.
+
+    One with adapters is not checked: its checkpoint may hold only these.
     """
     from argparse import Namespace
 
     config = read_yaml(config_file)
-    if not config.get("use_adapter"):  # whose checkpoint may hold only the adapters
-        # The checkpoint overwrites what initialisation would fill in.
-        check_checkpoint(
-            model_file, task.build_model(Namespace(**(config | {"init": None})))
-        )
+    if config.get("use_adapter"):
+        return
+    # The checkpoint overwrites what initialisation would fill in.
+    options = Namespace(**(config | {"init": None}))
+    check_checkpoint(model_file, task.build_model(options))
 
 
 @contextmanager
 def strict_loading() -> Iterator[None]:
-    """In this block, let every task's ``build_model_from_file``, and so
-    ``Speech2Text``, refuse a checkpoint that does not fit.
+    """In this block, let ``build_model_from_file`` refuse a checkpoint that is unfit.
 
-    So is one with parameters that are NaN or infinite, and a config without one.
+    So ``Speech2Text`` does of every task. Unfit is one of another model, and one with
+    parameters that are NaN or infinite; a config without a checkpoint is refused too.
     """
     from espnet2.tasks.abs_task import AbsTask
 
@@ -178,10 +189,12 @@ def is_strict(load: Callable[..., Any]) -> bool:
     return getattr(load, "strict", False)
 
 
-@functools.cache  # the same function each time, by which models are kept
+# Cached, so that it is the same function each time: models are kept by it.
+@functools.cache
 def make_strict(load: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a task's ``build_model_from_file`` with checks before and after it; other
-    arguments, such as those of a lab's own version, are passed on.
+    """Return a task's ``build_model_from_file`` with checks before and after it.
+
+    Other arguments, such as those of a lab's own version, are passed on.
     """
     if is_strict(load):
         return load

@@ -6,14 +6,12 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 
-WORDS = (
-    "token_list",
-    "src_token_list",
-)  # lists of words, which may look like paths and never are
+# lists of words, which may look like paths and never are
+WORDS = ("token_list", "src_token_list")
 NEEDED = ("_file", "bpemodel")  # how keys end that name a file, which must be there
 
 
-def named_files(
+def find_named_files(
     config: Mapping[str, Any],
     bases: Sequence[Path],
     source: Path,
@@ -21,24 +19,27 @@ def named_files(
     """Find the files that a config names: as it writes them -> where they are.
 
     ``bases`` are the folders from which relative paths may be meant, the likeliest
-    first; ``source`` is the config's file, for messages. A file that the config needs
-    must be there, and be no folder.
+    first; ``source`` is the config's file, for messages. InputError: a file that the
+    config needs is not there, or is a folder.
     """
     found = {}
-    for key, value in _strings(config):
+    for key, value in _list_strings(config):
         # A bare word may be a file's name, but only where a file is expected: `exp` may
         # also be an option's value.
-        if "\n" in value or not ("/" in value or key.endswith((*NEEDED, "token_list"))):
+        is_path = "/" in value
+        if "\n" in value or not (is_path or key.endswith((*NEEDED, "token_list"))):
             continue
-        path = next((base / value for base in bases if (base / value).exists()), None)
+        needed = key.endswith(NEEDED)
+        candidates = [base / value for base in bases]
+        path = next((each for each in candidates if each.exists()), None)
         if path is not None and path.is_file():
             found[value] = path.resolve()
-        elif path is not None and ("/" in value or key.endswith(NEEDED)):
+        elif path is not None and (is_path or needed):
             raise InputError(
                 f"{source}: {key} names the folder {path}: only files can be "
                 "packed and loaded"
             )
-        elif path is None and key.endswith(NEEDED):
+        elif path is None and needed:
             raise InputError(
                 f"{source}: {key}: {value} is not there: put it back, or correct "
                 "the path"
@@ -46,21 +47,23 @@ def named_files(
     return found
 
 
-def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+def _list_strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all strings in a config with the nearest key above them."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             if not (name in WORDS and isinstance(item, list)):
-                yield from _strings(item, str(name))
+                yield from _list_strings(item, str(name))
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item, key)
+            yield from _list_strings(item, key)
     elif isinstance(value, str):
         yield key, value
 
 
 def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
-    """Return a copy of a config in which each string that is a key of ``paths`` is
-    replaced; lists of tokens stay.
+    """Return a copy of a config with other paths, old -> new.
+
+    All strings that are keys of ``paths`` are replaced, but for lists of tokens.
     """
     if isinstance(value, Mapping):
         return {name: replace_paths(item, paths, name) for name, item in value.items()}
@@ -69,8 +72,10 @@ def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
     return paths.get(value, value) if isinstance(value, str) else value
 
 
-def bases_of(folder: Path) -> list[Path]:
-    """List where relative paths of a config may start: its folder, or where its
-    training was run: here or above.
+def list_base_folders(folder: Path) -> list[Path]:
+    """List where relative paths of a config may start.
+
+    It is its folder, or where its training was run: here or above.
     """
-    return [folder.resolve(), Path.cwd(), *folder.resolve().parents]
+    folder = folder.resolve()
+    return [folder, Path.cwd(), *folder.parents]

@@ -22,8 +22,10 @@ from espnet_ext.work.shards import Shard
 # loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
-AUDIO, FEATURES = "wav.scp", "feats.scp"
+AUDIO = "wav.scp"
+FEATURES = "feats.scp"
 KINDS = {AUDIO: "sound", FEATURES: "kaldi_ark"}  # what ESPnet calls them
+BEST = "1best_recog"  # ESPnet's folder for the best hypotheses
 OUR_OPTIONS = {
     "--output_dir": "use --output",
     "--data_path_and_name_and_type": "use --data",
@@ -56,10 +58,9 @@ class Decoding:
 
 
 def decode(job: Decoding, *, nj: int = 1, parallel: Place | None = None) -> int:
-    """Decode one data dir (:func:`decode_all` with one job); return the number of
-    utterances.
-    """
-    return decode_all([job], nj=nj, parallel=parallel)[0]
+    """Decode one data dir, as :func:`decode_all`; return the number of utterances."""
+    (count,) = decode_all([job], nj=nj, parallel=parallel)
+    return count
 
 
 def decode_all(
@@ -68,35 +69,77 @@ def decode_all(
     nj: int = 1,
     parallel: Place | None = None,
 ) -> list[int]:
-    """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return
-    the numbers of utterances.
+    """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``.
 
-    With ``nbest`` above 1, the n-th hypotheses are also in ``<n>best_recog/``. ``log/``
-    holds the shards as ESPnet writes them, and their logs; those that are done are
-    skipped. The shards of all jobs share the workers and their models.
+    Returns the number of utterances of each. With ``nbest`` above 1, the n-th
+    hypotheses are also in ``<n>best_recog/``. ``log/`` holds the shards as ESPnet
+    writes them, and their logs; those that are done are skipped. The shards of all jobs
+    share the workers and their models.
     """
-    planned = [(job.output, plan(job, nj)) for job in jobs]
+    planned = [(job.output, plan_shards(job, nj)) for job in jobs]
     ngpu = max(job.ngpu for job in jobs)
     work.run_shards(planned, decode_shard, nj=nj, ngpu=ngpu, parallel=parallel)
     counts = []
     for output, shards in planned:
-        utterances = [
-            utterance
-            for shard in shards
-            for table in shard.tables.values()
-            for utterance in table
-        ]
-        merge([Path(shard.folder) for shard in shards], output, sorted(utterances))
+        utterances: list[str] = []
+        for shard in shards:
+            (table,) = shard.tables.values()
+            utterances.extend(table)
+        folders = [Path(shard.folder) for shard in shards]
+        merge_results(folders, output, sorted(utterances))
         counts.append(len(utterances))
     return counts
 
 
-def plan(job: Decoding, nj: int) -> list[Shard]:
+def plan_shards(job: Decoding, nj: int) -> list[Shard]:
     """Split the data dir into shards of similar lengths by ``utt2dur``, if it exists.
 
     Their number depends on ``nj`` only for small sets, so a run can be resumed with
-    another ``nj``.
+    another ``nj``. InputError: options, or files that are not there.
     """
+    _check_job(job)
+    features = job.data / FEATURES
+    if features.is_file() and not (job.data / AUDIO).exists():
+        name = FEATURES
+        audio = read_table(features)
+        seconds: Mapping[str, float] = {}
+        refuse_commands(features, audio)
+    else:
+        name = AUDIO
+        audio = audio_tables.read_audio_table(job.data)
+        seconds = audio_tables.read_durations(job.data, audio)
+    options = _list_options(job)
+    files = [
+        *espnet_options.list_option_values(options),
+        _find_bpemodel(job.model_config),
+    ]
+    inputs = work.fingerprint(options, work.file_hashes(files))
+    wanted = max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD))
+    count = min(len(audio), wanted)
+
+    def rank(utterance: str) -> tuple[float, str]:
+        return -seconds.get(utterance, 0.0), utterance
+
+    # Similar lengths are searched together. The longest are first, so that no worker is
+    # left with them at the end.
+    split = work.contiguous(sorted(audio, key=rank), count)
+    shards = []
+    for number, utterances in enumerate(split, start=1):
+        table = {utterance: audio[utterance] for utterance in utterances}
+        stamps = work.file_stamps(list_files(name, table))
+        shard = Shard(
+            name=str(number),
+            folder=str(job.output / "log" / f"output.{number}"),
+            log=str(job.output / "log" / f"decode.{number}.log"),
+            options=options,
+            tables={name: table},
+            key=work.fingerprint(inputs, stamps),
+        )
+        shards.append(shard)
+    return shards
+
+
+def _check_job(job: Decoding) -> None:
     for path, what in (
         (job.model_config, "--model-config"),
         (job.model_file, "--model"),
@@ -117,54 +160,25 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
             "processes, each with one GPU"
         )
     espnet_options.refuse_options(job.options, OUR_OPTIONS)
-    features = job.data / FEATURES
-    if features.is_file() and not (job.data / AUDIO).exists():
-        name, audio, seconds = FEATURES, read_table(features), {}
-        refuse_commands(features, audio)
-    else:
-        name, audio = AUDIO, audio_tables.read_audio_table(job.data)
-        seconds = audio_tables.read_durations(job.data, audio)
-    options = _options(job)
-    count = min(
-        len(audio),
-        max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)),
-    )
-    files = [*espnet_options.option_values(options), _bpemodel(job.model_config)]
-    inputs = work.fingerprint(options, work.file_hashes(files))
-    shards = []
-    # Similar lengths are searched together. The longest are first, so that no worker is
-    # left with them at the end.
-    split = work.contiguous(
-        sorted(audio, key=lambda key: (-seconds.get(key, 0.0), key)), count
-    )
-    for number, utterances in enumerate(split, start=1):
-        table = {utterance: audio[utterance] for utterance in utterances}
-        shards.append(
-            Shard(
-                name=str(number),
-                folder=str(job.output / "log" / f"output.{number}"),
-                log=str(job.output / "log" / f"decode.{number}.log"),
-                options=options,
-                tables={name: table},
-                key=work.fingerprint(inputs, work.file_stamps(files_of(name, table))),
-            )
-        )
-    return shards
 
 
-def files_of(name: str, table: Mapping[str, str]) -> dict[str, str]:
-    """Return the files behind a table: of ``feats.scp`` the ark files, without the
-    positions in them.
+def list_files(name: str, table: Mapping[str, str]) -> dict[str, str]:
+    """Return the file behind each line of a table.
+
+    Of ``feats.scp`` it is the ark file, without the position in it.
     """
-    return {
-        key: path.rpartition(":")[0] if name == FEATURES else path
-        for key, path in table.items()
-    }
+    if name != FEATURES:
+        return dict(table)
+    files = {}
+    for key, place in table.items():
+        files[key], _, _ = place.rpartition(":")
+    return files
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process) with ESPnet's ``inference()``. The model
-    is kept from shard to shard.
+    """Decode one shard, in a worker process, with ESPnet's ``inference()``.
+
+    The model is kept from shard to shard.
     """
     if shard.is_done():  # its worker died after it had finished
         return
@@ -183,12 +197,11 @@ def decode_shard(shard: Shard) -> None:
         require_own_gpus(args.ngpu)
 
         def build_or_reuse(**options: Any) -> Any:
-            speech2text = inference.last_speech2text(**options)
+            speech2text = inference.reuse_speech2text(**options)
             if name == AUDIO:
-                audio_tables.check_audio(
-                    table,
-                    espnet_options.sampling_rate(vars(speech2text.asr_train_args)),
-                )
+                config = vars(speech2text.asr_train_args)
+                rate = espnet_options.read_sampling_rate(config)
+                audio_tables.check_audio(table, rate)
             return speech2text
 
         try:
@@ -196,55 +209,64 @@ def decode_shard(shard: Shard) -> None:
                 inference.inference(args, build_or_reuse)
         except InputError:
             raise
+        # Headers were checked: the samples of a file may still be broken.
         except Exception:
             if name == AUDIO:
                 audio_tables.check_audio(table, decode=True)
             raise
 
 
-def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> None:
-    """Merge ESPnet's ``<n>best_recog/<name>`` of several folders into ``output``,
-    sorted by utterance.
+def merge_results(
+    folders: Sequence[Path],
+    output: Path,
+    utterances: Sequence[str],
+) -> None:
+    """Merge ESPnet's ``<n>best_recog/<name>`` of several folders into ``output``.
 
-    The best hypotheses become ``output/<name>``; if there are others,
-    ``<n>best_recog/`` there holds all of them.
+    Lines are sorted by utterance. The best hypotheses become ``output/<name>``; if
+    there are others, ``<n>best_recog/`` there holds all of them.
     """
-    names = sorted(
-        {
-            path.relative_to(folder)
-            for folder in folders
-            for path in folder.glob("*best_recog/*")
-        }
-    )
-    several = any(name.parts[0] != "1best_recog" for name in names)
-    for name in names:
-        lines: dict[str, str] = {}
-        for folder in folders:
-            if (folder / name).exists():
-                # Lines are copied unchanged, since the blanks of an empty hypothesis
-                # matter.
-                rows = (
-                    (folder / name)
-                    .read_text(encoding="utf-8")
-                    .removesuffix("\n")
-                    .split("\n")
-                )
-                lines |= {row.partition(" ")[0]: row for row in rows}
-        best = name.parts[0] == "1best_recog"
-        if best and name.name.startswith(("text", "token", "score")):
-            _require_all(lines, utterances, output / name.name)
-        if best and name.name == "score":
-            _refuse_nan(lines, output / name.name)
-        targets = ([output / name.name] if best else []) + (
-            [output / name] if several else []
-        )
-        for target in targets:
-            with atomic_write(target) as file:
-                file.write("".join(f"{lines[key]}\n" for key in sorted(lines)))
+    names: set[Path] = set()
+    for folder in folders:
+        for path in folder.glob("*best_recog/*"):
+            names.add(path.relative_to(folder))
     if not names:
         raise InputError(
             f"{output}: no hypotheses: look at the logs in {output / 'log'}"
         )
+    several = any(name.parts[0] != BEST for name in names)
+    for name in sorted(names):
+        lines: dict[str, str] = {}
+        for folder in folders:
+            if (folder / name).exists():
+                lines |= _read_lines(folder / name)
+        targets = []
+        if name.parts[0] == BEST:
+            target = output / name.name
+            targets.append(target)
+            if name.name.startswith(("text", "token", "score")):
+                _require_all(lines, utterances, target)
+            if name.name == "score":
+                _refuse_nan(lines, target)
+        if several:
+            targets.append(output / name)
+        merged = "".join(f"{lines[key]}\n" for key in sorted(lines))
+        for target in targets:
+            with atomic_write(target) as file:
+                file.write(merged)
+
+
+def _read_lines(path: Path) -> dict[str, str]:
+    """Read a table of ESPnet's as utterance -> its whole line.
+
+    Lines are copied unchanged, since the blanks of an empty hypothesis matter.
+    """
+    rows = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    lines = {}
+    for row in rows:
+        utterance, _, _ = row.partition(" ")
+        lines[utterance] = row
+    return lines
 
 
 def _require_all(
@@ -262,21 +284,21 @@ def _require_all(
 
 
 def _refuse_nan(scores: Mapping[str, str], path: Path) -> None:
-    """Refuse NaN: hypotheses of such a model are empty or nonsense, and look like any
-    other.
-    """
-    bad = [
-        utterance for utterance, row in scores.items() if "nan" in row.partition(" ")[2]
-    ]
+    """Refuse NaN: such hypotheses are empty or nonsense, and look like any other."""
+    bad = []
+    for utterance, row in scores.items():
+        _, _, score = row.partition(" ")
+        if "nan" in score:
+            bad.append(utterance)
     if bad:
         raise InputError(
             f"{path}: the model scores {len(bad)} of {len(scores)} utterances "
-            f"with NaN, the first is {bad[0]}: listen "
-            "to it; if it is in order, use another checkpoint"
+            f"with NaN, the first is {bad[0]}: listen to it; if it is in order, use "
+            "another checkpoint"
         )
 
 
-def _options(job: Decoding) -> tuple[str, ...]:
+def _list_options(job: Decoding) -> tuple[str, ...]:
     given = {
         "--config": job.config,
         "--asr_train_config": job.model_config,
@@ -285,19 +307,20 @@ def _options(job: Decoding) -> tuple[str, ...]:
         "--lm_file": job.lm_file,
         "--ngpu": job.ngpu,
     }
-    return (
-        *(
-            text
-            for name, value in given.items()
-            if value is not None
-            for text in (name, str(value))
-        ),
-        *job.options,
-    )
+    options: list[str] = []
+    for name, value in given.items():
+        if value is not None:
+            options += [name, str(value)]
+    return (*options, *job.options)
 
 
-def _bpemodel(config: Path) -> str | None:
+def _find_bpemodel(config: Path) -> str | None:
+    """Return the file of the model's word pieces that a config names.
+
+    The config may hold thousands of tokens: its line is found without parsing YAML.
+    """
     for line in config.read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("bpemodel:"):
-            return line.partition(":")[2].strip(" \"'")
+        key, _, value = line.partition(":")
+        if key == "bpemodel":
+            return value.strip(" \"'")
     return None

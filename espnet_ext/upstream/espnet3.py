@@ -6,11 +6,11 @@ from typing import Any
 
 
 def keep_normaliser() -> None:
-    """Let ESPnet3's ``collect_stats`` change a copy of its config. Calling it again
-    changes nothing.
+    """Let ESPnet3's ``collect_stats`` change a copy of its config.
 
     It takes ``normalize`` out of the config that all stages of a run share. A stage
     ``train`` of the same run would train with ESPnet's default, ``utterance_mvn``.
+    Calling it again changes nothing.
     """
     if find_spec("espnet3") is None:
         return

@@ -54,7 +54,7 @@ def get_parser() -> argparse.ArgumentParser:
         # a percent sign in a text of ESPnet's ends --help with a traceback (202611)
         action.help = PERCENT.sub("%%", action.help or "")
     action = next(action for action in parser._actions if action.dest == "batch_size")
-    action.type = batch_size
+    action.type = parse_batch_size
     action.help = (
         f"utterances in one search; {AUTO}, with fast_decoder: as many as memory has "
         "room for"
@@ -68,17 +68,17 @@ def build_speech2text(
     fast_decoder: bool = False,
     **options: Any,
 ) -> Any:
-    """Build ESPnet's ``Speech2Text`` with our scorers in its beam search; ``model_tag``
-    is allowed.
+    """Build ESPnet's ``Speech2Text`` with our scorers in its beam search.
+
+    ``options`` are those of ``from_pretrained``, with ``model_tag`` too. InputError:
+    options that cannot be used together.
     """
     check_arguments(argparse.Namespace(**options))
     _refuse_auto(fast_decoder, options)
+    # The fast decoder takes 8 bits itself: what ESPnet quantises, it would replace.
     quantised = fast_decoder and options.pop("quantize_asr_model", False)
-    kinds = (
-        [options.pop(name, None) for name in ("quantize_modules", "quantize_dtype")]
-        if quantised
-        else []
-    )
+    modules = options.pop("quantize_modules", None) if quantised else None
+    dtype = options.pop("quantize_dtype", None) if quantised else None
     if quantised and torch.device(options.get("device") or "cpu").type != "cpu":
         raise InputError(
             "quantize_asr_model: PyTorch computes with 8 bits on CPUs only: set "
@@ -101,26 +101,29 @@ def build_speech2text(
         prior_weight,
     )
     if quantised:
-        quantise(speech2text, *kinds)
+        quantise(speech2text, modules, dtype)
     return speech2text
 
 
 def forget_ended(search: BeamSearch) -> None:
-    """Make a batched search drop the states of a hypothesis when it ends, since nothing
-    scores it again.
+    """Make a batched search drop the states of a hypothesis when it ends.
 
-    ESPnet copies the tensors in them, so that memory shared with other hypotheses can
-    be freed. A state that refers to shared memory in another way, as those of
-    ``language_transformer``, would keep all of it until the search ends.
+    Nothing scores it again. ESPnet copies the tensors in them, so that memory shared
+    with other hypotheses can be freed. A state that refers to shared memory in another
+    way, as those of ``language_transformer``, would keep all of it until the search
+    ends.
     """
-    if isinstance(search, BatchBeamSearch):
-        release = search._release
-        search._release = lambda ended: release(
-            ended._replace(states=dict.fromkeys(ended.states))
-        )
+    if not isinstance(search, BatchBeamSearch):
+        return
+    release = search._release
+
+    def release_without_states(ended: Any) -> Any:
+        return release(ended._replace(states=dict.fromkeys(ended.states)))
+
+    search._release = release_without_states
 
 
-def batch_size(text: str) -> int | str:
+def parse_batch_size(text: str) -> int | str:
     """Parse ``--batch_size``."""
     return text if text == AUTO else int(text)
 
@@ -133,11 +136,11 @@ def _refuse_auto(fast_decoder: bool, options: Mapping[str, Any]) -> None:
 
 
 @keep_last
-def last_speech2text(**options: Any) -> Any:
-    """Return what :func:`build_speech2text` makes, with the last one's models if they
-    have the same files.
+def reuse_speech2text(**options: Any) -> Any:
+    """Build as :func:`build_speech2text`, with the last one's models where possible.
 
-    So a grid of search settings loads each model once.
+    That is where they have the same files. So a grid of search settings loads each
+    model once.
     """
     load = make_strict(vars(AbsTask)["build_model_from_file"].__func__)
 
@@ -147,7 +150,7 @@ def last_speech2text(**options: Any) -> Any:
         model_file: Any = None,
         device: str = "cpu",
     ) -> Any:
-        return _loader(task, load)(config_file, model_file, device)
+        return _make_loader(task, load)(config_file, model_file, device)
 
     load_or_reuse.strict = True  # type: ignore[attr-defined] # not checked twice
     reused: Any = classmethod(load_or_reuse)
@@ -156,34 +159,34 @@ def last_speech2text(**options: Any) -> Any:
 
 
 @cache
-def _loader(task: type, build: Callable) -> Callable:
-    """Return a task's ``build_model_from_file`` that keeps the last model of this task."""
+def _make_loader(task: type, build: Callable) -> Callable:
+    """Return a task's ``build_model_from_file`` that keeps its last model."""
     return keep_last(partial(build, task))
 
 
 def inference(options: argparse.Namespace, build: Builder = build_speech2text) -> None:
-    """Run ESPnet's ``inference()`` on options of :func:`get_parser`, with a
-    ``Speech2Text`` made by ``build``.
+    """Run ESPnet's ``inference()`` with a ``Speech2Text`` made by ``build``.
+
+    ``options`` are those of :func:`get_parser`.
     """
-    kwargs = {name: value for name, value in vars(options).items() if name != "config"}
-    ours = {
-        name: kwargs.pop(name)
-        for name in ("prior_weight", "prior_file", "fast_decoder")
-    }
+    kwargs = dict(vars(options))
+    kwargs.pop("config", None)
+    ours = {}
+    for name in ("prior_weight", "prior_file", "fast_decoder"):
+        ours[name] = kwargs.pop(name)
     original: Any = asr_inference.Speech2Text
     _refuse_auto(ours["fast_decoder"], kwargs)
     load = asr_inference.ASRTask.build_streaming_iterator
     batched = ours["fast_decoder"] and kwargs["batch_size"] != 1
-    if batched:  # any number above 1 makes ESPnet call batch_decode
-        ours["batch_size"], kwargs["batch_size"] = kwargs["batch_size"], 2
+    if batched:
+        ours["batch_size"] = kwargs["batch_size"]
+        kwargs["batch_size"] = 2  # any number above 1 makes ESPnet call batch_decode
 
     def load_windows(*data: Any, **arguments: Any) -> Iterator:
         return read_windows(load(*data, **arguments | {"batch_size": 1}))
 
     class OurSpeech2Text(original):
-        """The class that ``inference()`` finds instead of its own. It calls only
-        ``from_pretrained``.
-        """
+        """Stand in for the class of which ``inference()`` calls ``from_pretrained``."""
 
         @staticmethod
         def from_pretrained(**arguments: Any) -> Any:

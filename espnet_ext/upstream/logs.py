@@ -10,17 +10,16 @@ REPEATED = ("Using make_pad_mask with a list of lengths is not tracable",)
 
 
 def drop_repeated_warnings() -> None:
-    """Drop the warnings in ``REPEATED`` from the root logger. Calling it again changes
-    nothing.
+    """Drop the warnings in ``REPEATED`` from the root logger.
+
+    Calling it again changes nothing.
     """
     logging.getLogger().addFilter(_is_news)
 
 
 @contextmanager
 def without_message(part: str, logger: str) -> Iterator[None]:
-    """Leave out log records of ``logger`` that contain ``part``: those that say what is
-    about to change.
-    """
+    """In this block, leave out log records of ``logger`` that contain ``part``."""
     target = logging.getLogger(logger)
 
     def is_other(record: logging.LogRecord) -> bool:

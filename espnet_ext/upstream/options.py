@@ -1,6 +1,4 @@
-"""Options of ESPnet's commands: which are refused, which may name files, and how they
-are parsed.
-"""
+"""Options of ESPnet's commands: which are refused, and how they are parsed."""
 
 import argparse
 import io
@@ -11,14 +9,17 @@ from espnet_ext.errors import InputError
 from espnet_ext.registry import plain_name
 
 
-def option_values(options: Sequence[str]) -> list[str]:
-    """Return the values among command-line options, which may be paths: ``--name
-    value`` and ``--name=value``.
+def list_option_values(options: Sequence[str]) -> list[str]:
+    """Return the values among command-line options, which may be paths.
+
+    They are those of ``--name value`` and ``--name=value``.
     """
-    return [
-        option.partition("=")[2] if option.startswith("--") else option
-        for option in options
-    ]
+    values = []
+    for option in options:
+        if option.startswith("--"):
+            _, _, option = option.partition("=")
+        values.append(option)
+    return values
 
 
 def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
@@ -33,11 +34,13 @@ def parse_options(
     parser: argparse.ArgumentParser,
     options: Sequence[str],
 ) -> argparse.Namespace:
-    """Parse ESPnet options; see :func:`espnet_ext.upstream.arguments.check_arguments`
-    for what is refused.
+    """Parse ESPnet options.
+
+    InputError: see :func:`espnet_ext.upstream.arguments.check_arguments`.
     """
     from espnet_ext.upstream.arguments import checked_arguments
 
+    # ``--help`` would print the options of another command.
     try:
         with checked_arguments(), redirect_stdout(io.StringIO()):
             return parser.parse_args(list(options))
@@ -47,16 +50,15 @@ def parse_options(
         raise InputError("options for ESPnet: --help is no option here") from None
 
 
-def sampling_rate(config: Mapping) -> int | None:
-    """Return the sampling rate in Hz of a training config's frontend, or None if it is
-    unknown.
-    """
+def read_sampling_rate(config: Mapping) -> int | None:
+    """Return the sampling rate of a config's frontend in Hz; None if it is unknown."""
     frontend = plain_name(config.get("frontend"))
-    rate = (config.get("frontend_conf") or {}).get(
-        "fs", 16000 if frontend in ("default", "power_mel") else None
-    )
+    options = config.get("frontend_conf") or {}
+    default = 16000 if frontend in ("default", "power_mel") else None
+    rate = options.get("fs", default)
     if rate is None or not frontend:
         return None
+    # ESPnet takes "16k", too.
     if isinstance(rate, str):
         import humanfriendly
 

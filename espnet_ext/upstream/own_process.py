@@ -45,8 +45,9 @@ def prepare_imports() -> None:
 
 
 def say_loading() -> None:
-    """Print that ESPnet is being loaded, which takes 4 to 45 s, unless it is there, or
-    this process is a worker.
+    """Print that ESPnet is being loaded, which takes 4 to 45 s.
+
+    Nothing is printed if it is there, or if this process is a worker.
     """
     import multiprocessing
 
@@ -55,8 +56,9 @@ def say_loading() -> None:
 
 
 def import_attention() -> None:
-    """Import ESPnet's attention without its line on stderr that Flash Attention, which
-    nothing here needs, is not installed.
+    """Import ESPnet's attention without its line that Flash Attention is not there.
+
+    Nothing here needs it.
     """
     said = io.StringIO()
     # a release that has it elsewhere imports it later, with its line
@@ -69,8 +71,9 @@ def import_attention() -> None:
 
 
 def defer_type_checks() -> None:
-    """Let ESPnet's functions that typeguard decorates from now on be compiled with
-    their checks when they are first called. Calling it again changes nothing.
+    """Let typeguard compile ESPnet's functions when they are first called.
+
+    That is, those that it decorates from now on. Calling it again changes nothing.
     """
     import typeguard
 
@@ -81,7 +84,11 @@ def defer_type_checks() -> None:
     def deferred(target: Any = None, **options: Any) -> Any:
         if options or not _is_plain_function_of_espnet(target):
             return decorate(target, **options)
-        checked = functools.cache(lambda: decorate(target))
+
+        @functools.cache
+        def checked() -> Any:
+            return decorate(target)
+
         if target.__module__.startswith(EVERY_TRAINING):
             _waiting.append(checked)
 
@@ -96,8 +103,9 @@ def defer_type_checks() -> None:
 
 
 def _is_plain_function_of_espnet(target: Any) -> bool:
-    """Return whether a call can be passed on to a decorated function: a wrapper of a
-    generator or coroutine would no longer be seen as one.
+    """Say whether a call can be passed on to a decorated function.
+
+    A wrapper of a generator or coroutine would no longer be seen as one.
     """
     return (
         inspect.isfunction(target)
@@ -109,9 +117,10 @@ def _is_plain_function_of_espnet(target: Any) -> bool:
 
 
 def prepare_forks() -> None:
-    """Compile what trainings call, and let no search for garbage copy what is loaded,
-    in processes forked later.
-    """
+    """Let processes that are forked later share what this one has loaded."""
+    # Compiled here once, not in each of them.
     while _waiting:
-        _waiting.pop()()
+        compile_function = _waiting.pop()
+        compile_function()
+    # A search for garbage writes to each object, and so copies the memory of all.
     gc.freeze()

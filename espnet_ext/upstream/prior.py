@@ -1,9 +1,9 @@
-"""The prior of modified shallow fusion (P2, section 5 and Table 5): a unigram model of
-the training transcripts.
+"""The prior of modified shallow fusion (P2, section 5 and Table 5).
 
-The search then maximises ``log p(y|x) - prior_weight * log p_prior(y) + lm_weight * log
-p_LM(y)``, so that a language model of more text replaces part of the one that the
-decoder has learnt from the transcripts.
+It is a unigram model of the training transcripts. The search then maximises ``log
+p(y|x) - prior_weight * log p_prior(y) + lm_weight * log p_LM(y)``, so that a language
+model of more text replaces part of the one that the decoder has learnt from the
+transcripts.
 """
 
 from pathlib import Path
@@ -19,8 +19,9 @@ from espnet_ext.text.tokens import read_prior
 
 
 class PriorScorer(BatchScorerInterface):
-    """Scores each next token by its natural log-probability in the training
-    transcripts, whatever came before.
+    """Score each next token by how often it is in the training transcripts.
+
+    Scores are natural log-probabilities, whatever came before.
     """
 
     def __init__(self, log_prior: np.ndarray):
@@ -32,10 +33,11 @@ class PriorScorer(BatchScorerInterface):
         state: Any,
         x: torch.Tensor,
     ) -> tuple[torch.Tensor, None]:
-        """Score the next token, (vocabulary,). Only the device and type of the
-        encodings ``x`` are used.
+        """Score the next token, (vocabulary,).
+
+        Of the encodings ``x``, only device and type are used.
         """
-        return self._on_device_of(x), None
+        return self._move_to_device_of(x), None
 
     def batch_score(
         self,
@@ -44,9 +46,9 @@ class PriorScorer(BatchScorerInterface):
         xs: torch.Tensor,
     ) -> tuple[torch.Tensor, list[None]]:
         """Score the next token for each of n hypotheses, (n, vocabulary)."""
-        return self._on_device_of(xs).expand(len(ys), -1), [None] * len(ys)
+        return self._move_to_device_of(xs).expand(len(ys), -1), [None] * len(ys)
 
-    def _on_device_of(self, x: torch.Tensor) -> torch.Tensor:
+    def _move_to_device_of(self, x: torch.Tensor) -> torch.Tensor:
         # kept there: a transfer at each step would wait for the device
         self.log_prior = self.log_prior.to(x)
         return self.log_prior
@@ -76,7 +78,7 @@ def add_prior(
             f"{prior_file}: its tokens are not the model's: give the prior of the "
             "model's own token list"
         )
-    search.scorers["prior"] = search.full_scorers["prior"] = PriorScorer(
-        np.array(list(prior.values()))
-    )
+    scorer = PriorScorer(np.array(list(prior.values())))
+    search.scorers["prior"] = scorer
+    search.full_scorers["prior"] = scorer
     search.weights["prior"] = -weight

@@ -1,5 +1,7 @@
-"""What a training begins with: whether the options with which it resumes are those that
-it has, and whether the tokens of what it is given have the same numbers.
+"""Whether a training can begin with what is there: its checkpoint, or parameters.
+
+The options with which it resumes must be those that it has, and the tokens of what it
+is given must have the same numbers.
 """
 
 from argparse import Namespace
@@ -8,33 +10,47 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.checkpoint import load_epochs, load_parameters
+from espnet_ext.upstream.checkpoint import (
+    load_epochs,
+    load_parameters,
+    split_init_param,
+)
 from espnet_ext.work.yaml_files import read_yaml
 
-CONFIG, CHECKPOINT = "config.yaml", "checkpoint.pth"
-LISTS = ("token_list", "src_token_list")
+CONFIG = "config.yaml"
+CHECKPOINT = "checkpoint.pth"
+TOKEN_LIST = "token_list"
+LISTS = (TOKEN_LIST, "src_token_list")
 # ESPnet overwrites what these give anew by the checkpoint's, in silence, or fails
 KEPT = ("token_type", "optim", "optim_conf", "scheduler", "scheduler_conf")
-# parameters that are no outputs, one for each token, whatever their size
+# Modules without outputs for tokens. A parameter of theirs may have as many rows as
+# there are tokens, but by chance.
 WITHOUT_TOKENS = (
-    *("frontend", "specaug", "normalize", "preencoder", "encoder", "postencoder"),
+    "frontend",
+    "specaug",
+    "normalize",
+    "preencoder",
+    "encoder",
+    "postencoder",
     "speaker_encoder",
 )
 ADVICE = "train with the options that it was trained with, or into another folder"
 
 
 def check_resumed(args: Namespace) -> None:
-    """Refuse to resume a training with other tokens than it has, or without a model
-    of an earlier epoch.
-    """
+    """Refuse to resume with other tokens, or without a model of an earlier epoch."""
     if not _will_resume(args):
         return
     check_epochs(args)
     folder = Path(args.output_dir)
-    before, now = read_yaml(folder / CONFIG), vars(args)
+    before = read_yaml(folder / CONFIG)
+    now = vars(args)
     for name in LISTS:
-        if what := _compare_tokens(before.get(name), now.get(name)):
-            raise InputError(f"{_refusal(folder)}: {name}: {what}: {ADVICE}")
+        difference = _compare_tokens(before.get(name), now.get(name))
+        if difference:
+            raise InputError(
+                f"{_begin_refusal(folder)}: {name}: {difference}: {ADVICE}"
+            )
 
 
 def check_kept_options(args: Namespace) -> None:
@@ -48,10 +64,15 @@ def check_kept_options(args: Namespace) -> None:
     if not is_first or not _will_resume(args):
         return
     folder = Path(args.output_dir)
-    before, now = read_yaml(folder / CONFIG), vars(args)
+    before = read_yaml(folder / CONFIG)
+    now = vars(args)
     for name in KEPT:
-        if name in before and (what := _compare(before[name], now.get(name))):
-            raise InputError(f"{_refusal(folder)}: {name}{what}: {ADVICE}")
+        # an older ESPnet may not have written it
+        if name not in before:
+            continue
+        difference = _compare(before[name], now.get(name))
+        if difference:
+            raise InputError(f"{_begin_refusal(folder)}: {name}{difference}: {ADVICE}")
 
 
 def _will_resume(args: Namespace) -> bool:
@@ -60,13 +81,14 @@ def _will_resume(args: Namespace) -> bool:
     return bool(getattr(args, "resume", False)) and there
 
 
-def _refusal(folder: Path) -> str:
+def _begin_refusal(folder: Path) -> str:
     return f"{folder / CHECKPOINT}: cannot be resumed with this config"
 
 
 def check_epochs(args: Namespace) -> None:
-    """Refuse a model of an earlier epoch that is missing or was cut short: ESPnet would
-    find that when it averages, after the whole training.
+    """Refuse a model of an earlier epoch that is missing or was cut short.
+
+    ESPnet would find that when it averages, after the whole training.
     """
     folder = Path(args.output_dir)
     epochs = load_epochs(folder)
@@ -75,7 +97,7 @@ def check_epochs(args: Namespace) -> None:
         if path.name != f"{last}epoch.pth":
             load_parameters(path, "meta")
     for criterion in args.best_model_criterion:
-        for epoch in _best_epochs(args, epochs, criterion):
+        for epoch in _list_best_epochs(args, epochs, criterion):
             path = folder / f"{epoch}epoch.pth"
             if epoch != last and not path.exists():
                 raise InputError(
@@ -85,42 +107,45 @@ def check_epochs(args: Namespace) -> None:
                 )
 
 
-def _best_epochs(
+def _list_best_epochs(
     args: Namespace,
     epochs: Mapping[int, Any],
     criterion: Sequence[str],
 ) -> list[int]:
     """List the epochs whose models ESPnet has kept, as its reporter orders them."""
     phase, name, mode = criterion
-    values = {
-        epoch: stats[phase][name]
-        for epoch, stats in epochs.items()
-        if name in stats.get(phase, {})
-    }
+    values = {}
+    for epoch, stats in epochs.items():
+        of_phase = stats.get(phase, {})
+        if name in of_phase:
+            values[epoch] = of_phase[name]
     sign = 1 if mode == "min" else -1
     # of a network that grows, those of the whole network come first
     stages = getattr(args, "stages", [])
-    whole = 1 + sum(stage["epochs"] for stage in stages)
-    order = sorted(values, key=lambda each: (each < whole, sign * values[each]))
+    first_whole = 1 + sum(stage["epochs"] for stage in stages)
+
+    def rank(epoch: int) -> tuple[bool, float]:
+        return epoch < first_whole, sign * values[epoch]
+
     keep = args.keep_nbest_models
-    return order[: keep if isinstance(keep, int) else max(keep, default=1)]
+    count = keep if isinstance(keep, int) else max(keep, default=1)
+    return sorted(values, key=rank)[:count]
 
 
 def _compare(before: Any, now: Any) -> str:
-    """Say how a setting differs from that before; "" if it does not. A task may have
-    added options of its own to a mapping.
-    """
+    """Say how a setting differs from that before; "" if it does not."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
+        # What is only in ``before`` may be an option that the task has added itself.
         for key, value in now.items():
-            if what := _compare(before.get(key), value):
-                return f": {key}{what}"
+            difference = _compare(before.get(key), value)
+            if difference:
+                return f": {key}{difference}"
         return ""
-    same = before == now or (_is_sequence(before, now) and list(before) == list(now))
-    return "" if same else f" was {before}, is {now}"
-
-
-def _is_sequence(*values: Any) -> bool:
-    return all(isinstance(value, list | tuple) for value in values)
+    # YAML has written tuples as lists.
+    are_sequences = isinstance(before, list | tuple) and isinstance(now, list | tuple)
+    if before == now or (are_sequences and list(before) == list(now)):
+        return ""
+    return f" was {before}, is {now}"
 
 
 def _compare_tokens(before: Any, now: Any) -> str:
@@ -149,46 +174,47 @@ def read_tokens(tokens: str | Sequence[str]) -> list[str]:
 
 
 def check_tokens_of_start(args: Namespace) -> None:
-    """Refuse ``--init_param`` of a training with other tokens, or another order of
-    them, if outputs for tokens would be taken from it.
+    """Refuse ``--init_param`` of a training whose tokens have other numbers.
+
+    That is, if outputs for tokens would be taken from it.
     """
     for given in args.init_param:
-        path, source, target, excluded = [*given.split(":", 3), "", "", ""][:4]
+        path, source, target, excluded = split_init_param(given)
         config = Path(path).parent / CONFIG
         if not config.is_file():
             continue
-        before = read_yaml(config).get(LISTS[0]) or []
-        what = _compare_tokens(before, getattr(args, LISTS[0], None))
-        if not what:
+        before = read_yaml(config).get(TOKEN_LIST) or []
+        difference = _compare_tokens(before, getattr(args, TOKEN_LIST, None))
+        if not difference:
             continue
-        taken = _outputs(path, source, target, excluded, len(before))
+        taken = _list_outputs(path, source, target, excluded, len(before))
         if taken:
             raise InputError(
                 f"--init_param {given}: {taken[0]} is of other tokens ({config}): "
-                f"{what}: take only {path}:encoder:encoder, or leave it out as in "
-                f"{path}:::decoder,ctc"
+                f"{difference}: take only {path}:encoder:encoder, or leave it out as "
+                f"in {path}:::decoder,ctc"
             )
 
 
-def _outputs(
+def _list_outputs(
     path: str,
     source: str,
     target: str,
     excluded: str,
     count: int,
 ) -> list[str]:
-    """List the parameters, of those that would be taken, that have a row for each of
-    ``count`` tokens.
-    """
+    """List parameters with a row for each of ``count`` tokens that would be taken."""
     start = f"{source}." if source else ""
     left_out = tuple(excluded.split(",")) if excluded else ()
     found = []
     for name, value in load_parameters(path, "meta").items():
         inner = name.removeprefix(start)
-        whole = f"{target}.{inner}" if target else inner
-        if not name.startswith(start) or inner.startswith(left_out or "\n"):
+        if not name.startswith(start) or inner.startswith(left_out):
             continue
-        if whole.partition(".")[0] in WITHOUT_TOKENS:
+        # its name in the new model
+        whole = f"{target}.{inner}" if target else inner
+        module, _, _ = whole.partition(".")
+        if module in WITHOUT_TOKENS:
             continue
         if value.dim() and len(value) == count:
             found.append(name)

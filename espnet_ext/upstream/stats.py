@@ -1,5 +1,6 @@
-"""Shapes and feature statistics with ESPnet's ``collect_stats``, in shards (stage 10 of
-ESPnet's ``asr.sh``).
+"""Shapes and feature statistics with ESPnet's ``collect_stats``, in shards.
+
+This is stage 10 of ESPnet's ``asr.sh``.
 """
 
 import os
@@ -39,22 +40,20 @@ OUR_OPTIONS = {
     "--token_list": "use --token-list",
     "--num_workers": "audio is read in the process that computes",
     "--write_collected_feats": "features are not kept",
-    **{
-        f"--{part}_{name}": f"use --{part}"
-        for part in PARTS
-        for name in ("data_path_and_name_and_type", "shape_file")
-    },
+    "--train_data_path_and_name_and_type": "use --train",
+    "--train_shape_file": "use --train",
+    "--valid_data_path_and_name_and_type": "use --valid",
+    "--valid_shape_file": "use --valid",
 }
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What to collect, of Kaldi data dirs without ``segments``, into folders ``train/``
-    and ``valid/`` of ``output``.
+    """What to collect of Kaldi data dirs without ``segments``, and where.
 
-    ``config`` is a training config of a ``task`` of ``TASKS``, and ``options`` are more
-    options of ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel
-    bpe.model``.
+    Results are in ``train/`` and ``valid/`` of ``output``. ``config`` is a training
+    config of a ``task`` of ``TASKS``, and ``options`` are more options of
+    ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel bpe.model``.
     """
 
     train: Path
@@ -72,24 +71,30 @@ def collect_stats(
     nj: int = 1,
     parallel: Place | None = None,
 ) -> None:
-    """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token
-    type>,feats_stats.npz ...}`` to ``job.output``.
+    """Write shapes and statistics to ``job.output``.
 
-    The batch size is 1, since padding would change the last frames of frontends that
-    look beyond the end of an utterance, and the shards are the same for any ``nj``,
-    since sums in another order round otherwise: so the result is, to the bit.
+    They are ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>}`` and
+    ``{train,valid}/feats_stats.npz``. The batch size is 1, since padding would change
+    the last frames of frontends that look beyond the end of an utterance, and the
+    shards are the same for any ``nj``, since sums in another order round otherwise: so
+    the result is, to the bit.
     """
-    shards = plan(job)
-    collect = partial(collect_shard, task=job.task)
+    shards = plan_shards(job)
     work.run_shards(
-        [(job.output, shards)], collect, nj=nj, parallel=parallel, describe="statistics"
+        [(job.output, shards)],
+        partial(collect_shard, task=job.task),
+        nj=nj,
+        parallel=parallel,
+        describe="statistics",
     )
     _aggregate([Path(shard.folder) for shard in shards], job)
 
 
-def plan(job: Statistics) -> list[Shard]:
-    """Split both data dirs into the same number of shards, which is at most the size of
-    the smaller one.
+def plan_shards(job: Statistics) -> list[Shard]:
+    """Split both data dirs into the same number of shards.
+
+    There are at most as many as the smaller one has utterances. InputError: options, or
+    files that are not there.
     """
     for path, what in ((job.config, "--config"), (job.token_list, "--token-list")):
         if not path.is_file():
@@ -98,54 +103,50 @@ def plan(job: Statistics) -> list[Shard]:
                 "that makes it"
             )
     espnet_options.refuse_options(job.options, OUR_OPTIONS)
-    tables = {
-        part: _read(folder)
-        for part, folder in (("train", job.train), ("valid", job.valid))
-    }
+    tables = {"train": _read_tables(job.train), "valid": _read_tables(job.valid)}
     sizes = [len(audio) for audio, _ in tables.values()]
     # collect_stats needs at least one utterance of each part in each shard.
     count = min(*sizes, max(LEAST_SHARDS, sizes[0] // UTTERANCES_PER_SHARD))
     options = (
-        "--config",
-        str(job.config),
-        "--token_list",
-        str(job.token_list),
-        "--batch_size",
-        "1",
+        *("--config", str(job.config)),
+        *("--token_list", str(job.token_list)),
+        *("--batch_size", "1"),
         *job.options,
     )
-    inputs = work.fingerprint(
-        options, work.file_hashes(espnet_options.option_values(options))
-    )
-    pieces = {
-        part: work.contiguous(list(audio), count) for part, (audio, _) in tables.items()
-    }
+    files = espnet_options.list_option_values(options)
+    inputs = work.fingerprint(options, work.file_hashes(files))
+    pieces = {}
+    for part, (audio, _) in tables.items():
+        pieces[part] = work.contiguous(list(audio), count)
     shards = []
     for number in range(count):
         own: dict[str, dict[str, str]] = {}
         stamps = []
         for part, (audio, text) in tables.items():
             utterances = pieces[part][number]
-            own[f"data/{part}/wav.scp"] = {
-                utterance: audio[utterance] for utterance in utterances
-            }
-            own[f"data/{part}/text"] = {
-                utterance: text[utterance] for utterance in utterances
-            }
-            stamps.append(work.file_stamps(own[f"data/{part}/wav.scp"]))
-        name, log, key = (
-            str(number + 1),
-            job.output / "log",
-            work.fingerprint(inputs, own, stamps),
+            own_audio = {utterance: audio[utterance] for utterance in utterances}
+            own_text = {utterance: text[utterance] for utterance in utterances}
+            own[f"data/{part}/wav.scp"] = own_audio
+            own[f"data/{part}/text"] = own_text
+            stamps.append(work.file_stamps(own_audio))
+        name = str(number + 1)
+        log = job.output / "log"
+        shard = Shard(
+            name=name,
+            folder=str(log / f"stats.{name}"),
+            log=str(log / f"collect_stats.{name}.log"),
+            options=options,
+            tables=own,
+            key=work.fingerprint(inputs, own, stamps),
         )
-        files = str(log / f"stats.{name}"), str(log / f"collect_stats.{name}.log")
-        shards.append(Shard(name, *files, options=options, tables=own, key=key))
+        shards.append(shard)
     return shards
 
 
 def collect_shard(shard: Shard, task: str = "asr") -> None:
-    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), with a task of
-    ``TASKS``.
+    """Run ESPnet's ``collect_stats`` on one shard, in a worker process.
+
+    ``task``: one of ``TASKS``.
     """
     if shard.is_done():  # its worker died after it had finished
         return
@@ -156,38 +157,39 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
         prepare_process()
         module, _, name = TASKS[task].partition(":")
         task_class = getattr(import_module(module), name)
-        data = [
-            text
-            for part in PARTS
-            for name, kind in (("wav.scp", "speech,sound"), ("text", "text,text"))
-            for text in (
-                f"--{part}_data_path_and_name_and_type",
-                f"{folder / 'data' / part / name},{kind}",
-            )
-        ]
-        own = [
-            "--collect_stats",
-            "true",
-            "--use_preprocessor",
-            "true",
-            "--num_workers",
-            "0",
-        ]
-        options = [*shard.options, *own, "--output_dir", str(folder), *data]
+        options = [*shard.options, *_list_shard_options(folder)]
         args = espnet_options.parse_options(task_class.get_parser(), options)
         light = without_networks() if task == "asr" else nullcontext()
+        rate = espnet_options.read_sampling_rate(vars(args))
         try:
-            with light, checked_audio(audio, espnet_options.sampling_rate(vars(args))):
+            with light, checked_audio(audio, rate):
                 task_class.main(args=args)
         except InputError:
             raise
+        # Audio that cannot be read is the likeliest cause, and is named here.
         except Exception:
             audio_tables.check_audio(audio, decode=True)
             raise
         _check_finite(folder, audio)
 
 
+def _list_shard_options(folder: Path) -> list[str]:
+    """Return what ESPnet's command is told of a shard with tables in ``folder``."""
+    options = [
+        *("--collect_stats", "true"),
+        *("--use_preprocessor", "true"),
+        *("--num_workers", "0"),
+        *("--output_dir", str(folder)),
+    ]
+    for part in PARTS:
+        data = folder / "data" / part
+        for entry in (f"{data}/wav.scp,speech,sound", f"{data}/text,text,text"):
+            options += [f"--{part}_data_path_and_name_and_type", entry]
+    return options
+
+
 def _check_finite(folder: Path, audio: dict[str, str]) -> None:
+    """Refuse statistics that are NaN or infinite; name the audio, if it is to blame."""
     import numpy as np
 
     for path in sorted(folder.glob("*/*_stats.npz")):
@@ -196,19 +198,23 @@ def _check_finite(folder: Path, audio: dict[str, str]) -> None:
                 continue
         audio_tables.check_audio(audio, decode=True)
         raise InputError(
-            f"{path.stem} of {next(iter(audio))} and the {len(audio) - 1} "
-            "utterances after it is NaN or infinite: "
-            "check the frontend's settings and these utterances' audio"
+            f"{path.stem} of {next(iter(audio))} and the {len(audio) - 1} utterances "
+            "after it is NaN or infinite: check the frontend's settings and these "
+            "utterances' audio"
         )
 
 
-def _read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    audio, text = audio_tables.read_audio_table(folder), read_table(folder / "text")
-    for lone in sorted(audio.keys() ^ text.keys())[:1]:
-        there, absent = ("wav.scp", "text") if lone in audio else ("text", "wav.scp")
+def _read_tables(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Read audio and transcripts of a data dir, which must have the same utterances."""
+    audio = audio_tables.read_audio_table(folder)
+    text = read_table(folder / "text")
+    alone = sorted(audio.keys() ^ text.keys())
+    if alone:
+        where = "wav.scp but not in text"
+        if alone[0] in text:
+            where = "text but not in wav.scp"
         raise InputError(
-            f"{folder}: {lone} is in {there} but not in {absent}: run `espnet-ext "
-            f"data fix {folder}`"
+            f"{folder}: {alone[0]} is in {where}: run `espnet-ext data fix {folder}`"
         )
     empty = next((key for key, value in text.items() if not value), None)
     if empty:
@@ -229,30 +235,28 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
             input_dir=folders, output_dir=whole, log_level="INFO", skip_sum_stats=False
         )
     token_type = read_yaml(folders[0] / "config.yaml")["token_type"]
-    size = len(
-        job.token_list.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    )
+    tokens = job.token_list.read_text(encoding="utf-8").removesuffix("\n")
+    size = len(tokens.split("\n"))
     for part in PARTS:
         target = job.output / part
         target.mkdir(parents=True, exist_ok=True)
         for path in sorted((whole / part).iterdir()):
             os.replace(path, target / path.name)
         (whole / part).rmdir()
+        shapes = (target / "text_shape").read_text(encoding="utf-8").splitlines()
+        # ESPnet's batches by size count a text as length x tokens, as asr.sh writes it.
         with atomic_write(target / f"text_shape.{token_type}") as file:
-            for line in (
-                (target / "text_shape").read_text(encoding="utf-8").splitlines()
-            ):
-                file.write(f"{line},{size}\n")
+            for shape in shapes:
+                file.write(f"{shape},{size}\n")
     whole.rmdir()
 
 
 @contextmanager
 def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
-    """In this block, let ESPnet's type ``sound`` check each file that it reads, at a
-    rate in Hz (None: any).
+    """In this block, let ESPnet's type ``sound`` check each file that it reads.
 
-    ESPnet drops the rate, and to look at headers first would open each file twice.
-    ``table`` is for the messages.
+    ``rate`` is in Hz (None: any). ESPnet drops the rate, and to look at headers first
+    would open each file twice. ``table`` is for the messages.
     """
     import soundfile
     from espnet2.train.iterable_dataset import DATA_TYPES
@@ -279,8 +283,7 @@ def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
 
 @contextmanager
 def without_networks() -> Iterator[None]:
-    """Let ASR models be built, in this block, with an encoder and a decoder that have
-    no parameters.
+    """In this block, let ASR models have encoders and decoders without parameters.
 
     A model of 200 million parameters takes ten seconds to build, which is longer than
     the features of a shard. The statistics of ESPnet's ``collect_stats`` come from the
@@ -295,13 +298,10 @@ def without_networks() -> Iterator[None]:
         Module.__init__(self)
 
     methods = {"__init__": init, "output_size": lambda self: 1, "forward": None}
+    slots = ((asr.encoder_choices, AbsEncoder), (asr.decoder_choices, AbsDecoder))
     with ExitStack() as stack:
-        for choices, base in (
-            (asr.encoder_choices, AbsEncoder),
-            (asr.decoder_choices, AbsDecoder),
-        ):
+        for choices, base in slots:
             nothing = type("Nothing", (base,), methods)
-            stack.enter_context(
-                patch.dict(choices.classes, dict.fromkeys(choices.classes, nothing))
-            )
+            replaced = dict.fromkeys(choices.classes, nothing)
+            stack.enter_context(patch.dict(choices.classes, replaced))
         yield

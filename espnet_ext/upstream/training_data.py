@@ -1,7 +1,10 @@
-"""The tables of a training's utterances, checked before ESPnet builds anything: it would
-end in the middle of an epoch, with a traceback, at the first fault that it meets.
+"""The tables of a training's utterances, checked before ESPnet builds anything.
+
+ESPnet would end in the middle of an epoch, with a traceback, at the first fault that it
+meets.
 """
 
+import math
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +17,24 @@ from espnet_ext.audio.files import Inspected, inspect_audio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table_lines
 from espnet_ext.kaldi.utterance_audio import is_mix
-from espnet_ext.upstream.options import sampling_rate
+from espnet_ext.upstream.options import read_sampling_rate
 
 PARTS = ("train", "valid")
 SOUND = ("sound", "mixed_sound")
 # Types of data whose files are `id value` tables.
 TABLES = (
-    *(*SOUND, "multi_columns_sound", "variable_columns_sound", "kaldi_ark", "npy"),
-    *("text", "text_int", "text_float", "csv_int", "csv_float", "json", "metric"),
+    *SOUND,
+    "multi_columns_sound",
+    "variable_columns_sound",
+    "kaldi_ark",
+    "npy",
+    "text",
+    "text_int",
+    "text_float",
+    "csv_int",
+    "csv_float",
+    "json",
+    "metric",
 )
 # Of more files, so many are looked at, spread evenly: a training that resumes shall not
 # read 280,000 headers each time.
@@ -33,8 +46,9 @@ _read_audio = AdapterForSoundScpReader.__getitem__
 
 
 def name_utterances() -> None:
-    """Make ESPnet's reader of audio name the utterance that cannot be read. Calling it
-    again changes nothing.
+    """Make ESPnet's reader of audio name the utterance that cannot be read.
+
+    Calling it again changes nothing.
     """
     AdapterForSoundScpReader.__getitem__ = read_audio
 
@@ -53,9 +67,10 @@ def read_audio(self: AdapterForSoundScpReader, key: str) -> np.ndarray | None:
 
 
 def check_training_data(args: Namespace) -> None:
-    """Refuse tables without utterances, with an id twice, or without one that the shape
-    files name, and audio that cannot be opened or has another rate or other channels.
+    """Refuse tables and audio with which a training would end in an epoch.
 
+    They are tables without utterances, with an id twice, or without one that the shape
+    files name, and audio that cannot be opened or has another rate or other channels.
     Tasks with an iterator of their own check their tables themselves.
     """
     own = getattr(args, "iterator_type", "sequence") in ("task", "none")
@@ -72,24 +87,33 @@ def _check_part(
     shapes: Sequence[str],
     args: Namespace,
 ) -> None:
-    tables = [(Path(path), kind) for path, _, kind in entries if kind in TABLES]
+    """Check the tables of the training or the development set.
+
+    The first file says which utterances there must be: a shape file, if there is one,
+    since it may hold a part of the set.
+    """
     wanted: dict[str, str] = {}
     source = Path()
     for path in map(Path, shapes):
-        found = _read(path)
+        found = _read_table(path)
         if not wanted:
-            wanted, source = found, path
+            wanted = found
+            source = path
         _require_ids(path, found, wanted, source)
-    for path, kind in tables:
-        found = _read(path)
+    for name, _, kind in entries:
+        if kind not in TABLES:
+            continue
+        path = Path(name)
+        found = _read_table(path)
         if not wanted:
-            wanted, source = found, path
+            wanted = found
+            source = path
         _require_ids(path, found, wanted, source)
         if kind in SOUND:
             _check_audio(path, {key: found[key] for key in wanted}, args)
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read_table(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
     for key, value in read_table_lines(path):
         if key in table:
@@ -120,11 +144,13 @@ def _require_ids(
 
 
 def _check_audio(path: Path, table: Mapping[str, str], args: Namespace) -> None:
-    files = {
-        key: file for key, file in table.items() if file != ABSENT and not is_mix(file)
-    }
-    keys = list(files)[:: -(-len(files) // LOOKED_AT) or 1]
-    rate = sampling_rate(vars(args))
+    files = {}
+    for key, file in table.items():
+        if file != ABSENT and not is_mix(file):
+            files[key] = file
+    step = max(1, math.ceil(len(files) / LOOKED_AT))
+    keys = list(files)[::step]
+    rate = read_sampling_rate(vars(args))
     one_rate = not getattr(args, "allow_multi_rates", False)
 
     def inspect(key: str) -> Inspected:

@@ -1,5 +1,7 @@
-"""Whether an ESPnet training has ended well. ESPnet exits with status 0 when one has
-diverged: here its own record of the epochs is read.
+"""Whether an ESPnet training has ended well.
+
+ESPnet exits with status 0 when one has diverged: here its own record of the epochs is
+read.
 """
 
 import math
@@ -26,12 +28,12 @@ BESIDES = {"time", "total_count", "gpu_max_cached_mem_GB"}
 
 
 def check_training_end(args: Namespace, optimizers: int = 1) -> None:
-    """Refuse a training that ESPnet calls done but that has diverged, has made no
-    update, or has stopped before its last epoch without a reason.
+    """Refuse a training that ESPnet calls done and that is not.
 
-    ``args`` are the arguments of its command. What the training has changed of them is
-    in its ``config.yaml``. ESPnet's trainers with several ``optimizers`` note other
-    numbers, which are not judged.
+    It has diverged, has made no update, or has stopped before its last epoch without a
+    reason. ``args`` are the arguments of its command. What the training has changed of
+    them is in its ``config.yaml``. ESPnet's trainers with several ``optimizers`` note
+    other numbers, which are not judged.
     """
     if not _writes_checkpoints(args):
         return
@@ -43,10 +45,11 @@ def check_training_end(args: Namespace, optimizers: int = 1) -> None:
     last = max(epochs, default=0)
     if not last:
         raise InputError(f"{folder}: no epoch was trained: see the log")
-    for epoch in sorted(epochs) if optimizers == 1 else ():
-        _check_epoch(folder, epoch, epochs[epoch])
+    if optimizers == 1:
+        for epoch in sorted(epochs):
+            _check_epoch(folder, epoch, epochs[epoch])
     config = read_yaml(folder / "config.yaml")
-    if last < config["max_epoch"] and not _out_of_patience(config, epochs):
+    if last < config["max_epoch"] and not _is_out_of_patience(config, epochs):
         raise InputError(
             f"{folder}: the training stopped after epoch {last} of "
             f"{config['max_epoch']}, and not by patience: see the end of its log"
@@ -54,8 +57,10 @@ def check_training_end(args: Namespace, optimizers: int = 1) -> None:
 
 
 def _writes_checkpoints(args: Namespace) -> bool:
-    """Return whether this process, or one that it has started, is the first of a
-    training by several. Others end while that one still writes the last epoch.
+    """Say whether this process, or one that it has started, writes the checkpoints.
+
+    It is the first of a training by several. Others end while that one still writes the
+    last epoch.
     """
     if not getattr(args, "distributed", False):
         return True
@@ -64,7 +69,8 @@ def _writes_checkpoints(args: Namespace) -> bool:
 
 
 def _check_epoch(folder: Path, epoch: int, stats: Mapping[str, Any]) -> None:
-    train, valid = stats.get("train", {}), stats.get("valid", {})
+    train = stats.get("train", {})
+    valid = stats.get("valid", {})
     if UPDATED not in train:
         raise InputError(
             f"{folder}: no update was made in epoch {epoch}: all its gradients are NaN "
@@ -84,16 +90,16 @@ def _check_epoch(folder: Path, epoch: int, stats: Mapping[str, Any]) -> None:
         )
 
 
-def _out_of_patience(
+def _is_out_of_patience(
     config: Mapping[str, Any],
     epochs: Mapping[int, Mapping[str, Any]],
 ) -> bool:
-    """Return whether the best epoch is longer ago than ``patience``, as ESPnet stops."""
+    """Say whether the best epoch is longer ago than ``patience``, as ESPnet stops."""
     if config.get("patience") is None:
         return False
     phase, name, mode = config["early_stopping_criterion"]
     values = {epoch: stats[phase][name] for epoch, stats in epochs.items()}
-    choose = min if mode == "min" else max
+    best_value = min(values.values()) if mode == "min" else max(values.values())
     # of equals ESPnet takes the latest
-    best = max(epoch for epoch in values if values[epoch] == choose(values.values()))
+    best = max(epoch for epoch, value in values.items() if value == best_value)
     return max(values) - best > config["patience"]

@@ -1,9 +1,11 @@
-"""Whether a training can learn anything: looked at before its first epoch, in the data
-as its model gets them.
+"""Whether a training can learn anything, looked at before its first epoch.
+
+The data are looked at as the model gets them.
 """
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,15 +20,25 @@ from espnet_ext.errors import InputError
 from espnet_ext.upstream.resuming import check_kept_options
 
 LOOKED_AT = 1000  # utterances; in usable data the first batch settles all questions
+# ESPnet's own criteria for the best epochs
 DEFAULT = [
-    (phase, *each)
-    for phase in ("train", "valid")
-    for each in (("loss", "min"), ("acc", "max"))
+    ("train", "loss", "min"),
+    ("train", "acc", "max"),
+    ("valid", "loss", "min"),
+    ("valid", "acc", "max"),
 ]
 # what the trainer notes of an epoch, besides the numbers of its model
 TRAINERS_OWN = {
-    *("time", "total_count", "train_time", "iter_time", "forward_time"),
-    *("backward_time", "optim_step_time", "optim0_lr0", "grad_norm", "clip"),
+    "time",
+    "total_count",
+    "train_time",
+    "iter_time",
+    "forward_time",
+    "backward_time",
+    "optim_step_time",
+    "optim0_lr0",
+    "grad_norm",
+    "clip",
 }
 UNKNOWN = "<unk>"
 SEPARATORS = ("<space>", "▁", "<sc>")  # between words and speakers, which say nothing
@@ -52,8 +64,9 @@ _tokens: WeakKeyDictionary[torch.nn.Module, Sequence[str]] = WeakKeyDictionary()
 
 
 def check_training_starts() -> None:
-    """Make ESPnet's trainings of this process check their model and data first. Calling
-    it again changes nothing.
+    """Make ESPnet's trainings of this process check their model and data first.
+
+    Calling it again changes nothing.
     """
     AbsTask.build_optimizers = classmethod(build_optimizers)
     Trainer.run = classmethod(run)
@@ -72,9 +85,7 @@ def build_optimizers(cls: type, args: Namespace, model: torch.nn.Module) -> Any:
 
 
 def check_frozen(model: torch.nn.Module, names: Sequence[str]) -> None:
-    """Refuse a name in ``freeze_param`` that is of no parameter, and a model of which
-    nothing is left to train.
-    """
+    """Refuse names in ``freeze_param`` that are of no parameter, or of all of them."""
     parameters = [name for name, _ in model.named_parameters()]
     for name in names:
         if not any(f"{each}.".startswith(f"{name}.") for each in parameters):
@@ -118,9 +129,9 @@ def run(
 
 
 def check_criteria(options: Any, statistics: set[str], by_value: bool) -> None:
-    """Refuse criteria for epochs by numbers that the model does not give, before ESPnet
-    misses them after an epoch, or removes each epoch's model in silence.
+    """Refuse criteria for epochs by numbers that the model does not give.
 
+    ESPnet would miss them after an epoch, or remove each epoch's model in silence.
     ``by_value``: a scheduler uses its criterion, too.
     """
     criteria = {}
@@ -131,22 +142,22 @@ def check_criteria(options: Any, statistics: set[str], by_value: bool) -> None:
     # ESPnet's own are for all models, and some have no accuracy
     own = [each for each in options.best_model_criterion if tuple(each) not in DEFAULT]
     criteria["best_model_criterion"] = own
+    there = statistics | TRAINERS_OWN
     for option, values in criteria.items():
         for phase, name, *_ in values:
-            there = statistics | TRAINERS_OWN
             if phase not in ("train", "valid") or name not in there:
                 known = ", ".join(sorted(statistics))
                 raise InputError(
-                    f"{option}: there is no {phase}.{name}: phases are train and valid, "
-                    f"and the model gives {known}"
+                    f"{option}: there is no {phase}.{name}: phases are train and "
+                    f"valid, and the model gives {known}"
                 )
 
 
 def check_examples(model: Any, batches: Any, device: str = "cpu") -> set[str]:
-    """Refuse data of which no utterance can teach the model anything, of the first
-    ``LOOKED_AT``; return the names of the numbers that the model gives.
+    """Refuse data if none of the first ``LOOKED_AT`` utterances can teach anything.
 
-    ``batches`` yields utterance ids and tensors, as ESPnet's iterators do.
+    ``batches`` yields utterance ids and tensors, as ESPnet's iterators do. Returns the
+    names of the numbers that the model gives.
     """
     seen = 0
     batch: Mapping[str, Any] = {}
@@ -155,10 +166,11 @@ def check_examples(model: Any, batches: Any, device: str = "cpu") -> set[str]:
         batch = {**tensors, "utt_id": ids}
         seen += len(ids)
         faults = find_faults(model, batch, device)
-        # one usable utterance is enough
-        open_questions = {
-            name for name in open_questions if all(faults.get(name, [False]))
-        }
+        # One usable utterance settles a question. One that is not asked of these data
+        # is settled, too.
+        for name in list(open_questions):
+            if not all(faults.get(name, [False])):
+                open_questions.remove(name)
         if not open_questions or seen >= LOOKED_AT:
             break
     if not seen:
@@ -188,36 +200,37 @@ def find_faults(
     batch: Mapping[str, torch.Tensor],
     device: str = "cpu",
 ) -> dict[str, list[bool]]:
-    """Say of each utterance of a batch which of the ``FAULTS`` it has, as far as the
-    batch and the model allow.
+    """Say of each utterance of a batch which of the ``FAULTS`` it has.
+
+    Faults that cannot be told from this batch and this model are left out.
     """
     if "text" not in batch or "text_lengths" not in batch:
         return {}
-    texts = list(_texts(batch))
+    texts = list(_list_texts(batch))
     faults = {EMPTY: [not text for text in texts]}
     tokens = _tokens.get(model, ())
     if UNKNOWN in tokens:
-        empty = {
-            tokens.index(each) for each in (UNKNOWN, *SEPARATORS) if each in tokens
-        }
-        faults[OUT_OF_LIST] = [not set(text) - empty for text in texts]
+        say_nothing = set()
+        for each in (UNKNOWN, *SEPARATORS):
+            if each in tokens:
+                say_nothing.add(tokens.index(each))
+        faults[OUT_OF_LIST] = [say_nothing.issuperset(text) for text in texts]
     if _trains_ctc(model) and "speech_lengths" in batch:
         frames = _count_frames(model, batch, device)
-        needed = [_frames_for(text) for text in texts]
+        needed = [_count_needed_frames(text) for text in texts]
         faults[SHORT] = [few < many for few, many in zip(frames, needed, strict=True)]
     return faults
 
 
-def _texts(batch: Mapping[str, torch.Tensor]) -> Iterator[list[int]]:
+def _list_texts(batch: Mapping[str, torch.Tensor]) -> Iterator[list[int]]:
     for tokens, length in zip(batch["text"], batch["text_lengths"], strict=True):
         yield tokens[: int(length)].tolist()
 
 
 def _trains_ctc(model: Any) -> bool:
-    has_ctc = getattr(model, "ctc", None) is not None
-    return (
-        has_ctc and getattr(model, "ctc_weight", 0.0) > 0 and hasattr(model, "encode")
-    )
+    if getattr(model, "ctc", None) is None or not hasattr(model, "encode"):
+        return False
+    return getattr(model, "ctc_weight", 0.0) > 0
 
 
 @torch.no_grad()
@@ -227,19 +240,19 @@ def _count_frames(
     device: str,
 ) -> list[int]:
     """Return the encoder's frames of each utterance."""
-    speech = to_device(
-        {name: batch[name] for name in ("speech", "speech_lengths")}, device
-    )
+    speech = {name: batch[name] for name in ("speech", "speech_lengths")}
     model.eval()
     try:
-        return model.encode(**speech)[1].tolist()
+        lengths = model.encode(**to_device(speech, device))[1]
+        return lengths.tolist()
     finally:
         model.train()
 
 
-def _frames_for(text: Sequence[int]) -> int:
-    """Return the frames that CTC needs: one for each token, and a blank between equal
-    ones.
+def _count_needed_frames(text: Sequence[int]) -> int:
+    """Return how many frames CTC needs.
+
+    It needs one for each token, and one for the blank between equal ones.
     """
-    repeats = sum(one == other for one, other in zip(text, text[1:], strict=False))
+    repeats = sum(one == other for one, other in pairwise(text))
     return len(text) + repeats

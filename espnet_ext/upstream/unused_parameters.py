@@ -1,4 +1,4 @@
-"""Several processes of a training in which some layers have no gradients for a while."""
+"""Training by several processes while some layers have no gradients."""
 
 import torch
 from torch.nn.parallel import DistributedDataParallel

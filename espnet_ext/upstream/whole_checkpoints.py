@@ -1,5 +1,4 @@
-"""Checkpoints of ESPnet trainings are complete, even if the training is killed or the
-disk is full.
+"""Checkpoints that are complete, even if the training is killed or the disk is full.
 
 ESPnet 202611 overwrites ``checkpoint.pth`` of the previous epoch, and a training that
 is killed meanwhile cannot resume; here a file is replaced only by a complete one.
@@ -16,20 +15,28 @@ import torch
 from espnet2.train.trainer import Trainer
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.checkpoint import LATEST, load_checkpoint, misfits
+from espnet_ext.upstream.checkpoint import (
+    LATEST,
+    list_misfits,
+    load_checkpoint,
+    read_shapes,
+)
 from espnet_ext.work.files import atomic_write
 
-_save, _resume = torch.save, Trainer.resume
+_save = torch.save
+_resume = Trainer.resume
 
 
 def keep_checkpoints_whole() -> None:
     """Apply this to all trainings of this process. Calling it again changes nothing."""
-    torch.save, Trainer.resume = save, staticmethod(resume)
+    torch.save = save
+    Trainer.resume = staticmethod(resume)
 
 
 def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
-    """Save as ``torch.save`` does; a file given by its path is written completely or
-    left unchanged.
+    """Save as ``torch.save`` does, but a file completely or not at all.
+
+    That is one given by its path; one that is open is written as it is.
     """
     if not isinstance(f, str | os.PathLike):
         return _save(obj, f, *args, **options)
@@ -43,18 +50,19 @@ def resume(
     *args: Any,
     **options: Any,
 ) -> None:
-    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the
-    checkpoint's epoch have been written.
+    """Resume as ESPnet's ``Trainer.resume`` does, from a complete epoch.
+
+    Missing files of the checkpoint's epoch are written before. InputError: the
+    checkpoint is of another model or optimiser.
     """
     state = complete_last_epoch(Path(checkpoint))
     try:
         _resume(checkpoint, model, *args, **options)
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        states = state["model"], model.state_dict()
-        found, wanted = (
-            {key: tuple(value.shape) for key, value in each.items()} for each in states
-        )
-        reason = misfits(found, wanted) or str(error).strip().split("\n")[0]
+        found = read_shapes(state["model"])
+        wanted = read_shapes(model.state_dict())
+        said = str(error).strip().split("\n")[0]
+        reason = list_misfits(found, wanted) or said
         advice = (
             "train with the options that it was trained with, or into another folder"
         )
@@ -64,16 +72,19 @@ def resume(
 
 
 def complete_last_epoch(checkpoint: Path) -> Any:
-    """Write a checkpoint's missing ``<n>epoch.pth`` and ``latest.pth``; return what the
-    checkpoint holds.
+    """Write a checkpoint's missing ``<n>epoch.pth`` and ``latest.pth``.
+
+    Returns what the checkpoint holds.
     """
     folder = checkpoint.parent
+    # what a killed training had begun to write
     for left in folder.glob(".*.pth.*"):
         left.unlink(missing_ok=True)
     state = load_checkpoint(checkpoint)
     model = folder / f"{state['reporter']['epoch']}epoch.pth"
     if not _is_whole(model):
         save(state["model"], model)
+    # A link is made beside and renamed, since none can be replaced in place.
     link = folder / f".{LATEST}.{os.getpid()}"
     link.symlink_to(model.name)
     link.replace(folder / LATEST)

@@ -1,4 +1,4 @@
-"""Run an ESPnet command with plugins, complete checkpoints, and one line for bad input."""
+"""An ESPnet command with plugins, complete checkpoints, and one line for bad input."""
 
 import sys
 from argparse import Namespace
@@ -16,7 +16,7 @@ from espnet_ext.packages import how_to_install
 from espnet_ext.upstream.arguments import check_initial_parameters, checked_arguments
 from espnet_ext.upstream.checkpoint import strict_loading
 from espnet_ext.upstream.logs import drop_repeated_warnings
-from espnet_ext.upstream.option_faults import check_options, option_fault
+from espnet_ext.upstream.option_faults import check_options, find_option_fault
 from espnet_ext.upstream.random_numbers import seed_by_rank
 from espnet_ext.upstream.resuming import check_resumed, check_tokens_of_start
 from espnet_ext.upstream.training_data import check_training_data, name_utterances
@@ -31,11 +31,11 @@ UNKNOWN_CHOICE = "must be one of"
 
 
 def with_plugins(main: Callable[[], None], module_name: str) -> None:
-    """Register all plugins and, if the calling module, ``module_name``, is the program,
-    run ESPnet's ``main``.
+    """Register all plugins, and run ESPnet's ``main`` if this is the program.
 
-    Plugins are also registered when the module is only imported, since the processes
-    that ESPnet spawns for several GPUs import it and do not run it.
+    ``module_name``: ``__name__`` of the calling module. Plugins are also registered
+    when the module is only imported, since the processes that ESPnet spawns for several
+    GPUs import it and do not run it.
     """
 
     def run() -> None:
@@ -49,15 +49,16 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
 
 def run_checked(main: Callable[[], None]) -> None:
-    """Run ESPnet's command on the arguments of this process; what is wrong with them is
-    refused in one line.
+    """Run ESPnet's command on the arguments of this process.
+
+    What is wrong with them is refused in one line.
     """
     check_gpus(sys.argv[1:])
     try:
         with strict_loading(), checked_arguments(), checked_trainings():
             main()
     except InputError as error:
-        error.args = (_last_line(str(error)),)
+        error.args = (_find_last_line(str(error)),)
         raise
     except NotImplementedError as error:
         raise InputError(str(error)) from error
@@ -68,9 +69,10 @@ def run_checked(main: Callable[[], None]) -> None:
             raise
         raise InputError(f"{error}: this config needs it: install it") from error
     except ProcessRaisedException as error:
-        raise _error_of_child(error) from error
+        raise _find_error_of_child(error) from error
     except Exception as error:
-        if fault := option_fault(error):
+        fault = find_option_fault(error)
+        if fault:
             raise InputError(fault) from error
         if UNKNOWN_CHOICE in str(error):
             raise InputError(str(error)) from error
@@ -79,10 +81,10 @@ def run_checked(main: Callable[[], None]) -> None:
 
 @contextmanager
 def checked_trainings() -> Iterator[None]:
-    """In this block, check the arguments and data of ESPnet's trainings before they
-    begin, and after them how they have ended.
+    """In this block, check ESPnet's trainings before they begin and after they end.
 
-    With several GPUs this is the process that starts the others.
+    Before they begin, arguments and data are checked; after, how they have ended. With
+    several GPUs this is the process that starts the others.
     """
     require = AbsTask.check_required_command_args.__func__
     started: list[tuple[type[AbsTask], Namespace]] = []
@@ -102,12 +104,13 @@ def checked_trainings() -> Iterator[None]:
 
 
 def check_training(task: type[AbsTask], args: Namespace) -> None:
-    """Refuse a training whose options are missing or do not suit the classes that they
-    are for, that cannot resume, or whose data have faults.
+    """Refuse a training with wrong options or data, or one that cannot resume.
+
+    Options are wrong that are missing or do not suit the classes that they are for.
     """
-    lacking = [name for name in args.required if getattr(args, name) is None]
+    lacking = [f"--{name}" for name in args.required if getattr(args, name) is None]
     if lacking:
-        raise UsageError(f"give {', '.join(f'--{name}' for name in lacking)}")
+        raise UsageError(f"give {', '.join(lacking)}")
     slots = {each.name: each.classes for each in task.class_choices_list}
     slots |= {"optim": optim_classes, "scheduler": scheduler_classes}
     for key, classes in slots.items():
@@ -122,22 +125,23 @@ def check_training(task: type[AbsTask], args: Namespace) -> None:
     check_training_data(args)
 
 
-def _error_of_child(error: ProcessRaisedException) -> Exception:
-    """Return the error of one of several processes: one line, if it is an InputError."""
-    last = _last_line(str(error))
+def _find_error_of_child(error: ProcessRaisedException) -> Exception:
+    """Return the error of one of several processes, an InputError as one line."""
+    last = _find_last_line(str(error))
     return InputError(last) if last != str(error) else error
 
 
-def _last_line(text: str) -> str:
-    """Return the message of the InputError at the end of a traceback: PyTorch passes on
-    the errors of other processes so.
+def _find_last_line(text: str) -> str:
+    """Return the message of the InputError at the end of a traceback.
+
+    PyTorch passes on the errors of other processes as such a text.
     """
     before, name, message = text.rpartition(f"{InputError.__module__}.InputError: ")
     return message.strip() if name and "Traceback" in before else text
 
 
-# What our programs change in ESPnet for as long as their process runs, and in those that
-# ESPnet starts for several GPUs. upstream/README.md says why, and until when.
+# What our programs change in ESPnet for as long as their process runs, and in those
+# that ESPnet starts for several GPUs. upstream/README.md says why, and until when.
 CHANGES: tuple[Callable[[], None], ...] = (
     keep_checkpoints_whole,
     seed_by_rank,
@@ -149,8 +153,9 @@ CHANGES: tuple[Callable[[], None], ...] = (
 
 
 def set_up() -> None:
-    """Register the plugins, and make all :data:`CHANGES`. Calling it again changes
-    nothing.
+    """Register the plugins, and make all :data:`CHANGES`.
+
+    Calling it again changes nothing.
     """
     espnet_ext.register()
     for change in CHANGES:
@@ -158,7 +163,8 @@ def set_up() -> None:
 
 
 def check_gpus(options: Sequence[str]) -> None:
-    """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and
-    fails with a traceback.
+    """Refuse ``--ngpu N`` if there are fewer GPUs.
+
+    ESPnet would fail with a traceback after it has read its data.
     """
     require_own_gpus(count_asked(options))

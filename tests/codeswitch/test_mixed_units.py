@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.mixed_units import (
-    han_units,
+    list_han_units,
     make_mixed_tokens,
     train_mixed_pieces,
     write_mixed_tokens,
@@ -198,9 +198,9 @@ def test_word_error_rate_of_espnet_counts_mixed_tokens(tokenizer) -> None:
 
 def test_han_units_are_those_with_more_occurrences() -> None:
     texts = ["好" * 11, "的" * 10, "A的OK"]
-    assert han_units(texts) == ["好", "的"]
-    assert han_units(texts, 11) == []
-    assert han_units(["的" * 10]) == []
+    assert list_han_units(texts) == ["好", "的"]
+    assert list_han_units(texts, 11) == []
+    assert list_han_units(["的" * 10]) == []
 
 
 def test_same_text_same_bytes() -> None:

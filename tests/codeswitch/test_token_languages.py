@@ -3,7 +3,7 @@
 import pytest
 
 from espnet_ext.codeswitch.token_languages import (
-    language_codes,
+    number_languages,
     read_languages,
     token_languages,
     write_languages,
@@ -45,11 +45,11 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
 
 
 def test_codes():
-    assert language_codes(["-", "zh", "en", "-"], ["en", "zh"]) == [0, 2, 1, 0]
+    assert number_languages(["-", "zh", "en", "-"], ["en", "zh"]) == [0, 2, 1, 0]
     with pytest.raises(
         InputError, match="the language 'fr' of a token is not one of en, zh"
     ):
-        language_codes(["zh", "fr"], ["en", "zh"])
+        number_languages(["zh", "fr"], ["en", "zh"])
 
 
 @pytest.mark.parametrize(

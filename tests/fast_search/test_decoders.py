@@ -294,8 +294,8 @@ def test_encoder_and_decoder_are_quantised(model, data, caplog):
     hypotheses is said once.
     """
     features = [np.load(data / f"u{number}.npy") for number in range(4)]
-    exact = inference.last_speech2text(fast_decoder=True, **files(model))
-    ours = inference.last_speech2text(
+    exact = inference.reuse_speech2text(fast_decoder=True, **files(model))
+    ours = inference.reuse_speech2text(
         fast_decoder=True, quantize_asr_model=True, **files(model)
     )
     for one in features:

@@ -23,7 +23,7 @@ from espnet_ext.sharing.model_files import (
     task_of,
 )
 from espnet_ext.sharing.pack import Packing, pack
-from espnet_ext.upstream.config_paths import named_files
+from espnet_ext.upstream.config_paths import find_named_files
 
 from .conftest import MODEL, SEARCH, TOKENS
 
@@ -442,8 +442,8 @@ def test_a_folder_where_a_file_must_be(tmp_path):
                 "config.yaml: bpemodel names the folder .*bpe: only files can be packed"
             ),
         ):
-            named_files({"bpemodel": name}, [tmp_path], Path("config.yaml"))
-    assert not named_files({"stage": "bpe"}, [tmp_path], Path("config.yaml")), (
+            find_named_files({"bpemodel": name}, [tmp_path], Path("config.yaml"))
+    assert not find_named_files({"stage": "bpe"}, [tmp_path], Path("config.yaml")), (
         "a bare word is no path elsewhere"
     )
 

@@ -6,9 +6,9 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.averaging import (
-    average,
-    best_epochs,
-    last_epochs,
+    average_checkpoints,
+    list_best_epochs,
+    list_last_epochs,
     write_average,
 )
 
@@ -36,7 +36,7 @@ def training(tmp_path):
 def test_mean_against_numpy(training):
     files = [training / f"{epoch}epoch.pth" for epoch in (1, 3, 4)]
     states = [torch.load(file, weights_only=True) for file in files]
-    mean = average(files)
+    mean = average_checkpoints(files)
     np.testing.assert_allclose(
         mean["weight"],
         np.mean([s["weight"].numpy() for s in states], axis=0),
@@ -49,7 +49,7 @@ def test_mean_against_numpy(training):
 def test_an_average_is_written(training):
     output = training / "last.ave_2.pth"
     write_average(training, output, "last", 2)
-    expected = average([training / "5epoch.pth", training / "4epoch.pth"])
+    expected = average_checkpoints([training / "5epoch.pth", training / "4epoch.pth"])
     assert torch.equal(
         torch.load(output, weights_only=True)["weight"], expected["weight"]
     )
@@ -63,11 +63,15 @@ def test_what_cannot_be_averaged_is_refused_by_name(training):
     (training / "3epoch.pth").unlink()
     (training / "1epoch.pth").write_bytes(b"nonsense")
     for place, function, *given in (
-        ("no checkpoints", average, []),
-        ("no valid.cer", best_epochs, training, 1, ("valid", "cer", "min")),
-        ("3epoch.pth.*keep_nbest_models", last_epochs, training, 3),
-        ("4epoch.pth.*other parameters", average, [five, four]),
-        ("1epoch.pth.*not a checkpoint", average, [training / "1epoch.pth"]),
+        ("no checkpoints", average_checkpoints, []),
+        ("no valid.cer", list_best_epochs, training, 1, ("valid", "cer", "min")),
+        ("3epoch.pth.*keep_nbest_models", list_last_epochs, training, 3),
+        ("4epoch.pth.*other parameters", average_checkpoints, [five, four]),
+        (
+            "1epoch.pth.*not a checkpoint",
+            average_checkpoints,
+            [training / "1epoch.pth"],
+        ),
     ):
         with pytest.raises(InputError, match=place):
             function(*given)

@@ -17,7 +17,7 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.espnet_output import read_espnet_output
 from espnet_ext.upstream import decode as module
-from espnet_ext.upstream.decode import Decoding, decode, merge, plan
+from espnet_ext.upstream.decode import Decoding, decode, merge_results, plan_shards
 from espnet_ext.work import model_cache
 
 NAMES = ("text", "token", "token_int", "score")
@@ -135,7 +135,9 @@ def test_whole_sets_are_what_espnet_writes_and_resume(job, tmp_path, monkeypatch
         "".join(f"{name} {seconds}\n" for name, seconds in DURATIONS.items())
     )
     try:
-        assert list(plan(job, 1)[0].tables["wav.scp"]) == ["s2-1"]  # the longest first
+        assert list(plan_shards(job, 1)[0].tables["wav.scp"]) == [
+            "s2-1"
+        ]  # the longest first
         decode(job)
         texts = [(job.output / name).read_text() for name in ("text", "token_int")]
         assert texts == [
@@ -194,7 +196,7 @@ def test_a_grid_of_weights_loads_each_model_once(
 
 def test_the_key_of_a_shard_changes_with_its_inputs(job, data, model, tmp_path):
     def keys(job: Decoding) -> list[str]:
-        return [shard.key for shard in plan(job, 1)]
+        return [shard.key for shard in plan_shards(job, 1)]
 
     before = keys(job)
     assert keys(job) == before
@@ -260,12 +262,12 @@ def test_a_lacking_utterance_is_named_and_blanks_are_kept(tmp_path):
     for folder, text in zip(folders, ["b  \n", "c \na X Y\n"], strict=True):
         (folder / "1best_recog").mkdir(parents=True)
         (folder / "1best_recog" / "text").write_text(text)
-    merge(folders, tmp_path, ["a", "b", "c"])
+    merge_results(folders, tmp_path, ["a", "b", "c"])
     with pytest.raises(InputError, match="text: 1 of 4 utterances .* d"):
-        merge(folders, tmp_path, ["a", "b", "c", "d"])
+        merge_results(folders, tmp_path, ["a", "b", "c", "d"])
     assert (tmp_path / "text").read_text() == "a X Y\nb  \nc \n"
     with pytest.raises(InputError, match="no hypotheses"):
-        merge([tmp_path], tmp_path / "none", ["a"])
+        merge_results([tmp_path], tmp_path / "none", ["a"])
 
 
 def test_scores_that_are_nan_are_refused_before_anything_is_written(tmp_path):
@@ -277,7 +279,7 @@ def test_scores_that_are_nan_are_refused_before_anything_is_written(tmp_path):
         InputError,
         match="score: the model scores 1 of 2 utterances with NaN, the first is b",
     ):
-        merge([tmp_path / "output.0"], tmp_path / "decode", ["a", "b"])
+        merge_results([tmp_path / "output.0"], tmp_path / "decode", ["a", "b"])
     assert not (tmp_path / "decode").exists()
 
 

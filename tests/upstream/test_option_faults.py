@@ -11,7 +11,7 @@ import yaml
 from espnet2.tasks.asr import ASRTask
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.option_faults import option_fault
+from espnet_ext.upstream.option_faults import find_option_fault
 from espnet_ext.upstream.with_plugins import with_plugins
 
 CONFIG = {
@@ -125,5 +125,5 @@ def test_an_error_elsewhere_keeps_its_traceback():
         build_model(
             Namespace(encoder="long_fastconformer", encoder_conf={"num_blocks": "3"})
         )
-    assert option_fault(caught.value) is None
-    assert option_fault(InputError("elsewhere")) is None
+    assert find_option_fault(caught.value) is None
+    assert find_option_fault(InputError("elsewhere")) is None

@@ -93,10 +93,10 @@ def test_hashes_follow_the_content(tmp_path):
     path = tmp_path / "bpe.model"
     path.write_text("one")
     options = ["--bpemodel", str(path), f"--other={path}", "--beam_size", "3"]
-    before = work.file_hashes(espnet_options.option_values(options))
+    before = work.file_hashes(espnet_options.list_option_values(options))
     assert list(before) == [str(path)]
     path.write_text("two")
-    assert work.file_hashes(espnet_options.option_values(options)) != before
+    assert work.file_hashes(espnet_options.list_option_values(options)) != before
     assert work.fingerprint(options, before) == work.fingerprint(
         options, json.loads(json.dumps(before))
     )

@@ -129,9 +129,9 @@ def speech_of(data: Path, config: Path) -> Callable[[str], np.ndarray]:
     if (data / "feats.scp").is_file():
         feats = read_table(data / "feats.scp")
         return lambda key: read_array(feats[key])
-    from espnet_ext.upstream.options import sampling_rate
+    from espnet_ext.upstream.options import read_sampling_rate
 
-    spans, rate = read_spans(data), sampling_rate(read_yaml(config))
+    spans, rate = read_spans(data), read_sampling_rate(read_yaml(config))
     if rate is None:
         raise InputError(
             f"{config}: its frontend has no sampling rate: set fs in its options"

@@ -35,7 +35,7 @@ from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.settings import SHORTEST
 from espnet_ext.sharing.model_files import CONFIG, MODEL, without_training
-from espnet_ext.upstream.checkpoint import misfits
+from espnet_ext.upstream.checkpoint import list_misfits
 from espnet_ext.work.files import user_path
 from espnet_ext.work.once import fingerprint, whole_folder
 from espnet_ext.work.yaml_files import write_yaml
@@ -190,7 +190,7 @@ def import_checkpoint(
         ) as made:
             shutil.copyfile(bpemodel, made / BPE_MODEL)
             config, model = build(settings, window, tokens, made)
-            if faults := misfits(shapes(converted), shapes(model.state_dict())):
+            if faults := list_misfits(shapes(converted), shapes(model.state_dict())):
                 raise InputError(f"does not fit its own settings: {faults}")
             model.load_state_dict(converted)
             torch.save(model.state_dict(), made / MODEL)

@@ -14,7 +14,7 @@ from espnet_ext.audio.recordings import Audio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
 from espnet_ext.upstream.checkpoint import strict_loading
-from espnet_ext.upstream.options import sampling_rate
+from espnet_ext.upstream.options import read_sampling_rate
 from espnet_ext.work.precision import has_bfloat16
 
 # Length of the inputs that measure an encoder's frame rate: a multiple of every usual
@@ -252,8 +252,7 @@ class LongModel:
             )
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encode inputs of one length, (windows, frames, size), with numbers of frames.
-        """
+        """Encode inputs of one length, (windows, frames, size), with numbers of frames."""
         with self._autocast():
             return encode(self.model, inputs)
 
@@ -342,7 +341,7 @@ def load(
         )
     hop, rate = (
         getattr(model.frontend, "hop_length", None),
-        sampling_rate(vars(args)) or _RATE,
+        read_sampling_rate(vars(args)) or _RATE,
     )
     if hop is None:
         raise InputError(

@@ -15,7 +15,7 @@ from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
 from espnet_ext.longform.decoding.settings import WindowSettings, find_trained_seconds
 from espnet_ext.text.words import Segment, Word, split_into_lines
-from espnet_ext.upstream.config_paths import bases_of, named_files
+from espnet_ext.upstream.config_paths import find_named_files, list_base_folders
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -139,7 +139,11 @@ def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
     """
     name = config.get("bpemodel")
     return (
-        str(named_files({"bpemodel": name}, bases_of(path.parent), path)[name])
+        str(
+            find_named_files({"bpemodel": name}, list_base_folders(path.parent), path)[
+                name
+            ]
+        )
         if name
         else None
     )

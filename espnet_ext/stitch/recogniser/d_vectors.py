@@ -13,7 +13,7 @@ import torch
 from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 from espnet_ext.work.embedded_weights import D_VECTORS, checked_weights
 
 RATE = 16000
@@ -103,7 +103,7 @@ class DVectorEncoder(AbsEncoder):
             frames, (0, 0, 0, max(0, length - frames.size(1)))
         )
         cut = frames.unfold(1, self.window, self.shift)[:, : int(windows.max())].mT
-        present = valid_frames(windows, cut.size(1))
+        present = mark_valid_frames(windows, cut.size(1))
         found = torch.cat([self.network(part) for part in cut[present].split(_AT_ONCE)])
         vectors = found.new_zeros(*present.shape, SIZE)
         vectors[present] = (
@@ -117,7 +117,7 @@ class DVectorEncoder(AbsEncoder):
         """Return mel power spectrograms as Resemblyzer's, (B, frames, 40), zero after
         the end, and frame counts.
         """
-        samples = samples.float() * valid_frames(lengths, samples.size(1))
+        samples = samples.float() * mark_valid_frames(lengths, samples.size(1))
         loudness = (samples.square().sum(1) / lengths).sqrt()
         samples = samples * (_LEVEL / loudness.clamp(1e-8, _LEVEL)).unsqueeze(1)
         window = torch.hann_window(_FFT, device=samples.device)
@@ -126,7 +126,7 @@ class DVectorEncoder(AbsEncoder):
         )
         frames = (self.mels @ spectrum.abs().square()).mT
         counts = lengths // _HOP + 1
-        return frames * valid_frames(counts, frames.size(1)).unsqueeze(-1), counts
+        return frames * mark_valid_frames(counts, frames.size(1)).unsqueeze(-1), counts
 
     def at_frames(
         self,

@@ -352,5 +352,5 @@ def _load(
     with strict_loading():
         model, args = SAASRTask.build_model_from_file(config, model_file, device)
     tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
-    rate = espnet_options.sampling_rate(vars(args)) or DEFAULT_RATE
+    rate = espnet_options.read_sampling_rate(vars(args)) or DEFAULT_RATE
     return model.eval(), lambda tokens: tokenizer.tokens2text(tokens).split(), rate

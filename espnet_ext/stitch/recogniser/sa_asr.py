@@ -17,7 +17,7 @@ from espnet_ext.stitch.recogniser.speaker_attributed_decoder import (
     SpeakerAttributedDecoder,
 )
 from espnet_ext.stitch.recogniser.speaker_inventory import segment_indices
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class SAASRModel(ESPnetASRModel):
@@ -133,7 +133,7 @@ class SAASRModel(ESPnetASRModel):
             speech, speech_lengths, known
         )
         ys_in, ys_out = add_sos_eos(text, self.sos, self.eos, self.ignore_id)
-        present = valid_frames(profiles_lengths, profiles.size(1))
+        present = mark_valid_frames(profiles_lengths, profiles.size(1))
         self.check_profiles(profiles)
         scores, log_posteriors = self.decoder(
             encodings,

@@ -25,7 +25,7 @@ from espnet_ext.stitch.recogniser.speaker_inventory import (
     segment_indices,
     segment_posteriors,
 )
-from espnet_ext.upstream.padding import valid_frames
+from espnet_ext.upstream.padding import mark_valid_frames
 
 DEFAULT = SearchOptions()
 
@@ -136,7 +136,10 @@ def recognise_together(
     counts = torch.tensor([len(profiles) for profiles in known], device=device)
     padded = torch.nn.utils.rnn.pad_sequence(known, batch_first=True)
     scorer = SpeakerScorer(
-        model.decoder, speaker_encodings, padded, valid_frames(counts, padded.size(1))
+        model.decoder,
+        speaker_encodings,
+        padded,
+        mark_valid_frames(counts, padded.size(1)),
     )
     found = _search(model, scorer, options)(
         x=encodings, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio
