@@ -49,6 +49,17 @@ def test_links_lead_somewhere(page):
             assert heading in headings, f"{path} has no heading {heading}"
 
 
+def test_folders_of_tests_are_those_of_their_page():
+    page = (ROOT / "tests" / "README.md").read_text()
+    folders = re.findall(r"`((?:\w+/)+)`", page)
+    missing = [
+        folder
+        for folder in folders
+        if not (ROOT / "tests" / folder).is_dir() and not (ROOT / folder).is_dir()
+    ]
+    assert folders and not missing
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
 def test_files_that_a_paper_is_traced_to_are_there(recipe):
     """A file of espnet_ext stands with its path; one that follows it may leave out what
