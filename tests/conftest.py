@@ -35,11 +35,8 @@ gc.disable()
 # --ignore for one of their options.
 del sys.argv[1:]
 
-PROCESS_MEMORY = (
-    3 << 30
-    # bytes: what a process with torch and ESPnet may take, and the commands that it
-    # starts
-)
+# Bytes that a process with torch and ESPnet may take, and the commands that it starts.
+PROCESS_MEMORY = 3 << 30
 # Tests that run ESPnet or large libraries, which take seconds to import.
 PLUGINS = (
     "codeswitch",
@@ -123,15 +120,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log) -> Any:
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return (
-                "full-size models"
-                if FULL_SIZE in nodeid
-                else super()._split_scope(nodeid)
-            )
+            if FULL_SIZE in nodeid:
+                return "full-size models"
+            return super()._split_scope(nodeid)
 
-    config.option.loadscopereorder = (
-        False  # by the number of their tests, which says little
-    )
+    # by default they are ordered by the number of their tests, which says little
+    config.option.loadscopereorder = False
     return Files(config, log)
 
 
@@ -220,9 +214,8 @@ def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.no_grad():
         row = model.model.decoder.embed_tokens.weight[end]
         torch.nn.init.normal_(row, std=0.6)  # transformers has made it zero, as it pads
-        model.model.decoder.layer_norm.bias.copy_(
-            2.5 * row / row.square().sum()
-        )  # so that the end is likely
+        # so that the end is likely
+        model.model.decoder.layer_norm.bias.copy_(2.5 * row / row.square().sum())
     suppressed = [number for number in range(len(words), len(ids)) if number != end]
     model.generation_config = GenerationConfig(
         suppress_tokens=suppressed,

@@ -76,9 +76,8 @@ def write_windows(items: list[Segment], folder: Path) -> None:
         items, key=lambda item: (item.recording, item.window, item.speaker)
     )
     assert read_hypotheses(folder / "again") == in_order
-    small = [
-        item for item in items if item.window < 100
-    ]  # it fills in each window up to the last
+    # group_by_speaker fills in each window up to the last
+    small = [item for item in items if item.window < 100]
     grouped = [
         window
         for speakers in group_by_speaker(small).values()

@@ -93,9 +93,8 @@ def test_token_lists_are_read_back_and_know_all_text(scratch, inputs, token_type
         )
 
 
-@settings(
-    FUZZ, max_examples=INPUTS
-)  # one at once: most of the time is the training of the model
+# One input at a time: most of it is the training of the model.
+@settings(FUZZ, max_examples=INPUTS)
 @given(
     st.lists(ANY, max_size=3), st.sampled_from(["bpe", "unigram"]), st.integers(3, 30)
 )

@@ -48,9 +48,8 @@ def test_live_bytes_by_hand():
 
 
 def test_memory_is_linear_with_flash_and_quadratic_without(monkeypatch):
-    monkeypatch.setattr(
-        context_cost, "TOKENS_PER_SECOND", 1e-3
-    )  # CTC's own memory grows with frames times tokens
+    # CTC's own memory grows with frames times tokens
+    monkeypatch.setattr(context_cost, "TOKENS_PER_SECOND", 1e-3)
     short, middle, long = (
         context_cost.count_peak(make, seconds, False, True)
         for seconds in (500, 1000, 2000)

@@ -84,10 +84,8 @@ def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
         assert not any(
             parameter.requires_grad for parameter in model.speaker_encoder.parameters()
         )
-        hidden, context = (
-            1024 + 2048,
-            256,
-        )  # the output layer sees the state, and beside it the context vector
+        # the output layer sees the state, and beside it the context vector
+        hidden, context = 1024 + 2048, 256
         assert model.decoder.asr.hidden_size == hidden
         assert float(model.decoder.cosine_scale.detach()) == 1.0 and model.ctc is None
     else:

@@ -74,9 +74,8 @@ def test_the_papers_stitcher_has_its_size_and_takes_a_step(style, tmp_path):
     assert (type(model.encoder).__name__, model.patch_size) == (
         ("AlignedPairsEncoder", 2) if pair else ("TransformerEncoder", 1)
     )
-    assert (
-        getattr(model.encoder, "embed", None) is None
-    )  # embeddings go into the first block as they are
+    # embeddings go into the first block as they are
+    assert getattr(model.encoder, "embed", None) is None
     source = torch.randint(2, TOKENS - 1, (2, 6))
     source[1, 4:] = -1
     lengths = {

@@ -242,9 +242,8 @@ def test_whisper_on_speakers_in_turns(tmp_path):
         spans = sorted(
             turn.span for turn in turns if turn.recording == turns[0].recording
         )
-        assert all(
-            one[1] <= other[0] + 1e-3 for one, other in pairwise(spans)
-        )  # nobody talks at once
+        # nobody talks at once
+        assert all(one[1] <= other[0] + 1e-3 for one, other in pairwise(spans))
         heard = group_by_speaker(
             read_hypotheses(
                 tmp_path / "exp" / "heard" / "windows50" / test_set / "hypotheses.jsonl"

@@ -13,10 +13,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = r"^\| ([\w.-]+) \| ([\w, -]+) \| (.+) \|$"
 PAGE = re.findall(ROWS, (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE)[1:]
-SAY_NOTHING = {
-    "espeakng-loader",
-    "sentencepiece",
-}  # neither metadata nor a licence file; what their sources have
+# They have neither metadata nor a licence file: the page says what their sources have.
+SAY_NOTHING = {"espeakng-loader", "sentencepiece"}
 
 
 def test_each_package_has_its_row():
