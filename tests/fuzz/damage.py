@@ -7,7 +7,6 @@ A reader has two ways only: it gives what stands in the file, or it refuses it b
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -128,12 +127,12 @@ def damage(data: bytes, dice: Random) -> bytes:
     return data
 
 
-def read_or_refuse(read: Callable, path: Path, content: Any = None) -> Any:
-    """What ``read`` makes of a file, which is to equal ``content`` if that is not None;
-    None where it refuses.
+def read_or_refuse(read: Callable, given: Any, content: Any = None) -> Any:
+    """What ``read`` makes of a file or of what was read from one, which is to equal
+    ``content`` if that is not None; None where it refuses.
     """
     try:
-        found = read(path)
+        found = read(given)
     except InputError as error:
         assert content is None, f"refused what is right: {error}"
         assert "\n" not in str(error), f"a message of several lines: {error}"
