@@ -105,7 +105,7 @@ def valid_set(run: Run) -> str:
 
 
 def training_set(system: System) -> str:
-    """Return the data dir that a system is trained on: ``a+b`` for the parts a and b."""
+    """Return the data dir of a system's training: ``a+b`` for the parts a and b."""
     return "+".join(system.data)
 
 
@@ -207,8 +207,9 @@ def tokens(run: Run) -> None:
 
 
 def english_step(run: Run) -> Step:
-    """Take the English words from the code-switching transcripts: data dirs of one's own
-    may have no English ones.
+    """Take the English words from the code-switching transcripts.
+
+    Data dirs of one's own may have no English ones.
     """
     output = run.datadir / ENGLISH / "text"
     return Step(

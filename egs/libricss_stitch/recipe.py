@@ -188,8 +188,9 @@ def statistics(run: Run) -> None:
 
 
 def d_vectors_dir(run: Run, name: str) -> Path:
-    """The folder of a set's d-vectors, one for each speaker encoder: a recogniser of the
-    user's own may have another.
+    """Return the folder of a set's d-vectors, one for each speaker encoder.
+
+    A recogniser of the user's own may have another.
     """
     _, options = speaker_encoder(run)
     return run.datadir / name / f"d_vectors_{fingerprint(options)[:8]}"

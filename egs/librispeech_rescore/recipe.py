@@ -243,7 +243,7 @@ def statistics(run: Run) -> None:
 
 
 def report_steps(run: Run) -> Iterator[Step]:
-    """The error rates of the best and the oracle hypotheses of the lists of each part."""
+    """Report the error rates of the best and of the oracle hypotheses of each part."""
     from espnet_ext.work.files import parse_json
 
     for part, lists in zip(
@@ -506,7 +506,7 @@ def scorer_of(run: Run, system: System) -> ScorerKind:
 
 
 def latency_step(run: Run, scorer: ScorerKind) -> Step:
-    """Measure how long a scorer takes at full size, once for all systems that have it."""
+    """Measure how long a scorer takes at full size, once for all its systems."""
     name = "_".join(part for part in scorer if part)
     output = run.expdir / "latency" / f"{name}.json"
     return Step(

@@ -239,7 +239,7 @@ def whole_share(run: Run, selection: Selection) -> float:
 
 
 def whole_lengths(run: Run) -> Path:
-    """Return the file of a rehearsal with the tokens of each utterance of the corpus."""
+    """Return a rehearsal's file with the tokens of each utterance of the corpus."""
     return run.datadir / "whole_lengths"
 
 

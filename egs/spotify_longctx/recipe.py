@@ -38,7 +38,7 @@ CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
 
 def tables_of(options: Mapping[str, str]) -> str:
-    """Return the tables of ``--figure`` and ``--table``; figure 1 if neither is given."""
+    """Return the tables of ``--figure`` and ``--table``; without both, figure 1."""
     figures = (
         FIGURES
         if options["figure"] == "all"
@@ -91,8 +91,10 @@ def statistics_step(
     run: Run, config: Mapping[str, Any], name: str, skip_silent: float
 ) -> Step:
     """Compute mean and deviation of each recording, and its features if they are kept,
-    for all systems that have these features. A share ``skip_silent`` of the recordings may be silent, and is
-    then left out of training.
+    for all systems that have these features.
+
+    A share ``skip_silent`` of the recordings may be silent, and is then left out of
+    training.
     """
     output = run.stats_of(config) / name
     return Step(
@@ -223,7 +225,7 @@ def model_of(run: Run, system: System, seed: int) -> Path:
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Decode with a system, all its decodings in one step, which loads the model once."""
+    """Decode by a system in one step for all decodings: it loads the model once."""
     folder, decodings = run.folder_of(system, seed), run.decodings[system.name]
     model = model_of(run, system, seed)
     ignored = run.datadir / "tedlium_ignored_test.txt"
@@ -435,7 +437,7 @@ def check(run: Run) -> None:
 
 
 def check_own_config(own: OwnSystem) -> None:
-    """Refuse what of a config of the user's own only our training on recordings reads."""
+    """Refuse what, of a user's own config, only our training on recordings reads."""
     place = f"--{own.option} {own.source}"
     for name in ("chunk_conf", "features_conf"):
         if not isinstance(own.config.get(name), Mapping):

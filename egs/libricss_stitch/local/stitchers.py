@@ -224,7 +224,7 @@ def train_steps(
     seed: int,
     files: Mapping[str, Path] | None = None,
 ) -> Iterator[Step]:
-    """Train a stitcher by ESPnet's MT task; what it was trained on is said beside it."""
+    """Train a stitcher by ESPnet's MT task; say beside it what it was trained on."""
     folder, stats = run.expdir / "pairs" / "tokens", pairs / "stats"
     words, model = folder / "tokens.txt", folder / "bpe.model"
     source = (

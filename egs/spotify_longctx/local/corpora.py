@@ -162,7 +162,7 @@ def seconds_of(folder: Path) -> dict[str, float]:
 def data_step(
     run: Run, corpus: str, part: str, folder: Path, name: str, /, **options: Any
 ) -> Step:
-    """Write the data dir of a part of a corpus, whose utterances are whole recordings."""
+    """Write the data dir of a part of a corpus; utterances are whole recordings."""
     title = f"{corpus}, {part}"
     return asr.data_step(
         run,

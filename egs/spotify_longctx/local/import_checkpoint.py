@@ -327,7 +327,7 @@ def load(path: Path, trust_pickle: bool) -> Mapping[str, Any]:
 
 
 def settings_of(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a part of the config; empty if it has none, but the model's must be there."""
+    """Return a part of the config, empty if it has none; the model's must be there."""
     try:
         part = config.get(name)
     except (
@@ -468,7 +468,8 @@ def convert(
         if place == "layers":
             number, _, inner = rest.partition(".")
             module, _, kind = inner.rpartition(".")
-            name = f"encoder.layers.{number}.{named(LAYER, module, key)}.{BUFFERS.get(kind, kind)}"
+            own = f"{named(LAYER, module, key)}.{BUFFERS.get(kind, kind)}"
+            name = f"encoder.layers.{number}.{own}"
             if name in ours:
                 raise InputError(f"it has {key} twice, by two names")
             if "pointwise_conv" in module and kind == "weight":
