@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -21,16 +21,17 @@ from typing import Any
 from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.kaldi.parts import choose_spread, keep_utterances
 from espnet_ext.recipe.audio_check import show_what_is_not_decoded
-from espnet_ext.recipe.gpus import hours_file, list_gpus_of_run, remove_seed
+from espnet_ext.recipe.gpus import hours_file, list_gpus_of_run
 from espnet_ext.recipe.rehearsal_report import (
     OF_RESCORERS,
     Job,
-    job_lines,
-    jobs_of,
-    problems_of,
-    set_lines,
+    Seen,
+    describe_jobs,
+    describe_sets,
+    hours_of_trainings,
+    list_jobs,
+    list_problems,
 )
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
 from espnet_ext.recipe.steps import Step, Watch, one_line, show, watches
@@ -40,45 +41,28 @@ from espnet_ext.work.files import atomic_write, write_json
 
 DATA = "data"  # the stage that checks the corpora and writes their data dirs
 FAULTS = "faults"  # in the names of files with the faults of a corpus
-SPEAKERS, OF_EACH = (
-    8,
-    6,
-    # utterances of a set besides the longest, unless a batch is full three times with
-    # fewer
-)
+# Utterances of a set besides the longest, unless a batch is full three times with fewer.
+SPEAKERS = 8
+OF_EACH = 6
 FEW_SECONDS = 900.0  # of these, whatever a batch holds
-TEST_UTTERANCES, TEST_SECONDS = (
-    4,
-    1_800.0,
-)  # of a test set, half of them the longest; fewer if they are as long
-SENTENCES, AMONG = (
-    4_000,
-    400_000,
-)  # of the text of a language model: the longest of the first so many
+# Utterances of a test set, half of them the longest; fewer if they are as long.
+TEST_UTTERANCES = 4
+TEST_SECONDS = 1_800.0
+# Of the text of a language model: the longest sentences of the first so many.
+SENTENCES = 4_000
+AMONG = 400_000
 SAMPLE_RATE = 16_000
-MIXTURES = {
-    "train_stitch": 80,
-    "train": 40,
-    "": 4,
-}  # recordings of mixed sets, by how their names begin
+USUAL_SECONDS = 10.0  # of utterances of unknown length
+# Recordings of mixed sets, by how their names begin.
+MIXTURES = {"train_stitch": 80, "train": 40, "": 4}
 UPDATES = 4  # of a training on N-best lists
+# What is made or repeated less; models, batches and searches stay.
+FEWER = {"runs": 2, "seconds": 1, "lm_splits": 2, "sentences": 200, "epochs": 1}
 REFERENCES = "references.json"
 POLL_SECONDS = 0.5
 # what is said where something is not there, in steps and elsewhere
-MISSING, NO_FILE = "is missing: run the earlier stages first", "no such file"
-
-
-@dataclass
-class Seen:
-    """A step that has run in a rehearsal: why it failed, or "", and the most GB of a
-    GPU that it has used.
-    """
-
-    stage: str
-    step: Step
-    seconds: float
-    gigabytes: float | None
-    reason: str
+MISSING = "is missing: run the earlier stages first"
+NO_FILE = "no such file"
 
 
 @dataclass(frozen=True)
@@ -123,17 +107,16 @@ class Notes:
 
     def watch(self) -> Watch:
         """Return what tells the steps of a run to these notes."""
-        return Watch(
-            self._ended,
-            lambda reason: self.faults.append(Fault(self.stage, "", reason)),
-        )
+        return Watch(self._note_step, self._note_fault)
 
-    def _ended(
+    def _note_fault(self, reason: str) -> None:
+        self.faults.append(Fault(self.stage, "", reason))
+
+    def _note_step(
         self, step: Step, lane: tuple[str, ...], seconds: float, reason: str
     ) -> None:
-        self.seen.append(
-            Seen(self.stage, step, seconds, self.memory.most(lane, seconds), reason)
-        )
+        gigabytes = self.memory.find_most(lane, seconds)
+        self.seen.append(Seen(self.stage, step, seconds, gigabytes, reason))
         if reason:
             self.faults.append(Fault(self.stage, step.name, reason))
 
@@ -146,7 +129,8 @@ def rehearse(run: Run) -> None:
     top.parent.mkdir(parents=True, exist_ok=True)
 
     def refuse(waited: float) -> None:
-        if waited == 0:  # not NaN, without locks
+        # NaN: the file system has no locks, and nobody is known to wait
+        if waited == 0:
             raise InputError(
                 f"{top}: another rehearsal is running there: wait for it, or give "
                 "another --expdir"
@@ -158,33 +142,32 @@ def rehearse(run: Run) -> None:
 
 
 def _rehearse(run: Run, top: Path) -> None:
-    whole, small = folders_of(run, top)
+    whole, small = make_runs(run, top)
     began = time.monotonic()
-    with GpuMemory(list_gpus_of_run(run) if run.ngpu and not run.launch else ()) as memory:
+    with GpuMemory(
+        list_gpus_of_run(run) if run.ngpu and not run.launch else ()
+    ) as memory:
         first = Notes(memory)
-        start(whole, [DATA], first)
+        start_stages(whole, [DATA], first)
         checked = time.monotonic()
         jobs: list[Job] = []
         again: list[str] = []
-        for line in set_lines(whole):
+        for line in describe_sets(whole):
             show(line)
         show_what_is_not_decoded(whole)
         if not first.faults:
-            show(f"{shrink(whole, small)} data dirs cut to a few utterances")
-            small = with_text(small)
+            show(f"{shrink_data(whole, small)} data dirs cut to a few utterances")
+            small = shorten_text(small)
             others = [stage for stage in run.recipe.stages if stage != DATA]
-            start(small, others, first)
-            jobs = jobs_of(first.seen, whole, small)
-            again = second_start(small, others, first)
-    for line in job_lines(jobs, run, checked - began, time.monotonic() - checked):
+            start_stages(small, others, first)
+            jobs = list_jobs(first.seen, whole, small)
+            again = start_again(small, others, first)
+    for line in describe_jobs(jobs, run, checked - began, time.monotonic() - checked):
         show(line)
-    if hours := {
-        remove_seed(job.name): job.hours
-        for job in jobs
-        if job.trains and job.hours is not None
-    }:
+    hours = hours_of_trainings(jobs)
+    if hours:
         write_json(hours_file(run), hours)
-    problems = [*list_causes(first.faults), *again, *problems_of(jobs, run)]
+    problems = [*list_causes(first.faults), *again, *list_problems(jobs, run)]
     clear(top, logs_stay=bool(problems) or any(top.rglob(f"*{FAULTS}*")))
     for line in problems:
         show(f"would fail: {line}")
@@ -201,17 +184,17 @@ def clear(top: Path, *, logs_stay: bool) -> None:
     if not logs_stay:
         shutil.rmtree(top, ignore_errors=True)
         return
-    for folder in (Path(name) for name, _, _ in os.walk(top, topdown=False)):
+    for name, _, _ in os.walk(top, topdown=False):
+        folder = Path(name)
         for path in folder.iterdir():
-            if path.is_symlink() or (
-                path.is_file() and path.suffix != ".log" and FAULTS not in path.name
-            ):
+            stays = path.suffix == ".log" or FAULTS in path.name
+            if path.is_symlink() or (path.is_file() and not stays):
                 path.unlink()
         if not any(folder.iterdir()):
             folder.rmdir()
 
 
-def folders_of(run: Run, top: Path) -> tuple[Run, Run]:
+def make_runs(run: Run, top: Path) -> tuple[Run, Run]:
     """Return the run of the whole corpora, of which only the data are made, and that of
     a few utterances.
     """
@@ -220,51 +203,43 @@ def folders_of(run: Run, top: Path) -> tuple[Run, Run]:
     small = replace(
         whole,
         datadir=top / "data",
-        sections=smaller(run.sections),
+        sections=shrink_sections(run.sections),
         rehearsed=top / "whole",
     )
     return whole, small
 
 
-def smaller(sections: Mapping[str, Any]) -> dict[str, Any]:
+def shrink_sections(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scale's sections with less of what is made or repeated; models, batches
     and searches stay.
     """
-
-    def of(name: str, value: Any) -> Any:
-        if name == "mixing":
-            most = {
-                key: next(
-                    count for start, count in MIXTURES.items() if key.startswith(start)
-                )
-                for key in value
-            }
-            return {
-                key: {**each, "count": min(each["count"], most[key])}
-                if each and each.get("count")
-                else each
-                for key, each in value.items()
-            }
-        if isinstance(value, Mapping):
-            return {key: of(key, each) for key, each in value.items()}
-        few = {"runs": 2, "seconds": 1, "lm_splits": 2, "sentences": 200, "epochs": 1}
-        return few.get(name, value) if value is not None else None
-
-    changed = {
-        name: of(name, section)
-        for name, section in sections.items()
-        if name != "pretrain"
-    }
-    trained = {
-        name: {**section, "max_steps": UPDATES, "evaluate_every": UPDATES}
-        for name, section in changed.items()
-        if OF_RESCORERS in section
-    }
-    return {**sections, **changed, **trained}
+    shrunk = {}
+    for name, section in sections.items():
+        shrunk[name] = section if name == "pretrain" else _shrink_value(name, section)
+        if name != "pretrain" and OF_RESCORERS in shrunk[name]:
+            steps = {"max_steps": UPDATES, "evaluate_every": UPDATES}
+            shrunk[name] = {**shrunk[name], **steps}
+    return shrunk
 
 
-def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
-    """Run stages. What fails is noted, and the stages after it run as far as they can."""
+def _shrink_value(name: str, value: Any) -> Any:
+    if name == "mixing":
+        return {key: _shrink_mixture(key, each) for key, each in value.items()}
+    if isinstance(value, Mapping):
+        return {key: _shrink_value(key, each) for key, each in value.items()}
+    return None if value is None else FEWER.get(name, value)
+
+
+def _shrink_mixture(name: str, mixture: Any) -> Any:
+    """Return how a mixed set is made, with fewer recordings."""
+    if not mixture or not mixture.get("count"):
+        return mixture
+    most = next(count for start, count in MIXTURES.items() if name.startswith(start))
+    return {**mixture, "count": min(mixture["count"], most)}
+
+
+def start_stages(run: Run, stages: Sequence[str], notes: Notes) -> None:
+    """Run stages and note what fails; those after it run as far as they can."""
     watches.append(notes.watch())
     try:
         for stage in stages:
@@ -278,49 +253,36 @@ def start(run: Run, stages: Sequence[str], notes: Notes) -> None:
         watches.pop()
 
 
-def second_start(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
+def start_again(run: Run, stages: Sequence[str], first: Notes) -> list[str]:
     """Start again, as if the trainings had been killed at their end, and return what is
     repeated or fails.
     """
     show("the second start: trainings resume, and nothing else is repeated")
-    resumed = {
-        each.step.name
-        for each in first.seen
-        if each.step.resumes is not None and not each.reason
-    }
+    succeeded = [each.step for each in first.seen if not each.reason]
+    failed = {each.step.name for each in first.seen if each.reason}
+    resumed = {step.name for step in succeeded if step.resumes is not None}
     for each in first.seen:
         if each.step.name in resumed:
             each.step.note.unlink(missing_ok=True)
     again = Notes(first.memory)
-    failed = {each.step.name for each in first.seen if each.reason}
-    start(run, stages, again)
-    repeated = [
-        each
-        for each in again.seen
-        if not each.step.resumes and each.step.name not in failed
-    ]
+    start_stages(run, stages, again)
+    lines = []
+    for each in again.seen:
+        if not each.step.resumes and each.step.name not in failed:
+            lines.append(f"{each.stage}: {each.step.name} was repeated")
     lost = [each for each in again.faults if each not in first.faults]
-    return [
-        *(f"{each.stage}: {each.step.name} was repeated" for each in repeated),
-        *list_causes(lost),
-    ]
+    return [*lines, *list_causes(lost)]
 
 
-def shrink(whole: Run, small: Run) -> int:
+def shrink_data(whole: Run, small: Run) -> int:
     """Write a few utterances of each data dir of the whole corpora, link all else;
     return the number of data dirs.
     """
     unused = whole.recipe.unused(whole.options)
     used = [section for name, section in small.sections.items() if name not in unused]
-    seconds, lists = batch_seconds(used), 0
-    if not any(
-        section.keys() & {"batch_bins", "batch_type", "chunk_conf"} for section in used
-    ):
-        lists = UPDATES * max(
-            (section["batch_size"] for section in used if OF_RESCORERS in section),
-            default=0,
-        )
-    corpus, tests = whole.datadir / "corpus", whole.tables.file.test_sets
+    seconds = find_batch_seconds(used)
+    lists = _count_lists(used)
+    corpus = whole.datadir / "corpus"
     found = sorted(
         path.parent
         for path in whole.datadir.rglob("wav.scp")
@@ -328,27 +290,41 @@ def shrink(whole: Run, small: Run) -> int:
     )
     texts: list[str] = []
     for folder in found:
-        data, place = read_data_dir(folder), folder.relative_to(whole.datadir)
-        is_test = any(part in tests for part in place.parts)
-        chosen = choose(data, None if is_test else seconds, lists)
-        write_data_dir(keep_utterances(data, chosen), small.datadir / place)
-        if (
-            references := folder.parent / REFERENCES
-        ).is_file():  # who says what in its recordings
-            turns = json.loads(references.read_text(encoding="utf-8"))
-            own = [turn for turn in turns if turn["session_id"] in chosen]
-            write_json((small.datadir / place).parent / REFERENCES, own)
-        texts += [] if is_test else (data.text or {}).values()
+        data = read_data_dir(folder)
+        place = folder.relative_to(whole.datadir)
+        is_test = any(part in whole.tables.file.test_sets for part in place.parts)
+        chosen = choose_utterances(data, None if is_test else seconds, lists)
+        write_data_dir(restrict(data, chosen), small.datadir / place)
+        _copy_references(folder.parent, (small.datadir / place).parent, chosen)
+        if not is_test:
+            texts += (data.text or {}).values()
     with atomic_write(small.datadir / WHOLE_TEXT) as file:
         file.writelines(
             f"{number} {text}\n" for number, text in enumerate(texts, start=1)
         )
-    _link_others(
-        whole.datadir,
-        small.datadir,
-        {*found, *chain(*(folder.parents for folder in found))},
-    )
+    above = {parent for folder in found for parent in folder.parents}
+    _link_others(whole.datadir, small.datadir, {*found, *above})
     return len(found)
+
+
+def _count_lists(sections: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many N-best lists are enough for the trainings of a recipe that trains
+    on lists alone; 0 for one that trains on audio.
+    """
+    of_audio = {"batch_bins", "batch_type", "chunk_conf"}
+    if any(section.keys() & of_audio for section in sections):
+        return 0
+    sizes = [section["batch_size"] for section in sections if OF_RESCORERS in section]
+    return UPDATES * max(sizes, default=0)
+
+
+def _copy_references(source: Path, output: Path, recordings: set[str]) -> None:
+    """Copy who says what in some recordings of a mixed set, if that is known."""
+    path = source / REFERENCES
+    if path.is_file():
+        turns = json.loads(path.read_text(encoding="utf-8"))
+        own = [turn for turn in turns if turn["session_id"] in recordings]
+        write_json(output / REFERENCES, own)
 
 
 def _link_others(source: Path, output: Path, written: set[Path]) -> None:
@@ -362,20 +338,22 @@ def _link_others(source: Path, output: Path, written: set[Path]) -> None:
             target.symlink_to(path.resolve())
 
 
-def batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
+def find_batch_seconds(sections: Sequence[Mapping[str, Any]]) -> float:
     """Return the audio of the largest batch of trainings with these configs, at least a
     minute.
     """
     found = [60.0]
     for section in sections:
-        bins, chunks = section.get("batch_bins") or 0, section.get("chunk_conf") or {}
+        bins = section.get("batch_bins") or 0
+        chunks = section.get("chunk_conf") or {}
         found += [bins / SAMPLE_RATE, float(chunks.get("batch_seconds", 0))]
-        if section.get("batch_type") in ("sorted", "unsorted"):  # so many of 15 s
+        # batches of so many utterances, which have 15 s at most or little more
+        if section.get("batch_type") in ("sorted", "unsorted"):
             found.append(15.0 * section.get("batch_size", 0))
     return max(found)
 
 
-def choose(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
+def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
     """Return some utterances: the longest that fill a batch of so many seconds, as many
     of all lengths, and some of several speakers; with None, those of a test set; with
     ``lists``, only so many of the longest, for their lists.
@@ -384,42 +362,48 @@ def choose(data: DataDir, seconds: float | None, lists: int = 0) -> set[str]:
     longest = sorted(data.utt2spk, key=lambda key: (-durations.get(key, 0.0), key))
     if seconds is None:
         few = min(TEST_UTTERANCES, len(longest))
-        return _filled(
-            [*longest[: few // 2], *choose_spread(data, few - few // 2)],
-            TEST_SECONDS,
-            durations,
-        )
+        chosen = [*longest[: few // 2], *spread(data, few - few // 2)]
+        return _take_seconds(chosen, TEST_SECONDS, durations)
     if lists:
         return set(longest[:lists])
     mean = max(1.0, sum(durations.values()) / len(longest))
+    # of all lengths, as many as have about so many seconds together
     even = longest[:: max(1, int(len(longest) * mean / seconds))]
-    chosen = _filled(longest, seconds, durations) | _filled(even, seconds, durations)
+    of_speakers = _take_of_speakers(data, durations)
+    return (
+        _take_seconds(longest, seconds, durations)
+        | _take_seconds(even, seconds, durations)
+        | _take_seconds(of_speakers, max(seconds, FEW_SECONDS), durations)
+    )
+
+
+def _take_of_speakers(data: DataDir, durations: Mapping[str, float]) -> list[str]:
+    """Return utterances of all lengths of several speakers, one of each in turn."""
     speakers = sorted(data.spk2utt)
     own = []
     for speaker in speakers[:: max(1, len(speakers) // SPEAKERS)][:SPEAKERS]:
-        keys = sorted(
-            data.spk2utt[speaker].split(), key=lambda key: durations.get(key, 0.0)
-        )
+        keys = data.spk2utt[speaker].split()
+        keys.sort(key=lambda key: durations.get(key, 0.0))
         own.append(keys[:: max(1, len(keys) // OF_EACH)][:OF_EACH])
-    in_turn = [key for keys in zip_longest(*own) for key in keys if key]
-    return chosen | _filled(in_turn, max(seconds, FEW_SECONDS), durations)
+    return [key for keys in zip_longest(*own) for key in keys if key]
 
 
-def _filled(
+def _take_seconds(
     keys: Sequence[str], seconds: float, durations: Mapping[str, float]
 ) -> set[str]:
-    """Return the first utterances that have so many seconds together; those of unknown
-    length have ten.
-    """
-    ends = accumulate(durations.get(key, 10.0) for key in keys)
-    return {
-        key
-        for key, end in zip(keys, ends, strict=True)
-        if end - durations.get(key, 10.0) < seconds
-    }
+    """Return the first utterances that have so many seconds together."""
+    taken: set[str] = set()
+    end = 0.0
+    for key in keys:
+        duration = durations.get(key, USUAL_SECONDS)
+        end += duration
+        # the sum before it, as floats add up
+        if end - duration < seconds:
+            taken.add(key)
+    return taken
 
 
-def with_text(run: Run) -> Run:
+def shorten_text(run: Run) -> Run:
     """Return the run with some long sentences of the text of its language model."""
     if "lm_text" not in run.options:
         return run
@@ -441,11 +425,9 @@ class GpuMemory:
     """
 
     def __init__(self, gpus: Sequence[str]) -> None:
-        self.gpus, self.samples, self.over = (
-            gpus,
-            list[tuple[float, dict[str, float]]](),
-            Event(),
-        )
+        self.gpus = gpus
+        self.samples: list[tuple[float, dict[str, float]]] = []
+        self.over = Event()
 
     def __enter__(self) -> "GpuMemory":
         """Begin to measure."""
@@ -458,39 +440,39 @@ class GpuMemory:
         """Stop measuring."""
         self.over.set()
 
-    def most(self, lane: Sequence[str], seconds: float) -> float | None:
+    def find_most(self, lane: Sequence[str], seconds: float) -> float | None:
         """Return the most GB that were in use on a GPU in the last ``seconds``."""
         since = time.monotonic() - seconds
-        used = [each for when, each in self.samples if when >= since]
         names = [name for name in lane or self.gpus if name in self.before]
-        return max(
-            (each[name] - self.before[name] for each in used for name in names),
-            default=None,
-        )
+        grown = [
+            used[name] - self.before[name]
+            for when, used in self.samples
+            for name in names
+            if when >= since
+        ]
+        return max(grown, default=None)
 
     def _measure(self) -> None:
         while not self.over.wait(POLL_SECONDS):
-            if found := self._read():
+            found = self._read()
+            if found:
                 self.samples.append((time.monotonic(), found))
 
     def _read(self) -> dict[str, float]:
+        """Return the GB in use by index and by UUID, since a lane may name either."""
         query = [
             "nvidia-smi",
             "--query-gpu=index,uuid,memory.used",
             "--format=csv,noheader,nounits",
         ]
+        found = {}
         try:
-            printed = subprocess.run(
+            done = subprocess.run(
                 query, capture_output=True, text=True, timeout=20, check=True
-            ).stdout
-            rows = [
-                [word.strip() for word in line.split(",")]
-                for line in printed.splitlines()
-            ]
-            return {
-                name: float(used) / 1024
-                for index, uuid, used in rows
-                for name in (index, uuid)
-            }
+            )
+            for line in done.stdout.splitlines():
+                index, uuid, used = (word.strip() for word in line.split(","))
+                found[index] = found[uuid] = float(used) / 1024
         except (OSError, ValueError, subprocess.SubprocessError):
             return {}
+        return found

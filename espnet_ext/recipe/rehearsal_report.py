@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
@@ -32,9 +32,6 @@ from espnet_ext.recipe.run import WHOLE_CONFIGS, Run
 from espnet_ext.recipe.steps import Step, paths_in
 from espnet_ext.work.yaml_files import read_yaml
 
-if TYPE_CHECKING:
-    from espnet_ext.recipe.rehearsal import Seen
-
 UPDATE = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: .*train_time=([0-9.e+-]+)")
 REPORT = "training.json"  # of the trainings of rescorers
 VALID_SHARE = 1 / 3  # a batch of the development set is a forward pass alone
@@ -42,15 +39,27 @@ SAME = 0.05  # relative difference in hours from the paper's corpus
 GB = 1024**3
 OF_RESCORERS = "lr"  # a key of their trainings alone; ESPnet's have it in optim_conf
 LISTS = "lists"  # the folder of N-best lists, a file for each set
-DECODED = (
-    "text",
-    "hypotheses.jsonl",
-    "transcripts.json",
-)  # below a folder for each set
+# what decodings leave below a folder for each set
+DECODED = ("text", "hypotheses.jsonl", "transcripts.json")
+# What run.sh changes in the section of such a training; the last two by its options.
+SHORTENED = ("max_steps", "sentences", "epochs", "evaluate_every", "amp", "positions")
 PARTS = ("train", "valid")
 COLUMNS = ("", "GPU GB", "seconds of one", "how many", "hours", "disk GB")
 FORMATS = ("", ".1f", ".3f", "", ".1f", ".1f")
 OTHER_COUNTS = (1, 4, 8)  # of GPUs, for which the hours of the trainings are said too
+
+
+@dataclass
+class Seen:
+    """A step that has run in a rehearsal: why it failed, or "", and the most GB of a
+    GPU that it has used.
+    """
+
+    stage: str
+    step: Step
+    seconds: float
+    gigabytes: float | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -73,205 +82,210 @@ class Job:
     @property
     def hours(self) -> float | None:
         """The hours of the whole on the GPUs that the job had."""
-        return (
-            None
-            if self.seconds is None or self.count is None
-            else self.seconds * self.count / 3600
-        )
+        if self.seconds is None or self.count is None:
+            return None
+        return self.seconds * self.count / 3600
 
 
-def jobs_of(seen: "Sequence[Seen]", whole: Run, small: Run) -> list[Job]:
+class Measured(NamedTuple):
+    """What the log of a short training tells of the whole: as in :class:`Job`."""
+
+    seconds: float | None
+    count: int | None
+    disk: float
+    fault: str = ""
+
+
+def list_jobs(seen: Sequence[Seen], whole: Run, small: Run) -> list[Job]:
     """Return the trainings and decodings among the steps of a rehearsal that have ended
     well.
     """
-    amounts, jobs = Amounts(whole, small), []
-    for each in (each for each in seen if not each.reason):
+    amounts = Amounts(whole, small)
+    jobs = []
+    for each in seen:
+        if each.reason:
+            continue
         step = each.step
-        if (folder := step.resumes) is not None:
-            measured = _rescorer(step, folder, amounts)
-            seconds, count, disk, fault = measured or _espnet_training(
-                step, folder, amounts
-            )
-            name = str(folder.relative_to(small.expdir))
-            fault = fault if checks_plans(whole) else ""
-            jobs.append(Job(name, True, each.gigabytes, seconds, count, disk, fault))
-        elif step.preload and (found := _of_sets(step, each.seconds, amounts)):
+        if step.resumes is not None:
+            jobs.append(_measure_training(each, step.resumes, amounts))
+        elif step.preload and (found := _measure_sets(step, each.seconds, amounts)):
+            seconds, count = found
             place = step.outputs[0].parent
-            name = str(
-                (place if place.name == LISTS else place.parent).relative_to(
-                    small.expdir
-                )
-            )
-            jobs.append(Job(name, False, each.gigabytes, *found, 0.0))
+            folder = place if place.name == LISTS else place.parent
+            name = str(folder.relative_to(small.expdir))
+            jobs.append(Job(name, False, each.gigabytes, seconds, count, 0.0))
     return jobs
+
+
+def _measure_training(seen: Seen, folder: Path, amounts: "Amounts") -> Job:
+    measured = _measure_rescorer(seen.step, folder, amounts)
+    if measured is None:
+        measured = _measure_espnet(seen.step, folder, amounts)
+    return Job(
+        name=str(folder.relative_to(amounts.small.expdir)),
+        trains=True,
+        gigabytes=seen.gigabytes,
+        seconds=measured.seconds,
+        count=measured.count,
+        disk=measured.disk,
+        fault=measured.fault if checks_plans(amounts.whole) else "",
+    )
 
 
 class Amounts:
     """How much more the whole has than what is rehearsed, by data dir."""
 
     def __init__(self, whole: Run, small: Run) -> None:
-        self.whole, self.small = whole, small
+        self.whole = whole
+        self.small = small
         self.mixing: Mapping[str, Any] = whole.sections["settings"].get("mixing") or {}
 
-    def ratio(self, name: str) -> float:
+    def compute_ratio(self, name: str) -> float:
         """Return the audio of a set, as a multiple of that which is rehearsed; of all
         sets together if unknown.
         """
-        if count := (self.mixing.get(name) or {}).get("count"):
-            return float(count) / max(1, self.utterances(self.small, name))
+        count = (self.mixing.get(name) or {}).get("count")
+        if count:
+            return float(count) / max(1, self.count_utterances(self.small, name))
         names = [name]
         if not (self.whole.datadir / name / "text").is_file():
             there = {path.parent.name for path in self.whole.datadir.glob("*/text")}
+            trained = there - {*self.whole.tables.file.test_sets}
             names = [
-                each
-                for each in there - {*self.whole.tables.file.test_sets}
-                if self.utterances(self.small, each)
+                each for each in trained if self.count_utterances(self.small, each)
             ]
-        all_of, few = (
-            sum(self.seconds(run, each) for each in names)
-            for run in (self.whole, self.small)
-        )
-        return all_of / max(1e-9, few)
+        of_whole = sum(self.sum_seconds(self.whole, each) for each in names)
+        of_small = sum(self.sum_seconds(self.small, each) for each in names)
+        return of_whole / max(1e-9, of_small)
 
-    def utterances(self, run: Run, name: str) -> int:
+    def count_utterances(self, run: Run, name: str) -> int:
         """Return the number of utterances of a set, 0 if the run does not have it."""
-        paths = (
-            run.datadir / name / place / "text" for place in ("", "segments/data")
-        )  # the second of LibriCSS
-        path = next(filter(Path.is_file, paths), None)
-        return len(path.read_text(encoding="utf-8").splitlines()) if path else 0
+        # LibriCSS has its data dirs below the folder of a set
+        for place in ("", "segments/data"):
+            path = run.datadir / name / place / "text"
+            if path.is_file():
+                return len(path.read_text(encoding="utf-8").splitlines())
+        return 0
 
-    def seconds(self, run: Run, name: str) -> float:
+    def sum_seconds(self, run: Run, name: str) -> float:
         """Return the audio of a set in seconds; without durations, its utterances."""
         path = run.datadir / name / "utt2dur"
         if path.is_file():
             return sum(map(float, read_table(path).values()))
-        return float(self.utterances(run, name))
+        return float(self.count_utterances(run, name))
 
 
-def _option(step: Step, name: str) -> str:
+def _get_option(step: Step, name: str) -> str:
     words = list(step.arguments["options"])
     return str(words[words.index(name) + 1]) if name in words else ""
 
 
-def _espnet_training(
-    step: Step, folder: Path, amounts: Amounts
-) -> tuple[float | None, int | None, float, str]:
-    """Return seconds of an update, updates, disk and what is wrong with the plan of a
-    training by ESPnet, from its log and its real config.
-    """
-    short = Path(_option(step, "--config"))
+def _measure_espnet(step: Step, folder: Path, amounts: Amounts) -> Measured:
+    """Measure a training by ESPnet from its log and its real config."""
+    short = Path(_get_option(step, "--config"))
     config = read_yaml(short.parent / WHOLE_CONFIGS / short.name)
-    files = [
+    disk = _estimate_disk(folder, config)
+    updates = UPDATE.findall(step.log.read_text(encoding="utf-8", errors="replace"))
+    if not updates:
+        return Measured(None, None, disk)
+    last_epoch = updates[-1][0]
+    times = [float(seconds) for epoch, _, seconds in updates if epoch == last_epoch]
+    # the first update of a pass waits for the readers of its data
+    seconds = fmean(times[1:] or times)
+    batches = int(updates[-1][1])
+    train, valid = (_find_set_name(step, part) for part in PARTS)
+    of_pass = math.ceil(batches * amounts.compute_ratio(train))
+    count = count_updates(config, of_pass)
+    fault = find_warmup_fault(config, count)
+    audio = amounts.sum_seconds(amounts.small, train)
+    # there is none for a language model, whose validation takes little
+    if audio:
+        of_valid = amounts.sum_seconds(amounts.whole, valid)
+        valid_batches = batches * of_valid / audio
+        validation = count_epochs(config) * valid_batches * VALID_SHARE
+        # in updates, of which each has so many batches
+        count += math.ceil(validation / (config.get("accum_grad") or 1))
+    return Measured(seconds, count, disk, fault)
+
+
+def _find_set_name(step: Step, part: str) -> str:
+    """Return the data dir of a training's ``train`` or ``valid`` part."""
+    given = _get_option(step, f"--{part}_data_path_and_name_and_type")
+    return Path(given.partition(",")[0]).parent.name
+
+
+def _estimate_disk(folder: Path, config: Mapping[str, Any]) -> float:
+    """Return the GB that a training leaves: what is there, and the models that a longer
+    one keeps besides.
+    """
+    sizes = [
         path.stat().st_size
         for path in folder.glob("*epoch.pth")
         if not path.is_symlink()
     ]
     kept = config.get("keep_nbest_models", 10)
-    models = (max(kept) if isinstance(kept, list) else kept) * len(
-        config.get("best_model_criterion") or [1]
-    )
-    disk = (_size(folder) + max(0, models - len(files)) * max(files, default=0)) / GB
-    updates = UPDATE.findall(step.log.read_text(encoding="utf-8", errors="replace"))
-    if not updates:
-        return None, None, disk, ""
-    last = [
-        (int(batch), float(seconds))
-        for epoch, batch, seconds in updates
-        if epoch == updates[-1][0]
-    ]
-    seconds = fmean(value for _, value in last[1:] or last)
-    sets = {
-        part: Path(
-            _option(step, f"--{part}_data_path_and_name_and_type").partition(",")[0]
-        )
-        for part in PARTS
-    }
-    train, valid = (path.parent.name for path in sets.values())
-    batches = last[-1][0]
-    of_pass = math.ceil(batches * amounts.ratio(train))
-    updates_of_all = count_updates(config, of_pass)
-    audio = amounts.seconds(amounts.small, train)  # none of a language model
-    validation = 0.0
-    if audio:
-        valid_batches = batches * amounts.seconds(amounts.whole, valid) / audio
-        validation = count_epochs(config) * valid_batches * VALID_SHARE
-    validation /= config.get("accum_grad") or 1  # seconds are those of an update
-    fault = find_warmup_fault(config, updates_of_all)
-    return seconds, updates_of_all + math.ceil(validation), disk, fault
+    if isinstance(kept, list):
+        kept = max(kept)
+    models = kept * len(config.get("best_model_criterion") or [1])
+    to_come = max(0, models - len(sizes)) * max(sizes, default=0)
+    return (_sum_sizes(folder) + to_come) / GB
 
 
-def _rescorer(
-    step: Step, folder: Path, amounts: Amounts
-) -> tuple[float | None, int | None, float, str] | None:
-    """Return the same of a training for rescoring, or None; evaluations count as
-    updates that take as long.
+def _measure_rescorer(step: Step, folder: Path, amounts: Amounts) -> Measured | None:
+    """Measure a training for rescoring by its report; None if it is none.
+
+    Evaluations count as updates that take as long.
     """
     path = folder / REPORT
     if not path.is_file():
         return None
     report = json.loads(path.read_text(encoding="utf-8"))
-    short = step.arguments["values"]
-    config = next(
-        (
-            each
-            for each in amounts.whole.sections.values()
-            if _same_but_shorter(each, short)
-        ),
-        short,
-    )
-    dev = ("dev_texts", "dev_lists")
-
-    def utterances(run: Run, *, of_dev: bool) -> int:
-        files = paths_in(
-            [value for key, value in step.arguments.items() if (key in dev) == of_dev]
-        )
-        return sum(
-            amounts.utterances(
-                run, file.parent.name if file.name == "text" else file.stem
-            )
-            for file in files
-        )
-
-    examples = utterances(amounts.whole, of_dev=False) or config.get("sentences") or 0
-    updates = math.ceil(examples / config.get("batch_size", 1)) * (
-        config.get("epochs") or 1
-    )
+    config = _find_whole_section(step.arguments["values"], amounts)
+    examples = _count_examples(step, amounts, amounts.whole, of_dev=False)
+    examples = examples or config.get("sentences") or 0
+    of_epoch = math.ceil(examples / config.get("batch_size", 1))
+    updates = of_epoch * (config.get("epochs") or 1)
     updates = min(updates, config.get("max_steps") or updates)
-    seconds = report["update_seconds"] / max(
-        1, *(each["step"] for each in report["history"])
-    )
-    each = (report["seconds"] - report["update_seconds"]) / len(
-        report["history"]
-    )  # evaluation
+    history = report["history"]
+    seconds = report["update_seconds"] / max(1, *(each["step"] for each in history))
+    of_evaluation = (report["seconds"] - report["update_seconds"]) / len(history)
     evaluations = 1 + updates // (config.get("evaluate_every") or max(1, updates // 10))
-    ratio = utterances(amounts.whole, of_dev=True) / (
-        utterances(amounts.small, of_dev=True) or 1
-    )
-    evaluated = evaluations * each * ratio
-    return (
-        seconds,
-        updates + math.ceil(evaluated / max(seconds, 1e-9)),
-        _size(folder) / GB,
-        "",  # its training checks its plan itself
-    )
+    dev = _count_examples(step, amounts, amounts.whole, of_dev=True)
+    rehearsed_dev = _count_examples(step, amounts, amounts.small, of_dev=True) or 1
+    evaluated = evaluations * of_evaluation * (dev / rehearsed_dev)
+    count = updates + math.ceil(evaluated / max(seconds, 1e-9))
+    # no fault: its training checks its plan itself
+    return Measured(seconds, count, _sum_sizes(folder) / GB)
 
 
-def _same_but_shorter(section: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    changed = (
-        "max_steps",
-        "sentences",
-        "epochs",
-        "evaluate_every",
-        "amp",
-        "positions",
-    )  # the last two by run.sh
-    return OF_RESCORERS in section and all(
-        values.get(key) == value for key, value in section.items() if key not in changed
-    )
+def _count_examples(step: Step, amounts: Amounts, run: Run, *, of_dev: bool) -> int:
+    """Count the utterances, or lists, that a training for rescoring reads."""
+    values = [
+        value
+        for key, value in step.arguments.items()
+        if (key in ("dev_texts", "dev_lists")) == of_dev
+    ]
+    names = [
+        path.parent.name if path.name == "text" else path.stem
+        for path in paths_in(values)
+    ]
+    return sum(amounts.count_utterances(run, name) for name in names)
 
 
-def _of_sets(
+def _find_whole_section(
+    short: Mapping[str, Any], amounts: Amounts
+) -> Mapping[str, Any]:
+    """Return the section of full.yaml of which these are the values, but shorter."""
+    for section in amounts.whole.sections.values():
+        if OF_RESCORERS not in section:
+            continue
+        kept = {key: each for key, each in section.items() if key not in SHORTENED}
+        if all(short.get(key) == value for key, value in kept.items()):
+            return section
+    return short
+
+
+def _measure_sets(
     step: Step, whole: float, amounts: Amounts
 ) -> tuple[float | None, int] | None:
     """Return seconds of an utterance and utterances of work on sets, such as decoding;
@@ -280,42 +294,42 @@ def _of_sets(
     Shards are measured by when their logs ended, without the first, which loads the
     model; else the ``whole`` step is.
     """
-    sets = {
-        path.parent.name: path.parent for path in step.outputs if path.name in DECODED
-    }
-    sets |= {
-        path.stem: path.with_suffix("")
-        for path in step.outputs
-        if path.parent.name == LISTS
-    }
-    if not sets:
+    folders = {}
+    for path in step.outputs:
+        if path.name in DECODED:
+            folders[path.parent.name] = path.parent
+        if path.parent.name == LISTS:
+            folders[path.stem] = path.with_suffix("")
+    if not folders:
         return None
-    names = {
-        *sets,
-        *(path.stem for path in step.inputs if path.parent.name == LISTS),
-    }  # of which weights are tuned
+    # lists on which weights are tuned are worked on, too
+    tuned = {path.stem for path in step.inputs if path.parent.name == LISTS}
+    names = {*folders, *tuned}
+    done = max(1, sum(amounts.count_utterances(amounts.small, each) for each in names))
+    wanted = sum(_count_wanted(name, amounts) for name in names)
     ends = sorted(
         log.stat().st_mtime
-        for folder in sets.values()
+        for folder in folders.values()
         for log in folder.glob("log/*.[0-9]*.log")
-    )
-    done = max(1, sum(amounts.utterances(amounts.small, name) for name in names))
-    wanted = sum(
-        round(amounts.utterances(amounts.small, name) * amounts.ratio(name))
-        if name in amounts.mixing
-        else amounts.utterances(amounts.whole, name)
-        for name in names
     )
     if not ends:
         return whole / done, wanted
-    return (
-        (ends[-1] - ends[0]) / (len(ends) - 1) * len(ends) / done
-        if len(ends) > 1
-        else None
-    ), wanted
+    if len(ends) == 1:
+        return None, wanted
+    of_shard = (ends[-1] - ends[0]) / (len(ends) - 1)
+    return of_shard * len(ends) / done, wanted
 
 
-def _size(folder: Path) -> int:
+def _count_wanted(name: str, amounts: Amounts) -> int:
+    """Count the utterances of a set in the whole; mixed sets are not made there."""
+    if name not in amounts.mixing:
+        return amounts.count_utterances(amounts.whole, name)
+    rehearsed = amounts.count_utterances(amounts.small, name)
+    return round(rehearsed * amounts.compute_ratio(name))
+
+
+def _sum_sizes(folder: Path) -> int:
+    """Return the bytes of the files below a folder; links take none."""
     return sum(
         path.stat().st_size
         for path in folder.rglob("*")
@@ -323,46 +337,71 @@ def _size(folder: Path) -> int:
     )
 
 
-def set_lines(whole: Run) -> list[str]:
+def describe_sets(whole: Run) -> list[str]:
     """Return a line for each data dir of the corpora: utterances, hours, and the
     paper's hours (``paper_hours``).
     """
-    amounts, lines = Amounts(whole, whole), []
-    of_paper = (
-        whole.sections["settings"].get("paper_hours") or {}
-        if whole.scale == "full"
-        else {}
-    )
+    amounts = Amounts(whole, whole)
+    of_paper = {}
+    if whole.scale == "full":
+        of_paper = whole.sections["settings"].get("paper_hours") or {}
+    lines = []
     for name in sorted(path.parent.name for path in whole.datadir.glob("*/utt2dur")):
-        hours = amounts.seconds(whole, name) / 3600
-        line = f"{name}: {amounts.utterances(whole, name):,} utterances, {hours:,.1f} h"
-        if paper := of_paper.get(name):
-            same = abs(hours / paper - 1) < SAME
-            line = (
-                f"{line}; the paper has {paper:,} "
-                f"h{'' if same else f', which differs by more than {SAME:.0%}'}"
-            )
+        hours = amounts.sum_seconds(whole, name) / 3600
+        count = amounts.count_utterances(whole, name)
+        line = f"{name}: {count:,} utterances, {hours:,.1f} h"
+        paper = of_paper.get(name)
+        if paper:
+            line += f"; the paper has {paper:,} h"
+            if abs(hours / paper - 1) >= SAME:
+                line += f", which differs by more than {SAME:.0%}"
         lines.append(line)
     return lines
 
 
-def job_lines(
+def describe_jobs(
     jobs: Sequence[Job], run: Run, checked: float, rehearsed: float
 ) -> list[str]:
     """Return the lines of the report: a table of the jobs, the plan of the trainings,
     and the seconds of it all.
     """
-    rows = [
-        (
-            job.name,
-            job.gigabytes,
-            job.seconds,
-            job.count,
-            job.hours,
-            job.disk if job.trains else None,
-        )
-        for job in jobs
+    lines = ["", *_tabulate_jobs(jobs)]
+    lines.append(
+        "one: an update of a training, an utterance that is decoded; hours of one "
+        "seed, at most: long batches"
+    )
+    hours = hours_of_trainings(jobs)
+    names = [
+        run.name_of(system, seed)
+        for system in run.systems
+        for seed in run.seeds_of(system)
     ]
+    of_seed = {
+        name: hours[remove_seed(name)] for name in names if remove_seed(name) in hours
+    }
+    if of_seed:
+        lines += _describe_plans(run, of_seed)
+    lines.append(
+        f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s"
+    )
+    return lines
+
+
+def hours_of_trainings(jobs: Sequence[Job]) -> dict[str, float]:
+    """Return the hours of trainings, by their names without a seed."""
+    return {
+        remove_seed(job.name): job.hours
+        for job in jobs
+        if job.trains and job.hours is not None
+    }
+
+
+def _tabulate_jobs(jobs: Sequence[Job]) -> list[str]:
+    rows = []
+    for job in jobs:
+        disk = job.disk if job.trains else None
+        measured = (job.gigabytes, job.seconds, job.count)
+        rows.append((job.name, *measured, job.hours, disk))
     shown = tabulate(
         rows,
         COLUMNS,
@@ -372,53 +411,34 @@ def job_lines(
         missingval="-",
         numalign="right",
     )
-    lines = ["", *shown.splitlines()]
-    lines.append(
-        "one: an update of a training, an utterance that is decoded; hours of one "
-        "seed, at most: long batches"
-    )
-    hours = {
-        remove_seed(job.name): job.hours
-        for job in jobs
-        if job.trains and job.hours is not None
-    }
-    names = [
-        run.name_of(system, seed)
-        for system in run.systems
-        for seed in run.seeds_of(system)
-    ]
-    of_seed = {
-        name: hours[remove_seed(name)] for name in names if remove_seed(name) in hours
-    }
-    if (
-        of_seed and run.ngpu and not (run.launch or run.train_options)
-    ):  # which train one by one
+    return shown.splitlines()
+
+
+def _describe_plans(run: Run, hours: Mapping[str, float]) -> list[str]:
+    """Say how long the trainings take on the GPUs of the run and on other numbers of
+    them, or by a launcher, as many at once as it is given.
+    """
+    longest_first = sorted(hours, key=lambda name: -hours[name])
+    lines = []
+    # with options for several GPUs or nodes they train one by one
+    if run.ngpu and not (run.launch or run.train_options):
         gpus = list_gpus_of_run(run)
         most = run.sections["settings"].get("training_gpus") or len(gpus)
-        longest_first = sorted(of_seed, key=lambda name: -of_seed[name])
-        lines += [
-            "",
-            "the plan of the trainings:",
-            *describe_plan(plan_rounds(longest_first, gpus, most), of_seed),
-        ]
+        planned = plan_rounds(longest_first, gpus, most)
+        lines += ["", "the plan of the trainings:", *describe_plan(planned, hours)]
         for count in OTHER_COUNTS:
             planned = plan_rounds(longest_first, tuple(map(str, range(count))), most)
-            lines.append(
-                f"on {count} GPU{'s' * (count > 1)}: {describe_plan(planned, of_seed)[0]}"
-            )
-    if of_seed and run.launch:
-        at_once = count_jobs_at_once(run, len(of_seed))
-        longest_first = sorted(of_seed, key=lambda name: -of_seed[name])
+            total = describe_plan(planned, hours)[0]
+            lines.append(f"on {count} GPU{'s' * (count > 1)}: {total}")
+    if run.launch:
+        at_once = count_jobs_at_once(run, len(hours))
         planned = plan_rounds(longest_first, tuple(map(str, range(at_once))), 1)
-        total = describe_plan(planned, of_seed)[0]
+        total = describe_plan(planned, hours)[0]
         lines.append(f"by {run.launch[0]}, at most {at_once} at once: {total}")
-    lines.append(
-        f"corpora checked in {checked:.0f} s, all else rehearsed in {rehearsed:.0f} s"
-    )
     return lines
 
 
-def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
+def list_problems(jobs: Sequence[Job], run: Run) -> list[str]:
     """Return what would fail later: plans of trainings, a disk that is too small."""
     faults = [f"training: {job.name}: {job.fault}" for job in jobs if job.fault]
     seeds = {
@@ -426,11 +446,9 @@ def problems_of(jobs: Sequence[Job], run: Run) -> list[str]:
         for system in run.systems
     }
     needed = sum(job.disk * seeds.get(remove_seed(job.name), 1) for job in jobs)
-    folder = next(
-        path
-        for path in (run.expdir.resolve(), *run.expdir.resolve().parents)
-        if path.exists()
-    )
+    # the folder itself is not made yet
+    above = (run.expdir.resolve(), *run.expdir.resolve().parents)
+    folder = next(path for path in above if path.exists())
     free = shutil.disk_usage(folder).free / GB
     if needed > free:
         faults.append(

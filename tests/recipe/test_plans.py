@@ -15,7 +15,7 @@ from espnet_ext.recipe.plans import (
     find_warmup_fault,
 )
 from espnet_ext.recipe.rehearsal import Fault, list_causes
-from espnet_ext.recipe.rehearsal_report import Job, problems_of
+from espnet_ext.recipe.rehearsal_report import Job, list_problems
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.sem.curriculum import Selection, audio_share, write_selection
 from espnet_ext.tables.plan import load_scale
@@ -91,8 +91,8 @@ def test_warmups_of_espnet(tmp_path):
 def test_a_plan_that_cannot_work_is_a_problem_of_a_rehearsal(tmp_path):
     job = Job("baseline/seed1", True, None, 1.0, 55, 0.0)
     run = SimpleNamespace(systems=[], expdir=tmp_path)
-    assert not problems_of([job], run)
-    (problem,) = problems_of(
+    assert not list_problems([job], run)
+    (problem,) = list_problems(
         [replace(job, fault="its 55 updates end within"), job], run
     )
     assert "baseline/seed1" in problem and "55" in problem

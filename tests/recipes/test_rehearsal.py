@@ -17,13 +17,17 @@ from espnet_ext.recipe.gpus import hours_file
 from espnet_ext.recipe.options import COMMON
 from espnet_ext.recipe.rehearsal import (
     GpuMemory,
-    Seen,
-    choose,
-    folders_of,
+    choose_utterances,
+    make_runs,
     rehearse,
-    smaller,
+    shrink_sections,
 )
-from espnet_ext.recipe.rehearsal_report import job_lines, jobs_of, problems_of
+from espnet_ext.recipe.rehearsal_report import (
+    Seen,
+    describe_jobs,
+    list_jobs,
+    list_problems,
+)
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.tables.plan import load_scale
@@ -82,7 +86,7 @@ def a_set(count: int, speakers: int, prefix: str) -> DataDir:
 
 def test_the_longest_utterances_fill_a_batch_and_each_speaker_has_some():
     data = a_set(200, 10, "s")
-    chosen = choose(data, 1000.0)
+    chosen = choose_utterances(data, 1000.0)
     longest = sorted(data.utterances, key=lambda key: -float(data.utt2dur[key]))
     assert (
         set(longest[:6]) <= chosen
@@ -92,10 +96,10 @@ def test_the_longest_utterances_fill_a_batch_and_each_speaker_has_some():
     assert min(float(data.utt2dur[key]) for key in chosen) < 11, (
         "pre-training needs short ones"
     )
-    few = choose(data, None)
+    few = choose_utterances(data, None)
     assert set(longest[:2]) <= few and len(few) <= 4
-    assert choose(a_set(1, 1, "t"), None) == {"t0-001"}
-    assert choose(data, 1000.0, lists=8) == set(longest[:8])
+    assert choose_utterances(a_set(1, 1, "t"), None) == {"t0-001"}
+    assert choose_utterances(data, 1000.0, lists=8) == set(longest[:8])
 
 
 def write(output: str, text: str = "") -> None:
@@ -186,7 +190,7 @@ def test_a_rehearsal_goes_on_after_a_failure_and_names_each(tmp_path, capsys):
 
 def test_trainings_of_rescorers_are_short():
     whole = load_scale(EGS / "librispeech_rescore", "full")
-    short = smaller(whole)
+    short = shrink_sections(whole)
     for name in ("adapt_causal", "ce_masked", "mwer_pooled"):
         assert (
             "max_steps" not in whole[name]
@@ -224,7 +228,7 @@ def test_hours_and_disk_of_the_whole(tmp_path):
     pass.
     """
     run = a_run(tmp_path)
-    whole, small = folders_of(run, tmp_path / "top")
+    whole, small = make_runs(run, tmp_path / "top")
     for each, count in ((whole, 10), (small, 1)):
         for name, seconds in (("train", 1000.0), ("dev", 0.0)):
             ids = {f"s-{number}": str(seconds) for number in range(count)}
@@ -253,7 +257,7 @@ def test_hours_and_disk_of_the_whole(tmp_path):
     trained = Step(
         "train", folder / "log" / "train.log", write, {"options": words}, resumes=folder
     )
-    (job,) = jobs_of([Seen("training", trained, 9.0, 7.5, "")], whole, small)
+    (job,) = list_jobs([Seen("training", trained, 9.0, 7.5, "")], whole, small)
     assert (job.name, job.seconds, job.count) == (
         "baseline/seed1",
         pytest.approx(0.5),
@@ -263,7 +267,9 @@ def test_hours_and_disk_of_the_whole(tmp_path):
     assert job.disk * 1024 == pytest.approx(3 + 10 * 1, abs=0.1), (
         "the checkpoint, and five epochs by each of two criteria"
     )
-    assert problems_of([replace(job, disk=1e9)], run) and not problems_of([job], run)
+    assert list_problems([replace(job, disk=1e9)], run) and not list_problems(
+        [job], run
+    )
     assert hours_file(run).parent == tmp_path
     many = replace(
         run,
@@ -273,7 +279,7 @@ def test_hours_and_disk_of_the_whole(tmp_path):
     names = [run.name_of(system, 1) for system in run.systems]
     systems = [replace(job, name=name) for name in names]
     assert len(systems) > 1
-    printed = "\n".join(job_lines(systems, many, 1, 1))
+    printed = "\n".join(describe_jobs(systems, many, 1, 1))
     for gpus in (1, 4, 8):
         assert (
             f"about {-(-len(systems) // gpus) * job.hours:.1f} h"
@@ -281,7 +287,9 @@ def test_hours_and_disk_of_the_whole(tmp_path):
         )
     queued = replace(run, launch=("queue.pl",))
     queued.options["train_jobs"] = "2"
-    line = re.search("by queue.pl.*", "\n".join(job_lines(systems, queued, 1, 1)))[0]
+    line = re.search("by queue.pl.*", "\n".join(describe_jobs(systems, queued, 1, 1)))[
+        0
+    ]
     assert f"about {-(-len(systems) // 2) * job.hours:.1f} h" in line
 
 
@@ -298,10 +306,10 @@ def test_memory_of_a_gpu_is_what_was_added_to_it(tmp_path, monkeypatch):
     with GpuMemory(("0", "1")) as memory:
         (tmp_path / "used").write_text("9216\n")
         deadline = time.monotonic() + 60
-        while memory.most(("0",), 60) != 8.0:
+        while memory.find_most(("0",), 60) != 8.0:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        assert memory.most(("1",), 60) == 0.0 and memory.most((), 60) == 8.0
+        assert memory.find_most(("1",), 60) == 0.0 and memory.most((), 60) == 8.0
     monkeypatch.setenv("PATH", "/nowhere")
     with GpuMemory(("0",)) as memory:
-        assert memory.most(("0",), 60) is None
+        assert memory.find_most(("0",), 60) is None
