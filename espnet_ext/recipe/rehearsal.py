@@ -21,6 +21,7 @@ from typing import Any
 from espnet_ext.corpora.librispeech import LM_TEXT
 from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
+from espnet_ext.kaldi.parts import choose_spread, keep_utterances
 from espnet_ext.recipe.audio_check import show_what_is_not_decoded
 from espnet_ext.recipe.gpus import hours_file, list_gpus_of_run
 from espnet_ext.recipe.rehearsal_report import (
@@ -294,7 +295,7 @@ def shrink_data(whole: Run, small: Run) -> int:
         place = folder.relative_to(whole.datadir)
         is_test = any(part in whole.tables.file.test_sets for part in place.parts)
         chosen = choose_utterances(data, None if is_test else seconds, lists)
-        write_data_dir(restrict(data, chosen), small.datadir / place)
+        write_data_dir(keep_utterances(data, chosen), small.datadir / place)
         _copy_references(folder.parent, (small.datadir / place).parent, chosen)
         if not is_test:
             texts += (data.text or {}).values()
@@ -362,7 +363,7 @@ def choose_utterances(data: DataDir, seconds: float | None, lists: int = 0) -> s
     longest = sorted(data.utt2spk, key=lambda key: (-durations.get(key, 0.0), key))
     if seconds is None:
         few = min(TEST_UTTERANCES, len(longest))
-        chosen = [*longest[: few // 2], *spread(data, few - few // 2)]
+        chosen = [*longest[: few // 2], *choose_spread(data, few - few // 2)]
         return _take_seconds(chosen, TEST_SECONDS, durations)
     if lists:
         return set(longest[:lists])
@@ -410,9 +411,8 @@ def shorten_text(run: Run) -> Run:
     text = run.path("lm_text") or run.corpus / LM_TEXT
     if not text.is_file():
         return run
-    few = sorted(islice(read_sentences((text,)), AMONG), key=len, reverse=True)[
-        :SENTENCES
-    ]
+    first = islice(read_sentences((text,)), AMONG)
+    few = sorted(first, key=len, reverse=True)[:SENTENCES]
     path = run.datadir / "lm_text.txt"
     with atomic_write(path) as file:
         file.writelines(f"{line}\n" for line in few)

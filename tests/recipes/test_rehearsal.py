@@ -309,7 +309,7 @@ def test_memory_of_a_gpu_is_what_was_added_to_it(tmp_path, monkeypatch):
         while memory.find_most(("0",), 60) != 8.0:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        assert memory.find_most(("1",), 60) == 0.0 and memory.most((), 60) == 8.0
+        assert memory.find_most(("1",), 60) == 0.0 and memory.find_most((), 60) == 8.0
     monkeypatch.setenv("PATH", "/nowhere")
     with GpuMemory(("0",)) as memory:
         assert memory.find_most(("0",), 60) is None
