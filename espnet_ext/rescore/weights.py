@@ -28,8 +28,10 @@ Table = tuple[Mapping[str, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Tuned:
-    """Tuned weights, and the word errors, words, number and files of the lists that
-    they were tuned on.
+    """Tuned weights, and the lists that they were tuned on.
+
+    ``errors`` and ``words`` are counts over the lists, ``lists`` their number, and
+    ``tuned_on`` their files.
     """
 
     weights: Weights
@@ -49,10 +51,8 @@ def check_weights(weights: Weights) -> None:
             )
 
 
-def scores_of(nbest: NBest, name: str) -> np.ndarray:
-    """Return the scores of a list's hypotheses by name, (n,): the first pass, or those
-    that the lists hold.
-    """
+def select_scores(nbest: NBest, name: str) -> np.ndarray:
+    """Return a list's scores by name, (n,): the first pass, or those that it holds."""
     if name == FIRST_PASS:
         return np.array([hyp.score for hyp in nbest.hyps])
     for number, hyp in enumerate(nbest.hyps, start=1):
@@ -65,64 +65,69 @@ def scores_of(nbest: NBest, name: str) -> np.ndarray:
     return np.array([hyp.scores[name] for hyp in nbest.hyps])
 
 
-def combined(nbest: NBest, weights: Weights) -> np.ndarray:
+def combine_scores(nbest: NBest, weights: Weights) -> np.ndarray:
     """Return s_i of P3, eq. 1: the weighted sum of the scores, (n,)."""
     total = np.zeros(len(nbest.hyps))
     for name, weight in weights.items():
-        total += weight * scores_of(nbest, name)
+        total += weight * select_scores(nbest, name)
     return total
 
 
-def with_words(nbest: NBest) -> NBest:
-    """Return the list without the hypotheses that may not be chosen: those without
-    words, unless one is the best.
+def keep_choosable(nbest: NBest) -> NBest:
+    """Return the list with the hypotheses that may be chosen.
 
-    A language model finds nothing likelier than nothing. Where the first pass has it as
-    the best, it stays the best: nothing was said, and no language model can tell.
+    Those without words may not, unless one is the best. A language model finds nothing
+    likelier than nothing. Where the first pass has it as the best, it stays the best:
+    nothing was said, and no language model can tell.
     """
-    if not nbest.hyps[0].text:
-        return replace(nbest, hyps=nbest.hyps[:1])
-    return replace(nbest, hyps=tuple(hyp for hyp in nbest.hyps if hyp.text))
+    chosen = nbest.hyps[:1]
+    if chosen[0].text:
+        chosen = tuple(hyp for hyp in nbest.hyps if hyp.text)
+    return replace(nbest, hyps=chosen)
 
 
 def rerank(nbest: NBest, weights: Weights) -> NBest:
-    """Return the list in the order of the weighted sums, best first; equals keep their
-    order.
+    """Return the list in the order of the weighted sums, best first.
 
-    Hypotheses without words are last. A list whose best has no words stays as it is.
+    Equals keep their order. Hypotheses without words are last. A list whose best has no
+    words stays as it is.
     """
     check_weights(weights)
     if not nbest.hyps[0].text:
         return nbest
-    totals = combined(nbest, weights)
+    totals = combine_scores(nbest, weights)
 
-    def place(index: int) -> tuple[bool, float]:
-        return not nbest.hyps[index].text, -totals[index]
+    def rank(index: int) -> tuple[bool, float]:
+        has_no_words = not nbest.hyps[index].text
+        return has_no_words, -totals[index]
 
-    order = sorted(range(len(totals)), key=place)
-    return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))
+    order = sorted(range(len(totals)), key=rank)
+    reranked = tuple(nbest.hyps[index] for index in order)
+    return replace(nbest, hyps=reranked)
 
 
 class ErrorCurve(NamedTuple):
-    """Hold word errors by the share w of one score, between rising corners from 0.0 to
-    1.0: one more than errors.
+    """Word errors by the share w of one score, between rising corners.
+
+    ``corners`` are from 0.0 to 1.0, one more than ``errors``.
     """
 
     corners: tuple[float, ...]
     errors: tuple[int, ...]
 
 
-def error_curve(tables: Sequence[Table], weights: Weights, name: str) -> ErrorCurve:
-    """Return the word errors by the share of one score, all other weights fixed,
-    exactly and without a grid.
+def compute_error_curve(
+    tables: Sequence[Table], weights: Weights, name: str
+) -> ErrorCurve:
+    """Return the word errors by the share of one score, exactly and without a grid.
 
-    A hypothesis' score is a line over the last weight, lambda, and the highest line is
-    chosen. So the choice changes only at the corners of the upper envelope, and the
-    word errors of a set are constant between the corners of all its lists (Och,
-    "Minimum error rate training in statistical machine translation", ACL 2003, section
-    4). Lines are drawn over w = lambda / (1 + lambda), as (1 - w) rest + w score, which
-    makes the same choice for w < 1. Then w = 0 is the rest alone, w = 1 that score
-    alone, and every piece has two ends.
+    All other weights are fixed. A hypothesis' score is a line over the last weight,
+    lambda, and the highest line is chosen. So the choice changes only at the corners of
+    the upper envelope, and the word errors of a set are constant between the corners of
+    all its lists (Och, "Minimum error rate training in statistical machine
+    translation", ACL 2003, section 4). Lines are drawn over w = lambda / (1 + lambda),
+    as (1 - w) rest + w score, which makes the same choice for w < 1. Then w = 0 is the
+    rest alone, w = 1 that score alone, and every piece has two ends.
     """
     at_zero = 0  # errors just after w = 0
     changes: dict[float, int] = {}  # corner -> errors after it minus errors before
@@ -131,28 +136,29 @@ def error_curve(tables: Sequence[Table], weights: Weights, name: str) -> ErrorCu
         for other, weight in weights.items():
             if other != name and weight:
                 rest += weight * scores[other]
-        pieces = envelope(rest, scores[name])
-        at_zero += int(errors[pieces[0][1]])
+        pieces = find_envelope(rest, scores[name])
+        _, highest = pieces[0]
+        at_zero += int(errors[highest])
         for (_, before), (corner, after) in pairwise(pieces):
             corner = round(corner, _DECIMALS)
             change = int(errors[after] - errors[before])
             changes[corner] = changes.get(corner, 0) + change
     at_zero += changes.get(0.0, 0)  # a corner that was rounded to the end
     # Where lists change by as much in opposite ways, the set has no corner.
-    inside = sorted(
-        corner for corner, change in changes.items() if change and 0.0 < corner < 1.0
-    )
-    totals = accumulate((changes[corner] for corner in inside), initial=at_zero)
+    real = [corner for corner, change in changes.items() if change]
+    inside = sorted(corner for corner in real if 0.0 < corner < 1.0)
+    own_changes = [changes[corner] for corner in inside]
+    totals = accumulate(own_changes, initial=at_zero)
     return ErrorCurve((0.0, *inside, 1.0), tuple(totals))
 
 
-def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
-    """Return the upper envelope over w in [0, 1) of finite lines from ``left`` (w = 0)
-    to ``right`` (w = 1), (n,) each.
+def find_envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
+    """Return the upper envelope over w in [0, 1) of finite lines.
 
-    A piece is where it begins and its line, in rising order; of equal lines the first.
+    Their values are ``left`` at w = 0 and ``right`` at w = 1, (n,) each. A piece is
+    where it begins and its line, in rising order; of equal lines the first.
 
-    >>> envelope(np.array([0.0, -1.0, -5.0]), np.array([-3.0, -2.0, -2.5]))
+    >>> find_envelope(np.array([0.0, -1.0, -5.0]), np.array([-3.0, -2.0, -2.5]))
     [(0.0, 0), (0.5, 1)]
     """
     slopes = right - left
@@ -161,53 +167,61 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
     line = int(np.lexsort((-slopes, -left))[0])
     pieces = [(0.0, line)]
     while True:
+        # Only a steeper line can rise above this one, further to the right.
         steeper = np.flatnonzero(slopes > slopes[line])
         if not steeper.size:
             return pieces
-        crossings = (left[line] - left[steeper]) / (slopes[steeper] - slopes[line])
+        below = left[line] - left[steeper]  # at w = 0
+        crossings = below / (slopes[steeper] - slopes[line])
         corner = float(crossings.min())
         if corner >= 1.0:
             return pieces
+        # Of several that cross there, the steepest is highest just after it.
         at_corner = steeper[crossings == corner]
-        line = int(at_corner[np.argmax(slopes[at_corner])])
-        pieces.append((max(corner, pieces[-1][0]), line))
+        steepest = np.argmax(slopes[at_corner])
+        line = int(at_corner[steepest])
+        # Rounding may put a corner before the last one.
+        begin = max(corner, pieces[-1][0])
+        pieces.append((begin, line))
 
 
-def table_of(nbest: NBest, names: Sequence[str]) -> Table:
+def tabulate_errors(nbest: NBest, names: Sequence[str]) -> Table:
     """Return scores and word errors of a list's hypotheses that may be chosen."""
-    chosen = with_words(nbest)
-    scores = {name: scores_of(chosen, name) for name in names}
-    return scores, np.array(count_word_errors(chosen))
+    chosen = keep_choosable(nbest)
+    scores = {name: select_scores(chosen, name) for name in names}
+    errors = np.array(count_word_errors(chosen))
+    return scores, errors
 
 
-def middle_of_widest(curve: ErrorCurve, errors: int) -> float:
+def find_middle_of_widest(curve: ErrorCurve, errors: int) -> float:
     """Return the middle of the widest piece of a curve with so many errors.
 
-    >>> middle_of_widest(ErrorCurve((0.0, 0.2, 0.3, 0.9, 1.0), (5, 3, 3, 4)), 3)
+    >>> find_middle_of_widest(ErrorCurve((0.0, 0.2, 0.3, 0.9, 1.0), (5, 3, 3, 4)), 3)
     0.6
     """
     pieces = zip(pairwise(curve.corners), curve.errors, strict=True)
-    ends = [piece for piece, found in pieces if found == errors]
-    low, high = max(ends, key=lambda piece: piece[1] - piece[0])
+    matching = [ends for ends, found in pieces if found == errors]
+    widths = [high - low for low, high in matching]
+    widest = widths.index(max(widths))
+    low, high = matching[widest]
     return (low + high) / 2
 
 
 def tune(
     lists: Sequence[NBest], models: Sequence[str], tuned_on: Sequence[str] = ()
 ) -> Tuned:
-    """Find the weights of scores with the fewest word errors over all the lists, which
-    have references.
+    """Find the weights of scores with the fewest word errors over all the lists.
 
-    The first language model's weight is 1, which sets the scale of the others. With one
-    language model the result is the best there is. With several, weights are tuned one
-    after the other until none lowers the errors (coordinate search). The tuned weight
-    is the middle, in w, of the widest piece with the fewest errors: far from every
-    corner, since the corners of another set lie elsewhere. If every weight makes the
-    same number of errors, it is 1.
+    The lists have references. The first language model's weight is 1, which sets the
+    scale of the others. With one language model the result is the best there is. With
+    several, weights are tuned one after the other until none lowers the errors
+    (coordinate search). The tuned weight is the middle, in w, of the widest piece with
+    the fewest errors: far from every corner, since the corners of another set lie
+    elsewhere. If every weight makes the same number of errors, it is 1.
     """
     words = sum(len(split_reference(nbest)) for nbest in lists)
     weights = dict.fromkeys([*models, FIRST_PASS], 1.0)
-    tables = [table_of(nbest, list(weights)) for nbest in lists]
+    tables = [tabulate_errors(nbest, list(weights)) for nbest in lists]
     if not words:
         raise InputError(
             "no N-best lists to tune the interpolation weight on, or no words in "
@@ -217,9 +231,9 @@ def tune(
     for _ in range(_ROUNDS):
         before = best
         for name in (FIRST_PASS, *models[1:]):
-            curve = error_curve(tables, weights, name)
+            curve = compute_error_curve(tables, weights, name)
             best = min(curve.errors)
-            share = middle_of_widest(curve, best)
+            share = find_middle_of_widest(curve, best)
             weights[name] = share / (1.0 - share)
         if best == before:
             break

@@ -15,9 +15,9 @@ from espnet_ext.rescore.weights import (
     FIRST_PASS,
     ErrorCurve,
     Tuned,
-    combined,
-    envelope,
-    table_of,
+    combine_scores,
+    find_envelope,
+    tabulate_errors,
 )
 from espnet_ext.text.nbest import Hypothesis, NBest, count_word_errors
 
@@ -45,21 +45,24 @@ def at(curve: ErrorCurve, weight: float) -> int:
     ]
 
 
-def error_curve(lists: list[NBest], scores: str) -> ErrorCurve:
+def compute_error_curve(lists: list[NBest], scores: str) -> ErrorCurve:
     return curves_at(lists, weights_of(1.0, scores))[FIRST_PASS]
 
 
 def curves_at(lists: list[NBest], weights: dict[str, float]) -> dict[str, ErrorCurve]:
     """The curve of each weight through these weights."""
-    tables = [table_of(nbest, list(weights)) for nbest in lists]
-    return {name: weights_module.error_curve(tables, weights, name) for name in weights}
+    tables = [tabulate_errors(nbest, list(weights)) for nbest in lists]
+    return {
+        name: weights_module.compute_error_curve(tables, weights, name)
+        for name in weights
+    }
 
 
 def tune(
     lists: list[NBest], scores: str, tuned_on: tuple[str, ...] = ()
 ) -> tuple[Tuned, ErrorCurve]:
     tuned = weights_module.tune(lists, [scores], tuned_on)
-    return tuned, error_curve(lists, scores)
+    return tuned, compute_error_curve(lists, scores)
 
 
 def rerank(nbest: NBest, weight: float) -> NBest:
@@ -147,7 +150,7 @@ def all_crossings(lists: list[NBest]) -> set[Fraction]:
 @settings(max_examples=100)
 @given(lists_of(st.integers(-4, 0).map(float)), st.fractions(0, 1, max_denominator=97))
 def test_the_curve_is_the_error_count_everywhere(lists, share):
-    curve = error_curve(lists, "lm")
+    curve = compute_error_curve(lists, "lm")
     assert curve.corners[0] == 0.0 and curve.corners[-1] == 1.0
     assert list(curve.corners) == sorted(set(curve.corners))
     crossings = all_crossings(lists)
@@ -197,7 +200,7 @@ def test_a_curve_by_hand():
     # X from w = 0; A beats it where -2 (1-w) - 1 w = -1 (1-w) - 3 w, w = 1/3; Y has the
     # best first pass, from w = 2/3.
     nbest = one(("Y B", -0.5, -3.0), ("A", -1.0, -2.0), ("X", -3.0, -1.0))
-    curve = error_curve([nbest], "lm")
+    curve = compute_error_curve([nbest], "lm")
     assert curve.corners == pytest.approx((0.0, 1 / 3, 2 / 3, 1.0))
     assert curve.errors == (1, 0, 2)
     tuned, _ = tune([nbest], "lm", ("dev",))
@@ -244,14 +247,14 @@ def test_where_all_weights_are_equal_it_is_one():
 
 def test_of_equal_scores_the_first_hypothesis_is_chosen():
     nbest = one(("B", -1.0, -1.0), ("A", -1.0, -1.0), ("A A A", -1.0, -1.0))
-    assert error_curve([nbest], "lm").errors == (1,)
+    assert compute_error_curve([nbest], "lm").errors == (1,)
     assert rerank(nbest, 0.7) == nbest
-    assert envelope(np.array([-1.0, -1.0]), np.array([-2.0, -1.0])) == [(0.0, 1)]
+    assert find_envelope(np.array([-1.0, -1.0]), np.array([-2.0, -1.0])) == [(0.0, 1)]
 
 
 def test_rerank_orders_by_equation_one_and_keeps_all_else():
     nbest = one(("B", -1.0, -9.0), ("A", -2.0, -6.0), ("C", -3.0, -8.0))
-    assert combined(nbest, weights_of(0.5)).tolist() == [-9.5, -7.0, -9.5]
+    assert combine_scores(nbest, weights_of(0.5)).tolist() == [-9.5, -7.0, -9.5]
     ranked = rerank(nbest, 0.5)
     assert [hyp.text for hyp in ranked.hyps] == ["A", "B", "C"]
     assert ranked == replace(nbest, hyps=(nbest.hyps[1], nbest.hyps[0], nbest.hyps[2]))
@@ -317,6 +320,6 @@ def test_many_weights_end_where_no_single_one_helps(seed):
 def test_without_words_is_chosen_only_where_the_first_pass_has_it_as_the_best():
     nbest = one(("B", -5.0, -9.0), ("", -0.1, -0.1), ("A", -6.0, -8.0))
     assert [hyp.text for hyp in rerank(nbest, 1.0).hyps] == ["B", "A", ""]
-    assert error_curve([nbest], "lm").errors == (0, 1)
+    assert compute_error_curve([nbest], "lm").errors == (0, 1)
     silent = one(("", -30.0, -30.0), ("B", -0.1, -0.1))
     assert rerank(silent, 1.0) == silent

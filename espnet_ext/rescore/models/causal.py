@@ -6,18 +6,17 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from espnet_ext.rescore.models.language_model import LmScorer, begin_and_end
-from espnet_ext.rescore.models.prefix_trees import Rows, inputs_of, padded, to_rows
-from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
+from espnet_ext.rescore.models.language_model import LmScorer, find_begin_and_end
+from espnet_ext.rescore.models.prefix_trees import Rows, make_inputs, pad_rows, to_rows
+from espnet_ext.rescore.models.vocabulary import compute_log_probs, is_plain
 
 
 @dataclass(frozen=True, eq=False)
 class CausalChunk:
-    """Hold hypotheses of one forward pass: their tokens after a begin token in
-    ``rows``.
+    """The hypotheses of one forward pass.
 
-    ``targets``: the token after each token, the end token last, padded as
-    ``rows.paths``, (n, longest).
+    ``rows``: their tokens, after a begin token. ``targets``: the token after each
+    token, the end token last, padded as ``rows.paths``, (n, longest).
     """
 
     rows: Rows
@@ -29,13 +28,13 @@ class CausalChunk:
 
 
 class CausalScorer(LmScorer):
-    """Score a hypothesis by its log-likelihood, from its first token to the end token
-    (P3, eq. 2).
+    """Score a hypothesis by its log-likelihood (P3, eq. 2).
 
-    The model, of ``AutoModelForCausalLM``, reads a begin token first, so that the first
-    token is scored as well. A prefix that hypotheses of a list share is computed once
-    if the model takes a tree's attention mask. The score of a hypothesis without words
-    is the log-probability that the end token follows. ``plain``: the vocabulary can be
+    It goes from the first token to the end token. The model, of
+    ``AutoModelForCausalLM``, reads a begin token first, so that the first token is
+    scored as well. A prefix that hypotheses of a list share is computed once if the
+    model takes a tree's attention mask. The score of a hypothesis without words is the
+    log-probability that the end token follows. ``plain``: the vocabulary can be
     computed in blocks.
     """
 
@@ -47,7 +46,7 @@ class CausalScorer(LmScorer):
         tokenizer: PreTrainedTokenizerBase,
         casing: str = "as-is",
     ):
-        begin, self.end = begin_and_end(tokenizer)
+        begin, self.end = find_begin_and_end(tokenizer)
         super().__init__(model, tokenizer, casing, ([begin], []))
         self.known([begin, self.end])
         self.plain = is_plain(model)
@@ -57,31 +56,30 @@ class CausalScorer(LmScorer):
     ) -> list[CausalChunk]:
         """Return forward passes over the hypotheses of all lists."""
         numbered = self.encode(lists, names)
-        following = [
-            ids[1:] + [self.end] for hypotheses in numbered for _, ids in hypotheses
-        ]
-        return [
-            CausalChunk(
-                rows,
-                torch.from_numpy(
-                    padded([following[hyp] for hyp in rows.hyps.tolist()])
-                ),
-            )
-            for rows in to_rows(numbered, self.as_trees, self.budget)
-        ]
+        following = []  # by the number of the hypothesis
+        for hypotheses in numbered:
+            following += [[*ids[1:], self.end] for _, ids in hypotheses]
+        chunks = []
+        for rows in to_rows(numbered, self.as_trees, self.budget):
+            targets = pad_rows([following[hyp] for hyp in rows.hyps.tolist()])
+            chunks.append(CausalChunk(rows, torch.from_numpy(targets)))
+        return chunks
 
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log-probabilities of tokens, (n,), and the numbers of their
-        hypotheses, (n,).
+        """Return log-probabilities of tokens, and their hypotheses.
+
+        Both are (n,); hypotheses are numbers.
         """
-        device, rows = self.model.device, chunk.rows
+        device = self.model.device
+        rows = chunk.rows
         scored = rows.paths >= 0
-        terms = log_probs(
+        terms = compute_log_probs(
             self.model,
             rows.real.to(device),
             rows.paths[scored].to(device),
             chunk.targets[scored].to(device),
             self.plain,
-            **inputs_of(self.model, rows),
+            **make_inputs(self.model, rows),
         )
-        return terms, rows.hyps.unsqueeze(1).expand_as(scored)[scored].to(device)
+        hyps = rows.hyps.unsqueeze(1).expand_as(scored)[scored]
+        return terms, hyps.to(device)

@@ -1,6 +1,4 @@
-"""Language models of Hugging Face ``transformers``: loaded, checked, and the base class
-of their scorers.
-"""
+"""Language models of ``transformers``, loaded and checked, and their scorers' base."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,19 +51,18 @@ POSITIONS = 1024
 def load(
     loader: Any, name: str | Path, dtype: str = "float32"
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model by one of ``transformers``' Auto classes, and its tokenizer; code
-    that comes with them is not run.
+    """Load a model by one of ``transformers``' Auto classes, and its tokenizer.
 
-    Some families put a pooling layer on the first token's hidden state. It is dropped,
-    since masked language models are trained without it. ``name`` is a folder or a name
-    on the hub, ``dtype`` a key of ``DTYPES``.
+    Code that comes with them is not run. Some families put a pooling layer on the first
+    token's hidden state. It is dropped, since masked language models are trained
+    without it. ``name`` is a folder or a name on the hub, ``dtype`` a key of
+    ``DTYPES``.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
     try:
-        with (
-            quiet()
-        ):  # missing weights are checked below; those of other layers do not matter
+        # Missing weights are checked below; those of other layers do not matter.
+        with quiet():
             # not None, which is the default: then transformers would ask on the
             # terminal whether to run its code
             tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
@@ -75,17 +72,15 @@ def load(
                 "trust_remote_code": False,
             }
             model, report = loader.from_pretrained(name, **options)
-    except (
-        Exception
-    ) as error:  # mostly OSError, but also what the readers of the files raise
+    except Exception as error:
+        # mostly OSError, but also what the readers of the files raise
         raise InputError(
             f"{name}: no language model and tokenizer that load ({reason(error)}"
         ) from error
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
-    faults = sorted(
-        key for key in report["missing_keys"] if not key.startswith("pooler.")
-    )
+    missing = report["missing_keys"]
+    faults = sorted(key for key in missing if not key.startswith("pooler."))
     faults += [str(key) for key in report["mismatched_keys"]]
     if faults:
         raise InputError(
@@ -93,9 +88,8 @@ def load(
             "or have another shape "
             f"({', '.join(faults[:3])}): give a model that was trained for this"
         )
-    if len(tokenizer) <= len(
-        tokenizer.all_special_ids
-    ):  # what transformers makes if there are no files
+    # If there are no files, transformers makes a tokenizer of special tokens alone.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputError(
             f"{name}: its tokenizer has no tokens: copy the tokenizer's files "
             "into the folder as well"
@@ -105,14 +99,13 @@ def load(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide progress bars and warnings of transformers and of the hub's client, which
-    names each of its attempts.
+    """Hide progress bars and warnings of transformers and of the hub's client.
+
+    The client would name each of its attempts.
     """
-    verbosity, bar, hubs = (
-        logging.get_verbosity(),
-        logging.is_progress_bar_enabled(),
-        hub_logging.get_verbosity(),
-    )
+    verbosity = logging.get_verbosity()
+    bar = logging.is_progress_bar_enabled()
+    hubs = hub_logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     hub_logging.set_verbosity_error()
@@ -140,17 +133,18 @@ def reason(error: BaseException) -> str:
             )
         cause = cause.__cause__
     return (
-        f"{first_line(error)}): give a folder written by transformers, or a name on "
+        f"{take_first_line(error)}): give a folder written by transformers, or a "
+        "name on "
         "the hub"
     )
 
 
-def first_line(error: BaseException) -> str:
+def take_first_line(error: BaseException) -> str:
     """Return the first line of an error's message."""
     return str(error).strip().split("\n")[0]
 
 
-def config_of(name: str | Path) -> PreTrainedConfig:
+def read_config(name: str | Path) -> PreTrainedConfig:
     """Return the config of a model."""
     check_model_path(name)
     try:
@@ -162,70 +156,74 @@ def config_of(name: str | Path) -> PreTrainedConfig:
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:
     """Tell whether a model predicts masked tokens from both sides, as BERT does."""
-    return config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(
-        config, "is_decoder", False
-    )
+    if getattr(config, "is_decoder", False):
+        return False
+    return config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
-def begin_and_end(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """Return the ids of the tokens before and after a sentence for a causal model;
+def find_begin_and_end(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """Return the ids of the tokens before and after a sentence for a causal model.
+
     GPT-2 uses one for both.
     """
-    begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
+    begin = tokenizer.bos_token_id
+    end = tokenizer.eos_token_id
     if begin is None and end is None:
         raise InputError(
             f"{tokenizer.name_or_path}: its tokenizer has no begin or end token: "
             "set one, and save it"
         )
-    return end if begin is None else begin, begin if end is None else end
+    if begin is None:
+        return end, end
+    if end is None:
+        return begin, begin
+    return begin, end
 
 
-def surrounding(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Return the ids of the tokens that a tokenizer puts before and after a sentence,
-    such as [CLS] and [SEP].
+def find_surrounding(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Return the ids of the tokens that a tokenizer puts before and after a sentence.
+
+    They are [CLS] and [SEP], for example. What an empty sentence has in common with
+    another one at its beginning is before it.
     """
-    empty, text = tokenizer("")["input_ids"], tokenizer("a")["input_ids"]
-    first = next(
-        (
-            index
-            for index, pair in enumerate(zip(empty, text, strict=False))
-            if pair[0] != pair[1]
-        ),
-        len(empty),
-    )
-    return empty[:first], empty[first:]
+    empty = tokenizer("")["input_ids"]
+    text = tokenizer("a")["input_ids"]
+    before = 0
+    for token, other in zip(empty, text, strict=False):
+        if token != other:
+            break
+        before += 1
+    return empty[:before], empty[before:]
 
 
-def position_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> float:
-    """Return the most tokens that the model takes at once; infinite if it does not say.
-    """
+def find_position_limit(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> float:
+    """Return the most tokens that the model takes at once; infinite if unknown."""
     limits = [
         tokenizer.model_max_length,
         getattr(model.config, "max_position_embeddings", None),
     ]
     for name, module in model.named_modules():
         # RoBERTa and its relatives count positions from after the padding token's id
-        if (
-            name.endswith("position_embeddings")
-            and getattr(module, "padding_idx", None) is not None
-        ):
-            limits.append(module.num_embeddings - module.padding_idx - 1)
-    return min(
-        (limit for limit in limits if isinstance(limit, int) and 0 < limit < 1e9),
-        default=float("inf"),
-    )
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
+            limits.append(module.num_embeddings - padding - 1)
+    # "No limit" is written as a huge number, or -1.
+    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 1e9]
+    return min(known, default=float("inf"))
 
 
 class LmScorer(torch.nn.Module):
-    """Score hypotheses by a language model of ``transformers``: base of the scorers of
-    P3, eq. 2, 3, 10 to 12.
+    """Score hypotheses by a language model of ``transformers``.
 
-    The log-probability of a hypothesis is a sum of terms. ``chunks`` splits the work on
-    some lists into forward passes of bounded size, and ``terms`` runs one of them.
-    ``surrounding``: the tokens before and after a hypothesis; ``budget``: most
-    positions of one forward pass, of which more are faster and take more memory;
-    ``longest``: most tokens that the model takes at once; ``amp``: compute in bfloat16
-    where that is exact enough (automatic mixed precision).
+    This is the base of the scorers of P3, eq. 2, 3, 10 to 12. The log-probability of a
+    hypothesis is a sum of terms. ``chunks`` splits the work on some lists into forward
+    passes of bounded size, and ``terms`` runs one of them. ``surrounding``: the tokens
+    before and after a hypothesis; ``budget``: most positions of one forward pass, of
+    which more are faster and take more memory; ``longest``: most tokens that the model
+    takes at once; ``amp``: compute in bfloat16 where that is exact enough (automatic
+    mixed precision).
     """
 
     name = ""
@@ -247,23 +245,24 @@ class LmScorer(torch.nn.Module):
         self.casing = casing
         self.before, self.after = surrounding
         self.budget = POSITIONS
-        self.longest = position_limit(model, tokenizer)
-        self.size = cast(
-            torch.nn.Embedding, model.get_input_embeddings()
-        ).num_embeddings
+        self.longest = find_position_limit(model, tokenizer)
+        embeddings = cast(torch.nn.Embedding, model.get_input_embeddings())
+        self.size = embeddings.num_embeddings
 
     @cached_property
     def as_trees(self) -> bool:
-        """Tell whether hypotheses share a row as a prefix tree; found out where the
-        model runs.
+        """Tell whether hypotheses share a row as a prefix tree.
+
+        It is found out where the model runs.
         """
         return takes_trees(self.model)
 
     def chunks(
         self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
     ) -> list[Any]:
-        """Return forward passes over lists of hypotheses, numbered through all lists;
-        ``ids``: (rows, positions).
+        """Return forward passes over hypotheses, numbered through all lists.
+
+        The ``ids`` of each are (rows, positions).
         """
         raise NotImplementedError
 
@@ -277,52 +276,61 @@ class LmScorer(torch.nn.Module):
             return self.terms(chunk)
 
     def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return terms with gradient, (n,) float, and the number of the hypothesis of
-        each, (n,) int64.
+        """Return terms with gradient, (n,) float, and the hypothesis of each.
+
+        Hypotheses are numbers, (n,) int64.
         """
         raise NotImplementedError
 
     def encode(
         self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
     ) -> list[list[tuple[int, list[int]]]]:
-        """Return each list's hypotheses as the model's input, special tokens included,
-        numbered through all lists.
+        """Return each list's hypotheses as numbers and the model's input.
 
-        Raises InputError, with the name of the list, for a hypothesis that is too long
-        for the model.
+        They are numbered through all lists; special tokens are included. Raises
+        InputError, with the name of the list, for a hypothesis that is too long for the
+        model.
         """
         write = CASINGS[self.casing]
-        texts = [write(" ".join(text.split())) for own in lists for text in own]
-        # no warning of the tokenizer's own about long texts, which are refused by name
-        tokens = (
-            self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-            if texts
-            else []
-        )
-        inputs = [self.known([*self.before, *ids, *self.after]) for ids in tokens]
-        numbered = iter(enumerate(inputs))
+        texts: list[str] = []
+        for own in lists:
+            texts += [write(" ".join(text.split())) for text in own]
+        numbered = iter(enumerate(self._tokenize(texts)))
         encoded = [[next(numbered) for _ in own] for own in lists]
-        for place, own in enumerate(encoded):
-            for number, ids in own:
+        for place, hypotheses in enumerate(encoded):
+            name = names[place] if names else f"list {place + 1}"
+            for number, ids in hypotheses:
                 if len(ids) > self.longest:
-                    text, name = (
-                        texts[number],
-                        names[place] if names else f"list {place + 1}",
-                    )
-                    raise InputError(
-                        f"{name}: hypothesis "
-                        f'"{text[:SHOWN]}{"..." * (len(text) > SHOWN)}": '
-                        f"{len(ids)} tokens, but the "
-                        f"model takes {self.longest}: leave it out, or use "
-                        "another model"
-                    )
+                    self._refuse_long(name, texts[number], len(ids))
         return encoded
 
+    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the model's input for each text."""
+        if not texts:
+            return []  # which tokenizers do not take
+        # no warning of the tokenizer's own about long texts, which are refused by name
+        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)
+        return [
+            self.known([*self.before, *ids, *self.after]) for ids in tokens["input_ids"]
+        ]
+
+    def _refuse_long(self, name: str, text: str, count: int) -> None:
+        """Raise an InputError for a text of so many tokens."""
+        shown = text[:SHOWN]
+        if len(text) > SHOWN:
+            shown += "..."
+        raise InputError(
+            f'{name}: hypothesis "{shown}": {count} tokens, but the model takes '
+            f"{self.longest}: leave it out, or use another model"
+        )
+
     def known(self, ids: list[int]) -> list[int]:
-        """Return the same token ids; refuse one that the model lacks: some tokenizers
-        have more than they write.
+        """Return the same token ids; refuse one that the model lacks.
+
+        Some tokenizers have more tokens than they write: only these count.
         """
-        if (last := max(ids, default=0)) >= self.size:
+        last = max(ids, default=0)
+        if last >= self.size:
             token = self.tokenizer.convert_ids_to_tokens(last)
             raise InputError(
                 f"{self.tokenizer.name_or_path}: its tokenizer writes the token "
@@ -332,28 +340,23 @@ class LmScorer(torch.nn.Module):
         return ids
 
     def casing_warning(self, texts: Iterable[str]) -> str | None:
-        """Return what to print if the vocabulary has no words as the first 1,000 texts
-        are written.
+        """Return a warning if the vocabulary has no words as the texts are written.
 
-        Capitals cost GPT-2 half as many tokens again, and it has rarely seen them; a
-        vocabulary without capitals knows none of these words.
+        The first 1,000 texts are read. Capitals cost GPT-2 half as many tokens again,
+        and it has rarely seen them; a vocabulary without capitals knows none of these
+        words.
         """
         text = " ".join(islice(texts, CASING_SAMPLE))
 
-        def counted(write: Callable[[str], str]) -> tuple[int, int]:
-            """Return how many tokens there are, and how many of them stand for what the
-            vocabulary does not know.
-            """
+        def count_tokens(write: Callable[[str], str]) -> tuple[int, int]:
+            """Return the number of tokens, and of those for what is not known."""
             # no warning that the model takes fewer: it does not read them
-            tokens = self.tokenizer(
-                write(text), add_special_tokens=False, verbose=False
-            )["input_ids"]
+            found = self.tokenizer(write(text), add_special_tokens=False, verbose=False)
+            tokens = found["input_ids"]
             return len(tokens), tokens.count(self.tokenizer.unk_token_id)
 
-        (here, unknown), (lower, still) = (
-            counted(CASINGS[self.casing]),
-            counted(str.lower),
-        )
+        here, unknown = count_tokens(CASINGS[self.casing])
+        lower, still = count_tokens(str.lower)
         if here <= CASING_GAIN * lower and unknown <= UNKNOWN * here:
             return None
         return (

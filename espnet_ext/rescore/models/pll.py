@@ -7,19 +7,20 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.language_model import LmScorer, surrounding
-from espnet_ext.rescore.models.prefix_trees import in_batches, padded
-from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
+from espnet_ext.rescore.models.language_model import LmScorer, find_surrounding
+from espnet_ext.rescore.models.prefix_trees import group_by_size, pad_rows
+from espnet_ext.rescore.models.vocabulary import compute_log_probs, is_plain
 
 Copy = tuple[int, tuple[int, ...]]  # masked place, and token ids
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedChunk:
-    """Hold masked copies of one forward pass: token ids, padded with -1, (copies,
-    positions), and masked positions.
+    """The masked copies of one forward pass.
 
-    Of each term, (n,) each: its copy, the token under the mask, and its hypothesis.
+    ``ids``: token ids, padded with -1, (copies, positions); ``masked``: the masked
+    position of each copy. Of each term, (n,) each: its copy, the token under the mask,
+    and its hypothesis.
     """
 
     ids: torch.Tensor
@@ -30,14 +31,14 @@ class MaskedChunk:
 
 
 class PllScorer(LmScorer):
-    """Score a hypothesis by the sum of each token's log-probability when only that
-    token is masked (P3, eq. 3).
+    """Score a hypothesis by the pseudo-log-likelihood of its tokens (P3, eq. 3).
 
-    P3 writes eq. 3 and 9 with a minus before that sum. Eq. 1 needs a score where more
-    is better, so there is none here. Special tokens are never masked; every sub-token
-    of the text is masked once. Hypotheses that differ in one token share one masked
-    copy. A hypothesis without words scores 0. ``plain``: the vocabulary can be computed
-    in blocks.
+    That is the sum of each token's log-probability when only that token is masked. P3
+    writes eq. 3 and 9 with a minus before that sum. Eq. 1 needs a score where more is
+    better, so there is none here. Special tokens are never masked; every sub-token of
+    the text is masked once. Hypotheses that differ in one token share one masked copy.
+    A hypothesis without words scores 0. ``plain``: the vocabulary can be computed in
+    blocks.
     """
 
     name = "pll"
@@ -53,7 +54,7 @@ class PllScorer(LmScorer):
                 f"{tokenizer.name_or_path}: its tokenizer has no mask token: "
                 "score it as a causal model"
             )
-        super().__init__(model, tokenizer, casing, surrounding(tokenizer))
+        super().__init__(model, tokenizer, casing, find_surrounding(tokenizer))
         self.known([tokenizer.mask_token_id])
         self.padding = tokenizer.pad_token_id or 0
         if self.padding >= self.size:  # it is masked, so that any token will do
@@ -63,13 +64,10 @@ class PllScorer(LmScorer):
     def chunks(
         self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
     ) -> list[MaskedChunk]:
-        """Return forward passes over the masked copies of all lists' hypotheses,
-        grouped by length.
-        """
+        """Return forward passes over masked copies, grouped by length."""
         mask = self.tokenizer.mask_token_id
-        found: dict[
-            Copy, list[tuple[int, int]]
-        ] = {}  # copy -> its targets and their hypotheses
+        # copy -> its targets and their hypotheses
+        found: dict[Copy, list[tuple[int, int]]] = {}
         for hypotheses in self.encode(lists, names):
             for hyp, ids in hypotheses:
                 tokens = tuple(ids)
@@ -77,17 +75,21 @@ class PllScorer(LmScorer):
                     copy = (place, (*tokens[:place], mask, *tokens[place + 1 :]))
                     found.setdefault(copy, []).append((tokens[place], hyp))
         copies = list(found)
-        return [
-            _chunk([copies[index] for index in batch], found)
-            for batch in in_batches([len(ids) for _, ids in copies], self.budget)
-        ]
+        sizes = [len(ids) for _, ids in copies]
+        chunks = []
+        for batch in group_by_size(sizes, self.budget):
+            own = [copies[index] for index in batch]
+            chunks.append(_make_chunk(own, found))
+        return chunks
 
     def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log-probabilities of tokens under the mask, (n,), and the numbers of
-        their hypotheses, (n,).
+        """Return log-probabilities of tokens under the mask, and their hypotheses.
+
+        Both are (n,); hypotheses are numbers.
         """
         device = self.model.device
-        ids, masked = chunk.ids.to(device), chunk.masked.to(device)
+        ids = chunk.ids.to(device)
+        masked = chunk.masked.to(device)
         real = ids >= 0
         inputs = {
             "input_ids": ids.masked_fill(~real, self.padding),
@@ -95,7 +97,7 @@ class PllScorer(LmScorer):
         }
         chosen = torch.zeros_like(real)
         chosen[torch.arange(len(ids), device=device), masked] = True
-        terms = log_probs(
+        terms = compute_log_probs(
             self.model,
             chosen,
             chunk.copies.to(device),
@@ -106,13 +108,18 @@ class PllScorer(LmScorer):
         return terms, chunk.hyps.to(device)
 
 
-def _chunk(
+def _make_chunk(
     copies: Sequence[Copy], terms: Mapping[Copy, Sequence[tuple[int, int]]]
 ) -> MaskedChunk:
     """Return one forward pass over copies."""
-    rows = [(index, *term) for index, copy in enumerate(copies) for term in terms[copy]]
-    ids, masked = (
-        torch.from_numpy(padded([ids for _, ids in copies])),
-        torch.tensor([place for place, _ in copies]),
+    rows = []
+    for index, copy in enumerate(copies):
+        rows += [(index, target, hyp) for target, hyp in terms[copy]]
+    of_copies, targets, hyps = torch.tensor(rows).unbind(dim=1)
+    return MaskedChunk(
+        ids=torch.from_numpy(pad_rows([ids for _, ids in copies])),
+        masked=torch.tensor([place for place, _ in copies]),
+        copies=of_copies,
+        targets=targets,
+        hyps=hyps,
     )
-    return MaskedChunk(ids, masked, *torch.tensor(rows).unbind(dim=1))

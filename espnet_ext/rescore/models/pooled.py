@@ -1,5 +1,6 @@
-"""RescoreGPT and RescoreBERT: a score from a model's hidden states, without its
-vocabulary (P3, eq. 10 to 12).
+"""RescoreGPT and RescoreBERT: scores from hidden states (P3, eq. 10 to 12).
+
+The vocabulary of the model is not used.
 """
 
 from collections.abc import Sequence
@@ -12,19 +13,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.language_model import (
     LmScorer,
-    begin_and_end,
-    first_line,
+    find_begin_and_end,
+    find_surrounding,
     reads_both_ways,
-    surrounding,
+    take_first_line,
 )
-from espnet_ext.rescore.models.prefix_trees import Rows, hidden_states, to_rows
+from espnet_ext.rescore.models.prefix_trees import Rows, compute_hidden_states, to_rows
 
 HEAD = "pooling.safetensors"
 
 
 class TokenHead(torch.nn.Module):
-    """Apply a linear layer to the hidden state of the token at ``place``, 0 (P3, eq.
-    10) or -1 (P3, eq. 11).
+    """Apply a linear layer to the hidden state of one token.
+
+    ``place`` is 0, the first one (P3, eq. 10), or -1, the last one (P3, eq. 11).
     """
 
     def __init__(self, size: int, place: int):
@@ -33,22 +35,19 @@ class TokenHead(torch.nn.Module):
         self.score = torch.nn.Linear(size, 1)
 
     def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
-        """Return scores, (n,), of hidden states, (nodes, size), on paths padded with
-        -1, (n, longest).
+        """Return scores, (n,), of hidden states on paths.
+
+        ``hidden`` is (nodes, size), ``paths`` (n, longest), padded with -1.
         """
-        last = (paths >= 0).sum(dim=1) - 1
-        chosen = (
-            paths[:, 0]
-            if self.place == 0
-            else paths.gather(1, last.unsqueeze(1)).squeeze(1)
-        )
+        chosen = paths[:, 0]
+        if self.place != 0:
+            last = (paths >= 0).sum(dim=1, keepdim=True) - 1
+            chosen = paths.gather(1, last).squeeze(1)
         return self.score(hidden[chosen]).squeeze(1)
 
 
 class AttentionHead(torch.nn.Module):
-    """Attend with one learnt query to all tokens, then apply a linear layer (P3, eq.
-    12).
-    """
+    """Attend with one learnt query, then apply a linear layer (P3, eq. 12)."""
 
     def __init__(self, size: int):
         super().__init__()
@@ -59,23 +58,24 @@ class AttentionHead(torch.nn.Module):
         self.score = torch.nn.Linear(size, 1)
 
     def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
-        """Return scores, (n,), of hidden states, (nodes, size), on paths padded with
-        -1, (n, longest).
+        """Return scores, (n,), of hidden states on paths.
+
+        ``hidden`` is (nodes, size), ``paths`` (n, longest), padded with -1.
         """
         # The query is the same for all hypotheses, and W_V may be applied after the
         # weighted sum. So neither W_K nor W_V is multiplied with the state of every
         # token.
         query = self.query(self.origin) @ self.key.weight
-        energies = (hidden @ query / hidden.size(1) ** 0.5)[paths].masked_fill(
-            paths < 0, -torch.inf
-        )
-        pooled = (energies.softmax(dim=1).unsqueeze(2) * hidden[paths]).sum(dim=1)
+        energies = hidden @ query / hidden.size(1) ** 0.5
+        # Padding, -1, takes the last state; its weight is exactly 0.
+        on_paths = energies[paths].masked_fill(paths < 0, -torch.inf)
+        weights = on_paths.softmax(dim=1).unsqueeze(2)
+        pooled = (weights * hidden[paths]).sum(dim=1)
         return self.score(self.value(pooled)).squeeze(1)
 
 
 class PooledScorer(LmScorer):
-    """Score a hypothesis by a layer on a language model's hidden states (P3, eq. 10 to
-    12).
+    """Score a hypothesis by a layer on a model's hidden states (P3, eq. 10 to 12).
 
     A causal model reads a begin token before the hypothesis and nothing after it, so
     that the last token is one of the text. A bidirectional model reads its own special
@@ -101,19 +101,22 @@ class PooledScorer(LmScorer):
                 f"pooling {pooling}: for {model.config.model_type} choose {token} "
                 "or attention"
             )
-        around = (
-            surrounding(tokenizer) if both_ways else ([begin_and_end(tokenizer)[0]], [])
-        )
+        around: tuple[list[int], list[int]]
+        if both_ways:
+            around = find_surrounding(tokenizer)
+        else:
+            begin, _ = find_begin_and_end(tokenizer)
+            around = ([begin], [])
         super().__init__(model, tokenizer, casing, around)
         self.pooling = pooling or token
         if both_ways:
             self.as_trees = False
         size = model.config.hidden_size
-        self.head = (
-            AttentionHead(size)
-            if pooling == "attention"
-            else TokenHead(size, 0 if both_ways else -1)
-        )
+        self.head: AttentionHead | TokenHead
+        if pooling == "attention":
+            self.head = AttentionHead(size)
+        else:
+            self.head = TokenHead(size, place=0 if both_ways else -1)
 
     def chunks(
         self, lists: Sequence[Sequence[str]], names: Sequence[str] = ()
@@ -123,13 +126,11 @@ class PooledScorer(LmScorer):
 
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Return scores of hypotheses, (n,), and their numbers, (n,)."""
-        hidden = hidden_states(self.model, chunk)
-        hidden = hidden.to(
-            next(self.head.parameters()).dtype
-        )  # the model may be in bfloat16
-        return self.head(hidden, chunk.paths.to(hidden.device)), chunk.hyps.to(
-            hidden.device
-        )
+        hidden = compute_hidden_states(self.model, chunk)
+        # The model may be in bfloat16.
+        hidden = hidden.to(next(self.head.parameters()).dtype)
+        scores = self.head(hidden, chunk.paths.to(hidden.device))
+        return scores, chunk.hyps.to(hidden.device)
 
     def settings(self) -> dict[str, str]:
         return super().settings() | {"pooling": self.pooling}
@@ -143,10 +144,9 @@ class PooledScorer(LmScorer):
         path = Path(folder) / HEAD
         try:
             self.head.load_state_dict(load_file(path))
-        except (
-            Exception
-        ) as error:  # safetensors' own errors, or RuntimeError if it does not fit
+        except Exception as error:
+            # safetensors' own errors, or RuntimeError if it does not fit
             raise InputError(
-                f"{path}: no pooling layer of this model ({first_line(error)}): "
+                f"{path}: no pooling layer of this model ({take_first_line(error)}): "
                 "train it again"
             ) from error

@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.vocabulary import states
+from espnet_ext.rescore.models.vocabulary import compute_states
 
 # At most 1 / PADDING of a row may be padding, if the row has at least PADDING
 # positions.
@@ -30,11 +30,11 @@ TOLERANCE = 0.1  # of rounding, which in bfloat16 and float16 is of the order of
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Hold some hypotheses, with each token of a shared prefix stored once, after its
-    parent.
+    """Some hypotheses, with each token of a shared prefix stored once.
 
-    ``tokens``, ``depths``: the nodes' token ids, and positions in their hypotheses from
-    0; ``paths``: the nodes of each hypothesis, in order; ``hyps``: its number.
+    A node comes after its parent. ``tokens``, ``depths``: the nodes' token ids, and
+    positions in their hypotheses from 0; ``paths``: the nodes of each hypothesis, in
+    order; ``hyps``: its number.
     """
 
     tokens: list[int]
@@ -60,27 +60,32 @@ class Rows:
     paths: torch.Tensor
 
 
+# (parent, token) -> node; the parent of the first token is -1
+Children = dict[tuple[int, int], int]
+
+
 def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tree]:
-    """Put hypotheses, as number and token ids, into trees of at most ``most`` nodes, or
-    of a single longer one.
+    """Put hypotheses, as number and token ids, into trees of at most ``most`` nodes.
+
+    A longer hypothesis is a tree of its own.
     """
     trees: list[Tree] = []
-    children: dict[tuple[int, int], int] = {}  # (parent, token) -> node; root: -1
+    children: Children = {}  # of the last tree
     for number, tokens in hypotheses:
-        new = len(tokens) - _shared(children, tokens)
+        new = len(tokens) - _count_shared(children, tokens)
         if trees and len(trees[-1]) + new > most:
             children = {}
-        if not children:  # also after hypotheses without tokens: their tree has no node
+        if not children:
+            # Also after hypotheses without tokens: their tree has no node.
             trees.append(Tree([], [], [], []))
         tree = trees[-1]
-        tree.paths.append(_add_path(tree, children, tokens))
+        path = _add_path(tree, children, tokens)
+        tree.paths.append(path)
         tree.hyps.append(number)
     return trees
 
 
-def _add_path(
-    tree: Tree, children: dict[tuple[int, int], int], tokens: Sequence[int]
-) -> list[int]:
+def _add_path(tree: Tree, children: Children, tokens: Sequence[int]) -> list[int]:
     """Add the tokens that a tree lacks after those it has; return the nodes of all."""
     node = -1
     path = []
@@ -95,76 +100,97 @@ def _add_path(
     return path
 
 
-def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
+def _count_shared(children: Children, tokens: Sequence[int]) -> int:
     """Return how many of the first tokens are nodes already."""
     node = -1
-    for count, token in enumerate(tokens):
+    count = 0
+    for token in tokens:
         if (node, token) not in children:
-            return count
+            break
         node = children[node, token]
-    return len(tokens)
+        count += 1
+    return count
 
 
-def in_batches(sizes: Sequence[int], budget: int) -> list[list[int]]:
-    """Put rows of these sizes into batches of at most ``budget`` positions, padding
-    included; return their indices.
+def group_by_size(sizes: Sequence[int], budget: int) -> list[list[int]]:
+    """Put rows of these sizes into batches, and return their indices.
 
-    At most one part in ``PADDING`` of a row is padding. A row larger than the budget is
-    a batch of its own.
+    A batch has at most ``budget`` positions, padding included. At most one part in
+    ``PADDING`` of a row is padding. A row larger than the budget is a batch of its own.
 
-    >>> in_batches([50, 10, 49, 48, 9, 50], 150)
+    >>> group_by_size([50, 10, 49, 48, 9, 50], 150)
     [[0, 5, 2], [3], [1, 4]]
     """
     batches: list[list[int]] = []
     width = 0
-    for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
-        full = batches and (len(batches[-1]) + 1) * width > budget
-        if not batches or full or width - sizes[index] > width // PADDING:
+    longest_first = sorted(range(len(sizes)), key=lambda index: -sizes[index])
+    for index in longest_first:
+        # The first row of a batch is its longest one, and sets the width of all.
+        padding = width - sizes[index]
+        fits = batches and (len(batches[-1]) + 1) * width <= budget
+        if not fits or padding > width // PADDING:
             batches.append([])
             width = sizes[index]
         batches[-1].append(index)
     return batches
 
 
-def stack(trees: Sequence[Tree], masked: bool) -> Rows:
-    """Make one batch of trees; ``masked`` adds ``sees``, which trees with branches
-    need.
+def stack_trees(trees: Sequence[Tree], masked: bool) -> Rows:
+    """Make one batch of trees.
+
+    ``masked`` adds ``sees``, which trees with branches need.
     """
-    width = max(map(len, trees))
+    width = max(len(tree) for tree in trees)
     ids = np.zeros((len(trees), width), dtype=np.int64)
     depths = np.zeros_like(ids)
-    sees = np.zeros((len(trees), width, width), dtype=bool) if masked else None
-    count = 0
+    real = np.zeros_like(ids, dtype=bool)
+    count = 0  # nodes of the trees before, as `paths` counts through all rows
     paths: list[list[int]] = []
+    hyps: list[int] = []
     for row, tree in enumerate(trees):
-        ids[row, : len(tree)] = tree.tokens
-        depths[row, : len(tree)] = tree.depths
-        paths += [[count + node for node in path] for path in tree.paths]
-        count += len(tree)
-        if sees is not None:
-            # Padding sees itself: a softmax over nothing is NaN.
-            np.fill_diagonal(sees[row], True)
-            for path in tree.paths:
-                sees[row][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
+        size = len(tree)
+        ids[row, :size] = tree.tokens
+        depths[row, :size] = tree.depths
+        real[row, :size] = True
+        for path in tree.paths:
+            paths.append([count + node for node in path])
+        hyps += tree.hyps
+        count += size
+    sees = None
+    if masked:
+        visible = np.stack([_mark_visible(tree, width) for tree in trees])
+        sees = torch.from_numpy(visible)
     return Rows(
         ids=torch.from_numpy(ids),
-        real=torch.arange(width) < torch.tensor([[len(tree)] for tree in trees]),
+        real=torch.from_numpy(real),
         depths=torch.from_numpy(depths),
-        sees=None if sees is None else torch.from_numpy(sees),
-        hyps=torch.tensor([hyp for tree in trees for hyp in tree.hyps]),
-        paths=torch.from_numpy(padded(paths)),
+        sees=sees,
+        hyps=torch.tensor(hyps),
+        paths=torch.from_numpy(pad_rows(paths)),
     )
 
 
-def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
+def _mark_visible(tree: Tree, width: int) -> np.ndarray:
+    """Return which position attends to which, (width, width) bool."""
+    # Padding sees itself: a softmax over nothing is NaN.
+    sees = np.eye(width, dtype=bool)
+    for path in tree.paths:
+        # On its path, a node sees itself and those before it.
+        earlier = np.tri(len(path), dtype=bool)
+        sees[np.ix_(path, path)] |= earlier
+    return sees
+
+
+def pad_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
     """Return rows of numbers, padded with -1 at the end, (rows, longest) int64."""
-    filled = np.full((len(rows), max(map(len, rows), default=0)), -1, dtype=np.int64)
+    longest = max((len(row) for row in rows), default=0)
+    filled = np.full((len(rows), longest), -1, dtype=np.int64)
     for index, row in enumerate(rows):
         filled[index, : len(row)] = row
     return filled
 
 
-def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
+def make_inputs(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
     """Return the inputs of a model's ``forward``, on its device."""
     device = model.device
     inputs: dict[str, Any] = {"input_ids": rows.ids.to(device)}
@@ -172,23 +198,30 @@ def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
         inputs["use_cache"] = False
     if rows.sees is None:
         return inputs | {"attention_mask": rows.real.to(device).long()}
-    # an additive mask, which models with eager attention want
-    mask = torch.zeros(rows.sees.shape, dtype=model.dtype, device=device)
-    mask.masked_fill_(~rows.sees.to(device), torch.finfo(model.dtype).min)
+    # An additive mask, which models with eager attention want. The lowest finite number
+    # and not -inf: sums with other masks stay numbers.
+    hidden = ~rows.sees.to(device)
+    lowest = torch.finfo(model.dtype).min
+    mask = torch.zeros(hidden.shape, dtype=model.dtype, device=device)
+    mask.masked_fill_(hidden, lowest)
     return inputs | {
         "attention_mask": mask.unsqueeze(1),
         "position_ids": rows.depths.to(device),
     }
 
 
-def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
-    """Return the hidden states of real positions, row by row, (n, width): what a
-    vocabulary layer would take.
+def compute_hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
+    """Return the hidden states of real positions, row by row, (n, width).
+
+    They are what a vocabulary layer would take.
     """
     real = rows.real.to(model.device)
+    inputs = make_inputs(model, rows)
     if model.get_output_embeddings() is None:
-        return model(**inputs_of(model, rows)).last_hidden_state[real]
-    return states(model, real, False, **inputs_of(model, rows))[0]
+        output = model(**inputs)
+        return output.last_hidden_state[real]
+    hidden, _ = compute_states(model, real, False, **inputs)
+    return hidden
 
 
 def takes_trees(model: PreTrainedModel) -> bool:
@@ -203,12 +236,13 @@ def takes_trees(model: PreTrainedModel) -> bool:
     was_training = model.training
     model.eval()
     with torch.no_grad():
-        found = [
-            hidden_states(model, stack(grow([(0, [*PROBE[:-1], last])], 9), False))
-            for last in (PROBE[-1], 0)
-        ]
+        found = []
+        for last in (PROBE[-1], 0):
+            trees = grow([(0, [*PROBE[:-1], last])], most=len(PROBE))
+            found.append(compute_hidden_states(model, stack_trees(trees, masked=False)))
     model.train(was_training)
-    changes = (found[0] - found[1]).float().abs().amax(dim=1)
+    differences = (found[0] - found[1]).float().abs()
+    changes = differences.amax(dim=1)  # of each position
     # NaN is not larger: a model whose weights are broken is refused by its scores
     if changes[:-1].max() > TOLERANCE * changes[-1]:
         raise InputError(
@@ -222,11 +256,10 @@ def takes_trees(model: PreTrainedModel) -> bool:
 def to_rows(
     lists: Sequence[Sequence[tuple[int, Sequence[int]]]], as_trees: bool, budget: int
 ) -> list[Rows]:
-    """Put lists of numbered hypotheses into batches of at most ``budget`` positions, or
-    of one longer hypothesis.
+    """Put lists of numbered hypotheses into batches of at most ``budget`` positions.
 
-    ``as_trees`` puts those of a list into trees, for a model that takes them
-    (:func:`takes_trees`).
+    A longer hypothesis is a batch of its own. ``as_trees`` puts those of a list into
+    trees, for a model that takes them (:func:`takes_trees`).
     """
     trees: list[Tree] = []
     for hypotheses in lists:
@@ -245,5 +278,10 @@ def to_rows(
 
 
 def _stack_batches(trees: Sequence[Tree], budget: int, masked: bool) -> list[Rows]:
-    batches = in_batches([len(tree) for tree in trees], budget)
-    return [stack([trees[index] for index in batch], masked) for batch in batches]
+    """Stack trees of similar sizes into batches."""
+    sizes = [len(tree) for tree in trees]
+    rows = []
+    for batch in group_by_size(sizes, budget):
+        own = [trees[index] for index in batch]
+        rows.append(stack_trees(own, masked))
+    return rows

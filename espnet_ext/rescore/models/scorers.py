@@ -14,8 +14,8 @@ from espnet_ext.rescore.models.language_model import (
     CASINGS,
     SETTINGS,
     LmScorer,
-    config_of,
     load,
+    read_config,
     reads_both_ways,
 )
 from espnet_ext.rescore.models.pll import PllScorer
@@ -37,27 +37,24 @@ def score_nbest(scorer: LmScorer, lists: Sequence[NBest]) -> list[list[float]]:
 def score_lists(
     scorer: LmScorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None
 ) -> list[list[float]]:
-    """Return the log-probability of each hypothesis, computed without gradient, in the
-    order of the lists.
+    """Return the log-probability of each hypothesis, in the order of the lists.
 
-    Call the scorer's ``eval`` before, so that there is no dropout. ``names``: the
-    lists' utterance ids, for messages.
+    It is computed without gradient. Call the scorer's ``eval`` before, so that there is
+    no dropout. ``names``: the lists' utterance ids, for messages.
     """
     names = names or [f"N-best list {number}" for number in range(1, len(lists) + 1)]
     scores: list[list[float]] = []
     for start in range(0, len(lists), TOGETHER):
-        block, own_names = (
-            lists[start : start + TOGETHER],
-            names[start : start + TOGETHER],
-        )
-        sums = torch.zeros(sum(map(len, block)), dtype=torch.float64)
+        block = lists[start : start + TOGETHER]
+        own_names = names[start : start + TOGETHER]
+        sizes = [len(texts) for texts in block]
+        # Many small terms of one sign: in float32 their order would show in a sum.
+        sums = torch.zeros(sum(sizes), dtype=torch.float64)
         with torch.no_grad():
             for chunk in scorer.chunks(block, own_names):
-                terms, hyps = (each.cpu() for each in scorer(chunk))
-                sums.index_add_(0, hyps, terms.double())
-        for name, own in zip(
-            own_names, sums.split([len(texts) for texts in block]), strict=True
-        ):
+                terms, hyps = scorer(chunk)
+                sums.index_add_(0, hyps.cpu(), terms.cpu().double())
+        for name, own in zip(own_names, sums.split(sizes), strict=True):
             if not own.isfinite().all():
                 raise InputError(
                     f"{name}: the language model's score is not a finite number: "
@@ -68,9 +65,7 @@ def score_lists(
 
 
 class SavedScorer(StrictMapping):
-    """What a scorer's ``save`` wrote beside the model; of a model from elsewhere
-    nothing is known.
-    """
+    """What a scorer's ``save`` wrote beside the model; nothing for others' models."""
 
     scorer: Annotated[str, one_of(SCORERS)] | None = None
     casing: Annotated[str, one_of(CASINGS)] | None = None
@@ -86,30 +81,26 @@ def load_lm(
     *,
     new_layer: bool = False,
 ) -> LmScorer:
-    """Load a folder of a scorer's ``save`` or of ``transformers``, or a name on the
-    hub, for evaluation.
+    """Load a scorer for evaluation.
 
-    By default ``scorer``, ``pooling`` and ``casing`` are as saved, otherwise "pll" for
-    bidirectional models and "causal" for others, the pooling of :class:`PooledScorer`,
-    and "as-is". ``new_layer`` makes a pooling layer with random weights, which has to
-    be trained, for a model that has none.
+    ``folder_or_name`` is a folder of a scorer's ``save`` or of ``transformers``, or a
+    name on the hub. By default ``scorer``, ``pooling`` and ``casing`` are as saved,
+    otherwise "pll" for bidirectional models and "causal" for others, the pooling of
+    :class:`PooledScorer`, and "as-is". ``new_layer`` makes a pooling layer with random
+    weights, which has to be trained, for a model that has none.
     """
     path = Path(folder_or_name) / SETTINGS
-    saved = (
-        read_settings(SavedScorer, path, "save the scorer again")
-        if path.is_file()
-        else SavedScorer()
-    )
-    both_ways = reads_both_ways(config_of(folder_or_name))
+    saved = SavedScorer()
+    if path.is_file():
+        saved = read_settings(SavedScorer, path, "save the scorer again")
+    both_ways = reads_both_ways(read_config(folder_or_name))
     name = scorer or saved.scorer or ("pll" if both_ways else "causal")
     if name not in SCORERS:
         raise InputError(f"scorer {name}: choose one of {', '.join(SCORERS)}")
     if name != "pooled" and both_ways != (name == "pll"):
-        kind = (
-            "bidirectional, score it by pll"
-            if both_ways
-            else "causal, score it by causal"
-        )
+        kind = "causal, score it by causal"
+        if both_ways:
+            kind = "bidirectional, score it by pll"
         raise InputError(
             f"{folder_or_name}: scorer {name} does not fit this model: it is "
             f"{kind} or pooled"
@@ -126,7 +117,8 @@ def load_lm(
             "score at random: train it "
             "(espnet-ext train mwer --scorer pooled), or score by another --scorer"
         )
-    casing, dtype = casing or saved.casing or "as-is", dtype or "float32"
+    casing = casing or saved.casing or "as-is"
+    dtype = dtype or "float32"
     made: LmScorer
     if name == "causal":
         made = CausalScorer(*load(AutoModelForCausalLM, folder_or_name, dtype), casing)

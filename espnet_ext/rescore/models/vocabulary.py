@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 BLOCK = 1024
 
 
-def states(
+def compute_states(
     model: PreTrainedModel, chosen: torch.Tensor, whole: bool, **inputs: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Run a causal or masked language model at n ``chosen`` positions, (rows,
@@ -47,14 +47,14 @@ def is_plain(model: PreTrainedModel) -> bool:
         return False
     ids = torch.arange(4, device=model.device).unsqueeze(0)
     with torch.no_grad():
-        hidden, logits = states(
+        hidden, logits = compute_states(
             model, torch.ones_like(ids, dtype=torch.bool), True, input_ids=ids
         )
         found = linear(hidden, layer.weight, layer.bias).to(logits)
         return torch.allclose(found, logits, rtol=1e-4, atol=1e-5)
 
 
-def log_probs(
+def compute_log_probs(
     model: PreTrainedModel,
     chosen: torch.Tensor,
     indices: torch.Tensor,
@@ -71,7 +71,7 @@ def log_probs(
     row, (n,); ``targets``: the tokens' ids, (n,); ``plain``: what ``is_plain`` returned
     for the model.
     """
-    hidden, logits = states(model, chosen, not plain, **inputs)
+    hidden, logits = compute_states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)
     if not plain:
         logits = logits.to(exact)

@@ -20,9 +20,9 @@ from espnet_ext.rescore.devices import device_for, launch, main_prints
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.models.pll import PllScorer
-from espnet_ext.rescore.models.prefix_trees import padded
+from espnet_ext.rescore.models.prefix_trees import pad_rows
 from espnet_ext.rescore.models.scorers import load_lm
-from espnet_ext.rescore.models.vocabulary import log_probs
+from espnet_ext.rescore.models.vocabulary import compute_log_probs
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
 from espnet_ext.rescore.training.trainer import (
     TrainingTask,
@@ -210,7 +210,7 @@ class LmTask:
         predicts, None for a causal model.
         """
         if mask is None:
-            tokens = torch.from_numpy(padded(batch))
+            tokens = torch.from_numpy(pad_rows(batch))
             inputs, following = tokens[:, :-1], tokens[:, 1:]
             chosen = following >= 0
             inputs, real, targets = inputs.clamp(min=0), chosen, following[chosen]
@@ -230,7 +230,7 @@ class LmTask:
         if not len(targets):
             return torch.zeros((), device=self.device), 0
         with self.scorer.precision():
-            logp = log_probs(
+            logp = compute_log_probs(
                 self.scorer.model,
                 chosen.to(self.device),
                 torch.arange(len(targets), device=self.device),

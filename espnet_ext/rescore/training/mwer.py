@@ -1,7 +1,7 @@
-"""Minimum word error rate training of any scorer of N-best lists (P3, eq. 4 to 9, and
-section 4.2.2).
+"""Minimum word error rate training of any scorer of N-best lists.
 
-The loss depends only on sums of terms, one term per token or masked copy. So
+It is P3's, eq. 4 to 9 and section 4.2.2. The loss depends only on sums of terms, one
+term per token or masked copy. So
 :func:`backward` computes the sums without a graph and the derivative of the loss by
 them, then each chunk of terms again, and backpropagates it with the derivatives of its
 sums: the gradient of the whole graph, with at most one chunk's positions in memory.
@@ -35,33 +35,34 @@ class Example:
 
 
 def make_examples(lists: Sequence[NBest]) -> list[Example]:
-    """Return training examples of N-best lists. Texts are compared as they are:
-    normalise them first.
+    """Return training examples of N-best lists.
+
+    Texts are compared as they are: normalise them first.
     """
+    errors = count_errors_of_lists(lists)
     return [
-        Example(nbest, tuple(own))
-        for nbest, own in zip(lists, count_errors_of_lists(lists), strict=True)
+        Example(nbest, tuple(own)) for nbest, own in zip(lists, errors, strict=True)
     ]
 
 
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
-    """Return the expected word errors (P3, eq. 4) over one N-best list (P3, eq. 5), by
-    posteriors (P3, eq. 6).
+    """Return the expected word errors of one N-best list (P3, eq. 4 to 6).
 
-    ``scores``: s_i of eq. 1, log-probabilities up to a constant, (n,); ``errors``:
-    E(y_i, y*), (n,).
+    Posteriors are the softmax of the scores. ``scores``: s_i of eq. 1,
+    log-probabilities up to a constant, (n,); ``errors``: E(y_i, y*), (n,).
 
     >>> expected_errors(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 3.0]))
     tensor(2.)
     """
-    return (scores.softmax(dim=0) * errors).sum()
+    posteriors = scores.softmax(dim=0)
+    return (posteriors * errors).sum()
 
 
 def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
-    """Return how many hypotheses share the posterior of a list: the exponential of its
-    entropy, from 1 to n.
+    """Return how many hypotheses share the posterior of a list, from 1 to n.
 
-    Near 1 the expected errors have no gradient, whatever the errors are.
+    It is the exponential of the entropy. Near 1 the expected errors have no gradient,
+    whatever the errors are.
 
     >>> round(float(effective_hypotheses(torch.tensor([0.0, 0.0, -100.0]))), 3)
     2.0
@@ -82,26 +83,32 @@ class MwerLoss:
     ce_weight: float = 0.0
 
     def texts(self, batch: Sequence[Example]) -> list[list[str]]:
-        """Return the texts to score: each utterance's hypotheses, and its reference at
-        the end if the loss needs it.
+        """Return the texts to score, those of each utterance's hypotheses.
+
+        Its reference is at the end if the loss needs it.
         """
-        if not self.ce_weight:
-            return [item.texts for item in batch]
-        return [[*item.texts, item.nbest.ref or ""] for item in batch]
+        lists = [item.texts for item in batch]
+        if self.ce_weight:
+            for texts, item in zip(lists, batch, strict=True):
+                texts.append(item.nbest.ref or "")
+        return lists
 
     def mwer(
         self, scores: Sequence[torch.Tensor], batch: Sequence[Example]
     ) -> dict[str, torch.Tensor]:
-        """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`; ignore
-        the score of the reference.
+        """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`.
+
+        The score of the reference is ignored.
         """
-        errors, effective = [], []
+        errors = []
+        effective = []
         for lm, item in zip(scores, batch, strict=True):
             first_pass = lm.new_tensor([hyp.score for hyp in item.nbest.hyps])
             own = lm[: len(first_pass)]  # without that of the reference
             total = own + self.first_pass_weight * first_pass
             scaled = self.posterior_scale * total
-            errors.append(expected_errors(scaled, scaled.new_tensor(item.errors)))
+            own_errors = scaled.new_tensor(item.errors)
+            errors.append(expected_errors(scaled, own_errors))
             effective.append(effective_hypotheses(scaled.detach()))
         return {
             "mwer": torch.stack(errors).mean(),
@@ -111,37 +118,39 @@ class MwerLoss:
     def __call__(
         self, scores: Sequence[torch.Tensor], batch: Sequence[Example]
     ) -> dict[str, torch.Tensor]:
-        """Return means over the utterances: ``loss``, ``mwer`` (expected errors, P3,
-        eq. 7), ``effective`` and ``ce``.
+        """Return means over the utterances: ``loss``, ``mwer``, ``effective``, ``ce``.
 
-        ``scores``: for each utterance log P_LM of its :meth:`texts`, (n,), or (n + 1,)
-        with the reference. ``effective``, the hypotheses that share the posterior, is
-        no part of the loss; ``ce`` is there with ``ce_weight``.
+        ``mwer`` are the expected errors (P3, eq. 7). ``scores``: for each utterance log
+        P_LM of its :meth:`texts`, (n,), or (n + 1,) with the reference. ``effective``,
+        the hypotheses that share the posterior, is no part of the loss; ``ce`` is there
+        with ``ce_weight``.
         """
         values = self.mwer(scores, batch)
         if not self.ce_weight:
             return {"loss": values["mwer"], **values}
-        ce = -torch.stack([lm[-1] for lm in scores]).mean()
-        return {"loss": values["mwer"] + self.ce_weight * ce, **values, "ce": ce}
+        references = torch.stack([lm[-1] for lm in scores])
+        ce = -references.mean()
+        loss = values["mwer"] + self.ce_weight * ce
+        return {"loss": loss, **values, "ce": ce}
 
 
 def backward(
     scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss
 ) -> dict[str, float]:
-    """Add the gradient of ``loss`` over a batch to the parameters, one chunk's graph at
-    a time; return its parts.
+    """Add the gradient of ``loss`` over a batch to the parameters; return its parts.
 
-    Scores are summed in float64. When a chunk is computed again, dropout draws the same
-    masks. The last chunks that :func:`graphs_at_once` counts keep their graphs, so that
-    they are computed only once.
+    There is one chunk's graph at a time. Scores are summed in float64. When a chunk is
+    computed again, dropout draws the same masks. The last chunks that
+    :func:`graphs_at_once` counts keep their graphs, so that they are computed only
+    once.
     """
     lists = loss.texts(batch)
     chunks = scorer.chunks(lists)
     device = next(scorer.parameters()).device
-    again = len(chunks) - graphs_at_once(
-        [chunk.ids.numel() for chunk in chunks], scorer.budget
-    )
-    start = random_state(device)
+    positions = [chunk.ids.numel() for chunk in chunks]
+    # This many chunks are computed twice: here without, later with a graph.
+    again = len(chunks) - graphs_at_once(positions, scorer.budget)
+    start = get_random_state(device)
     with torch.no_grad():
         parts = [scorer(chunk) for chunk in chunks[:again]]
     parts += [scorer(chunk) for chunk in chunks[again:]]
@@ -163,23 +172,28 @@ def backward(
     # Popped, so that each graph is freed before the next one is used.
     while len(parts) > again:
         add_gradient(*parts.pop())
-    with replayed(start, device):
+    with replay_random(start, device):
         for chunk in chunks[:again]:
             add_gradient(*scorer(chunk))
     return {name: value.item() for name, value in values.items()}
 
 
 def graphs_at_once(positions: Sequence[int], budget: int) -> int:
-    """Return how many chunks at the end keep their graphs: as many as the budget has
-    room for, at least the last one.
+    """Return how many chunks at the end keep their graphs.
+
+    As many as the budget has room for, at least the last one.
 
     >>> graphs_at_once([1000, 900, 60, 40], 1000)
     3
     >>> graphs_at_once([60, 1040], 1000), graphs_at_once([], 1000)
     (1, 0)
     """
-    fitting = sum(total <= budget for total in accumulate(reversed(positions)))
-    return max(fitting, min(1, len(positions)))
+    fitting = 0
+    for total in accumulate(reversed(positions)):
+        if total <= budget:
+            fitting += 1
+    at_least = min(1, len(positions))
+    return max(fitting, at_least)
 
 
 def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> None:
@@ -192,18 +206,17 @@ def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> N
             )
 
 
-def random_state(device: torch.device) -> RandomState:
-    """Return the state of the random number generators of the CPU and, if ``device`` is
-    one, of the GPU.
-    """
+def get_random_state(device: torch.device) -> RandomState:
+    """Return the states of random numbers: the CPU's, and ``device``'s if it is a GPU."""
     on_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     return torch.get_rng_state(), on_gpu
 
 
 @contextmanager
-def replayed(state: RandomState, device: torch.device) -> Iterator[None]:
-    """Draw random numbers from ``state`` inside the block; afterwards continue as if
-    nothing had been drawn.
+def replay_random(state: RandomState, device: torch.device) -> Iterator[None]:
+    """Draw random numbers from ``state`` inside the block.
+
+    Afterwards they continue as if nothing had been drawn.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         cpu, cuda = state

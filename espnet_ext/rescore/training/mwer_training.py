@@ -26,7 +26,7 @@ from espnet_ext.rescore.training.trainer import (
     summary,
     train,
 )
-from espnet_ext.rescore.weights import FIRST_PASS, tune, with_words
+from espnet_ext.rescore.weights import FIRST_PASS, keep_choosable, tune
 from espnet_ext.text.nbest import NBest
 from espnet_ext.work.settings import Count, Positive, Weight, checked, one_of
 
@@ -137,7 +137,7 @@ def train_mwer(
             "probabilities: leave ce_weight at 0"
         )
     examples, dev = (
-        make_examples([with_words(nbest) for nbest in each])
+        make_examples([keep_choosable(nbest) for nbest in each])
         for each in (lists, dev_lists)
     )
     if not dev:

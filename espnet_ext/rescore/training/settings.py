@@ -17,17 +17,18 @@ class TrainingSettings(StrictMapping):
     lr: Positive = 1e-5  # after the warm-up; it then falls linearly
     warmup_steps: Whole = 0  # updates of the linear warm-up from 0
     grad_clip: Positive = 1.0  # largest norm of the gradient
-    evaluate_every: Count | None = (
-        None  # updates between evaluations; None for ten evaluations in all
-    )
+    # updates between evaluations; None for ten evaluations in all
+    evaluate_every: Count | None = None
     checkpoint_minutes: Positive = 10.0  # most time between checkpoints
     seed: Whole = 0  # for the examples' order, dropout and all other random numbers
 
     def steps(self, examples: int) -> int:
         """Return the total number of updates.
 
-        >>> TrainingSettings(batch_size=4, epochs=3).steps(10), TrainingSettings(batch_size=4, max_steps=2).steps(10)
-        (9, 2)
+        >>> TrainingSettings(batch_size=4, epochs=3).steps(10)
+        9
+        >>> TrainingSettings(batch_size=4, max_steps=2).steps(10)
+        2
         """
         steps = math.ceil(examples / self.batch_size) * self.epochs
         return steps if self.max_steps is None else min(steps, self.max_steps)

@@ -8,7 +8,7 @@ from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoModelForCausalLM
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.language_model import config_of, load, quiet
+from espnet_ext.rescore.models.language_model import load, quiet, read_config
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def offline(monkeypatch, tmp_path):
 def test_without_a_network_the_hub_is_named_not_the_name(offline):
     says = r"^gpt2: .*\(the hub cannot be reached, and there is no copy here\): check the network, or give a folder$"
     with pytest.raises(InputError, match=says):
-        config_of("gpt2")
+        read_config("gpt2")
     with pytest.raises(InputError, match=says):
         load(AutoModelForCausalLM, "gpt2")
 
@@ -53,7 +53,7 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
     (tmp_path / file).write_text(json.dumps(content))
     for read in (
         lambda: load(AutoModelForCausalLM, tmp_path),
-        lambda: config_of(tmp_path),
+        lambda: read_config(tmp_path),
     ):
         with pytest.raises(InputError) as raised:
             read()

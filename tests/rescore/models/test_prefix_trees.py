@@ -2,7 +2,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.rescore.models.prefix_trees import PADDING, grow, in_batches, stack
+from espnet_ext.rescore.models.prefix_trees import (
+    PADDING,
+    group_by_size,
+    grow,
+    stack_trees,
+)
 
 texts = st.lists(
     st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=6
@@ -22,7 +27,7 @@ def test_rows_hold_every_hypothesis_with_its_own_prefixes(lists, most, masked):
             [(len(told) + n, tokens) for n, tokens in enumerate(hypotheses)], most
         )
         told += hypotheses
-    rows = stack(trees, masked)
+    rows = stack_trees(trees, masked)
     ids, depths = rows.ids[rows.real].tolist(), rows.depths[rows.real].tolist()
     row_of = rows.real.nonzero()[:, 0].tolist()
     starts = np.concatenate(([0], rows.real.sum(1).cumsum(0)))
@@ -64,7 +69,7 @@ def test_a_tree_is_no_larger_than_allowed_but_for_one_long_hypothesis(hypotheses
 
 @given(sizes=st.lists(st.integers(1, 200), max_size=40), budget=st.integers(1, 400))
 def test_batches_hold_each_row_once_within_the_budget(sizes, budget):
-    batches = in_batches(sizes, budget)
+    batches = group_by_size(sizes, budget)
     assert sorted(index for batch in batches for index in batch) == list(
         range(len(sizes))
     )

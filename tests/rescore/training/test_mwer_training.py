@@ -175,10 +175,10 @@ def test_evaluation_written_out():
     for nbest, lm, wrong in zip(LISTS, scores, ERRORS, strict=True):
         s = np.array(lm) + 0.5 * np.array([hyp.score for hyp in nbest.hyps])
         expected += np.exp(s) @ wrong / np.exp(s).sum() / len(LISTS)
-        with_words = [
+        keep_choosable = [
             rank for rank, hyp in enumerate(nbest.hyps) if hyp.text
         ]  # nothing else is chosen
-        chosen += wrong[max(with_words, key=lambda rank: s[rank])]
+        chosen += wrong[max(keep_choosable, key=lambda rank: s[rank])]
     assert found["mwer"] == pytest.approx(expected)
     assert found["wer"] <= 100 * chosen / 17
     assert tuned_weight(scorer, LISTS) == found["lambda"]
