@@ -7,12 +7,12 @@ import torch
 
 @dataclass(frozen=True)
 class Ramp:
-    """Limit batch renormalisation's correction by the number of updates (Ioffe, section
-    3); the defaults are Ioffe's.
+    """Limit batch renormalisation's correction by the number of updates.
 
-    For the first ``start`` updates it is batch normalisation. Then the limits grow
-    linearly: that of the shift d to ``dmax`` after ``shift_end`` updates, that of the
-    factor r to ``rmax`` after ``factor_end``.
+    The limits and their defaults are those of Ioffe, section 3. For the first ``start``
+    updates it is batch normalisation. Then the limits grow linearly: that of the shift
+    d to ``dmax`` after ``shift_end`` updates, that of the factor r to ``rmax`` after
+    ``factor_end``.
     """
 
     start: int = 5000
@@ -22,25 +22,29 @@ class Ramp:
     dmax: float = 5.0
 
     def limits(self, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the limits of r (at least 1) and of d after some updates, as scalars
-        on the device of ``updates``.
+        """Return the limits of r, at least 1, and of d after some updates.
+
+        They are scalars on the device of ``updates``.
         """
         past = (updates - self.start).double()
-        factor = (past / (self.factor_end - self.start)).clamp(0.0, 1.0)
-        shift = (past / (self.shift_end - self.start)).clamp(0.0, 1.0)
-        return 1.0 + (self.rmax - 1.0) * factor, self.dmax * shift
+        factor_share = past / (self.factor_end - self.start)
+        shift_share = past / (self.shift_end - self.start)
+        factor = factor_share.clamp(0.0, 1.0)
+        shift = shift_share.clamp(0.0, 1.0)
+        rmax = 1.0 + (self.rmax - 1.0) * factor
+        dmax = self.dmax * shift
+        return rmax, dmax
 
 
 class BatchRenorm(torch.nn.Module):
-    """Normalise each channel by the batch's mean and deviation, corrected towards their
-    running values.
+    """Normalise each channel by the batch's mean and deviation, corrected.
 
-    With the batch's mean m and deviation s, and their running values M and S, a
-    training step computes
-    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both clipped to
-    their limits, without a gradient (Ioffe, algorithm 1). Within the limits that equals
-    ``(x - M) / S``, which is what evaluation computes. Without a ramp r is 1 and d is
-    0: batch normalisation. Padding does not count in the statistics, and becomes 0. For
+    The correction is towards their running values. With the batch's mean m and
+    deviation s, and their running values M and S, a training step computes ``(x - m) /
+    s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both clipped to their
+    limits, without a gradient (Ioffe, algorithm 1). Within the limits that equals ``(x
+    - M) / S``, which is what evaluation computes. Without a ramp r is 1 and d is 0:
+    batch normalisation. Padding does not count in the statistics, and becomes 0. For
     the first ``1 / momentum`` batches, the running values are plain means over the
     batches, so that their initial values have no effect.
     """
@@ -57,7 +61,9 @@ class BatchRenorm(torch.nn.Module):
         eps: float = 1e-3,
     ):
         super().__init__()
-        self.ramp, self.momentum, self.eps = ramp, momentum, eps
+        self.ramp = ramp
+        self.momentum = momentum
+        self.eps = eps
         self.weight = torch.nn.Parameter(torch.ones(size))
         self.bias = torch.nn.Parameter(torch.zeros(size))
         self.register_buffer("running_mean", torch.zeros(size))
@@ -67,11 +73,13 @@ class BatchRenorm(torch.nn.Module):
     def forward(
         self, x: torch.Tensor, valid: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Normalise x, (B, T, D); ``valid`` is False on padded frames, (B, T), or None
-        if there are none.
+        """Normalise x, (B, T, D).
+
+        ``valid``, (B, T), is False on padded frames; None if there are none.
         """
         frames = x.flatten(0, 1) if valid is None else x[valid]
-        weight, bias = self.weight, self.bias
+        weight = self.weight
+        bias = self.bias
         if self.training:
             r, d = self._correction(frames.detach())
             # ((x - m) / s * r + d) * weight + bias, in one kernel of torch's: batch
@@ -89,7 +97,8 @@ class BatchRenorm(torch.nn.Module):
             )
         else:
             scale = weight / self.running_deviation
-            frames = (frames * scale + (bias - self.running_mean * scale)).to(x.dtype)
+            offset = bias - self.running_mean * scale
+            frames = (frames * scale + offset).to(x.dtype)
         if valid is None:
             return frames.view_as(x)
         return x.new_zeros(x.shape).masked_scatter(valid.unsqueeze(-1), frames)
@@ -98,19 +107,23 @@ class BatchRenorm(torch.nn.Module):
     def _correction(self, frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return r and d of a batch's frames, (D,) each; update the running values."""
         # half precision is too coarse for sums over thousands of frames
-        precise = frames.to(torch.promote_types(frames.dtype, torch.float32))
-        variance, mean = torch.var_mean(precise, dim=0, correction=0)
+        exact = torch.promote_types(frames.dtype, torch.float32)
+        variance, mean = torch.var_mean(frames.to(exact), dim=0, correction=0)
         deviation = (variance + self.eps).sqrt()
-        r, d = torch.ones_like(deviation), torch.zeros_like(mean)
+        r = torch.ones_like(deviation)
+        d = torch.zeros_like(mean)
         if self.ramp is not None:
-            rmax, dmax = (limit.to(r) for limit in self.ramp.limits(self.updates))
-            r = torch.clamp(deviation / self.running_deviation, 1.0 / rmax, rmax)
-            d = torch.clamp(
-                (mean - self.running_mean) / self.running_deviation, -dmax, dmax
-            )
+            rmax, dmax = self.ramp.limits(self.updates)
+            rmax = rmax.to(r)
+            dmax = dmax.to(r)
+            r = deviation / self.running_deviation
+            r = torch.clamp(r, 1.0 / rmax, rmax)
+            d = (mean - self.running_mean) / self.running_deviation
+            d = torch.clamp(d, -dmax, dmax)
         self.updates += 1
         # 1 / updates at first: a plain mean over the batches so far
-        share = self.updates.to(self.running_mean).reciprocal().clamp(min=self.momentum)
+        share = self.updates.to(self.running_mean).reciprocal()
+        share = share.clamp(min=self.momentum)
         self.running_mean.lerp_(mean.to(share), share)
         self.running_deviation.lerp_(deviation.to(share), share)
         return r, d

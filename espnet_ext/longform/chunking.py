@@ -1,11 +1,10 @@
-"""The training batches: consecutive chunks of recordings, with the sequence-length
-warm-up.
+"""The training batches: consecutive chunks of recordings.
 
-The formula as P5 prints it (section 2.3), min(s_0 + s_0 * 2 ** floor(r / n), s_m),
-would start at twice s_0. The text is followed: "a minimum sequence length s_0 that is
-used at the start of training, which is then doubled". Batches are a pure function of
-durations, schedule and seed: an interrupted training walks through the plan to its next
-batch.
+Sequences start short, and their length is doubled now and then. The formula as P5
+prints it (section 2.3), min(s_0 + s_0 * 2 ** floor(r / n), s_m), would start at twice
+s_0. The text is followed: "a minimum sequence length s_0 that is used at the start of
+training, which is then doubled". Batches are a pure function of durations, schedule and
+seed: an interrupted training walks through the plan to its next batch.
 """
 
 import math
@@ -30,15 +29,14 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Sequence lengths in seconds, and audio per batch; numbers out of range are
-    refused.
+    """Sequence lengths, and audio per batch, in seconds.
 
-    A batch has ``batch_seconds`` of audio, whatever the length of its sequences (P5,
-    section 3.3: one hour). ``max_seconds`` is s_m, the context of the model, and
-    ``initial_seconds`` s_0; the length is doubled after ``double_every`` recordings, n
-    (0: no warm-up). ``whole_first`` fills batches with whole sequences, as the authors'
-    code does: none of the full length is cut if a rest of a recording can fill the
-    batch.
+    Numbers out of range are refused. A batch has ``batch_seconds`` of audio, whatever
+    the length of its sequences (P5, section 3.3: one hour). ``max_seconds`` is s_m, the
+    context of the model, and ``initial_seconds`` s_0; the length is doubled after
+    ``double_every`` recordings, n (0: no warm-up). ``whole_first`` fills batches with
+    whole sequences, as the authors' code does: none of the full length is cut if a rest
+    of a recording can fill the batch.
     """
 
     batch_seconds: float = 3600.0
@@ -61,26 +59,28 @@ class Schedule:
             )
 
     def length(self, recordings: int) -> float:
-        """Return the sequence length in seconds after a number of recordings (P5,
-        section 2.3).
+        """Return the sequence length after a number of recordings (P5, section 2.3).
+
+        It is in seconds.
         """
         if not self.double_every:
             return self.max_seconds
         # The exponent is bounded: 2 ** (10 ** 6) is too large for a float.
-        return min(
-            self.initial_seconds * 2 ** min(recordings // self.double_every, 64),
-            self.max_seconds,
-        )
+        doublings = min(recordings // self.double_every, 64)
+        doubled = self.initial_seconds * 2**doublings
+        return min(doubled, self.max_seconds)
 
     @property
     def warmup_recordings(self) -> int:
         """Return the number of recordings before sequences have the maximum length."""
-        doublings = math.ceil(math.log2(self.max_seconds / self.initial_seconds))
-        return max(0, doublings) * self.double_every
+        factor = self.max_seconds / self.initial_seconds
+        doublings = max(0, math.ceil(math.log2(factor)))
+        return doublings * self.double_every
 
     def sequences(self, length: float) -> int:
-        """Return the number of sequences of ``length`` seconds that fill a batch; the
-        last one may be cut.
+        """Return how many sequences of ``length`` seconds fill a batch.
+
+        The last one may be cut.
         """
         return math.ceil(self.batch_seconds / length)
 
@@ -92,14 +92,14 @@ def batches(
     passes: int = 1,
     seed: int | None = None,
 ) -> Iterator[list[Chunk]]:
-    """Yield all batches of a training. Each has ``batch_seconds`` of audio, whatever
-    the length of its sequences.
+    """Yield all batches of a training, each of ``batch_seconds`` of audio.
 
-    A batch takes the next chunk of one open recording after the other until its seconds
-    are full. The last chunk is cut where they are, and its recording goes on from there
-    later; with ``whole_first``, it is a whole one that fits, otherwise cut from the
-    rest of a recording beyond its full sequences. So all contexts get equally many
-    updates of equally much audio (P5, section 3.3). Only the last batch holds less.
+    So much, whatever the length of its sequences. A batch takes the next chunk of one
+    open recording after the other until its seconds are full. The last chunk is cut
+    where they are, and its recording goes on from there later; with ``whole_first``, it
+    is a whole one that fits, otherwise cut from the rest of a recording beyond its full
+    sequences. So all contexts get equally many updates of equally much audio (P5,
+    section 3.3). Only the last batch holds less.
 
     At least as many recordings are open as a batch has full sequences, and the next is
     opened when all have given a chunk. The length depends on the number of recordings
@@ -151,7 +151,10 @@ class _Cutter:
                 may_open_to_fit = False
                 self.untouched = 0
                 continue
-            chunk = self._take(*(choice or (0, min(length, room))))
+            if choice is None:
+                choice = (0, min(length, room))
+            place, seconds = choice
+            chunk = self._take(place, seconds)
             batch.append(chunk)
             room -= chunk.end - chunk.start
         return batch
@@ -166,6 +169,7 @@ class _Cutter:
             self.seen += 1
 
     def _open_first(self) -> None:
+        """Open a recording that gives the next chunk."""
         self.opened.appendleft((self.waiting.popleft(), 0.0))
         self.seen += 1
         self.untouched = 1
@@ -177,40 +181,51 @@ class _Cutter:
         None: ``whole_first`` asks for a whole chunk, and none fits without a loss.
         """
         lefts = [self.durations[name] - start for name, start in self.opened]
-        if not self.schedule.whole_first or min(lefts[0], length) <= room:
+        first_fits = min(lefts[0], length) <= room
+        if first_fits or not self.schedule.whole_first:
             return 0, min(length, room)
         # One that has given a chunk is taken only if all have.
-        candidates = lefts[: self.untouched] if self.untouched > 0 else lefts
-        return _choose(candidates, length, room)
+        if self.untouched > 0:
+            lefts = lefts[: self.untouched]
+        return _choose_fitting(lefts, length, room)
 
     def _take(self, place: int, seconds: float) -> Chunk:
+        """Cut a chunk of the recording at a place in ``opened``."""
         recording, start = self.opened[place]
         del self.opened[place]
-        end = min(start + seconds, self.durations[recording])
+        duration = self.durations[recording]
+        end = min(start + seconds, duration)
         self.untouched -= 1
-        if self.durations[recording] - end >= SHORTEST:
+        # A shorter rest is no chunk.
+        if duration - end >= SHORTEST:
             self.opened.append((recording, end))
         return Chunk(recording, start, end)
 
 
-def _choose(
+def _choose_fitting(
     lefts: Iterable[float], length: float, room: float
 ) -> tuple[int, float] | None:
-    """Return which recording gives the next chunk, and its seconds, by what is left of
-    each; None: none without a loss.
+    """Return which recording gives the next chunk, and its seconds.
 
-    >>> _choose([50, 20], length=30, room=25)
+    ``lefts`` is what is left of each. A whole chunk that fits comes first; otherwise a
+    part of a rest beyond a recording's full sequences, whose number that does not
+    lower; None: there is no such rest either.
+
+    >>> _choose_fitting([50, 20], length=30, room=25)
     (1, 20)
-    >>> _choose([50, 70], length=30, room=15), _choose([60], length=30, room=15)
-    ((0, 15), None)
+    >>> _choose_fitting([50, 70], length=30, room=15)
+    (0, 15)
+    >>> _choose_fitting([60], length=30, room=15)
     """
-    rest = None
+    of_rest = None
     for place, left in enumerate(lefts):
-        if min(left, length) <= room:
-            return place, min(left, length)
-        if rest is None and left % length >= SHORTEST:
-            rest = place, min(left % length, room)
-    return rest
+        whole = min(left, length)
+        if whole <= room:
+            return place, whole
+        rest = left % length
+        if of_rest is None and rest >= SHORTEST:
+            of_rest = place, min(rest, room)
+    return of_rest
 
 
 def _require_recordings(durations: Mapping[str, float]) -> None:
@@ -227,6 +242,7 @@ def _require_recordings(durations: Mapping[str, float]) -> None:
 def _order(
     durations: Mapping[str, float], passes: int, seed: int | None
 ) -> Iterator[str]:
+    """Yield the recordings of all passes; without a seed in the given order."""
     for number in range(passes):
         order = list(durations)
         if seed is not None:
@@ -235,8 +251,9 @@ def _order(
 
 
 def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
-    """Return the schedule and the number of passes of a ``chunk_conf``; unknown or
-    impossible settings are refused.
+    """Return the schedule and the number of passes of a ``chunk_conf``.
+
+    InputError for unknown or impossible settings.
     """
     settings = dict(chunk_conf)
     passes = settings.pop("passes", 1)
@@ -250,16 +267,15 @@ def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
 def with_counts(
     config: Mapping[str, Any], durations: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return what changes in a training config if its shares of the training, numbers
-    below 1, become counts.
+    """Return what changes in a training config if its shares become counts.
 
-    ``double_every`` of ``chunk_conf`` may be a share of the recordings of all passes;
-    ``warmup_steps`` of ``scheduler_conf`` and each of ``renorm_steps`` of
-    ``encoder_conf`` one of the updates.
+    A share is a number below 1. ``double_every`` of ``chunk_conf`` may be a share of
+    the recordings of all passes; ``warmup_steps`` of ``scheduler_conf`` and each of
+    ``renorm_steps`` of ``encoder_conf`` one of the updates.
     """
     chunks = dict(config.get("chunk_conf") or {})
     schedule, passes = schedule_of({**chunks, "double_every": 0})
-    updates = _updates(schedule, passes, durations)
+    updates = _count_updates(schedule, passes, durations)
     totals = {
         "double_every": passes * len(durations),
         "warmup_steps": updates,
@@ -268,34 +284,38 @@ def with_counts(
     changed = {}
     for key in ("chunk_conf", "scheduler_conf", "encoder_conf"):
         own = config.get(key) or {}
-        counted = {
-            name: _counted(own[name], total)
-            for name, total in totals.items()
-            if name in own
-        }
-        if counted != {name: own[name] for name in counted}:
-            changed[key] = {**own, **counted}
+        counted = dict(own)
+        for name, total in totals.items():
+            if name in own:
+                counted[name] = _count_share(own[name], total)
+        if counted != own:
+            changed[key] = counted
     return changed
 
 
-def _updates(schedule: Schedule, passes: int, durations: Mapping[str, float]) -> int:
-    return math.ceil(passes * sum(durations.values()) / schedule.batch_seconds)
+def _count_updates(
+    schedule: Schedule, passes: int, durations: Mapping[str, float]
+) -> int:
+    """Return how many batches there are; the last one may hold less."""
+    seconds = passes * sum(durations.values())
+    return math.ceil(seconds / schedule.batch_seconds)
 
 
-def _counted(value: Any, total: int) -> Any:
+def _count_share(value: Any, total: int) -> Any:
+    """Return a share of a total, or each of a list of shares, as a count."""
     if isinstance(value, list):
-        return [_counted(each, total) for each in value]
+        return [_count_share(each, total) for each in value]
     if isinstance(value, float) and 0 < value < 1:
         return max(1, round(value * total))
     return value
 
 
 def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> None:
-    """Refuse a training config with which sequences never get as long as the context,
-    or the warm-up never ends.
+    """Refuse a config with which sequences stay too short or a warm-up never ends.
 
-    It has ``chunk_conf``, and ``warmup_steps`` in ``scheduler_conf``, as counts or
-    shares. Durations are in seconds.
+    Sequences shall get as long as the context. The config has ``chunk_conf``, and
+    ``warmup_steps`` in ``scheduler_conf``, as counts or shares. Durations are in
+    seconds.
     """
     _require_recordings(durations)
     config = {**config, **with_counts(config, durations)}
@@ -304,7 +324,7 @@ def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> Non
     context = schedule.max_seconds
     longest = max(durations.values())
     seen = passes * len(durations)
-    updates = _updates(schedule, passes, durations)
+    updates = _count_updates(schedule, passes, durations)
     if longest < context:
         raise InputError(
             f"no recording is as long as the context of {context:g} s: the "

@@ -1,8 +1,7 @@
-"""A Conformer layer for very long inputs (Gulati et al. 2020), as in P5, sections 2.1
-and 3.2.
+"""A Conformer layer for very long inputs (P5, sections 2.1 and 3.2).
 
-As in P5's published models, only the convolution module has biases, and feed-forward
-modules an approximate GELU.
+The layer is that of Gulati et al. (2020). As in P5's published models, only the
+convolution module has biases, and feed-forward modules an approximate GELU.
 """
 
 import torch
@@ -16,16 +15,16 @@ NORMS = ("batch_renorm", "batch", "layer")
 
 
 class SelfAttention(torch.nn.Module):
-    """Compute multi-head self-attention that never stores its scores: memory grows
-    linearly with the length.
+    """Compute multi-head self-attention that never stores its scores.
 
-    It never has a mask, with which torch would leave the flash kernel: utterances of
-    one length attend together.
+    So memory grows linearly with the length. It never has a mask, with which torch
+    would leave the flash kernel: utterances of one length attend together.
     """
 
     def __init__(self, size: int, heads: int, dropout_rate: float = 0.0):
         super().__init__()
-        self.heads, self.dropout_rate = heads, dropout_rate
+        self.heads = heads
+        self.dropout_rate = dropout_rate
         self.queries_keys_values = torch.nn.Linear(size, 3 * size, bias=False)
         self.output = torch.nn.Linear(size, size, bias=False)
 
@@ -35,16 +34,17 @@ class SelfAttention(torch.nn.Module):
         padding: Padding | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Return (B, T, D), 0 on padded frames, of x, (B, T, D); no ``padding``: there
-        is none.
+        """Return the context of each frame of x, (B, T, D), 0 on padded frames.
 
-        ``rotation`` of queries and keys: cosine and sine, (T, D / heads / 2) each, or
-        None.
+        Without ``padding`` no frame is padded. ``rotation`` of queries and keys: cosine
+        and sine, (T, D / heads / 2) each, or None.
         """
         projected = self.queries_keys_values(x).unflatten(-1, (3, self.heads, -1))
-        queries, keys, values = projected.permute(2, 0, 3, 1, 4)
+        queries, keys, values = projected.permute(2, 0, 3, 1, 4)  # (B, heads, T, d)
         if rotation is not None:
-            queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
+            cosine, sine = rotation
+            queries = rotate(queries, cosine, sine)
+            keys = rotate(keys, cosine, sine)
         dropout = self.dropout_rate if self.training else 0.0
         if padding is None:
             context = scaled_dot_product_attention(
@@ -53,18 +53,23 @@ class SelfAttention(torch.nn.Module):
         else:
             context = torch.zeros_like(values)
             for rows, length in padding.groups:
-                q, k, v = (
-                    part[:, :, :length].index_select(0, rows)
-                    for part in (queries, keys, values)
+                found = scaled_dot_product_attention(
+                    queries[:, :, :length].index_select(0, rows),
+                    keys[:, :, :length].index_select(0, rows),
+                    values[:, :, :length].index_select(0, rows),
+                    dropout_p=dropout,
                 )
-                found = scaled_dot_product_attention(q, k, v, dropout_p=dropout)
-                context[:, :, :length].index_copy_(0, rows, found.to(context.dtype))
-        return self.output(context.transpose(1, 2).flatten(2))
+                own = context[:, :, :length]
+                own.index_copy_(0, rows, found.to(context.dtype))
+        joined = context.transpose(1, 2).flatten(2)
+        return self.output(joined)
 
 
 class ConvolutionModule(torch.nn.Module):
-    """Apply a gated pointwise convolution, a depthwise one of an odd ``kernel``, a
-    norm, SiLU, and a pointwise one.
+    """Apply the convolution module of a Conformer layer.
+
+    It is a gated pointwise convolution, a depthwise one of an odd ``kernel``, a norm,
+    SiLU, and a pointwise one.
     """
 
     def __init__(self, size: int, kernel: int, norm: str, ramp: Ramp):
@@ -85,18 +90,20 @@ class ConvolutionModule(torch.nn.Module):
         valid = None if padding is None else padding.valid
         x = glu(self.gated(x), dim=-1)
         if valid is not None:
+            # The depthwise convolution reaches from padding into the last frames.
             x = x * valid.unsqueeze(-1)
         x = self.depthwise(x.transpose(1, 2)).transpose(1, 2)
+        # Padding does not count in the statistics of a batch; a frame has its own.
         x = self.norm(x, valid) if isinstance(self.norm, BatchRenorm) else self.norm(x)
         return self.output(silu(x))
 
 
 class ConformerLayer(torch.nn.Module):
-    """Apply half a feed-forward step, self-attention, convolution and half a
-    feed-forward step; all with residuals.
+    """Apply half a feed-forward step, self-attention, convolution and the other half.
 
-    ``dropout_rate`` is in and after the feed-forward modules, after attention and
-    convolution; ``attention_dropout_rate`` on the attention weights.
+    All have residual connections. ``dropout_rate`` is in and after the feed-forward
+    modules, after attention and convolution; ``attention_dropout_rate`` on the
+    attention weights.
     """
 
     def __init__(
@@ -128,8 +135,10 @@ class ConformerLayer(torch.nn.Module):
     ) -> torch.Tensor:
         """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`."""
         x = x + 0.5 * self.first_feed_forward(x)
-        x = x + self.dropout(self.attention(self.attention_norm(x), padding, rotation))
-        x = x + self.dropout(self.convolution(self.convolution_norm(x), padding))
+        attended = self.attention(self.attention_norm(x), padding, rotation)
+        x = x + self.dropout(attended)
+        convolved = self.convolution(self.convolution_norm(x), padding)
+        x = x + self.dropout(convolved)
         x = x + 0.5 * self.second_feed_forward(x)
         return self.norm(x)
 

@@ -1,8 +1,7 @@
-"""Background noise at a given signal-to-noise ratio (P5, Fig. 2), read in parts like
-the recordings.
+"""Background noise at a given signal-to-noise ratio (P5, Fig. 2).
 
-The noise is of a MUSAN folder (https://www.openslr.org/17), or generated music; the
-ratio is of mean powers.
+It is read in parts, like the recordings. The noise is of a MUSAN folder
+(https://www.openslr.org/17), or generated music; the ratio is of mean powers.
 """
 
 import math
@@ -25,42 +24,52 @@ _OPEN_FILES = 64  # more than an hour of MUSAN's music
 
 
 class GeneratedMusic:
-    """Endless music of plucked notes, three in a beat, on a pentatonic scale; ``rate``
-    in Hz, ``length`` in samples.
+    """Endless music of plucked notes, three in a beat, on a pentatonic scale.
+
+    ``rate`` is in Hz, ``length`` in samples.
     """
 
     def __init__(self, seed: int, rate: int, length: int):
-        self.name, self.rate, self.length = f"music {seed}", rate, length
+        self.name = f"music {seed}"
+        self.rate = rate
+        self.length = length
         self._seed = seed
         self._beat = round(_BEAT_SECONDS * rate)
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Return samples ``start`` to ``start + count``, float32, (count,)."""
+        end = start + count
         first = start // self._beat
-        last = math.ceil((start + count) / self._beat)
+        last = math.ceil(end / self._beat)
         music = np.concatenate([self._play(beat) for beat in range(first, last)])
-        return music[start - first * self._beat :][:count]
+        skipped = start - first * self._beat
+        return music[skipped:][:count]
 
     def _play(self, beat: int) -> np.ndarray:
+        # A generator for each beat: any part of the music is the same, however it is
+        # read.
         rng = np.random.default_rng((self._seed, beat))
-        notes = [
-            _note(12 * octave + int(rng.choice(_PENTATONIC)), self._beat, self.rate)
-            for octave in (0, 1, 2)
-        ]
+        notes = []
+        for octave in (0, 1, 2):
+            semitone = 12 * octave + int(rng.choice(_PENTATONIC))
+            notes.append(_pluck(semitone, self._beat, self.rate))
         return np.sum(notes, axis=0).astype(np.float32)
 
 
 @lru_cache(maxsize=64)  # more than the notes of the scale in three octaves
-def _note(semitone: int, length: int, rate: int) -> np.ndarray:
-    """Return a plucked string: harmonics that decay the faster the higher they are,
-    (length,).
+def _pluck(semitone: int, length: int, rate: int) -> np.ndarray:
+    """Return the sound of a plucked string, (length,).
+
+    Its harmonics decay the faster the higher they are.
     """
     time = np.arange(length) / rate
     pitch = _LOWEST * 2 ** (semitone / 12)
     sound = np.zeros(length)
     for harmonic in range(1, _HARMONICS + 1):
-        tone = np.sin(2 * np.pi * harmonic * pitch * time) / harmonic
-        sound += tone * np.exp(-time * (2 + harmonic))
+        phase = 2 * np.pi * harmonic * pitch * time
+        tone = np.sin(phase) / harmonic
+        decay = np.exp(-time * (2 + harmonic))
+        sound += tone * decay
     # 10 ms of fading at both ends, so that no note begins or ends with a click
     fade_in = np.minimum(1, time / 0.01)
     fade_out = np.minimum(1, time[::-1] / 0.01)
@@ -68,16 +77,18 @@ def _note(semitone: int, length: int, rate: int) -> np.ndarray:
 
 
 class NoiseFiles:
-    """Audio files, at least one, in a random order, repeated without end; ``rate`` in
-    Hz, ``length`` in samples.
+    """Audio files, at least one, in a random order, repeated without end.
+
+    ``rate`` is in Hz, ``length`` in samples.
     """
 
     def __init__(self, paths: Sequence[Path], seed: int, rate: int, length: int):
-        self.name, self.rate, self.length = "noise", rate, length
-        order = np.random.default_rng(seed).permutation(len(paths))[:_OPEN_FILES]
-        self._files = [
-            RecordingAudio(paths[index].stem, paths[index], rate) for index in order
-        ]
+        self.name = "noise"
+        self.rate = rate
+        self.length = length
+        order = np.random.default_rng(seed).permutation(len(paths))
+        chosen = [paths[index] for index in order[:_OPEN_FILES]]
+        self._files = [RecordingAudio(path.stem, path, rate) for path in chosen]
         self._ends = np.cumsum([file.length for file in self._files])
 
     def read(self, start: int, count: int) -> np.ndarray:
@@ -88,7 +99,8 @@ class NoiseFiles:
             place = start % int(self._ends[-1])
             index = int(np.searchsorted(self._ends, place, side="right"))
             file = self._files[index]
-            within = place - (int(self._ends[index]) - file.length)
+            begin = int(self._ends[index]) - file.length
+            within = place - begin
             number = min(count, file.length - within)
             parts.append(file.read(within, number))
             start += number
@@ -97,14 +109,19 @@ class NoiseFiles:
 
 
 class NoisyAudio:
-    """A recording with noise at a signal-to-noise ratio in dB. Neither may be silent
-    (NoSpeech, InputError).
+    """A recording with noise at a signal-to-noise ratio in dB.
+
+    Neither may be silent (NoSpeech, InputError).
     """
 
     def __init__(self, audio: Audio, noise: Audio, snr: float):
-        self.name, self.rate, self.length = audio.name, audio.rate, audio.length
-        self._audio, self._noise = audio, noise
-        own, other = _power(audio), _power(noise)
+        self.name = audio.name
+        self.rate = audio.rate
+        self.length = audio.length
+        self._audio = audio
+        self._noise = noise
+        own = _measure_power(audio)
+        other = _measure_power(noise)
         if not own:
             raise NoSpeech(
                 f"recording {audio.name} is silent: a signal-to-noise ratio needs "
@@ -114,17 +131,19 @@ class NoisyAudio:
             raise InputError(
                 f"noise {noise.name} is silent: a signal-to-noise ratio needs noise"
             )
+        # A gain of amplitudes, so that the ratio of powers is 10 ** (snr / 10).
         self._gain = np.float32(np.sqrt(own / other * 10 ** (-snr / 10)))
 
     def read(self, start: int, count: int) -> np.ndarray:
-        """Return samples ``start`` to ``start + count``, float32, (count,); they may
-        exceed 1.
+        """Return samples ``start`` to ``start + count``, float32, (count,).
+
+        They may exceed 1.
         """
         noise = self._noise.read(start, count)
         return self._audio.read(start, count) + self._gain * noise
 
 
-def _power(audio: Audio) -> float:
+def _measure_power(audio: Audio) -> float:
     """Return the mean power of a recording, which is read a block at a time."""
     energy = 0.0
     for block in read_blocks(audio):
@@ -133,8 +152,9 @@ def _power(audio: Audio) -> float:
 
 
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
-    """Return the files of a kind of noise in MUSAN's folder; an empty list if music is
-    to be generated.
+    """Return the files of a kind of noise in MUSAN's folder.
+
+    None at all if music is to be generated.
     """
     if kind not in MUSAN:
         raise InputError(
@@ -147,9 +167,8 @@ def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
                 "generated"
             )
         return []
-    paths = sorted(
-        path for path in files_below(Path(musan) / kind) if path.suffix == ".wav"
-    )
+    files = files_below(Path(musan) / kind)
+    paths = sorted(path for path in files if path.suffix == ".wav")
     if not paths:
         raise InputError(
             f"{Path(musan) / kind}: there is no .wav in it: give the folder of "
@@ -158,11 +177,10 @@ def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
     return paths
 
 
-def with_noise(
-    audio: Audio, paths: Sequence[Path], snr: float, seed: int
-) -> NoisyAudio:
-    """Return the recording with these files as background noise, or with generated
-    music if there are none.
+def add_noise(audio: Audio, paths: Sequence[Path], snr: float, seed: int) -> NoisyAudio:
+    """Return the recording with these files as background noise.
+
+    Without files it is generated music; the ratio is in dB.
     """
     noise: Audio
     if paths:

@@ -6,7 +6,7 @@ import soundfile
 
 from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
-from espnet_ext.longform.noise import GeneratedMusic, NoiseFiles, find_noise, with_noise
+from espnet_ext.longform.noise import GeneratedMusic, NoiseFiles, add_noise, find_noise
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def musan(tmp_path):
 @pytest.mark.parametrize("snr", [-5.0, 0.0, 20.0])
 @pytest.mark.parametrize("kind", ["music", "noise"])
 def test_ratio_of_powers(recording, musan, kind, snr):
-    noisy = with_noise(
+    noisy = add_noise(
         recording, find_noise(kind, musan if kind == "noise" else None), snr, seed=3
     )
     clean = recording.read(0, recording.length)
@@ -94,4 +94,4 @@ def test_bad_choices(tmp_path):
         RecordingAudio("silent", tmp_path / "silent.wav") as audio,
         pytest.raises(InputError, match="silent"),
     ):
-        with_noise(audio, [], 5.0, seed=0)
+        add_noise(audio, [], 5.0, seed=0)

@@ -8,6 +8,7 @@ before it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,8 @@ from espnet_ext.work.yaml_files import read_yaml
 # Tokens of the best path that agree with the transcript, one after the other, where it
 # may be cut.
 ANCHOR = 4
-PIECE, LONGEST = (
-    60.0,
-    600.0,
-)  # seconds of one forced alignment, and of one that cannot be cut
+PIECE = 60.0  # seconds of one forced alignment
+LONGEST = 600.0  # and of one that cannot be cut
 # the transcript may have so many times as many tokens as the best path of a piece
 _REACH = 3
 # share of a piece's best path that is in the transcript, at least; at the end, also the
@@ -47,14 +46,13 @@ _FLOOR = 1e-6  # of posteriors, before the logarithm
 
 @dataclass
 class Aligner:
-    """Finds the words of one transcript in the posteriors of its recording, which come
-    in parts.
+    """Finds the words of one transcript in the posteriors of its recording.
 
-    ``tokens`` has the ids of each word's tokens, of which a word may have none.
-    ``piece`` is how many frames are aligned at once, if the recording can be cut there;
-    one that cannot be cut is refused after ``longest``. ``blank`` is the id of the
-    blank, and ``space`` that of the token, if any, between words that begins the tokens
-    of a word.
+    These come in parts. ``tokens`` has the ids of each word's tokens, of which a word
+    may have none. ``piece`` is how many frames are aligned at once, if the recording
+    can be cut there; one that cannot be cut is refused after ``longest``. ``blank`` is
+    the id of the blank, and ``space`` that of the token, if any, between words that
+    begins the tokens of a word.
     """
 
     texts: Sequence[str]
@@ -69,12 +67,13 @@ class Aligner:
     _wait: int = 0  # frames before the next attempt to cut
 
     def step(self, posteriors: np.ndarray) -> list[Word]:
-        """Take the next frames, (frames, vocabulary); return the words that are
-        aligned, with times in frames. InputError if the recording does not agree with
-        the transcript over ``longest`` frames.
+        """Take the next frames, (frames, vocabulary), and return the aligned words.
+
+        Their times are in frames. InputError if the recording does not agree with the
+        transcript over ``longest`` frames.
         """
         self._held.append(posteriors.astype(np.float32))
-        frames = sum(map(len, self._held))
+        frames = sum(len(part) for part in self._held)
         if frames < max(self.piece, self._wait):
             return []
         held = np.concatenate(self._held)
@@ -82,11 +81,13 @@ class Aligner:
         if cut is None:
             if frames >= self.longest:
                 raise self._disagreement()
+            # Another look at once would cost as much and find as little.
             self._wait = frames + self.piece // 2
             return []
         frame, word = cut
         words = self._align(held[:frame], word)
-        self._held, self._wait = [held[frame:]], 0
+        self._held = [held[frame:]]
+        self._wait = 0
         return words
 
     def finish(self) -> list[Word]:
@@ -100,20 +101,21 @@ class Aligner:
         if self._held:
             held = np.concatenate(self._held)
         self._held = []
-        heard = self._heard(held)
-        expected = [token for ids in self.tokens[self._word :] for token in ids]
+        heard = self._decode(held)
+        expected = list(chain.from_iterable(self.tokens[self._word :]))
         longer = max(len(heard), len(expected))
         # Of a few tokens nobody can tell; of a recording that was cut before, the rest
         # may be short and still be the right one.
         enough = _TAIL if self._first else 2 * ANCHOR
         # Too few frames for the tokens are a fault of their own, which _align names.
         if longer >= enough and len(held) >= len(expected):
-            pairs = matches(expected, [token.id for token in heard])
+            pairs = match_tokens(expected, [token.id for token in heard])
             if len(pairs) < _AGREEMENT * longer:
                 raise self._disagreement()
         return self._align(held, len(self.texts))
 
-    def _heard(self, held: np.ndarray) -> list[Token]:
+    def _decode(self, held: np.ndarray) -> list[Token]:
+        """Return the tokens of the best path."""
         decoder = GreedyDecoder(self.blank)
         return decoder.step(held) + decoder.finish()
 
@@ -125,32 +127,34 @@ class Aligner:
         )
 
     def _cut(self, held: np.ndarray) -> tuple[int, int] | None:
-        """Find a frame and a word that begins there: in the last stretch where best
-        path and transcript agree.
+        """Find a frame and a word that begins there.
+
+        It is in the last stretch where best path and transcript agree.
         """
-        heard = self._heard(held)
+        heard = self._decode(held)
         expected: list[int] = []
-        begins: dict[
-            int, int
-        ] = {}  # place of a word's first token -> number of the word
+        # place of a word's first token -> number of the word
+        begins: dict[int, int] = {}
         for word in range(self._word, len(self.texts)):
             begins[len(expected)] = word
             expected += self.tokens[word]
             # What is heard cannot reach further than this into the transcript.
             if len(expected) > _REACH * len(heard) + ANCHOR:
                 break
-        pairs = matches(expected, [token.id for token in heard])
+        pairs = match_tokens(expected, [token.id for token in heard])
         if len(pairs) < _AGREEMENT * len(heard):
             return None
         cut = None
         run = 0  # tokens that agree without a gap on either side
-        before = (-2, -2)
+        next_pair = None
         for place, other in pairs:
-            follows = (place, other) == (before[0] + 1, before[1] + 1)
-            run = run + 1 if follows else 1
-            before = (place, other)
+            if (place, other) != next_pair:
+                run = 0
+            run += 1
+            next_pair = (place + 1, other + 1)
             frame = heard[other].start
             word = begins.get(place, -1)
+            # At the next word, or at frame 0, nothing would be cut off.
             if run >= ANCHOR and word > self._word and frame:
                 cut = frame, word
         return cut
@@ -160,9 +164,9 @@ class Aligner:
         import torch
         from torchaudio.functional import forced_align, merge_tokens
 
-        own = range(self._word, end)
-        ids = [token for word in own for token in self.tokens[word]]
-        repeats = sum(a == b for a, b in zip(ids, ids[1:], strict=False))
+        ids = list(chain.from_iterable(self.tokens[self._word : end]))
+        # CTC needs a frame of blank between equal tokens.
+        repeats = sum(one == other for one, other in pairwise(ids))
         if len(held) < len(ids) + repeats:
             raise InputError(
                 f"{len(held)} frames are too few for the {len(ids)} tokens of "
@@ -179,11 +183,10 @@ class Aligner:
             )
             spans = merge_tokens(path[0], best[0].exp(), blank=self.blank)
         words = []
-        used = 0
+        left = iter(spans)
         before = self._first  # where the last word ended
-        for word in own:
-            mine = spans[used : used + len(self.tokens[word])]
-            used += len(mine)
+        for word in range(self._word, end):
+            mine = list(islice(left, len(self.tokens[word])))
             # The space before a word is no part of its time.
             if len(mine) > 1 and mine[0].token == self.space:
                 mine = mine[1:]
@@ -209,16 +212,15 @@ class RecordingAligner:
     tokenizer: Any
 
     def words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
-        """Return the words of an audio file with their times in seconds; ``texts`` stay
-        as they are written.
+        """Return the words of an audio file with their times in seconds.
 
-        InputError for audio that cannot be read, or does not agree with the words, or
-        words without tokens.
+        ``texts`` stay as they are written. InputError for audio that cannot be read, or
+        does not agree with the words, or words without tokens.
         """
         own = self.transcriber
         model = own.model
         tokens = self.tokens(texts)
-        known = sum(map(bool, tokens))
+        known = sum(1 for ids in tokens if ids)
         if known < len(texts) / 2:
             raise InputError(
                 f"the model has tokens for only {known} of the {len(texts)} words "
@@ -240,38 +242,42 @@ class RecordingAligner:
         ]
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each word's tokens, in the case of the model's tokens,
-        without letters that these lack.
+        """Return the ids of each word's tokens, in the case of the model's tokens.
+
+        Letters that the model's tokens lack are left out.
         """
-        names = list(self.transcriber.model.tokens)
+        names = self.transcriber.model.tokens
         ids = {name: id for id, name in enumerate(names)}
-        special = {name for name in names if name.startswith("<")}
-        words = [_match_case(text, names) for text in texts]
-        if self.transcriber.token_type == "word":
-            return [[ids[word]] if word in ids else [] for word in words]
-        letters = set("".join(name for name in names if name not in special))
+        # Special tokens, such as <blank>, are no letters.
+        letters = "".join(name for name in names if not name.startswith("<"))
+        words = [_match_case(text, letters) for text in texts]
         found = []
         for place, word in enumerate(words):
-            spelled = "".join(filter(letters.__contains__, word))
-            pieces = self.tokenizer.text2tokens(spelled) if spelled else []
+            pieces = self._split(word, set(letters))
             # Of characters, words are separated by a token of its own.
-            if self.transcriber.token_type == "char" and SPACE in ids:
-                pieces = [SPACE, *pieces] if pieces and place else pieces
+            separated = self.transcriber.token_type == "char" and SPACE in ids
+            if separated and pieces and place:
+                pieces = [SPACE, *pieces]
             found.append([ids[piece] for piece in pieces if piece in ids])
         return found
 
+    def _split(self, word: str, letters: set[str]) -> list[str]:
+        """Return the pieces of a word by ESPnet's tokenizer, without unknown letters."""
+        if self.transcriber.token_type == "word":
+            return [word]
+        spelled = "".join(letter for letter in word if letter in letters)
+        return self.tokenizer.text2tokens(spelled) if spelled else []
 
-def _match_case(text: str, names: Sequence[str]) -> str:
-    letters = "".join(name for name in names if not name.startswith("<"))
+
+def _match_case(text: str, letters: str) -> str:
+    """Write a text in the case of a model's letters, if they have only one."""
     if letters == letters.upper():
         return text.upper()
     return text.lower() if letters == letters.lower() else text
 
 
 def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAligner:
-    """Load a model with CTC as an aligner; one that this process has loaded last is
-    taken again.
-    """
+    """Load a model with CTC as an aligner, or take the one that was loaded last."""
     transcriber = load_transcriber(
         config, model, WindowSettings(stride=0.5), device=device
     )
@@ -286,27 +292,35 @@ def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAli
     )
 
 
-def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, int]]:
-    """Return where tokens are equal in the best alignment of ``heard`` with a beginning
-    of ``expected``.
+def match_tokens(
+    expected: Sequence[int], heard: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return where tokens are equal in the best alignment with what is expected.
+
+    ``heard`` is aligned with a beginning of ``expected``; pairs are places in both.
     """
     import kaldialign
 
     end = _find_prefix(np.array(expected), np.array(heard))
-    pairs = []
-    place = other = 0
+    prefix = list(expected[:end])
     nothing = -1
-    for one, two in kaldialign.align(list(expected[:end]), list(heard), nothing):
+    pairs = []
+    place = 0
+    other = 0
+    for one, two in kaldialign.align(prefix, list(heard), nothing):
         if one == two:
             pairs.append((place, other))
-        place += one != nothing
-        other += two != nothing
+        if one != nothing:
+            place += 1
+        if two != nothing:
+            other += 1
     return pairs
 
 
 def _find_prefix(expected: np.ndarray, heard: np.ndarray) -> int:
-    """Return how much of ``expected`` has the smallest edit distance from ``heard``;
-    the shortest such beginning.
+    """Return the length of the beginning of ``expected`` that is nearest to ``heard``.
+
+    The edit distance counts; of several the shortest.
     """
     # costs[j]: the distance of what is expected so far from the first j heard tokens
     costs = np.arange(len(heard) + 1)
@@ -314,7 +328,8 @@ def _find_prefix(expected: np.ndarray, heard: np.ndarray) -> int:
     end = 0
     for number, token in enumerate(expected, 1):
         new = costs + 1  # the token is expected and not heard
-        new[1:] = np.minimum(new[1:], costs[:-1] + (heard != token))
+        substituted = costs[:-1] + (heard != token)
+        new[1:] = np.minimum(new[1:], substituted)
         costs = allow_insertions(new)  # tokens that are heard and not expected
         if costs[-1] < best:
             best = costs[-1]

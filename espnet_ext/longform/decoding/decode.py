@@ -16,7 +16,7 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.decoding.settings import DecodeSettings, find_trained_seconds
-from espnet_ext.longform.noise import find_noise, with_noise
+from espnet_ext.longform.noise import add_noise, find_noise
 from espnet_ext.text.word_times import read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
@@ -217,5 +217,5 @@ def _as_heard(audio: Audio, shard: RecordingShard) -> Audio:
     if settings.noise and settings.snr is not None:
         # Each recording has its own piece of noise, the same in every run.
         seed = zlib.crc32(f"{settings.seed} {shard.name}".encode())
-        audio = with_noise(audio, shard.noise_files, settings.snr, seed)
+        audio = add_noise(audio, shard.noise_files, settings.snr, seed)
     return ZeroedAudio(audio, shard.regions) if shard.regions else audio

@@ -1,5 +1,6 @@
-"""Posteriors of a recording of any length from any ESPnet model with CTC, window by
-window (P5, section 2.2).
+"""Posteriors of a recording of any length, window by window (P5, section 2.2).
+
+They are of any ESPnet model with CTC.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,17 +23,18 @@ from espnet_ext.work.precision import has_bfloat16
 _PROBE = 480
 _RATE = 16000  # Hz, of frontends that do not say theirs
 _SHORTEST_FRAMES = 8  # shorter inputs are less than half a window of most frontends
-_AHEAD_FRAMES = 3000
+_AHEAD_FRAMES = 3000  # of features that are computed at once, half a minute
 _SOFTMAX_FRAMES = 2048  # at a time: the logits of a long window never fill memory
 
 
 @dataclass(frozen=True)
 class MovingWindow:
-    """A window over a recording: its first encoder frame, counted from the start of the
-    recording, and how many it has.
+    """A window over a recording.
 
-    ``frames`` is None for the last window, which has as many as the encoder returns.
-    ``start`` and ``end`` are those of its input, in input steps (samples or features).
+    ``frame`` is its first encoder frame, counted from the start of the recording, and
+    ``frames`` how many it has. ``frames`` is None for the last window, which has as
+    many as the encoder returns. ``start`` and ``end`` are those of its input, in input
+    steps (samples or features).
     """
 
     frame: int
@@ -44,26 +46,26 @@ class MovingWindow:
 def windows(
     length: int, unit: int, frames: int, stride: float = 0.125
 ) -> Iterator[MovingWindow]:
-    """Return windows from the start of a recording to its end; the last one ends with
-    the recording.
+    """Yield windows from the start of a recording to its end.
 
-    ``length`` is that of the recording in input steps, ``unit`` the input steps per
-    encoder frame, ``frames`` the encoder frames per window, and ``stride`` the share of
-    a window by which the next one starts later.
+    The last one ends with the recording. ``length`` is that of the recording in input
+    steps, ``unit`` the input steps per encoder frame, ``frames`` the encoder frames per
+    window, and ``stride`` the share of a window by which the next one starts later.
     """
     step = max(1, round(frames * stride))
     frame = 0
     while (frame + frames) * unit < length:
-        yield MovingWindow(frame, frames, frame * unit, (frame + frames) * unit)
+        end = (frame + frames) * unit
+        yield MovingWindow(frame, frames, frame * unit, end)
         frame += step
     yield MovingWindow(frame, None, frame * unit, length)
 
 
 class PosteriorMean:
-    """The mean posteriors of overlapping windows, returned as soon as no later window
-    can change them.
+    """The mean posteriors of overlapping windows.
 
-    It holds the frames that may still change: one window or a little more.
+    They are returned as soon as no later window can change them. It holds the frames
+    that may still change: one window or a little more.
     """
 
     def __init__(self) -> None:
@@ -78,46 +80,46 @@ class PosteriorMean:
         end = start + len(posteriors)
         if end > len(self._sums):
             grown = np.zeros((end, posteriors.shape[1]), dtype=np.float32)
-            if len(self._sums):
+            if len(self._sums):  # otherwise the size of the vocabulary was unknown
                 grown[: len(self._sums)] = self._sums
-            self._sums, self._counts = (
-                grown,
-                np.pad(self._counts, (0, end - len(self._counts))),
-            )
+            self._sums = grown
+            self._counts = np.pad(self._counts, (0, end - len(self._counts)))
         self._sums[start:end] += posteriors
         self._counts[start:end] += 1
 
     def take(self, before: int | None = None) -> np.ndarray:
-        """Return the means of the frames before frame ``before`` (None: all), (frames,
-        vocabulary), and drop them.
+        """Return the means of the frames before ``before``, and drop them.
 
-        A frame that no window covers repeats the one before it, so that times stay
-        right: an encoder loses some at the edges of windows that do not overlap.
+        None: of all frames. They are (frames, vocabulary). A frame that no window
+        covers repeats the one before it, so that times stay right: an encoder loses
+        some at the edges of windows that do not overlap.
         """
-        count = (
-            len(self._sums)
-            if before is None
-            else max(0, min(before - self._first, len(self._sums)))
-        )
-        covered = self._counts[:count] > 0
-        means = self._sums[:count] / np.maximum(self._counts[:count, None], 1)
+        count = len(self._sums)
+        if before is not None:
+            count = max(0, min(before - self._first, count))
+        counts = self._counts[:count]
+        means = self._sums[:count] / np.maximum(counts[:, None], 1)
+        covered = counts > 0
         if not covered.all():
-            latest = np.maximum.accumulate(np.where(covered, np.arange(count), -1))
-            means = np.where((latest >= 0)[:, None], means[latest], self._last)
-        self._last = means[-1] if count else self._last
-        self._sums, self._counts = (
-            self._sums[count:].copy(),
-            self._counts[count:].copy(),
-        )
+            # the last covered frame up to each one; -1: none in this part
+            places = np.where(covered, np.arange(count), -1)
+            latest = np.maximum.accumulate(places)
+            found = latest >= 0
+            means = np.where(found[:, None], means[latest], self._last)
+        if count:
+            self._last = means[-1]
+        # Copies: a view would keep the whole old array.
+        self._sums = self._sums[count:].copy()
+        self._counts = self._counts[count:].copy()
         self._first += count
         return means
 
 
 class ModelInput(Protocol):
-    """The input of the model, samples or features: the recording's name, its length in
-    steps, and parts of it.
+    """The input of the model, samples or features of a recording.
 
-    ``read`` returns steps ``start`` to ``start + count``, (count,) or (count, n_mels).
+    ``length`` is in steps. ``read`` returns steps ``start`` to ``start + count``,
+    (count,) or (count, n_mels).
     """
 
     name: str
@@ -127,16 +129,16 @@ class ModelInput(Protocol):
 
 
 class FeatureSource:
-    """A recording's features, normalised by its own mean and deviation; NoSpeech if it
-    is shorter than a frame, or silent.
+    """A recording's features, normalised by its own mean and deviation.
 
-    Windows overlap, so features are kept from the last requested start on, and half a
-    minute is computed at a time. Each frame is computed once, as long as the starts do
-    not go back.
+    NoSpeech if it is shorter than a frame, or silent. Windows overlap, so features are
+    kept from the last requested start on, and half a minute is computed at a time. Each
+    frame is computed once, as long as the starts do not go back.
     """
 
     def __init__(self, audio: Audio, features: RecordingFeatures):
-        self._audio, self._features = audio, features
+        self._audio = audio
+        self._features = features
         self.name = audio.name
         self._statistics: ChannelStatistics = features.statistics(audio)
         self.length = features.frames(audio.length)
@@ -146,12 +148,16 @@ class FeatureSource:
     def read(self, start: int, count: int) -> np.ndarray:
         """Return frames ``start`` to ``start + count``, (count, n_mels)."""
         end = self._first + len(self._held)
-        if not self._first <= start <= end:
-            self._held, end = self._held[:0], start
-        self._held = self._held[max(0, len(self._held) - (end - start)) :]
+        if self._first <= start <= end:
+            self._held = self._held[start - self._first :]
+        else:
+            self._held = self._held[:0]
+            end = start
         self._first = start
-        if start + count > end:
-            more = max(start + count - end, min(_AHEAD_FRAMES, self.length - end))
+        missing = start + count - end
+        if missing > 0:
+            ahead = min(_AHEAD_FRAMES, self.length - end)
+            more = max(missing, ahead)
             new = self._features.normalised(self._audio, self._statistics, end, more)
             self._held = np.concatenate([self._held, new])
         return self._held[:count].copy()
@@ -179,7 +185,10 @@ class LongModel:
     @property
     def frame_seconds(self) -> float:
         """Return the seconds per encoder frame."""
-        return self.unit * (self.features.hop if self.features else 1) / self.rate
+        samples = self.unit
+        if self.features is not None:
+            samples *= self.features.hop
+        return samples / self.rate
 
     def source(self, audio: Audio) -> ModelInput:
         """Return the model's input for a recording."""
@@ -191,14 +200,15 @@ class LongModel:
     def posteriors(
         self, source: ModelInput, seconds: float, stride: float = 0.125, batch: int = 1
     ) -> Iterator[np.ndarray]:
-        """Yield posteriors of a recording in parts, averaged over all windows that
-        cover a frame, (frames, vocabulary).
+        """Yield posteriors of a recording in parts, (frames, vocabulary).
 
-        A window has ``seconds``, the next one starts ``stride`` of it later, and
-        ``batch`` windows are encoded at once. Memory grows with these, not with the
-        recording. InputError if posteriors are NaN, or a window has no frame.
+        They are averaged over all windows that cover a frame. A window has ``seconds``,
+        the next one starts ``stride`` of it later, and ``batch`` windows are encoded at
+        once. Memory grows with these, not with the recording. InputError if posteriors
+        are NaN, or a window has no frame.
         """
-        mean, frames = PosteriorMean(), round(seconds / self.frame_seconds)
+        mean = PosteriorMean()
+        frames = round(seconds / self.frame_seconds)
         if frames < 1:
             raise InputError(
                 f"a window of {seconds:g} s is shorter than an encoder frame "
@@ -207,12 +217,13 @@ class LongModel:
             )
         places = windows(source.length, self.unit, frames, stride)
         for group in batched(places, batch):
-            *full, last = group
-            alike = group if last.frames is not None else full
-            for part in (alike, group[len(alike) :]):
+            *others, last = group
+            # The recording's last window is shorter: it is encoded alone.
+            is_end = last.frames is None
+            for part in (others, [last]) if is_end else (group,):
                 if part:
                     self._add(mean, source, part)
-            if last.frames is not None:
+            if not is_end:
                 # No later window begins before the next one, which begins after the
                 # last of these.
                 yield mean.take(last.frame + 1)
@@ -221,27 +232,32 @@ class LongModel:
     def _add(
         self, mean: PosteriorMean, source: ModelInput, part: Sequence[MovingWindow]
     ) -> None:
-        inputs = np.stack(
-            [source.read(window.start, window.end - window.start) for window in part]
-        )
-        encoded, lengths = self.encode(torch.from_numpy(inputs).to(self.device))
+        """Add the posteriors of windows of one length to the mean."""
+        read = [source.read(each.start, each.end - each.start) for each in part]
+        inputs = torch.from_numpy(np.stack(read)).to(self.device)
+        encoded, lengths = self.encode(inputs)
         for window, output, length in zip(part, encoded, lengths.tolist(), strict=True):
-            frames = length if window.frames is None else min(length, window.frames)
+            frames = length
+            if window.frames is not None:
+                frames = min(length, window.frames)
             for start in range(0, frames, _SOFTMAX_FRAMES):
+                end = min(start + _SOFTMAX_FRAMES, frames)
                 with self._autocast():
-                    logits = self.model.ctc.ctc_lo(
-                        output[start : min(start + _SOFTMAX_FRAMES, frames)]
-                    )
-                posteriors = torch.softmax(logits.float(), dim=-1).cpu().numpy()
-                self._refuse_nan(posteriors, source, window.frame + start)
-                mean.add(window.frame + start, posteriors)
+                    logits = self.model.ctc.ctc_lo(output[start:end])
+                probabilities = torch.softmax(logits.float(), dim=-1)
+                posteriors = probabilities.cpu().numpy()
+                first = window.frame + start
+                self._refuse_nan(posteriors, source, first)
+                mean.add(first, posteriors)
 
     def _refuse_nan(
         self, posteriors: np.ndarray, source: ModelInput, frame: int
     ) -> None:
-        """Raise an InputError for posteriors that would read as silence; ``frame`` is
-        the first of them.
+        """Raise an InputError for posteriors that would read as silence.
+
+        ``frame`` is the first of them.
         """
+        # One sum tells: it is not finite if any number is not.
         if not np.isfinite(posteriors.sum()):
             raise InputError(
                 f"recording {source.name}: {self.name} gives posteriors that are "
@@ -257,10 +273,11 @@ class LongModel:
             return encode(self.model, inputs)
 
     def _autocast(self) -> torch.autocast:
+        """Compute in this block with the model's precision."""
         half = self.precision != "float32"
-        return torch.autocast(
-            torch.device(self.device).type, getattr(torch, self.precision), enabled=half
-        )
+        kind = torch.device(self.device).type
+        dtype = getattr(torch, self.precision)
+        return torch.autocast(kind, dtype, enabled=half)
 
 
 def encode(model: Any, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -274,37 +291,39 @@ def encode(model: Any, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     )
 
     hop = getattr(model.frontend, "hop_length", 1)
-    inputs = _padded(inputs, _SHORTEST_FRAMES * hop)
+    inputs = _pad(inputs, _SHORTEST_FRAMES * hop)
     try:
         encoded, frames = _encode(model, inputs)
     except TooShortUttError as error:
-        encoded, frames = _encode(model, _padded(inputs, (error.limit + 1) * hop))
-    return (encoded[0] if isinstance(encoded, tuple) else encoded), frames
+        longer = _pad(inputs, (error.limit + 1) * hop)
+        encoded, frames = _encode(model, longer)
+    if isinstance(encoded, tuple):  # with the outputs of layers in between
+        encoded = encoded[0]
+    return encoded, frames
 
 
-def _padded(inputs: torch.Tensor, length: int) -> torch.Tensor:
+def _pad(inputs: torch.Tensor, length: int) -> torch.Tensor:
+    """Pad inputs with zeros at the end up to a length."""
     missing = max(0, length - inputs.size(1))
-    return torch.cat(
-        [inputs, inputs.new_zeros(len(inputs), missing, *inputs.shape[2:])], dim=1
-    )
+    zeros = inputs.new_zeros(len(inputs), missing, *inputs.shape[2:])
+    return torch.cat([inputs, zeros], dim=1)
 
 
 def _encode(model: Any, inputs: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    lengths = torch.full(
-        (len(inputs),), inputs.size(1), dtype=torch.long, device=inputs.device
-    )
+    """Run ESPnet's ``encode`` on inputs without padding."""
+    length = inputs.size(1)
+    lengths = torch.full((len(inputs),), length, dtype=torch.long, device=inputs.device)
     return model.encode(inputs, lengths)
 
 
 def load(
     config_file: str, model_file: str, device: str = "cpu", precision: str = "float32"
 ) -> LongModel:
-    """Load a model for decoding; ``device`` and ``precision`` are as in
-    :class:`LongModel`.
+    """Load a model for decoding.
 
-    Refused are a checkpoint that does not fit, a model without CTC, and one with
-    neither ``features_conf`` in its config nor a frontend with a hop: the duration of
-    its input steps is unknown.
+    ``device`` and ``precision`` are as in :class:`LongModel`. Refused are a checkpoint
+    that does not fit, a model without CTC, and one with neither ``features_conf`` in
+    its config nor a frontend with a hop: the duration of its input steps is unknown.
     """
     from espnet2.tasks.asr import ASRTask
 
@@ -332,37 +351,33 @@ def load(
                 "features_conf"
             )
         features = RecordingFeatures(**args.features_conf)
-        return LongModel(
-            model,
-            features,
-            features.rate,
-            frame_unit(model, 1, features.n_mels, device),
-            **known,
-        )
-    hop, rate = (
-        getattr(model.frontend, "hop_length", None),
-        read_sampling_rate(vars(args)) or _RATE,
-    )
+        unit = measure_frame(model, 1, features.n_mels, device)
+        return LongModel(model, features, features.rate, unit, **known)
+    rate = read_sampling_rate(vars(args)) or _RATE
+    hop = getattr(model.frontend, "hop_length", None)
     if hop is None:
         raise InputError(
             f"{config_file}: the frontend {args.frontend} has no hop_length"
         )
-    return LongModel(model, None, rate, frame_unit(model, hop, None, device), **known)
+    unit = measure_frame(model, hop, None, device)
+    return LongModel(model, None, rate, unit, **known)
 
 
 @torch.inference_mode()
-def frame_unit(model: Any, hop: int, n_mels: int | None, device: str) -> int:
+def measure_frame(model: Any, hop: int, n_mels: int | None, device: str) -> int:
     """Measure the input steps per encoder frame, with inputs of two lengths."""
+    shape = () if n_mels is None else (n_mels,)
+    steps = _PROBE * hop
     frames = []
-    for length in (_PROBE * hop, 2 * _PROBE * hop):
-        probe = (
-            torch.zeros(1, length) if n_mels is None else torch.zeros(1, length, n_mels)
-        )
-        frames.append(int(encode(model, probe.to(device))[1][0]))
+    for length in (steps, 2 * steps):
+        probe = torch.zeros(1, length, *shape, device=device)
+        _, count = encode(model, probe)
+        frames.append(int(count[0]))
+    # A difference: what is lost at the edges of an input does not count.
     more = frames[1] - frames[0]
-    if more < 1 or (_PROBE * hop) % more:
+    if more < 1 or steps % more:
         raise InputError(
             f"the encoder gives {more} more frames for {_PROBE} more inputs: no "
             "constant rate"
         )
-    return _PROBE * hop // more
+    return steps // more

@@ -9,7 +9,7 @@ import torch
 from torchaudio.functional import forced_align
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.alignment.forced import Aligner, matches
+from espnet_ext.longform.alignment.forced import Aligner, match_tokens
 
 VOCABULARY = 12
 rng_words = [f"w{number}" for number in range(30)]
@@ -156,7 +156,7 @@ def test_matches_are_those_of_the_nearest_beginning():
     for _ in range(20):
         expected = list(rng.integers(0, 4, 30))
         heard = [token for token in expected[:15] if rng.random() > 0.1]
-        pairs = matches(expected, heard)
+        pairs = match_tokens(expected, heard)
         assert all(expected[place] == heard[other] for place, other in pairs)
         costs = [
             kaldialign.edit_distance(expected[:end], heard)["total"]
