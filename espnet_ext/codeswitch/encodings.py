@@ -42,7 +42,7 @@ def write_encodings(
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()
     compute = partial(encode, config=str(config), model=str(model))
-    settings = work.file_hashes([str(config), str(model)])
+    settings = work.hash_files([str(config), str(model)])
     shards = split_into_shards(
         audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD
     )

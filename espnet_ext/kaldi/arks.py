@@ -132,10 +132,10 @@ def split_into_shards(
     """
     shards = []
     for number, names in enumerate(
-        work.contiguous(list(audio), -(-len(audio) // recordings)), start=1
+        work.split_evenly(list(audio), -(-len(audio) // recordings)), start=1
     ):
         own = {name: audio[name] for name in names}
-        key = work.fingerprint(*settings, work.file_stamps(own))
+        key = work.fingerprint(*settings, work.stamp_files(own))
         shards.append(
             ArkShard(str(number), str(folder / str(number)), key, own, compute)
         )

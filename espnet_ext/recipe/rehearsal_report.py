@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from tabulate import tabulate
 
@@ -87,7 +87,8 @@ class Job:
         return self.seconds * self.count / 3600
 
 
-class Measured(NamedTuple):
+@dataclass(frozen=True)
+class Measured:
     """What the log of a short training tells of the whole: as in :class:`Job`."""
 
     seconds: float | None
@@ -342,7 +343,7 @@ def describe_sets(whole: Run) -> list[str]:
     paper's hours (``paper_hours``).
     """
     amounts = Amounts(whole, whole)
-    of_paper = {}
+    of_paper: dict[str, float] = {}
     if whole.scale == "full":
         of_paper = whole.sections["settings"].get("paper_hours") or {}
     lines = []

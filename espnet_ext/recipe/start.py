@@ -20,7 +20,7 @@ from espnet_ext.recipe.run import DATA, MADE_BY, PLACES, Recipe, Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.tables.plan import load_scale, select
 from espnet_ext.tables.reading import load_tables
-from espnet_ext.tables.test_sets import with_test_sets
+from espnet_ext.tables.test_sets import replace_test_sets
 from espnet_ext.work.kaldi_jobs import Wrapper
 from espnet_ext.work.launch import check_launcher, split_words
 from espnet_ext.work.once import read_key
@@ -63,7 +63,7 @@ def prepare(
     tables = load_tables("conf/tables.yaml", options["scale"])
     if options[DATA] and recipe.shows_test_sets:
         names = find_test_sets(options[DATA], recipe.data_parts)
-        tables = with_test_sets(tables, names)
+        tables = replace_test_sets(tables, names)
     wanted = recipe.tables_of(options)
     tables_wanted = None if wanted == "all" else split_names(wanted)
     rows = split_names(options["rows"]) if options["rows"] else None

@@ -16,7 +16,7 @@ from espnet_ext.tables.design import DESIGN, Making
 from espnet_ext.tables.overview import result_folders
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.result import ClaimResult, TableResult
-from espnet_ext.tables.run_scores import gather
+from espnet_ext.tables.run_scores import gather_scores
 from espnet_ext.tables.score_table import (
     META,
     SCORES,
@@ -26,7 +26,7 @@ from espnet_ext.tables.score_table import (
     read_scores,
     write_scores,
 )
-from espnet_ext.tables.test_sets import with_test_sets
+from espnet_ext.tables.test_sets import replace_test_sets
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.provenance import collect_meta
 
@@ -75,7 +75,7 @@ def write_tables(
     names = [table.id for table in selected]
     asked = {*names, *(earlier.tables if earlier else ())}
     names = [name for name in tables.tables if name in asked]
-    scores = gather(tables, names, expdir, tags)
+    scores = gather_scores(tables, names, expdir, tags)
     perplexity = Path(lm_perplexity) if lm_perplexity else None
     run = RunRecord.model_validate(collect_meta(command, tables.recipe_dir))
     same = [
@@ -121,7 +121,7 @@ def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult
     scores, meta = read_scores(folder)
     tables = load_tables(Path(recipe_dir) / TABLES, meta.scale)
     if set(meta.units) - set(tables.file.test_sets):  # of the user's own data dirs
-        tables = with_test_sets(tables, tuple(meta.units))
+        tables = replace_test_sets(tables, tuple(meta.units))
     for name in meta.tables:
         if name not in tables.tables:
             raise InputError(

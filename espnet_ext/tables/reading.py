@@ -101,11 +101,9 @@ class Table:
     @property
     def title(self) -> str:
         """``Table 1``, or ``Figure 1``."""
-        return (
-            f"Figure {self.id.removeprefix(schema.FIGURE)}"
-            if self.figure
-            else f"Table {self.id}"
-        )
+        if self.figure:
+            return f"Figure {self.id.removeprefix(schema.FIGURE)}"
+        return f"Table {self.id}"
 
     @property
     def rates(self) -> dict[str, Column]:
@@ -264,13 +262,12 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     """
     path = Path(path)
     design = path.with_name(DESIGN)
-    file = _model(path, schema.TablesFile)
-    return _Reader(path, file).tables(
-        scale, _model(design, DesignFile) if design.is_file() else DesignFile()
-    )
+    file = _read_model(path, schema.TablesFile)
+    designed = _read_model(design, DesignFile) if design.is_file() else DesignFile()
+    return _Reader(path, file).make_tables(scale, designed)
 
 
-def _model[Model: BaseModel](path: Path, model: type[Model]) -> Model:
+def _read_model[Model: BaseModel](path: Path, model: type[Model]) -> Model:
     content = read_yaml(path)
     try:
         return model.model_validate(content)
@@ -284,11 +281,11 @@ class _Reader:
     """
 
     def __init__(self, path: Path, file: schema.TablesFile) -> None:
-        self.path, self.file = path, file
-        sets = {
-            **{name: (name,) for name in file.test_sets},
-            schema.AVERAGE: file.test_sets,
-        }
+        self.path = path
+        self.file = file
+        sets: dict[str, tuple[str, ...]] = {name: (name,) for name in file.test_sets}
+        sets[schema.AVERAGE] = tuple(file.test_sets)
+        # `dev`, `dev CH`, and quantities
         columns = [Column(name, unit=unit) for name, unit in file.quantities.items()]
         columns += [Column(name, own) for name, own in sets.items()]
         columns += [
@@ -296,9 +293,7 @@ class _Reader:
             for name, own in sets.items()
             for measure in file.measures
         ]
-        self.columns = {
-            column.name: column for column in columns
-        }  # `dev`, `dev CH`, and quantities
+        self.columns = {column.name: column for column in columns}
         # By the system that the file names: systems come in its order, and those of a
         # sweep in that of their first use.
         self.systems = {
@@ -310,165 +305,145 @@ class _Reader:
             name: each for name, each in self.entries.items() if not each.sweep
         }
 
-    def tables(self, scale: str | None, design: DesignFile) -> Tables:
+    def make_tables(self, scale: str | None, design: DesignFile) -> Tables:
+        """Make all tables and figures, then check what names their rows and systems."""
         figures = {
-            f"{schema.FIGURE}{name}": self.figure(entry, scale)
+            f"{schema.FIGURE}{name}": self.make_figure(entry, scale)
             for name, entry in self.file.figures.items()
         }
         tables = {
-            name: self.table(entry) for name, entry in self.file.tables.items()
-        } | figures
+            name: self.make_table(entry) for name, entry in self.file.tables.items()
+        }
+        # rows have filled both, so this comes after them
         systems = {
             name: system
             for made in self.systems.values()
             for name, system in made.items()
         }
-        decodings = {
-            name: decoding.overrides for name, decoding in self.decodings.items()
-        }
         made = Tables(
-            self.path,
-            self.file,
-            systems,
-            decodings,
-            tables,
-            self.columns,
-            {},
-            design.designs,
-            {name: design.count_designs(name) for name in design.claims},
-            design.made,
+            path=self.path,
+            file=self.file,
+            systems=systems,
+            decodings={name: each.overrides for name, each in self.decodings.items()},
+            tables={**tables, **figures},
+            columns=self.columns,
+            claims={},
+            designs=design.designs,
+            tried={name: design.count_designs(name) for name in design.claims},
+            made=design.made,
         )
-        for table in tables.values():
+        for table in made.tables.values():
             if table.baseline:
-                self.check_row(
-                    table.baseline, made, f"{self.path}: tables.{table.id}.baseline"
-                )
+                place = f"{self.path}: tables.{table.id}.baseline"
+                self.check_row(table.baseline, made, place)
         claims = {
             name: claim
             for name, claim in design.claims.items()
-            if self.claim_is_of(name, claim, scale, made)
+            if self.check_claim(name, claim, scale, made)
         }
-        made = replace(made, claims=claims)
-        for scale_of_seeds, counts in self.file.seeds.items():
-            name = f"{scale_of_seeds}.yaml"
+        self.check_seeds(systems)
+        return replace(made, claims=claims)
+
+    def check_seeds(self, systems: Mapping[str, schema.System]) -> None:
+        """Check that the scales and systems with numbers of seeds are there."""
+        for scale, counts in self.file.seeds.items():
+            name = f"{scale}.yaml"
             if not self.path.with_name(name).is_file():
                 raise self.error(
                     "seeds",
-                    f"no scale {scale_of_seeds!r}: there is no {name} beside this file",
+                    f"no scale {scale!r}: there is no {name} beside this file",
                 )
+            known_names = {**systems, schema.DEFAULT_SEEDS: None}
             for system in counts:
-                self.one_of(
-                    system,
-                    {**systems, schema.DEFAULT_SEEDS: None},
-                    f"seeds.{scale_of_seeds}",
-                    "system",
-                )
-        return made
+                self.look_up(system, known_names, f"seeds.{scale}", "system")
 
     def error(self, place: str, text: str) -> InputError:
         return InputError(f"{self.path}: {place}: {text}")
 
-    def one_of[Named](
+    def look_up[Named](
         self, name: str, names: Mapping[str, Named], place: str, what: str
     ) -> Named:
         if name not in names:
             raise self.error(place, f"unknown {what} {name!r}; {known(names)}")
         return names[name]
 
-    def columns_of(self, names: Sequence[str], place: str) -> tuple[Column, ...]:
+    def look_up_columns(self, names: Sequence[str], place: str) -> tuple[Column, ...]:
         return tuple(
-            self.one_of(name, self.columns, f"{place}.columns", "column")
+            self.look_up(name, self.columns, f"{place}.columns", "column")
             for name in names
         )
 
-    def table(self, entry: schema.TableEntry) -> Table:
+    def make_table(self, entry: schema.TableEntry) -> Table:
         place = f"tables.{entry.id}"
         table = Table(
             entry.id,
             entry.caption,
-            self.columns_of(entry.columns, place),
+            self.look_up_columns(entry.columns, place),
             (),
             entry.baseline,
         )
         rates = table.rates
-        names = entry.reduction or (list(rates)[-1:] if entry.baseline else [])
+        names = entry.reduction or ()
+        if not names and entry.baseline:
+            names = tuple(rates)[-1:]
         reductions = tuple(
-            self.one_of(name, rates, f"{place}.reduction", "column") for name in names
+            self.look_up(name, rates, f"{place}.reduction", "column") for name in names
         )
         rows = []
         for number, row in enumerate(entry.rows):
             numbers = row.paper or (None,) * len(entry.columns)
             paper = dict(zip(entry.columns, numbers, strict=True))
-            rows.append(
-                self.row(
-                    f"{place}.rows[{number}] ({row.name})",
-                    row.name,
-                    row.system,
-                    row.decoding,
-                    paper,
-                )
-            )
+            where = f"{place}.rows[{number}] ({row.name})"
+            rows.append(self.make_row(where, row.name, row.system, row.decoding, paper))
         return replace(table, rows=tuple(rows), reductions=reductions)
 
-    def figure(self, entry: schema.FigureEntry, scale: str | None) -> Table:
+    def make_figure(self, entry: schema.FigureEntry, scale: str | None) -> Table:
         """Make a figure at the values that the scale has on the axis (None: those of
         all scales).
         """
-        axis, place, table = (
-            self.file.axis,
-            f"figures.{entry.id}",
-            f"{schema.FIGURE}{entry.id}",
-        )
+        axis = self.file.axis
         assert axis is not None  # checked by the model
-        everywhere = sorted(
-            {value for values in axis.values.values() for value in values}
-        )
-        values = (
-            everywhere
-            if scale is None
-            else self.one_of(scale, axis.values, "axis.values", "scale")
-        )
+        place = f"figures.{entry.id}"
+        table = f"{schema.FIGURE}{entry.id}"
+        everywhere = sorted({each for own in axis.values.values() for each in own})
+        values: Sequence[float] = everywhere
+        if scale is not None:
+            values = self.look_up(scale, axis.values, "axis.values", "scale")
+        names = list(dict.fromkeys(curve.column for curve in entry.curves))
+        columns = self.look_up_columns(names, place)
         rows: dict[str, Row] = {}
-        columns = self.columns_of(
-            list(dict.fromkeys(curve.column for curve in entry.curves)), place
-        )
         for number, curve in enumerate(entry.curves):
             where = f"{place}.curves[{number}]"
-            if unknown := [value for value in curve.paper if value not in everywhere]:
-                raise self.error(
-                    f"{where} ({curve.name}).paper",
-                    f"{unknown[0]:g} is on the axis of no scale",
-                )
+            for value in curve.paper:
+                if value not in everywhere:
+                    raise self.error(
+                        f"{where} ({curve.name}).paper",
+                        f"{value:g} is on the axis of no scale",
+                    )
             for value in values:
                 name = f"{curve.name} at {value:g} {axis.unit}"
-                x = (
-                    int(value) if value == int(value) else value
-                )  # as in the file: configs hold 10 and not 10.0
-                system, paper = (
-                    replace(curve.system, values=(*curve.system.values, x)),
-                    curve.paper.get(value),
-                )
-                row = self.row(
-                    f"{where} ({name})",
-                    name,
-                    system,
-                    curve.decoding,
-                    {curve.column: paper},
-                )
-                rows[f"{table}/{name}"] = replace(
-                    row, curve=curve.name, x=x, spread=curve.spread.get(value)
-                )
+                rows[f"{table}/{name}"] = self.make_point(where, name, curve, value)
         largest = {
             curve.name: curve.largest
             for curve in entry.curves
             if curve.largest is not None
         }
-        figure = Figure(
-            f"{axis.label} ({axis.unit})", axis.unit, entry.y, entry.baseline, largest
-        )
+        label = f"{axis.label} ({axis.unit})"
+        figure = Figure(label, axis.unit, entry.y, entry.baseline, largest)
         return Table(table, entry.caption, columns, tuple(rows.values()), figure=figure)
 
-    def row(
+    def make_point(
+        self, place: str, name: str, curve: schema.Curve, value: float
+    ) -> Row:
+        """Make the row of a curve at a value of the axis."""
+        # as in the file, since names hold it: 10 and not 10.0
+        x = int(value) if value == int(value) else value
+        system = replace(curve.system, values=(*curve.system.values, x))
+        paper = {curve.column: curve.paper.get(value)}
+        row = self.make_row(f"{place} ({name})", name, system, curve.decoding, paper)
+        return replace(row, curve=curve.name, x=x, spread=curve.spread.get(value))
+
+    def make_row(
         self,
         place: str,
         name: str,
@@ -477,24 +452,20 @@ class _Reader:
         paper: Mapping[str, float | None],
     ) -> Row:
         """Make a row, and the system and decoding that it names."""
-        made = self.made(
-            system,
-            self.file.systems,
-            self.systems.get(system.name, {}),
-            f"{place}.system",
-        )
-        if made.kind == schema.MEASURE and (
-            rates := [column for column in paper if self.columns[column].sets]
-        ):
+        where = f"{place}.system"
+        of_system = self.systems.get(system.name, {})
+        made = self.make_entry(system, self.file.systems, of_system, where)
+        rates = [column for column in paper if self.columns[column].sets]
+        if made.kind == schema.MEASURE and rates:
             text = (
                 f"{made.name!r} is only measured (kind: measure), so it has no "
                 f"{', '.join(rates)}"
             )
-            raise self.error(f"{place}.system", text)
-        self.made(decoding, self.entries, self.decodings, f"{place}.decoding")
+            raise self.error(where, text)
+        self.make_entry(decoding, self.entries, self.decodings, f"{place}.decoding")
         return Row(name=name, system=system.id, decoding=decoding.id, paper=paper)
 
-    def made[Entry: (schema.System, schema.Decoding)](
+    def make_entry[Entry: (schema.System, schema.Decoding)](
         self,
         choice: schema.Choice,
         entries: Mapping[str, Entry],
@@ -505,7 +476,7 @@ class _Reader:
         values make, once.
         """
         what = "system" if entries is self.file.systems else "decoding"
-        entry = self.one_of(choice.name, entries, place, what)
+        entry = self.look_up(choice.name, entries, place, what)
         if choice.values and choice.id in entries:
             raise self.error(
                 place,
@@ -531,7 +502,7 @@ class _Reader:
                 f"{place}: unknown row of table {name} {row!r}; {known(names)}"
             )
 
-    def claim_is_of(
+    def check_claim(
         self, name: str, claim: Claim, scale: str | None, tables: Tables
     ) -> bool:
         """Check what a claim names; return whether it is tested at the scale (a figure
@@ -544,15 +515,11 @@ class _Reader:
         place = f"{self.path.with_name(DESIGN)}: claims.{name}"
         for row in claim.rows:
             self.check_row(row, tables, place)
-        tested = {
-            name: tables.columns[name] for name in tables.rows[claim.rows[0]].paper
-        }
+        of_row = tables.rows[claim.rows[0]].paper
+        tested = {name: tables.columns[name] for name in of_row}
         for column in claim.columns or ():
-            if (
-                column not in tested
-                or not tested[column].sets
-                or tested[column].average
-            ):
+            found = tested.get(column)
+            if found is None or not found.sets or found.average:
                 raise InputError(
                     f"{place}: columns: no error rate of one test set {column!r}; "
                     f"{known(tested)}"

@@ -52,7 +52,7 @@ class _Quantity(BaseModel):
     unit: str
 
 
-def gather(
+def gather_scores(
     tables: Tables,
     names: Iterable[str],
     expdir: str | Path,
@@ -71,67 +71,80 @@ def gather(
     quantities: dict[str, dict[str, float]] = {}
     units = {}
     first: _Scored | None = None
-    for system, decoding, column in _needed(tables, names):
+    for system, decoding, column in _list_needed_cells(tables, names):
         if not column.sets:
-            path = expdir / f"{system}{tags[0]}" / f"{column.name}.json"
-            if path.is_file():
-                quantity = read_settings(_Quantity, path, AGAIN)
-                if quantity.unit != column.unit:
-                    raise InputError(
-                        f"{path}: in {quantity.unit}, but the table has "
-                        f"{column.unit}; measure again"
-                    )
-                quantities.setdefault(system, {})[column.heading] = quantity.value
-            continue
+            value = _read_quantity(expdir / f"{system}{tags[0]}", column)
+            if value is not None:
+                quantities.setdefault(system, {})[column.heading] = value
         for test_set in column.sets:
             key = Key(system, decoding, test_set, column.measure)
-            for seed, scored in (
-                {} if key in rates else _of_seeds(expdir, key, tags).items()
-            ):
+            # several tables, or an average, may need the same scores
+            if key in rates:
+                continue
+            for seed, scored in _read_seeds(expdir, key, tags).items():
                 first = first or scored
-                if (scored.token, scored.normaliser) != (first.token, first.normaliser):
-                    text = (
-                        "another unit or text normalisation than in "
-                        f"{first.score.source}"
-                    )
-                    raise InputError(
-                        f"{scored.score.source}: {text}; score both again in the "
-                        "same way"
-                    )
+                _check_comparable(scored, first)
                 rates.setdefault(key, {})[seed] = scored.score
                 units[test_set] = scored.unit
     check_same_units(rates)
-    losses = {
-        system: _dev_losses(expdir / system)
-        for system in dict.fromkeys(key.system for key in rates)
-    }
-    lowest = {
-        system: {seed: _lowest(course) for seed, course in own.items()}
-        for system, own in losses.items()
-        if own
-    }
-    unfinished = {
-        system: found
-        for system, own in losses.items()
-        if (found := _find_unfinished(expdir / f"{system}{tags[0]}", own))
-    }
+    lowest = {}
+    unfinished = {}
+    for system in dict.fromkeys(key.system for key in rates):
+        folder = expdir / f"{system}{tags[0]}"
+        by_seed = _read_dev_losses(folder)
+        if by_seed:
+            lowest[system] = {
+                seed: _find_lowest(course) for seed, course in by_seed.items()
+            }
+        seeds = _find_unfinished(folder, by_seed)
+        if seeds:
+            unfinished[system] = seeds
     normaliser = first.normaliser if first else None
     return Scores(rates, quantities, units, normaliser, lowest, unfinished)
 
 
-def _dev_losses(folder: Path) -> dict[int, list[float]]:
+def _read_quantity(folder: Path, column: Column) -> float | None:
+    """Read a quantity of a system; None if it was not measured."""
+    path = folder / f"{column.name}.json"
+    if not path.is_file():
+        return None
+    quantity = read_settings(_Quantity, path, AGAIN)
+    if quantity.unit != column.unit:
+        raise InputError(
+            f"{path}: in {quantity.unit}, but the table has {column.unit}; measure again"
+        )
+    return quantity.value
+
+
+def _check_comparable(scored: "_Scored", first: "_Scored") -> None:
+    if (scored.token, scored.normaliser) != (first.token, first.normaliser):
+        raise InputError(
+            f"{scored.score.source}: another unit or text normalisation than in "
+            f"{first.score.source}; score both again in the same way"
+        )
+
+
+def _read_dev_losses(folder: Path) -> dict[int, list[float]]:
     """Return the losses on the dev sets of each training by ESPnet, by seed."""
     found = {}
     for path in folder.glob("seed*/log/train.log"):
         text = path.read_text(encoding="utf-8", errors="replace")
         losses = [float(loss) for loss in _LOSS.findall(text)]
-        if losses and (match := _SEED.fullmatch(path.parents[1].name)):
-            found[int(match[1])] = losses
+        seed = _read_seed(path.parents[1])
+        if losses and seed is not None:
+            found[seed] = losses
     return dict(sorted(found.items()))
 
 
-def _lowest(losses: Sequence[float]) -> float:
+def _read_seed(folder: Path) -> int | None:
+    """Return the seed of a folder ``seed<N>``; None for another folder."""
+    match = _SEED.fullmatch(folder.name)
+    return int(match[1]) if match else None
+
+
+def _find_lowest(losses: Sequence[float]) -> float:
     """Return the lowest loss; "nan" is higher than any number."""
+    # a NaN is the one value that differs from itself
     return min(losses, key=lambda loss: (loss != loss, loss))
 
 
@@ -144,10 +157,11 @@ def _find_unfinished(
     seeds = {seed for seed, course in losses.items() if _is_falling(course)}
     for path in folder.glob(f"seed*/{REPORT}"):
         report = read_settings(_Report, path, AGAIN)
-        match = _SEED.fullmatch(path.parent.name)
+        seed = _read_seed(path.parent)
         last = max((values["step"] for values in report.history), default=0)
-        if match and report.best_step and report.best_step == last:
-            seeds.add(int(match[1]))
+        # step 0 is best if the training has made nothing better
+        if seed is not None and report.best_step and report.best_step == last:
+            seeds.add(seed)
     return tuple(sorted(seeds))
 
 
@@ -156,10 +170,12 @@ def _is_falling(losses: Sequence[float]) -> bool:
     rate of zero leaves to chance.
     """
     *earlier, last = losses
-    return bool(earlier) and last < (1 - STILL_FALLING) * _lowest(earlier)
+    return bool(earlier) and last < (1 - STILL_FALLING) * _find_lowest(earlier)
 
 
-def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Column]]:
+def _list_needed_cells(
+    tables: Tables, names: Iterable[str]
+) -> Iterator[tuple[str, str, Column]]:
     """Yield system, decoding and column of each cell of some tables, of their
     baselines, and of their claims.
     """
@@ -169,14 +185,14 @@ def _needed(tables: Tables, names: Iterable[str]) -> Iterator[tuple[str, str, Co
             (row, tables.columns[column]) for row in table.rows for column in row.paper
         ]
         if table.baseline:
-            cells += [(tables.rows[table.baseline], column) for column in table.columns]
+            baseline = tables.rows[table.baseline]
+            cells += [(baseline, column) for column in table.columns]
         for claim in tables.claims.values():
-            if claim.table == name:
-                cells += [
-                    (tables.rows[row], column)
-                    for row in claim.rows
-                    for column in tables.tested(claim)
-                ]
+            if claim.table != name:
+                continue
+            tested = tables.tested(claim)
+            for place in claim.rows:
+                cells += [(tables.rows[place], column) for column in tested]
         for row, column in cells:
             yield row.system, row.decoding, column
 
@@ -189,16 +205,17 @@ class _Scored:
     unit: Unit
 
 
-def _of_seeds(expdir: Path, key: Key, tags: tuple[str, str]) -> dict[int, _Scored]:
+def _read_seeds(expdir: Path, key: Key, tags: tuple[str, str]) -> dict[int, _Scored]:
+    """Read the scores of a system on a test set, by the seed of its training."""
     found = {}
     for folder in (expdir / f"{key.system}{tags[0]}").glob("seed*"):
         path = folder / f"decode_{key.decoding}{tags[1]}" / key.test_set / "score.json"
-        if (
-            (match := _SEED.fullmatch(folder.name))
-            and path.is_file()
-            and (scored := _read_scored(path, key.measure))
-        ):
-            found[int(match[1])] = scored
+        seed = _read_seed(folder)
+        if seed is None or not path.is_file():
+            continue
+        scored = _read_scored(path, key.measure)
+        if scored is not None:
+            found[seed] = scored
     return dict(sorted(found.items()))
 
 
@@ -206,21 +223,24 @@ def _read_scored(path: Path, measure: str | None) -> _Scored | None:
     """Read a score, or one of its measures; None if it lacks that, or the reference has
     no token of it.
     """
-    summary, whole = read_settings(_Summary, path, AGAIN), measure in (None, WHOLE)
-    counts = summary if whole else (summary.measures or {}).get(measure or "")
+    summary = read_settings(_Summary, path, AGAIN)
+    folder = path.parent
+    counts: _Counts | None = summary
+    if measure not in (None, WHOLE):
+        counts = (summary.measures or {}).get(str(measure))
+        folder = path.parent / PARTS / str(measure)
     if counts is None or (measure and not (summary.measures and counts.words)):
         return None
-    utterances = (
-        path.parent if whole else path.parent / PARTS / str(measure)
-    ) / "per_utterance.tsv"
+    utterances = folder / "per_utterance.tsv"
     unit, sums = _sum_units(utterances)
-    errors, words = zip(*sums.values(), strict=True) if sums else ((), ())
+    errors = tuple(own for own, _ in sums.values())
+    words = tuple(own for _, own in sums.values())
+    # a file of another scoring would give another interval than belongs to the score
     if not counts.words or (sum(errors), sum(words)) != (counts.errors, counts.words):
-        text = (
-            f"{sum(errors)} errors in {sum(words)} words, but {path} has "
-            f"{counts.errors} in {counts.words}"
+        raise InputError(
+            f"{utterances}: {sum(errors)} errors in {sum(words)} words, but {path} has "
+            f"{counts.errors} in {counts.words}; score again"
         )
-        raise InputError(f"{utterances}: {text}; score again")
     score = Score(str(utterances), errors, words, tuple(sums))
     return _Scored(score, counts.unit, summary.normaliser, unit)
 
@@ -234,11 +254,10 @@ def _sum_units(path: Path) -> tuple[Unit, dict[str, tuple[int, int]]]:
         with open(path, encoding="utf-8", newline="\n") as file:
             lines = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             for line in lines:
-                errors, words = sums.get(
-                    unit := line.get("session", line.get("speaker", line["id"])), (0, 0)
-                )
-                own = sum(int(line[kind]) for kind in ("sub", "del", "ins"))
-                sums[unit] = errors + own, words + int(line["words"])
+                unit = line.get("session", line.get("speaker", line["id"]))
+                errors, words = sums.get(unit, (0, 0))
+                errors += sum(int(line[kind]) for kind in ("sub", "del", "ins"))
+                sums[unit] = (errors, words + int(line["words"]))
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file beside the score; score again"
@@ -250,4 +269,6 @@ def _sum_units(path: Path) -> tuple[Unit, dict[str, tuple[int, int]]]:
         ) from error
     if "session" in (lines.fieldnames or ()):
         return "session", sums
-    return "recording" if len(sums) == lines.line_num - 1 else "speaker", sums
+    # below the header each unit has one line: speakers are recordings, or not known
+    has_one_each = len(sums) == lines.line_num - 1
+    return "recording" if has_one_each else "speaker", sums

@@ -1,13 +1,13 @@
 """Tables of a recipe on test sets of the user's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from espnet_ext.tables.reading import Column, Figure, Row, Table, Tables
 from espnet_ext.tables.schema import AVERAGE
 
 
-def with_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
+def replace_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
     """Return tables whose columns of error rates are of these test sets, and of their
     average if there are several.
 
@@ -16,15 +16,16 @@ def with_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
     columns = {
         name: column for name, column in tables.columns.items() if not column.sets
     }
-    measures = dict.fromkeys(
-        column.measure for column in tables.columns.values() if column.sets
-    )
+    measures = _list_measures(tables.columns.values())
+    sets = {name: (name,) for name in names} | {AVERAGE: tuple(names)}
     for measure in measures:
-        for name in (*names, AVERAGE):
-            sets = tuple(names) if name == AVERAGE else (name,)
-            full = f"{name} {measure}" if measure else name
-            columns[full] = Column(full, sets, measure)
-    made = {each.id: _on_sets(each, columns, names) for each in tables.tables.values()}
+        for name, own in sets.items():
+            full = _name_column(name, measure)
+            columns[full] = Column(full, own, measure)
+    made = {
+        table.id: _replace_columns(table, columns, names)
+        for table in tables.tables.values()
+    }
     return replace(
         tables,
         file=tables.file.model_copy(update={"test_sets": tuple(names)}),
@@ -35,50 +36,55 @@ def with_test_sets(tables: Tables, names: Sequence[str]) -> Tables:
     )
 
 
-def _on_sets(
+def _list_measures(columns: Iterable[Column]) -> list[str | None]:
+    """List the measures of error rates, each once, in the order of the columns."""
+    return list(dict.fromkeys(column.measure for column in columns if column.sets))
+
+
+def _name_column(test_set: str, measure: str | None) -> str:
+    return f"{test_set} {measure}" if measure else test_set
+
+
+def _replace_columns(
     table: Table, columns: Mapping[str, Column], names: Sequence[str]
 ) -> Table:
     if table.figure:
-        return _curves_on_sets(table, table.figure, columns, names)
-    rates = [column for column in table.columns if column.sets]
-    measures = dict.fromkeys(column.measure for column in rates)
+        return _replace_curves(table, table.figure, columns, names)
     shown = [*names, AVERAGE] if len(names) > 1 else list(names)
-
-    def column(name: str, measure: str | None) -> Column:
-        return columns[f"{name} {measure}" if measure else name]
-
-    made = [column(name, measure) for name in shown for measure in measures]
-    quantities = [each for each in table.columns if not each.sets]
-    reductions = dict.fromkeys(each.measure for each in table.reductions)
+    rates = [
+        columns[_name_column(name, measure)]
+        for name in shown
+        for measure in _list_measures(table.columns)
+    ]
+    quantities = [column for column in table.columns if not column.sets]
+    # reductions are of the average, or of the only test set
+    reductions = [
+        columns[_name_column(shown[-1], measure)]
+        for measure in _list_measures(table.reductions)
+    ]
     return replace(
         table,
-        columns=(*made, *quantities),
-        rows=tuple(_without_numbers(row, (*made, *quantities)) for row in table.rows),
-        reductions=tuple(column(shown[-1], measure) for measure in reductions),
+        columns=(*rates, *quantities),
+        rows=tuple(_remove_numbers(row, [*rates, *quantities]) for row in table.rows),
+        reductions=tuple(reductions),
     )
 
 
-def _curves_on_sets(
+def _replace_curves(
     table: Table, figure: Figure, columns: Mapping[str, Column], names: Sequence[str]
 ) -> Table:
     """Return a figure with a curve on each test set; curves that differ in their test
     sets alone are one.
     """
-    curves: dict[str, list[Row]] = {}
-    for row in table.rows:
-        curves.setdefault(row.curve, []).append(row)
-    different = {
-        tuple((row.x, row.system, row.decoding) for row in rows): rows
-        for rows in reversed(curves.values())
-    }
+    curves = _list_different_curves(table.rows)
     made = []
     for name in names:
-        for rows in reversed(different.values()):
-            curve = name if len(different) == 1 else f"{rows[0].curve} on {name}"
+        for rows in curves:
+            curve = name if len(curves) == 1 else f"{rows[0].curve} on {name}"
             for row in rows:
                 shown = f"{curve} at {row.x:g} {figure.unit}"
                 new = replace(row, name=shown, curve=curve)
-                made.append(_without_numbers(new, [columns[name]]))
+                made.append(_remove_numbers(new, [columns[name]]))
     return replace(
         table,
         rows=tuple(made),
@@ -87,7 +93,21 @@ def _curves_on_sets(
     )
 
 
-def _without_numbers(row: Row, columns: Sequence[Column]) -> Row:
-    return replace(
-        row, paper=dict.fromkeys(column.name for column in columns), spread=None
-    )
+def _list_different_curves(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows of each curve; of those with the same systems and decodings at
+    the same x, which differ in their test sets alone, the first.
+    """
+    curves: dict[str, list[Row]] = {}
+    for row in rows:
+        curves.setdefault(row.curve, []).append(row)
+    different: dict[tuple, list[Row]] = {}
+    for own in curves.values():
+        points = tuple((row.x, row.system, row.decoding) for row in own)
+        different.setdefault(points, own)
+    return list(different.values())
+
+
+def _remove_numbers(row: Row, columns: Sequence[Column]) -> Row:
+    """Return a row with these columns, in which the paper has no numbers."""
+    paper = dict.fromkeys(column.name for column in columns)
+    return replace(row, paper=paper, spread=None)

@@ -73,7 +73,7 @@ def judge_claims(
     corrected for the tests of the design (Holm) and for the designs of the question;
     intervals by the same number.
     """
-    judged = [_judge(tables, name, design, scores) for name in design.claims]
+    judged = [_judge_claim(tables, name, design, scores) for name in design.claims]
     number = design.tests or len(judged)
     tested = [claim for claim in judged if claim.p_value is not None]
     p_values = [claim.p_value for claim in tested if claim.p_value is not None]
@@ -92,43 +92,40 @@ def judge_claims(
         claim.name: p_value for claim, p_value in zip(tested, corrected, strict=True)
     }
     return [
-        _decide(claim, design, times[claim.name], found.get(claim.name))
+        _decide_claim(claim, design, times[claim.name], found.get(claim.name))
         for claim in judged
     ]
 
 
-def _judge(tables: Tables, name: str, design: Design, scores: Scores) -> _Judged:
+def _judge_claim(tables: Tables, name: str, design: Design, scores: Scores) -> _Judged:
     """Test one claim in each of its comparisons, of changes by their difference."""
     claim = tables.claims[name]
-    known = [side for side in claim.worse if side == design.against]
-    sides = known or claim.worse
+    named = [side for side in claim.worse if side == design.against]
+    sides = named or claim.worse
     better = [tables.rows[row] for row in rows_of_side(claim.better)]
     rows = [tables.rows[row] for side in sides for row in rows_of_side(side)]
-    tests = tuple(
-        _test(
-            better,
-            [tables.rows[row] for row in rows_of_side(side)],
-            tables,
-            design,
-            scores,
-            column,
-        )
-        for side in sides
-        for column in tables.tested(claim, design.columns)
-    )
+    columns = tables.tested(claim, design.columns)
+    tests = []
+    for side in sides:
+        worse = [tables.rows[row] for row in rows_of_side(side)]
+        tests += [
+            _run_test(better, worse, tables, design, scores, column)
+            for column in columns
+        ]
     obstacle = None
     p_value = None
     if all(test.outcome for test in tests):
-        obstacle = _obstacle([*better, *rows], tests, tables, design, scores)
+        obstacle = _find_obstacle([*better, *rows], tests, tables, design, scores)
         obstacle = design.open.get(name, obstacle)
         if obstacle is None and name not in design.not_testable:
-            p_value = _p_value([test.outcome for test in tests if test.outcome])
-    return _Judged(
-        name, claim, tests, obstacle, p_value, _failures(better, rows, design, scores)
-    )
+            p_value = _combine_p_values(
+                [test.outcome for test in tests if test.outcome]
+            )
+    failures = _describe_failures(better, rows, design, scores)
+    return _Judged(name, claim, tuple(tests), obstacle, p_value, failures)
 
 
-def _test(
+def _run_test(
     better: Sequence[Row],
     worse: Sequence[Row],
     tables: Tables,
@@ -142,46 +139,62 @@ def _test(
         scores.of(row.system, row.decoding, test_set, column.measure) for row in rows
     ]
     run = [seed for seed in design.seeds if all(seed in by_seed for by_seed in by_row)]
-    seeds = [seed for seed in run if seed not in _failed_seeds(rows, design, scores)]
-    paper = _paper_effect(better, worse, column)
+    seeds = [
+        seed for seed in run if seed not in _find_failed_seeds(rows, design, scores)
+    ]
+    paper = _compute_paper_effect(better, worse, column)
     unit = scores.units.get(test_set, "")
     if not seeds:
         return _Test(
-            column, worse[-1], paper, False, None, False, 0.0, len(run), (), unit,
-            (0, 0),
-        )  # fmt: skip
+            column=column,
+            against=worse[-1],
+            paper=paper,
+            margin_says=False,
+            outcome=None,
+            enough=False,
+            relative_paper=0.0,
+            run=len(run),
+            seeds=(),
+            unit=unit,
+            failed_units=(0, 0),
+        )
     errors, words = errors_and_words(
         [by_seed[seed] for by_seed in by_row for seed in seeds]
     )
+    # (trainings, units) -> (rows, seeds, units)
     errors = errors.reshape(len(rows), len(seeds), -1)
     sound = _find_sound_units(errors, words, design.failed_units)
     errors, words = errors[:, :, sound], words[sound]
     merged = _are_merged(rows, tables, design)
     half = len(better)
-    changes = _change(list(errors[:half])), _change(list(errors[half:]))
-    outcome = (
-        run_outputs_test(*changes, words)
-        if merged
-        else run_crossed_test(*changes, words, fewest=design.fewest)
-    )
+    ours = _compute_change(list(errors[:half]))
+    theirs = _compute_change(list(errors[half:]))
+    if merged:
+        outcome = run_outputs_test(ours, theirs, words)
+    else:
+        outcome = run_crossed_test(ours, theirs, words, fewest=design.fewest)
+    margin = design.margin
     effect = paper or 0.0
     of_paper = worse[-1].paper[column.name]
     if len(rows) == 2 and of_paper:
-        # The paper's effect is in points, or relative to the error rate if that is less
+        # The paper's effect is in points. Where we make fewer errors there is less room
+        # for it: then it is as large relative to our error rate.
         rate = 100 * float(errors[half].mean(axis=0).sum() / words.sum())
         effect *= min(1.0, rate / of_paper)
+    has_p_value = outcome.p_value is not None
     return _Test(
-        column,
-        worse[-1],
-        paper,
-        design.margin is not None and (paper is None or design.margin < effect),
-        outcome,
-        outcome.p_value is not None and (merged or outcome.seeds >= LEAST_SEEDS),
-        effect,
-        len(run),
-        tuple(seeds),
-        unit,
-        (int((~sound).sum()), len(sound)),
+        column=column,
+        against=worse[-1],
+        paper=paper,
+        # a margin as large as the effect could not exclude it
+        margin_says=margin is not None and (paper is None or margin < effect),
+        outcome=outcome,
+        enough=has_p_value and (merged or outcome.seeds >= LEAST_SEEDS),
+        relative_paper=effect,
+        run=len(run),
+        seeds=tuple(seeds),
+        unit=unit,
+        failed_units=(int((~sound).sum()), len(sound)),
     )
 
 
@@ -204,7 +217,7 @@ def _find_sound_units(
     return 100 * worst <= limit * words
 
 
-def _decide(
+def _decide_claim(
     judged: _Judged, design: Design, times: int, p_corrected: float | None
 ) -> result.ClaimResult:
     tests = tuple(_finish_test(test, design, times) for test in judged.tests)
@@ -220,7 +233,7 @@ def _decide(
         verdict = result.OPEN
     else:
         verdict = _read_verdict(judged, effects, design, p_corrected)
-        notes += [] if verdict == result.OPEN else _scope(judged, design)
+        notes += [] if verdict == result.OPEN else _describe_scope(judged, design)
     return result.ClaimResult(
         judged.name,
         judged.claim,
@@ -254,7 +267,7 @@ def _read_verdict(
     return result.EXCLUDED if excluded else result.OPEN
 
 
-def _scope(judged: _Judged, design: Design) -> list[str]:
+def _describe_scope(judged: _Judged, design: Design) -> list[str]:
     """Say what a verdict is about, if that is less than the paper's sentence, other
     trainings, and other voices.
     """
@@ -300,7 +313,7 @@ def _finish_test(test: _Test, design: Design, times: int) -> result.ClaimTest:
     return result.ClaimTest(test.column, test.paper, effect, against)
 
 
-def _paper_effect(
+def _compute_paper_effect(
     better: Sequence[Row], worse: Sequence[Row], column: Column
 ) -> float | None:
     """Return how much lower the paper's error rate (or change of it) is, in points;
@@ -311,29 +324,28 @@ def _paper_effect(
     if None in ours or None in theirs:
         return None
     return round(
-        _change([value for value in theirs if value is not None])
-        - _change([value for value in ours if value is not None]),
+        _compute_change([value for value in theirs if value is not None])
+        - _compute_change([value for value in ours if value is not None]),
         4,
     )
 
 
-def _change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
+def _compute_change[Value: (float, np.ndarray)](values: Sequence[Value]) -> Value:
     """Return what a side of a claim is: its one value, or for two (before and after)
     how much more there is after.
     """
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
-def _failed_seeds(rows: Sequence[Row], design: Design, scores: Scores) -> set[int]:
-    return {
-        seed
-        for row in rows
-        for seed, has_failed in _failed(row.system, design, scores).items()
-        if has_failed
-    }
+def _find_failed_seeds(rows: Sequence[Row], design: Design, scores: Scores) -> set[int]:
+    failed: set[int] = set()
+    for row in rows:
+        of_row = _find_failed(row.system, design, scores)
+        failed |= {seed for seed, has_failed in of_row.items() if has_failed}
+    return failed
 
 
-def _failed(system: str, design: Design, scores: Scores) -> Mapping[int, bool]:
+def _find_failed(system: str, design: Design, scores: Scores) -> Mapping[int, bool]:
     """Return for each seed whether the training has failed; one whose loss is not a
     number has.
     """
@@ -341,35 +353,32 @@ def _failed(system: str, design: Design, scores: Scores) -> Mapping[int, bool]:
         return {}
     losses = scores.dev_losses.get(system, {})
     return {
+        # not "greater": that is false for a loss that is not a number
         seed: not losses[seed] <= design.failed
         for seed in design.seeds
         if seed in losses
     }
 
 
-def _failures(
+def _describe_failures(
     better: Sequence[Row], worse: Sequence[Row], design: Design, scores: Scores
 ) -> str:
-    sides = [
-        [
-            has_failed
-            for system in {row.system for row in side}
-            for has_failed in _failed(system, design, scores).values()
-        ]
-        for side in (better, worse)
-    ]
+    sides = []
+    for rows in (better, worse):
+        systems = {row.system for row in rows}
+        of_side = [_find_failed(system, design, scores) for system in systems]
+        sides.append([failed for own in of_side for failed in own.values()])
     if not any(map(any, sides)):
         return ""
     from scipy.stats import fisher_exact  # which takes seconds to import
 
-    p_value = fisher_exact(
-        [[sum(side), len(side) - sum(side)] for side in sides]
-    ).pvalue
+    failed_and_not = [[sum(side), len(side) - sum(side)] for side in sides]
+    p_value = fisher_exact(failed_and_not).pvalue
     shares = " and ".join(f"{sum(side)} of {len(side)}" for side in sides)
     return f"; trainings that failed: {shares} (Fisher p = {format_p(float(p_value))})"
 
 
-def _obstacle(
+def _find_obstacle(
     rows: Sequence[Row],
     tests: Sequence[_Test],
     tables: Tables,
@@ -390,12 +399,13 @@ def _obstacle(
         tests, key=lambda test: test.outcome.units if test.outcome else math.inf
     )
     units = fewest.outcome.units if fewest.outcome else 0
+    # few units must pass the exact test, too, of which no p-value is below 2 / 2^units
     if units < EXACT_BELOW and 2.0 ** (1 - units) >= SIGNIFICANCE:
         return format_count(units, fewest.unit)
-    return _unfinished(rows, design, scores)
+    return _name_unfinished(rows, design, scores)
 
 
-def _unfinished(rows: Sequence[Row], design: Design, scores: Scores) -> str | None:
+def _name_unfinished(rows: Sequence[Row], design: Design, scores: Scores) -> str | None:
     """Name the trainings that were best at their last step, so that more steps might
     change which system is better.
     """
@@ -407,7 +417,7 @@ def _unfinished(rows: Sequence[Row], design: Design, scores: Scores) -> str | No
     return None
 
 
-def _p_value(outcomes: Sequence[CrossedTest]) -> float | None:
+def _combine_p_values(outcomes: Sequence[CrossedTest]) -> float | None:
     """Return the p-value of a claim on several comparisons, which must hold in each and
     is contradicted by one.
 

@@ -113,7 +113,7 @@ def plan_shards(job: Decoding, nj: int) -> list[Shard]:
         *espnet_options.list_option_values(options),
         _find_bpemodel(job.model_config),
     ]
-    inputs = work.fingerprint(options, work.file_hashes(files))
+    inputs = work.fingerprint(options, work.hash_files(files))
     wanted = max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD))
     count = min(len(audio), wanted)
 
@@ -122,11 +122,11 @@ def plan_shards(job: Decoding, nj: int) -> list[Shard]:
 
     # Similar lengths are searched together. The longest are first, so that no worker is
     # left with them at the end.
-    split = work.contiguous(sorted(audio, key=rank), count)
+    split = work.split_evenly(sorted(audio, key=rank), count)
     shards = []
     for number, utterances in enumerate(split, start=1):
         table = {utterance: audio[utterance] for utterance in utterances}
-        stamps = work.file_stamps(list_files(name, table))
+        stamps = work.stamp_files(list_files(name, table))
         shard = Shard(
             name=str(number),
             folder=str(job.output / "log" / f"output.{number}"),

@@ -114,10 +114,10 @@ def plan_shards(job: Statistics) -> list[Shard]:
         *job.options,
     )
     files = espnet_options.list_option_values(options)
-    inputs = work.fingerprint(options, work.file_hashes(files))
+    inputs = work.fingerprint(options, work.hash_files(files))
     pieces = {}
     for part, (audio, _) in tables.items():
-        pieces[part] = work.contiguous(list(audio), count)
+        pieces[part] = work.split_evenly(list(audio), count)
     shards = []
     for number in range(count):
         own: dict[str, dict[str, str]] = {}
@@ -128,7 +128,7 @@ def plan_shards(job: Statistics) -> list[Shard]:
             own_text = {utterance: text[utterance] for utterance in utterances}
             own[f"data/{part}/wav.scp"] = own_audio
             own[f"data/{part}/text"] = own_text
-            stamps.append(work.file_stamps(own_audio))
+            stamps.append(work.stamp_files(own_audio))
         name = str(number + 1)
         log = job.output / "log"
         shard = Shard(

@@ -174,9 +174,9 @@ def plan(
     size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
     if batch == 1:
-        split = work.balanced(seconds, count)
+        split = work.balance(seconds, count)
     else:
-        split = work.contiguous(
+        split = work.split_evenly(
             sorted(seconds, key=lambda utterance: (-seconds[utterance], utterance)),
             count,
         )
@@ -184,7 +184,7 @@ def plan(
         version(package) for package in ("ctranslate2", "transformers", "inflect")
     ]
     model = sorted(path for path in Path(first_pass.model).glob("*") if path.is_file())
-    stamps = work.file_stamps({path.name: str(path) for path in model})
+    stamps = work.stamp_files({path.name: str(path) for path in model})
     inputs = work.fingerprint(first_pass.model_dump(), device, versions, stamps)
     shards = []
     for number, utterances in enumerate(split, start=1):
@@ -194,7 +194,7 @@ def plan(
             if table
         }
         key = work.fingerprint(
-            inputs, work.file_stamps(tables["wav.scp"]), tables.get("text")
+            inputs, work.stamp_files(tables["wav.scp"]), tables.get("text")
         )
         folder, log = (
             str(output / "log" / name)

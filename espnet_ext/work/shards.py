@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 from espnet_ext import __version__
@@ -22,6 +23,8 @@ from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import Place, map_shards
 
 DONE = "done.json"
+# as in the logs of ESPnet's own commands
+LOG_FORMAT = "%(asctime)s (%(module)s:%(lineno)d) %(levelname)s: %(message)s"
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,8 @@ class Shard:
     folder: str  # for its results
     log: str  # of ESPnet's log and output
     options: tuple[str, ...]  # of the ESPnet tool, without inputs and outputs
-    tables: dict[
-        str, dict[str, str]
-    ]  # path below ``folder`` -> Kaldi table, written there for the tool to read
+    # path below ``folder`` -> Kaldi table, written there for the tool to read
+    tables: dict[str, dict[str, str]]
     key: str  # hash of everything that the results depend on
 
     def is_done(self) -> bool:
@@ -42,10 +44,13 @@ class Shard:
         return once.read_key(Path(self.folder) / DONE) == self.key
 
 
-def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
-    """Split ids into at most ``count`` lists of about equal weight, none empty. The
-    heaviest ids are assigned first.
+def balance(weights: Mapping[str, float], count: int) -> list[list[str]]:
+    """Split ids into at most ``count`` lists of about equal weight, none empty.
+
+    The heaviest ids are assigned first, each to the lightest list.
     """
+    # weight, size and number of each list: without weights the sizes are balanced, and
+    # the number makes the result the same in each run
     heap = [(0.0, 0, number) for number in range(count)]
     parts: list[list[str]] = [[] for _ in range(count)]
     for key in sorted(weights, key=lambda key: (-weights[key], key)):
@@ -55,12 +60,13 @@ def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
     return [sorted(part) for part in parts if part]
 
 
-def contiguous[T](items: Sequence[T], count: int) -> list[list[T]]:
-    """Split items into ``count`` consecutive parts whose lengths differ by at most one."""
+def split_evenly[T](items: Sequence[T], count: int) -> list[list[T]]:
+    """Split items into ``count`` consecutive parts.
+
+    Their lengths differ by one at most.
+    """
     edges = [number * len(items) // count for number in range(count + 1)]
-    return [
-        list(items[start:end]) for start, end in zip(edges, edges[1:], strict=False)
-    ]
+    return [list(items[start:end]) for start, end in pairwise(edges)]
 
 
 def fingerprint(*parts: object) -> str:
@@ -70,21 +76,22 @@ def fingerprint(*parts: object) -> str:
     return once.fingerprint(__version__, version("espnet"), version("torch"), *parts)
 
 
-def file_hashes(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
+def hash_files(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
     """Return path -> SHA-256 of the content, for those that are files."""
     return {
         str(path): once.digest(path) for path in paths if path and os.path.isfile(path)
     }
 
 
-def file_stamps(files: Mapping[str, str]) -> list[list]:
+def stamp_files(files: Mapping[str, str]) -> list[list]:
     """Return ``[id, path, size, modification time]`` of files whose content would take
     too long to hash.
     """
-    return [
-        [key, path, (status := os.stat(path)).st_size, status.st_mtime_ns]
-        for key, path in files.items()
-    ]
+    stamps = []
+    for key, path in files.items():
+        status = os.stat(path)
+        stamps.append([key, path, status.st_size, status.st_mtime_ns])
+    return stamps
 
 
 @contextmanager
@@ -108,7 +115,8 @@ def attempt(shard: Shard) -> Iterator[Path]:
 def log_to(path: str | Path) -> Iterator[None]:
     """Send logging, stdout and stderr to a file."""
     root = logging.getLogger()
-    handlers, level = root.handlers, root.level
+    handlers = root.handlers
+    level = root.level
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with (
         open(path, "w", encoding="utf-8", buffering=1) as file,
@@ -116,11 +124,7 @@ def log_to(path: str | Path) -> Iterator[None]:
         redirect_stderr(file),
     ):
         handler = logging.StreamHandler(file)
-        handler.setFormatter(
-            logging.Formatter(
-                "%(asctime)s (%(module)s:%(lineno)d) %(levelname)s: %(message)s"
-            )
-        )
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root.handlers = [handler]
         root.setLevel(logging.INFO)
         try:
@@ -130,7 +134,7 @@ def log_to(path: str | Path) -> Iterator[None]:
             root.setLevel(level)
 
 
-def clean(parent: Path, shards: Sequence[Shard]) -> None:
+def remove_others(parent: Path, shards: Sequence[Shard]) -> None:
     """Remove what killed runs and runs with other shards have left in the folder of the
     shards' results.
     """
@@ -139,9 +143,10 @@ def clean(parent: Path, shards: Sequence[Shard]) -> None:
     keep = {Path(shard.folder).name for shard in shards}
     stem = Path(shards[0].folder).name.partition(".")[0]
     for path in parent.iterdir():
-        if path.name.startswith(f".{stem}.") or (
-            path.name.startswith(f"{stem}.") and path.name not in keep
-        ):
+        # a hidden folder is one that was not finished
+        is_unfinished = path.name.startswith(f".{stem}.")
+        is_other = path.name.startswith(f"{stem}.") and path.name not in keep
+        if is_unfinished or is_other:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -158,15 +163,13 @@ def run_shards[AnyShard: Shard](
     ``log/`` they have theirs.
     """
     for output, shards in planned:
-        clean(output / "log", shards)
+        remove_others(output / "log", shards)
     every = [shard for _, shards in planned for shard in shards]
     todo = [shard for shard in every if not shard.is_done()]
-    if len(todo) < len(every):
-        say(
-            f"{describe}: {len(every) - len(todo)} of {len(every)} shards are "
-            "done already",
-            error=True,
-        )
+    done = len(every) - len(todo)
+    if done:
+        say(f"{describe}: {done} of {len(every)} shards are done already", error=True)
     map_shards(run, todo, nj=nj, ngpu=ngpu, config=parallel, describe=describe)
     for output, shards in planned:
-        clean(output / "log", shards)  # of workers that died
+        # what workers left that died
+        remove_others(output / "log", shards)

@@ -11,7 +11,7 @@ from espnet_ext.scoring.score_files import summarise, write_reports
 from espnet_ext.tables.collect import collect
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.result import TableResult
-from espnet_ext.tables.run_scores import gather
+from espnet_ext.tables.run_scores import gather_scores
 from espnet_ext.tables.score_table import Meta
 
 TOY = """
@@ -191,7 +191,7 @@ def computed(tmp_path: Path) -> Callable[..., list[TableResult]]:
 
     def compute(path: Path, *names: str, scale: str = "mini") -> list[TableResult]:
         tables = load_tables(path, scale)
-        scores = gather(tables, names, tmp_path / "exp")
+        scores = gather_scores(tables, names, tmp_path / "exp")
         meta = Meta(
             recipe="toy", corpus="c", scale=scale, tables=names, units=dict(scores.units),
             normaliser=scores.normaliser, runs=(),

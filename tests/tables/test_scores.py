@@ -13,7 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.scoring.significance import estimate_interval
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.result import TableResult
-from espnet_ext.tables.run_scores import gather
+from espnet_ext.tables.run_scores import gather_scores
 from espnet_ext.tables.score_table import META, SCORES, Meta, read_scores, write_scores
 
 META_OF_TOY = Meta(
@@ -83,9 +83,11 @@ def test_only_the_selected_tables_are_gathered(toy: Path, exp: Path):
     (exp / "new/seed1/decode_lm/clean").mkdir(parents=True)
     (exp / "new/seed1/decode_lm/clean/score.json").write_text("{broken")
     tables = load_tables(toy)
-    assert {key.decoding for key in gather(tables, ["1"], exp).rates} == {"default"}
+    assert {key.decoding for key in gather_scores(tables, ["1"], exp).rates} == {
+        "default"
+    }
     with pytest.raises(InputError, match="decode_lm/clean/score.json: "):
-        gather(tables, ["2"], exp)
+        gather_scores(tables, ["2"], exp)
 
 
 def test_quantities(toy: Path, exp: Path, computed: Callable):
@@ -109,7 +111,7 @@ def test_quantities(toy: Path, exp: Path, computed: Callable):
 
 
 def test_what_is_written_is_read(toy: Path, exp: Path, tmp_path: Path):
-    scores = gather(load_tables(toy), ["1", "2"], exp)
+    scores = gather_scores(load_tables(toy), ["1", "2"], exp)
     meta = META_OF_TOY.model_copy(update={"units": dict(scores.units)})
     write_scores(tmp_path / "results", scores, meta)
     before = (tmp_path / "results" / SCORES).read_bytes()

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from espnet_ext.tables.plan import sets_needed
 from espnet_ext.tables.reading import load_tables
-from espnet_ext.tables.test_sets import with_test_sets
+from espnet_ext.tables.test_sets import replace_test_sets
 
 EGS = Path(__file__).parents[2] / "egs"
 
 
 def columns(recipe: str, table: str, *names: str) -> list[str]:
-    tables = with_test_sets(load_tables(EGS / recipe / "conf/tables.yaml"), names)
+    tables = replace_test_sets(load_tables(EGS / recipe / "conf/tables.yaml"), names)
     found = tables.tables[table]
     assert all(set(row.paper.values()) == {None} for row in found.rows)
     assert all(
@@ -32,13 +32,13 @@ def test_columns_have_the_names_of_the_folders():
 def test_reductions_are_of_the_average_or_the_only_set():
     tables = load_tables(EGS / "librispeech_sem" / "conf/tables.yaml")
     for names, last in ((("a",), "a"), (("a", "b"), "average")):
-        table = with_test_sets(tables, names).tables["1"]
+        table = replace_test_sets(tables, names).tables["1"]
         assert [column.name for column in table.reductions] == [last]
 
 
 def test_a_figure_has_a_curve_for_each_test_set():
     tables = load_tables(EGS / "spotify_longctx" / "conf/tables.yaml", "smoke")
-    made = with_test_sets(tables, ("x", "y")).tables
+    made = replace_test_sets(tables, ("x", "y")).tables
     names = [row.name for row in made["figure1"].rows]
     assert names == ["x at 2.5 s", "x at 10 s", "y at 2.5 s", "y at 10 s"]
     curves = dict.fromkeys(row.curve for row in made["figure2"].rows)

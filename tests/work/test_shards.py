@@ -29,7 +29,7 @@ def make(tmp_path: Path, key: str = "k") -> Shard:
 @given(st.lists(st.floats(0.1, 40), min_size=1, max_size=60), st.integers(1, 12))
 def test_balanced_parts_hold_each_id_once(durations, count):
     weights = {f"u{number:02d}": seconds for number, seconds in enumerate(durations)}
-    parts = work.balanced(weights, count)
+    parts = work.balance(weights, count)
     assert Counter(key for part in parts for key in part) == Counter(list(weights))
     assert len(parts) == min(count, len(weights)) and all(
         part == sorted(part) for part in parts
@@ -41,7 +41,7 @@ def test_balanced_parts_hold_each_id_once(durations, count):
 @given(st.integers(1, 50), st.data())
 def test_contiguous_parts_keep_the_order(size, data):
     count = data.draw(st.integers(1, size))
-    parts = work.contiguous(range(size), count)
+    parts = work.split_evenly(range(size), count)
     assert [item for part in parts for item in part] == list(range(size))
     assert len(parts) == count and max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -93,10 +93,10 @@ def test_hashes_follow_the_content(tmp_path):
     path = tmp_path / "bpe.model"
     path.write_text("one")
     options = ["--bpemodel", str(path), f"--other={path}", "--beam_size", "3"]
-    before = work.file_hashes(espnet_options.list_option_values(options))
+    before = work.hash_files(espnet_options.list_option_values(options))
     assert list(before) == [str(path)]
     path.write_text("two")
-    assert work.file_hashes(espnet_options.list_option_values(options)) != before
+    assert work.hash_files(espnet_options.list_option_values(options)) != before
     assert work.fingerprint(options, before) == work.fingerprint(
         options, json.loads(json.dumps(before))
     )

@@ -44,12 +44,12 @@ def align_recordings(
     paths in its config absolute. ``nj`` processes share the work, or one for each of
     ``ngpu`` GPUs.
     """
-    aligner = work.fingerprint(work.file_hashes([config, model]))
+    aligner = work.fingerprint(work.hash_files([config, model]))
     planned: list[AlignmentShard] = []
     log, gpus = output / "log", min(ngpu, 1)
     for name, words in texts.items():
         key = work.fingerprint(
-            aligner, list(words), work.file_stamps({name: str(files[name])})
+            aligner, list(words), work.stamp_files({name: str(files[name])})
         )
         paths = str(log / f"recording.{name}"), str(log / f"align.{name}.log")
         planned.append(

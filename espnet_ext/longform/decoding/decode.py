@@ -139,7 +139,7 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
         if key not in ("data", "output", "ngpu")
     }
     inputs = work.fingerprint(
-        settings, work.file_hashes(files), [str(path) for path in noise_files]
+        settings, work.hash_files(files), [str(path) for path in noise_files]
     )
     shards = []
     for number, recording in enumerate(
@@ -147,7 +147,7 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     ):
         table = {"wav.scp": {recording: audio[recording]}}
         cut, log = tuple(regions.get(recording, ())), job.output / "log"
-        key = work.fingerprint(inputs, cut, work.file_stamps(table["wav.scp"]))
+        key = work.fingerprint(inputs, cut, work.stamp_files(table["wav.scp"]))
         base = (
             recording,
             str(log / f"recording.{number}"),

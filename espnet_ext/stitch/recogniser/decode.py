@@ -141,10 +141,10 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
         }
     )
     inputs = work.fingerprint(
-        settings, work.file_stamps(model), work.file_hashes(job.profiles)
+        settings, work.stamp_files(model), work.hash_files(job.profiles)
     )
     shards = []
-    for number, keys in enumerate(work.balanced(weights, count), start=1):
+    for number, keys in enumerate(work.balance(weights, count), start=1):
         tables = {
             "spans": {
                 key: f"{spans[key].start} {ends[key]} {spans[key].path}" for key in keys
@@ -162,7 +162,7 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
                 key=work.fingerprint(
                     inputs,
                     tables,
-                    work.file_stamps({key: spans[key].path for key in keys}),
+                    work.stamp_files({key: spans[key].path for key in keys}),
                 ),
             )
         )
