@@ -134,6 +134,13 @@ def check_arguments(args: Namespace) -> None:
     package = missing_package(given)
     if package:
         raise InputError(package)
+    for init_param in given.get("init_param") or ():
+        path = split_init_param(init_param)[0]
+        if not Path(path).is_file():
+            raise InputError(
+                f"init_param: {path}: no such file: train the model first, or check "
+                "the path"
+            )
     if given.get("collect_stats") and "normalize" in given:
         args.normalize = None
         args.normalize_conf = {}

@@ -69,6 +69,8 @@ SLIPS = [
     ({"fold_length": 800}, "fold_length is 800"),
     ({"freeze_param": "encoder"}, "freeze_param is 'encoder'"),
     ({"init_param": "model.pth"}, "init_param is 'model.pth'"),
+    ({"init_param": ["none.pth"]}, "init_param: none.pth"),
+    ({"init_param": ["none.pth:encoder:encoder"]}, "init_param: none.pth"),
     ({"best_model_criterion": ["valid", "acc", "max"]}, "best_model_criterion is"),
     ({"best_model_criterion": [["valid", "acc"]]}, "best_model_criterion is"),
     ({"best_model_criterion": [["valid", "acc", "high"]]}, "best_model_criterion is"),
