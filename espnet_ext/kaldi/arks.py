@@ -29,11 +29,10 @@ _POSITION = re.compile(r"(?P<file>.+?)(?::(?P<offset>\d+))?(?:\[[\d:, ]*\])?")
 def write_arrays(
     ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path | None = None
 ) -> dict[str, str]:
-    """Write vectors or matrices, float or int32, to an ark file; return positions for
-    an scp (``<file>:<offset>``).
+    """Write vectors or matrices, float or int32, to an ark file.
 
-    ``renamed`` is where the file will be in the end, if its folder is about to be
-    renamed.
+    Return positions for an scp (``<file>:<offset>``). ``renamed`` is where the file
+    will be in the end, if its folder is about to be renamed.
     """
     kaldi = _library()
     target = (renamed or ark).resolve()
@@ -97,8 +96,9 @@ def _without_commands(opened: Callable) -> Callable:
 
 
 def _library() -> ModuleType:
-    """Return kaldiio where it is installed, else omniio; kaldiio's licence allows an
-    evaluation (docs/licences.md).
+    """Return kaldiio where it is installed, else omniio.
+
+    The licence of kaldiio allows an evaluation (docs/licences.md).
     """
     return import_module("kaldiio" if find_spec("kaldiio") else "omniio.kaldi")
 
@@ -127,8 +127,9 @@ def split_into_shards(
     settings: Sequence[object],
     recordings: int,
 ) -> list[ArkShard]:
-    """Split recordings into shards of some ``recordings``; matrices depend on the audio
-    and ``settings`` alone.
+    """Split recordings into shards of some ``recordings``.
+
+    Matrices depend on the audio and ``settings`` alone.
     """
     shards = []
     for number, names in enumerate(
@@ -150,8 +151,9 @@ def write_arks(
     parallel: Place | None = None,
     describe: str,
 ) -> dict[str, str]:
-    """Write the shards that are not done yet; return each recording's position in its
-    ark, sorted by recording.
+    """Write the shards that are not done yet.
+
+    Return each recording's position in its ark, sorted by recording.
     """
     todo = [
         shard for shard in shards if read_key(Path(shard.folder) / NOTE) != shard.key

@@ -64,12 +64,12 @@ def read_durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
 def check_audio(
     table: Mapping[str, str], rate: int | None = None, *, decode: bool = False
 ) -> None:
-    """Look at the headers of audio files; or after a failure, decode them to see
-    whether one is the cause.
+    """Look at the headers of audio files.
 
-    InputError names the first that cannot be opened, has no samples, breaks off, or has
-    another sampling rate than ``rate`` in Hz; with ``decode`` also if it is corrupt, or
-    holds NaN or infinite samples.
+    After a failure, decode them to see whether one is the cause. InputError names
+    the first that cannot be opened, has no samples, breaks off, or has another sampling
+    rate than ``rate`` in Hz; with ``decode`` also if it is corrupt, or holds NaN or
+    infinite samples.
     """
     from espnet_ext.audio.files import inspect_audio
 

@@ -25,12 +25,8 @@ NOT_PRINTED = "characters that cannot be printed (such as NUL) in"
 _NOT_PRINTED = ("Cc", "Cn", "Cs")  # of Unicode's categories
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _NO_WORD = re.compile(r"(?<!\w)(?:</?s>|#0)(?!\w)")
-_COVERING = (
-    "utt2spk",
-    "text",
-    "utt2lang",
-    "feats.scp",
-)  # if they exist, they have a line for each utterance
+# if they exist, they have a line for each utterance
+_COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
 # which reads no audio
 _CORRECT = "correct these lines, or delete them and run `espnet-ext data fix`"
@@ -61,7 +57,7 @@ class Problem:
 
 
 def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableScan]]:
-    """Read a data dir that may be faulty: the readable data, and the scan of each file."""
+    """Read a data dir that may be faulty: what is readable, and a scan of each file."""
     path = data_dir.require_folder(path)
     names = [
         name
@@ -212,12 +208,12 @@ def _form(name: str, scan: TableScan) -> Iterator[Problem]:
 
 
 def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Problem]:
-    """Check that the tables match; return the faults, one :class:`Problem` for each
-    kind.
+    """Check that the tables match.
 
-    Checked: every utterance has audio, speaker, transcript (and language, features if
-    there are such files), and there are no others; no empty entry; each segment lies
-    inside a recording of ``wav.scp``; durations are positive numbers.
+    Return the faults, one :class:`Problem` for each kind. Checked: every utterance has
+    audio, speaker, transcript (and language, features if there are such files), and
+    there are no others; no empty entry; each segment lies inside a recording of
+    ``wav.scp``; durations are positive numbers.
     """
     problems = []
     if data.text is None and require_text:
@@ -247,8 +243,9 @@ def _by_kind(faults: Iterable[tuple[str, str, str]], advice: str) -> list[Proble
 
 
 def find_utterance_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
-    """Yield (file, what, utterance) for each fault of a single utterance; dropping
-    these utterances is the fix.
+    """Yield (file, what, utterance) for each fault of a single utterance.
+
+    Dropping these utterances is the fix.
     """
     audio_file, audio = (
         ("wav.scp", data.wav_scp)
@@ -443,12 +440,12 @@ def check_audio(
     *,
     warnings: list[Problem] | None = None,
 ) -> list[Problem]:
-    """Decode the audio of every recording; commands and positions in archives are
-    skipped.
+    """Decode the audio of every recording.
 
-    Faults: a file that cannot be decoded to its end, no samples, NaN or infinite
-    samples, several channels, a sampling rate other than ``rate`` in Hz (``None``: that
-    of most files), a segment that goes beyond the end.
+    Commands and positions in archives are skipped. Faults: a file that cannot be
+    decoded to its end, no samples, NaN or infinite samples, several channels, a
+    sampling rate other than ``rate`` in Hz (``None``: that of most files), a segment
+    that goes beyond the end.
     """
     from tqdm import tqdm
 
@@ -502,14 +499,13 @@ def check_audio(
 
 
 def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[str]]:
-    """Keep the complete utterances; return also what was dropped, and the names of
-    dropped files.
+    """Keep the complete utterances.
 
-    They are complete if they are in all tables, with a transcript, and with a possible
-    segment.
-    Recordings and speakers without utterances are dropped too, and so are files of
-    durations that have gaps or values that are not positive numbers. Audio files are
-    not checked: a disk that is not mounted must not empty a data dir.
+    Return also what was dropped, and the names of dropped files. They are complete if
+    they are in all tables, with a transcript, and with a possible segment. Recordings
+    and speakers without utterances are dropped too, and so are files of durations that
+    have gaps or values that are not positive numbers. Audio files are not checked: a
+    disk that is not mounted must not empty a data dir.
     """
     first = {
         utterance: (file, what, utterance)
@@ -536,12 +532,11 @@ def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[s
 
 
 def fix_data_dir(path: str | Path) -> data_dir.DataDir:
-    """Repair a data dir in place with :func:`fix`, and print what was dropped;
-    ``.backup`` gets the files as they were.
+    """Repair a data dir in place with :func:`fix`, and print what was dropped.
 
-    Equal lines with the same id become one. Where they differ, nobody can know which is
-    right, and the utterance is dropped. Files are replaced atomically, so a repair that
-    was killed can be run again.
+    ``.backup`` gets the files as they were. Equal lines with the same id become one.
+    Where they differ, nobody can know which is right, and the utterance is dropped.
+    Files are replaced atomically, so a repair that was killed can be run again.
     """
     path = Path(path)
     data, scans = scan_data_dir(path)
@@ -569,9 +564,8 @@ def fix_data_dir(path: str | Path) -> data_dir.DataDir:
         say(f"  removed {name}: it had gaps, or values that are not positive numbers")
     for name, scan in scans.items():
         if scan.conflicts:
-            say(
-                "  "
-                f"{Problem(name, 'lines that differ for', scan.conflicts, 'nobody can know which is right')}"
-            )
+            advice = "nobody can know which is right"
+            problem = Problem(name, "lines that differ for", scan.conflicts, advice)
+            say(f"  {problem}")
     say(f"  the files as they were: {path}/.backup")
     return fixed

@@ -17,8 +17,9 @@ from espnet_ext.kaldi.data_dir import (
 
 
 def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
-    """Write each utterance of a faultless data dir to ``<folder>/<utterance>.flac``;
-    return the data dir of these.
+    """Write each utterance of a faultless data dir to ``<folder>/<utterance>.flac``.
+
+    Return the data dir of these.
     """
     files = {utterance: _file(folder, utterance) for utterance in data.utt2spk}
     wanted: dict[str, dict[str, KaldiSegment]] = {}

@@ -46,14 +46,14 @@ SLACK = 0.02  # of these nothing is said: times in `segments` are rounded
 # What may be replaced along with a data dir. A folder that holds anything else is not a
 # data dir.
 _OWN_FILES = {*FILES.values(), "spk2utt"}
-_OWN_FOLDER = re.compile(
-    r"\.backup|split\d+(utt)?"
-)  # of our repair; of Kaldi's split_data.sh
+# of our repair; of Kaldi's split_data.sh
+_OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")
 
 
 class KaldiSegment(NamedTuple):
-    """A line of ``segments``: the recording's id, start and end in seconds; an end of
-    -1 means the recording's end.
+    """A line of ``segments``: the recording's id, start and end in seconds.
+
+    An end of -1 means the recording's end.
     """
 
     recording: str
@@ -63,14 +63,13 @@ class KaldiSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class DataDir:
-    """The tables of a data dir, each ``{id: rest of the line}``; ``None`` where there
-    is no such file.
+    """The tables of a data dir, each ``{id: rest of the line}``.
 
-    ``wav_scp`` has recording -> path of the audio (or a command ending in ``|``);
-    without ``segments`` (utterance -> ``recording start end``, in seconds,
-    :func:`parse_segment`), the recordings are the utterances. ``utt2dur`` and
-    ``reco2dur`` are in seconds, ``utt2num_samples`` in samples; ``spk2gender`` is ``m``
-    or ``f``.
+    A table is ``None`` where there is no such file. ``wav_scp`` has recording -> path
+    of the audio (or a command ending in ``|``); without ``segments`` (utterance ->
+    ``recording start end``, in seconds, :func:`parse_segment`), the recordings are the
+    utterances. ``utt2dur`` and ``reco2dur`` are in seconds, ``utt2num_samples`` in samples;
+    ``spk2gender`` is ``m`` or ``f``.
     """
 
     wav_scp: Table
@@ -86,8 +85,9 @@ class DataDir:
 
     @cached_property
     def spk2utt(self) -> dict[str, str]:
-        """Map each speaker to its utterances, joined by spaces; both sorted. Derived
-        from ``utt2spk``.
+        """Map each speaker to its utterances, joined by spaces.
+
+        Both are sorted. Derived from ``utt2spk``.
         """
         utterances: dict[str, list[str]] = {}
         for utterance in sorted(self.utt2spk):
@@ -112,16 +112,19 @@ _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNOR
 
 
 def parse_segment(value: str) -> KaldiSegment:
-    """Parse ``recording start end``; ValueError if it is not a name and two finite
-    numbers.
+    """Parse ``recording start end``.
+
+    ValueError if it is not a name and two finite numbers.
     """
     recording, start, end = value.split()
     return KaldiSegment(recording, parse_number(start), parse_number(end))
 
 
 def parse_number(text: str) -> float:
-    """Parse a finite number as Kaldi reads it; ValueError for what only Python takes
-    for one, such as ``1_0`` or digits that are not ASCII.
+    """Parse a finite number as Kaldi reads it.
+
+    ValueError for what only Python takes for one, such as ``1_0`` or digits that are
+    not ASCII.
     """
     if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
         raise ValueError(text)
@@ -129,7 +132,8 @@ def parse_number(text: str) -> float:
 
 
 def parse_segment_recording(value: str) -> str:
-    """Return the recording of a line of ``segments``, whatever the rest of it is;
+    """Return the recording of a line of ``segments``, whatever the rest of it is.
+
     ``""`` if the line is empty.
     """
     return (value.split(maxsplit=1) or [""])[0]
@@ -193,16 +197,18 @@ def require_folder(path: str | Path) -> Path:
 
 
 def write_data_dir(data: DataDir, path: str | Path) -> None:
-    """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once
-    the new one is complete.
+    """Write a data dir, with ``spk2utt``.
+
+    An existing one is replaced, but only once the new one is complete.
     """
     with replace_folder(path) as folder:
         write_tables(data, folder)
 
 
 def write_tables(data: DataDir, folder: Path) -> None:
-    """Write the files of ``data`` into an existing folder, one by one; other files
-    stay. Raises InputError.
+    """Write the files of ``data`` into an existing folder, one by one.
+
+    Other files stay. Raises InputError.
     """
     for name, table in {**data.tables, "spk2utt": data.spk2utt}.items():
         write_table(folder / name, table)
@@ -210,11 +216,10 @@ def write_tables(data: DataDir, folder: Path) -> None:
 
 @contextmanager
 def replace_folder(path: str | Path) -> Iterator[Path]:
-    """Give an empty temporary folder beside ``path`` that takes its place on success;
-    on an error ``path`` stays.
+    """Give an empty temporary folder beside ``path`` that takes its place on success.
 
-    Of several processes that write one folder at once, each has its own temporary
-    folder, and the last to finish wins.
+    On an error ``path`` stays. Of several processes that write one folder at once, each
+    has its own temporary folder, and the last to finish wins.
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -241,8 +246,9 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder, where its file system has locks; the system releases it
-    when this process ends.
+    """Hold a lock on a folder, where its file system has locks.
+
+    The system releases it when this process ends.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:

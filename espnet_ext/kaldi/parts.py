@@ -40,7 +40,8 @@ def _only(table: Mapping | None, keys: Sequence[str]) -> dict | None:
 
 
 def choose_spread(data: data_dir.DataDir, count: int) -> list[str]:
-    """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers;
+    """Choose ``count`` utterances evenly spaced in sorted order, so of many speakers.
+
     InputError if there are fewer.
     """
     utterances = data.utterances
@@ -53,8 +54,9 @@ def choose_spread(data: data_dir.DataDir, count: int) -> list[str]:
 
 
 def choose_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
-    """Choose the first ``count`` utterances of each speaker; all if a speaker has
-    fewer.
+    """Choose the first ``count`` utterances of each speaker.
+
+    Of a speaker who has fewer, all.
     """
     return sorted(
         one
@@ -64,8 +66,9 @@ def choose_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
 
 
 def choose_after_first_per_speaker(data: data_dir.DataDir, count: int) -> list[str]:
-    """Choose the utterances that :func:`choose_first_per_speaker` leaves. InputError if it
-    leaves none.
+    """Choose the utterances that :func:`choose_first_per_speaker` leaves.
+
+    InputError if it leaves none.
     """
     left = sorted(data.utt2spk.keys() - choose_first_per_speaker(data, count))
     if not left:
@@ -155,8 +158,9 @@ CHOICES = {
 def subset_data_dir(
     source: str | Path, destination: str | Path, count: int, how: str = "spread"
 ) -> None:
-    """Write ``count`` utterances of a data dir, or so many of each speaker; ``how`` is
-    a key of ``CHOICES``.
+    """Write ``count`` utterances of a data dir, or so many of each speaker.
+
+    ``how`` is a key of ``CHOICES``.
     """
     _require_other(destination, [source])
     data = data_dir.read_data_dir(source)

@@ -20,9 +20,8 @@ from espnet_ext.work.files import atomic_write, unpacked
 # the ideographic space U+3000, belong to the text.
 _BLANKS = " \t"
 _BLANK = re.compile("[ \t]")
-LONGEST_LINE = (
-    256 << 20
-)  # bytes; a gzipped file of some megabytes may hold a line of gigabytes
+# bytes; a gzipped file of some megabytes may hold a line of gigabytes
+LONGEST_LINE = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,9 @@ def read_table(path: str | Path, *, marked: bool = False) -> dict[str, str]:
 
 
 def scan_table(path: str | Path) -> TableScan:
-    """Read a table and say what is wrong with it, for checks and repairs; see
-    :func:`read_table` for plain reading.
+    """Read a table and say what is wrong with it, for checks and repairs.
+
+    See :func:`read_table` for plain reading.
     """
     table: dict[str, str] = {}
     duplicates: dict[str, bool] = {}  # whether the lines differ
@@ -103,7 +103,7 @@ def read_table_lines(
 
 
 def _rows(path: str | Path, marked: bool = False) -> Iterator[tuple[int, str, str]]:
-    """Yield the number of each line, its id, which is "" if it has none, and its value."""
+    """Yield the number of each line, its id ("" if it has none), and its value."""
     for number, line in enumerate(read_text_lines(path, marked=marked), start=1):
         key, *rest = _BLANK.split(line, maxsplit=1)
         yield number, key, rest[0].strip(_BLANKS) if rest else ""
@@ -111,10 +111,9 @@ def _rows(path: str | Path, marked: bool = False) -> Iterator[tuple[int, str, st
 
 def read_text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
     """Yield the lines of a text file that must hold something, one in memory at a time.
-    It may be gzipped.
 
-    A byte-order mark, which Kaldi takes for a part of the first id, is refused; with
-    ``marked`` it says what the encoding is (UTF-8, UTF-16 or UTF-32).
+    It may be gzipped. A byte-order mark, which Kaldi takes for a part of the first id,
+    is refused; with ``marked`` it says what the encoding is (UTF-8, UTF-16 or UTF-32).
     """
     try:
         with unpacked(path) as file:
@@ -239,8 +238,9 @@ def _decoded(path: str | Path, file: BinaryIO) -> Iterator[str]:
 
 
 def write_table(path: str | Path, table: Mapping[str, str]) -> None:
-    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left
-    as it was.
+    """Write ``{id: value}`` as a table sorted by id.
+
+    ``path`` appears whole or is left as it was.
     """
     if not table:
         raise InputError(f"{path}: there is nothing to write: the table would be empty")

@@ -26,8 +26,9 @@ _SHORTER_SECONDS = 0.01  # by which a file may be shorter than its manifest says
 
 
 class AudioSpan(NamedTuple):
-    """Where an utterance's samples are: an audio file, start and end in seconds. An end
-    of -1 is the file's end.
+    """Where an utterance's samples are: an audio file, start and end in seconds.
+
+    An end of -1 is the file's end.
     """
 
     path: str
@@ -83,12 +84,11 @@ def _cut(
 
 
 def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
-    """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one. A
-    segment is cut at the file's end.
+    """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one.
 
-    InputError if the file is missing or cannot be decoded, has another rate than
-    ``rate`` in Hz or several channels, or if the utterance has no samples, or some that
-    are NaN or infinite.
+    A segment is cut at the file's end. InputError if the file is missing or cannot be
+    decoded, has another rate than ``rate`` in Hz or several channels, or if the
+    utterance has no samples, or some that are NaN or infinite.
     """
     if is_mix(span.path):
         samples, _ = read_mix(span.path, rate)
@@ -192,10 +192,9 @@ def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int
 def add_up_parts(
     name: str, seconds: float, parts: Sequence[MixedPart], rate: int
 ) -> np.ndarray:
-    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,). No part
-    ends after ``seconds``.
+    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,).
 
-    A sum that would overload is turned down as a whole.
+    No part ends after ``seconds``. A sum that would overload is turned down as a whole.
     """
     total = np.zeros(round(seconds * rate), dtype=np.float32)
     for part in parts:

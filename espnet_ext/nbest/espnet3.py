@@ -4,7 +4,7 @@ function that makes them::
     model: {_target_: espnet2.bin.asr_inference.Speech2Text, nbest: 10, ...}
     runner: {_target_: espnet3.systems.base.inference_runner.InferenceRunner}
     output_fn: espnet_ext.nbest.espnet3.outputs
-    contract:                                   # none, since ESPnet3 takes either that or an output_fn
+    contract:  # none, since ESPnet3 takes either that or an output_fn
 
 Each test set then has ``hyp.scp`` with the best texts, ``ref.scp``, and ``nbest.scp``:
 an id and a list in JSON a line.

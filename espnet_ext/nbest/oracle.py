@@ -21,8 +21,9 @@ from espnet_ext.work.files import write_json
 
 
 def choose_oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
-    """Return the hypothesis with the fewest word errors among the first ``depth``; of
-    equals, the first.
+    """Return the hypothesis with the fewest word errors among the first ``depth``.
+
+    Of equals it is the first.
     """
     errors = count_word_errors(nbest)[:depth]
     return nbest.hyps[errors.index(min(errors))]
@@ -65,7 +66,8 @@ def make_oracle_report(lists: Sequence[NBest]) -> dict[str, Any]:
 def format_oracle_report(report: dict[str, Any]) -> list[str]:
     """Return what :func:`make_oracle_report` found, as lines to print.
 
-    >>> format_oracle_report({"lists": 1, "words": 4, "oracle": [{"n": 1, "errors": 3, "value": 75.0}]})
+    >>> best = {"n": 1, "errors": 3, "value": 75.0}
+    >>> format_oracle_report({"lists": 1, "words": 4, "oracle": [best]})
     ['1 lists, 4 words', '          1-best: WER 75.00 %  (3 errors)']
     """
     lines = [f"{report['lists']} lists, {report['words']} words"]
@@ -76,8 +78,9 @@ def format_oracle_report(report: dict[str, Any]) -> list[str]:
 
 
 def report_lists(path: Path, report: Path) -> None:
-    """Write :func:`make_oracle_report` of a JSONL file with references, and print it with
-    the number of short lists.
+    """Write and print :func:`make_oracle_report` of a JSONL file with references.
+
+    The number of short lists is printed too.
     """
     lists = read_nbest(path)
     found = make_oracle_report(lists)

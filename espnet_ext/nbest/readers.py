@@ -23,16 +23,14 @@ from espnet_ext.work.files import parse_json, refuse_twins
 # beside a language model.
 KALDI_ACOUSTIC_SCALE = 0.1
 _LN10 = math.log(10.0)
-_BYTELOG = (
-    1024 / 10000.5
-)  # of SRILM's Prob.h: bytelogs are logarithms to the base 1.0001, divided by 1024
+# of SRILM's Prob.h: bytelogs are logarithms to the base 1.0001, divided by 1024
+_BYTELOG = 1024 / 10000.5
 _RANKED = re.compile(r"(.+)-([1-9][0-9]*)")
 NEMO_BEAMS = "preds_out*.tsv"
 _WIDTH = re.compile(r"_(?:width|bw|(?:beam_?)?size)_?([0-9]+)")
 _RECOGS = re.compile(r"(\S+?):\t(ref|hyp)=(\[.*\])")
-_TIMESTAMPS = re.compile(
-    r"\S+:\ttimestamp_(ref|hyp)="
-)  # below the texts, if icefall was asked for times
+# below the texts, if icefall was asked for times
+_TIMESTAMPS = re.compile(r"\S+:\ttimestamp_(ref|hyp)=")
 
 
 def read_kaldi(path: Path) -> list[NBest]:
@@ -166,12 +164,12 @@ def _inside(words: Iterable[str]) -> str:
 
 
 def read_nemo(path: Path) -> list[NBest]:
-    """Read NeMo's beams, in the manifest's order, with its references; the id is the
-    name of the audio file.
+    """Read NeMo's beams, in the manifest's order, with its references.
 
-    ``eval_beamsearch_ngram_*.py`` writes ``preds_out_width<n>_....tsv`` or, for
-    transducers, ``preds_out_<search>_bw<n>_....tsv`` (``path``, or its folder): at most
-    n lines ``text<TAB>score`` per utterance of the one manifest (``.json``, with
+    The id is the name of the audio file. ``eval_beamsearch_ngram_*.py`` writes
+    ``preds_out_width<n>_....tsv`` or, for transducers,
+    ``preds_out_<search>_bw<n>_....tsv`` (``path``, or its folder): at most n lines
+    ``text<TAB>score`` per utterance of the one manifest (``.json``, with
     ``audio_filepath`` and ``text``) that lies beside it. Costs, which rise within a
     list, become log-probabilities. Raises InputError: no width in the name, or nothing
     says where a list ends.
@@ -302,11 +300,11 @@ def read_wenet(path: Path) -> list[NBest]:
 
 
 def read_icefall(path: Path) -> list[NBest]:
-    """Read icefall's ``recogs-*.txt``, sorted by cut, with references. They have no
-    scores: all are 0.
+    """Read icefall's ``recogs-*.txt``, sorted by cut, with references.
 
-    Lines are ``<cut>:<TAB>ref=[...]`` and ``hyp=[...]``. Of a folder, with a file for
-    each way of decoding, a text that several have is one hypothesis.
+    They have no scores: all are 0. Lines are ``<cut>:<TAB>ref=[...]`` and
+    ``hyp=[...]``. Of a folder, with a file for each way of decoding, a text that
+    several have is one hypothesis.
     """
     references: dict[str, str] = {}
     found: dict[str, dict[str, Hypothesis]] = {}
@@ -474,8 +472,10 @@ def _whisper_hypothesis(path: Path) -> Hypothesis:
 
 
 def _read_json(path: Path) -> Any:
-    """Read a JSON file; a key that comes twice in an object is refused, since Python
-    would take the last in silence.
+    """Read a JSON file.
+
+    A key that comes twice in an object is refused, since Python would take the last in
+    silence.
     """
     try:
         return parse_json("\n".join(read_text_lines(path)), refuse_twins)

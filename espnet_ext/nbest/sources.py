@@ -112,11 +112,10 @@ def read_lists(
     form: str = AUTO,
     reference_form: str = AUTO,
 ) -> list[NBest]:
-    """Read N-best lists in a format, a key of ``FORMATS``; "auto" takes the first that
-    fits.
+    """Read N-best lists in a format, a key of ``FORMATS``.
 
-    ``reference`` is any transcripts with their references, which replace those in the
-    lists, and ``reference_form`` their format.
+    "auto" takes the first that fits. ``reference`` is any transcripts with their
+    references, which replace those in the lists, and ``reference_form`` their format.
     """
     path = Path(path)
     if form == AUTO:
@@ -186,8 +185,9 @@ def convert_part(source: Path, output: Path, reference: Path) -> None:
 
 
 def find_lists(folder: Path, part: str) -> Path | None:
-    """Return where a folder has the lists of a part; ESPnet's recipes write
-    ``test_clean`` for test-clean.
+    """Return where a folder has the lists of a part.
+
+    ESPnet's recipes write ``test_clean`` for test-clean.
     """
     names = [
         f"{name}{end}"

@@ -35,8 +35,9 @@ def format_alignment_blocks(score: Score) -> Iterator[str]:
 def format_speaker_blocks(
     pairs: Mapping[str, Mapping[str, tuple[Sequence[str], Sequence[str]]]],
 ) -> Iterator[str]:
-    """Yield a block of text for each recording and speaker; ``pairs`` are the words of
-    reference and hypothesis.
+    """Yield a block of text for each recording and speaker.
+
+    ``pairs`` are the words of reference and hypothesis.
     """
     for recording, speakers in pairs.items():
         for speaker, (real, heard) in speakers.items():
@@ -54,7 +55,8 @@ def format_alignment(pairs: Iterable[Pair]) -> str:
     A gap is a row of asterisks. A space that was counted as a character shows as
     U+2423.
 
-    >>> print(format_alignment([("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)]), end="")
+    >>> pairs = [("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)]
+    >>> print(format_alignment(pairs), end="")
     REF:  the cat *** down
     HYP:  the hat sat ****
     EVAL:     S   I   D
@@ -111,11 +113,10 @@ class Aligned:
 
 
 def read_alignment(path: str | Path) -> Iterator[Aligned]:
-    """Read the blocks of an ``alignment.txt``, in order. A space that was counted stays
-    U+2423, as it is shown.
+    """Read the blocks of an ``alignment.txt``, in order.
 
-    Raises InputError: a block that scoring would not write, or whose counts do not fit
-    its words; names the line.
+    A space that was counted stays U+2423, as it is shown. Raises InputError: a block
+    that scoring would not write, or whose counts do not fit its words; names the line.
     """
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
@@ -127,8 +128,9 @@ def read_alignment(path: str | Path) -> Iterator[Aligned]:
 
 
 def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Aligned]:
-    """Parse the lines of a text as :func:`read_alignment` does; ``name`` is what
-    messages call it.
+    """Parse the lines of a text as :func:`read_alignment` does.
+
+    ``name`` is what messages call it.
     """
     block, start = "", 1
     for number, line in enumerate(text, start=1):
@@ -159,8 +161,9 @@ def _aligned(block: str, place: str) -> Aligned:
 
 
 def _pairs(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...] | None:
-    """Return the tokens by column; None where the rows do not fit. The mark tells a gap
-    from asterisks.
+    """Return the tokens by column, or None where the rows do not fit.
+
+    The mark tells a gap from asterisks.
     """
     upper, lower = reference.split(), hypothesis.split()
     if len(upper) != len(lower):

@@ -28,19 +28,17 @@ from espnet_ext.text.words import (
     sort_by_start,
 )
 
-UNITS = {
-    "wer": "word",
-    "cer": "char",
-    "mer": "mixed",
-}  # rates of plain text, and what they count
+# rates of plain text, and what they count
+UNITS = {"wer": "word", "cer": "char", "mer": "mixed"}
 BY_SPEAKER = ("sawer", "cpwer", "tcpwer")
 RATES = (*UNITS, *BY_SPEAKER)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is counted, by one of ``RATES``; the normaliser of both texts; the collar of
-    tcpWER, in seconds.
+    """What is counted: a rate, one of ``RATES``, and how.
+
+    The normaliser is that of both texts, the collar of tcpWER in seconds.
     """
 
     rate: str = "wer"
@@ -48,7 +46,7 @@ class Measure:
     collar: float = COLLAR
 
 
-# What a row is of (utterance, or recording), and which part: a turn's number, or a name.
+# What a row is of (utterance, or recording), and which part: a turn's number or name.
 Key = tuple[str, int | str | None]
 NOBODY = "nobody"  # the part for words that were given to nobody
 
@@ -58,9 +56,9 @@ class Row:
     """A stretch of the reference, which the page calls ``label``: a part of the
     utterance or recording ``whole``.
 
-    ``key`` is unique, ``label`` need not be: two turns may have equal times. ``speaker``
-    is "" if not known. A recording's last row, without tokens, is for words that were
-    given to nobody.
+    ``key`` is unique, ``label`` need not be: two turns may have equal times.
+    ``speaker`` is "" if not known. A recording's last row, without tokens, is for words
+    that were given to nobody.
     """
 
     key: Key
@@ -115,8 +113,9 @@ def make_reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
 
 
 def _splitter(measure: Measure) -> Callable[[str], list[str]]:
-    """Return what normalises a text and splits it into tokens; the turns of speakers
-    are normalised before.
+    """Return what normalises a text and splits it into tokens.
+
+    The turns of speakers are normalised before.
     """
     if measure.rate in BY_SPEAKER:
         return str.split

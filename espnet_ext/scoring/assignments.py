@@ -24,9 +24,8 @@ from espnet_ext.text.words import Segment
 COLLAR = 5.0  # seconds, as in the CHiME-7 and -8 challenges
 
 Said = Mapping[str, tuple[str, ...]]  # speaker -> words
-Pairs = dict[
-    tuple[str | None, str | None], list[Pair]
-]  # aligned words by speakers of reference and hypothesis
+# aligned words by speakers of reference and hypothesis
+Pairs = dict[tuple[str | None, str | None], list[Pair]]
 
 
 def assign[Stream](
@@ -35,11 +34,14 @@ def assign[Stream](
     nothing: Stream,
     errors: Callable[[Stream, Stream], int],
 ) -> list[tuple[str | None, str | None]]:
-    """Find the one-to-one assignment of speakers with the fewest errors; ``nothing`` is
-    what nobody says.
+    """Find the one-to-one assignment of speakers with the fewest errors.
+
+    ``nothing`` is what nobody says.
 
     >>> said = {"a": ["one"], "b": ["two"]}
-    >>> assign(said, {"x": ["two"]}, [], lambda one, other: sum(map(len, (one, other))) * (one != other))
+    >>> def count(one, other):
+    ...     return 0 if one == other else len(one) + len(other)
+    >>> assign(said, {"x": ["two"]}, [], count)
     [('a', None), ('b', 'x')]
     """
     from scipy.optimize import linear_sum_assignment
@@ -103,9 +105,9 @@ def align_tcp(
 ) -> Pairs:
     """Align one recording under the best assignment of speakers, with times (tcpWER).
 
-    ``real`` and ``heard`` are turns with words by speaker, see :func:`group_turns_by_speaker`; words
-    that match are at most ``collar`` seconds apart. Raises InputError: a turn has no
-    times.
+    ``real`` and ``heard`` are turns with words by speaker, see
+    :func:`group_turns_by_speaker`; words that match are at most ``collar`` seconds
+    apart. Raises InputError: a turn has no times.
 
     >>> said = {"a": [Segment("r", "a", ("ONE",), 0.0, 1.0)]}
     >>> align_tcp(said, {"b": [Segment("r", "b", ("ONE",), 9.0, 10.0)]})

@@ -71,8 +71,9 @@ class Compared:
 
 
 def parse_system(text: str) -> System:
-    """Parse a system as the command line has it; an InputError if it has no name, or no
-    file.
+    """Parse a system as the command line has it.
+
+    Raises InputError: it has no name, or no file.
     """
     name, _, files = text.partition("=")
     paths = tuple(Path(file) for file in files.split(",") if file)

@@ -1,5 +1,6 @@
-"""A comparison as text, for the terminal and the page; ``result`` is the content of
-``compare.json``.
+"""A comparison as text, for the terminal and the page.
+
+``result`` is the content of ``compare.json``.
 """
 
 from collections.abc import Mapping, Sequence

@@ -16,9 +16,8 @@ import kaldialign
 
 from espnet_ext.errors import InputError
 
-Pair = tuple[
-    str | None, str | None
-]  # a token of the reference and of the hypothesis; None: a gap
+# a token of the reference and of the hypothesis; None: a gap
+Pair = tuple[str | None, str | None]
 # kaldialign holds 4 bytes a cell of its table; this many are 1.6 GB and 4 seconds
 # (20,000 x 20,000 words).
 MAX_CELLS = 400_000_000
@@ -29,10 +28,12 @@ _CHUNK_CELLS = 4_000_000  # draws held at once, 32 MB
 
 @dataclass(frozen=True, slots=True)
 class ErrorRate:
-    """Counts of one alignment, in words or characters, or the sum of such counts; a
-    ValueError if one is negative.
+    """Counts of one alignment, in words or characters, or the sum of such counts.
 
-    >>> total = ErrorRate(correct=8, substitutions=1, deletions=1, insertions=0) + ErrorRate(9, 0, 1, 2)
+    Raises ValueError: one is negative.
+
+    >>> first = ErrorRate(correct=8, substitutions=1, deletions=1, insertions=0)
+    >>> total = first + ErrorRate(9, 0, 1, 2)
     >>> total.counts, total.errors, total.reference_length, total.rate
     ((17, 1, 2, 2), 5, 20, 0.25)
     """
@@ -73,8 +74,9 @@ class ErrorRate:
 
     @property
     def rate(self) -> float:
-        """Errors divided by the reference length, as a fraction; an InputError if the
-        reference is empty.
+        """Errors divided by the reference length, as a fraction.
+
+        Raises InputError: the reference is empty.
         """
         if self.reference_length == 0:
             raise InputError(
@@ -171,7 +173,8 @@ def count_pairs(pairs: Iterable[Pair]) -> ErrorRate:
 def mark(pair: Pair) -> str:
     """Return C, S, D or I for a column of an alignment.
 
-    >>> "".join(map(mark, [("the", "the"), ("cat", "hat"), ("down", None), (None, "sat")]))
+    >>> pairs = [("the", "the"), ("cat", "hat"), ("down", None), (None, "sat")]
+    >>> "".join(map(mark, pairs))
     'CSDI'
     """
     left, right = pair
@@ -183,14 +186,14 @@ def mark(pair: Pair) -> str:
 def bootstrap_interval(
     counts: Sequence[ErrorRate], *, replicas: int = REPLICAS, seed: int = 0
 ) -> tuple[float, float]:
-    """Estimate the interval of an error rate by drawing utterances; fractions. The same
-    seed gives the same interval.
+    """Estimate the interval of an error rate by drawing utterances.
 
-    Utterances with equal counts are interchangeable, so a draw needs only how often
-    each *kind* of utterance occurs: a multinomial. That is exact, and cheap for large
-    test sets too (281,241 utterances are of a few hundred kinds). A draw of utterances
-    that all have none of the tokens that are counted (such as English words) has no
-    rate, and is left out. Raises ValueError: no utterance, or none with a reference.
+    Its ends are fractions. The same seed gives the same interval. Utterances with equal
+    counts are interchangeable, so a draw needs only how often each *kind* of utterance occurs: a
+    multinomial. That is exact, and cheap for large test sets too (281,241 utterances
+    are of a few hundred kinds). A draw of utterances that all have none of the tokens
+    that are counted (such as English words) has no rate, and is left out. Raises
+    ValueError: no utterance, or none with a reference.
     """
     if not any(each.reference_length for each in counts):
         raise ValueError("there is no utterance with a reference to draw")

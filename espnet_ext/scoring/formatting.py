@@ -21,11 +21,14 @@ def format_value(value: float | None, spread: float | None = None) -> str:
 def format_interval(
     ends: Sequence[float] | None, sign: str = "", digits: int = 2
 ) -> str:
-    """Write an interval, or nothing where there is none; with ``sign="+"`` both ends
-    have one.
+    """Write an interval, or nothing where there is none.
 
-    >>> format_interval((5.8, 6.4)), format_interval((-0.1, 3.1), sign="+"), format_interval(None)
-    ('[5.80, 6.40]', '[-0.10, +3.10]', '')
+    With ``sign="+"`` both ends have one.
+
+    >>> format_interval((5.8, 6.4)), format_interval(None)
+    ('[5.80, 6.40]', '')
+    >>> format_interval((-0.1, 3.1), sign="+")
+    '[-0.10, +3.10]'
     """
     return (
         ""

@@ -47,11 +47,11 @@ def load_for_scoring(
     reference_form: str = AUTO,
     form: str = AUTO,
 ) -> Loaded:
-    """Read a reference and hypotheses, and make them ready; ``by_speaker`` keeps a
-    recording's channels together, ``like_sclite`` says that words are read as sclite
-    does.
+    """Read a reference and hypotheses, and make them ready.
 
-    Raises InputError: as :func:`read_transcripts` and :func:`prepare`.
+    ``by_speaker`` keeps a recording's channels together, ``like_sclite`` says that
+    words are read as sclite does. Raises InputError: as :func:`read_transcripts` and
+    :func:`prepare`.
     """
     return prepare(
         read_transcripts(reference, reference_form),
@@ -75,44 +75,53 @@ def prepare(
     """
     if by_speaker:
         _refuse_utterances([reference, *hypotheses])
-    if reference.format == TRN and hypotheses and hypotheses[0].format != TRN:
-        texts = strip_speakers(reference.texts, hypotheses[0].texts)
-        reference = replace(reference, texts=dict(texts))
-    hypotheses = [
-        replace(each, texts=dict(strip_speakers(each.texts, reference.texts)))
-        if each.format == TRN != reference.format
-        else each
-        for each in hypotheses
-    ]
+    reference, hypotheses = _strip_speakers_of_trn(reference, hypotheses)
     warnings = [] if by_speaker else list(_warn_of_overlap(reference))
     if not like_sclite:
         for each in (reference, *hypotheses):
             warnings += warn_of_sclite_words(each)
-    recordings = {turn.recording: turn.recording for turn in reference.segments}
+    # The names that hypotheses have, before a channel becomes a part of a name: of a
+    # recording that a file names, a channel without words was silent.
     named = [{turn.recording for turn in each.segments} for each in hypotheses]
-    if not by_speaker:
-        apart = split_channels([reference, *hypotheses])
-        if apart is None:
-            warnings += _warn_of_channels([reference, *hypotheses])
-        else:
-            recordings = {
-                channel.recording: turn.recording
-                for turn, channel in zip(
-                    reference.segments, apart[0].segments, strict=True
-                )
-            }
-            reference, *hypotheses = apart
+    recordings = {turn.recording: turn.recording for turn in reference.segments}
+    apart = None if by_speaker else split_channels([reference, *hypotheses])
+    if apart is not None:
+        whole = reference.segments
+        reference, *hypotheses = apart
+        pairs = zip(whole, reference.segments, strict=True)
+        recordings = {channel.recording: turn.recording for turn, channel in pairs}
+    elif not by_speaker:
+        warnings += _warn_of_channels([reference, *hypotheses])
     if reference.of_utterances:
         recordings = {key: key for key in reference.texts}
     ready = []
     for each, own in zip(hypotheses, named, strict=True):
         if not each.of_utterances:
             turns = drop_ignored(each.segments, reference)
-            silence = _silent_turns(each, turns, recordings, own)
+            silence = _make_silent_turns(each, turns, recordings, own)
             warnings += _warn_of_silence(each, silence)
             each = replace(each, segments=(*turns, *silence))
         ready.append(each)
     return Loaded(reference, tuple(ready), tuple(warnings))
+
+
+def _strip_speakers_of_trn(
+    reference: Transcripts, hypotheses: Sequence[Transcripts]
+) -> tuple[Transcripts, list[Transcripts]]:
+    """Strip speakers from ids of trn where the other file is none.
+
+    ESPnet writes ``(speaker-utterance)`` there; two files of trn agree as they are.
+    """
+    if reference.format == TRN and hypotheses and hypotheses[0].format != TRN:
+        texts = strip_speakers(reference.texts, hypotheses[0].texts)
+        reference = replace(reference, texts=dict(texts))
+    stripped = []
+    for each in hypotheses:
+        if each.format == TRN and reference.format != TRN:
+            texts = strip_speakers(each.texts, reference.texts)
+            each = replace(each, texts=dict(texts))
+        stripped.append(each)
+    return reference, stripped
 
 
 def _refuse_utterances(files: Iterable[Transcripts]) -> None:
@@ -187,7 +196,7 @@ def drop_ignored(
     return tuple(scored)
 
 
-def _silent_turns(
+def _make_silent_turns(
     transcripts: Transcripts,
     turns: Sequence[Segment],
     recordings: Mapping[str, str],

@@ -36,23 +36,18 @@ class Score:
     """The score of one test set."""
 
     unit: str  # word, char or mixed
-    reference: Mapping[
-        str, str
-    ]  # texts by utterance id, in this order; none if speakers' were compared
+    # texts by utterance id, in this order; none if speakers' were compared
+    reference: Mapping[str, str]
     hypothesis: Mapping[str, str]
     utterances: Mapping[str, ErrorRate]  # counts by utterance id, in the same order
-    speakers: Mapping[str, ErrorRate] = field(
-        default_factory=dict
-    )  # sorted; empty without utt2spk
-    speaker_of: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by utterance; empty likewise
-    session_of: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by recording; empty if each is its own session
-    parts: Mapping[str, "Score"] = field(
-        default_factory=dict
-    )  # counts of some tokens only, or of none
+    # sorted; empty without utt2spk
+    speakers: Mapping[str, ErrorRate] = field(default_factory=dict)
+    # by utterance; empty likewise
+    speaker_of: Mapping[str, str] = field(default_factory=dict)
+    # by recording; empty if each is its own session
+    session_of: Mapping[str, str] = field(default_factory=dict)
+    # counts of some tokens only, or of none
+    parts: Mapping[str, "Score"] = field(default_factory=dict)
     whole: str = "utterance"  # what the keys of ``utterances`` name
     aligner: Aligner = align  # by which the tokens were counted
 
@@ -123,8 +118,9 @@ def _spelling(token: str | None) -> str:
 
 
 def advise_on_writing(of_writing: int, errors: int) -> str:
-    """Return what to do where many errors are only case or punctuation; "" where few
-    are.
+    """Return what to do where many errors are only case or punctuation.
+
+    It is "" where few are.
     """
     if of_writing <= MUCH_WRITING * errors:
         return ""
@@ -136,8 +132,10 @@ def advise_on_writing(of_writing: int, errors: int) -> str:
 
 
 def find_speaker(utt2spk: Mapping[str, str], key: str) -> str:
-    """Return the speaker of an utterance or recording; of one channel of it,
-    ``name/channel``, that of the whole if the channel has none. "" if unknown.
+    """Return the speaker of an utterance or recording.
+
+    Of one channel of it, ``name/channel``, that of the whole if the channel has none.
+    It is "" if not known.
     """
     return utt2spk.get(key) or utt2spk.get(key.rpartition("/")[0], "")
 
@@ -149,10 +147,12 @@ def split_units(text: str, unit: str) -> list[str]:
     space U+3000 separates too). ``char``: code points, with one space between words,
     which counts as a character, as in ESPnet's scoring stage and in jiwer, so that
     Mandarin text must be spaced alike in reference and hypothesis. ``mixed``: Han
-    characters and words of all else (:func:`split_mixed_text`), however they are spaced.
+    characters and words of all else (:func:`split_mixed_text`), spaced in any way.
 
-    >>> split_units("ab  c", "word"), split_units("ab  c", "char"), split_units("去 x吧", "mixed")
-    (['ab', 'c'], ['a', 'b', ' ', 'c'], ['去', 'x', '吧'])
+    >>> split_units("ab  c", "word"), split_units("ab  c", "char")
+    (['ab', 'c'], ['a', 'b', ' ', 'c'])
+    >>> split_units("去 x吧", "mixed")
+    ['去', 'x', '吧']
     """
     if unit == "word":
         return text.split()
@@ -174,17 +174,17 @@ def score_texts(
     names: tuple[str, str, str] = NAMES,
     aligner: Aligner | None = None,
 ) -> Score:
-    """Score transcripts by utterance id; ``names`` tell in messages where the three
-    tables come from.
+    """Score transcripts by utterance id.
 
-    ``utt2spk`` may hold more utterances than are scored; ``aligner`` is another
-    alignment than that with the fewest errors. An empty hypothesis was
-    recognised as silence: all words of its reference are deletions. All words that are
-    recognised where the reference is empty are insertions. Raises InputError: there is
-    no utterance; one is in only one of the two; all references are empty; one has no
-    speaker.
+    ``names`` tell in messages where the three tables come from. ``utt2spk`` may hold
+    more utterances than are scored; ``aligner`` is another alignment than that with the
+    fewest errors. An empty hypothesis was recognised as silence: all words of its
+    reference are deletions. All words that are recognised where the reference is empty
+    are insertions. Raises InputError: there is no utterance; one is in only one of the
+    two; all references are empty; one has no speaker.
 
-    >>> score = score_texts({"u1": "one two", "u2": "three"}, {"u1": "one too", "u2": "three"})
+    >>> real = {"u1": "one two", "u2": "three"}
+    >>> score = score_texts(real, {"u1": "one too", "u2": "three"})
     >>> score.total.rate, score.sentence_error_rate
     (0.3333333333333333, 0.5)
     """
@@ -228,8 +228,9 @@ def check_ids(
     names: tuple[str, str],
     what: str = "utterance",
 ) -> None:
-    """Refuse ids that are in one of two files only, by an InputError; ``names`` are
-    those of the files.
+    """Refuse ids that are in one of two files only, by an InputError.
+
+    ``names`` are those of the files.
     """
     real, heard = dict.fromkeys(reference), dict.fromkeys(hypothesis)
     lost = [key for key in real if key not in heard]
@@ -257,8 +258,10 @@ def is_spelt_otherwise(key: str, others: Iterable[str]) -> bool:
     r"""Return whether an id is not among others, but is if composed accents (NFC) count
     as decomposed ones (NFD).
 
-    >>> is_spelt_otherwise("Jos\u00e9-1", ["Jose\u0301-1"]), is_spelt_otherwise("a", ["a"])
-    (True, False)
+    >>> is_spelt_otherwise("Jos\u00e9-1", ["Jose\u0301-1"])
+    True
+    >>> is_spelt_otherwise("a", ["a"])
+    False
     """
     if key.isascii() or key in others:
         return False
@@ -288,7 +291,7 @@ def strip_speakers(
 
 
 def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> None:
-    """Refuse ids with a fault, if there are any, by an InputError that names the first."""
+    """Refuse ids with a fault, if there are any: an InputError names the first."""
     if ids:
         more = f" ({len(ids)} such {what}s)" if len(ids) > 1 else ""
         raise InputError(f"{where}: {what} {ids[0]} {fault}{more}")
@@ -303,7 +306,8 @@ def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -
     kind of the reference's word, an insertion only for the whole. Raises InputError: an
     utterance without kinds, or with more or fewer of them than words.
 
-    >>> scored = score_by_kind(score_texts({"u": "ann met bob"}, {"u": "ann saw him bob"}), {"u": "name other name"})
+    >>> score = score_texts({"u": "ann met bob"}, {"u": "ann saw him bob"})
+    >>> scored = score_by_kind(score, {"u": "name other name"})
     >>> {kind: part.total.rate for kind, part in scored.parts.items()}
     {'name': 0.0, 'other': 1.0}
     """

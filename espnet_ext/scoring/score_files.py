@@ -51,15 +51,14 @@ def evaluate(
     form: str = AUTO,
     reference_form: str = AUTO,
 ) -> tuple[Score, dict[str, Any]]:
-    """Score texts of any format, by utterance or recording; with ``output``, write the
-    reports into that folder.
+    """Score texts of any format, by utterance or recording.
 
-    Ids need not be in the same order; an id alone in ``hypothesis`` was recognised as
-    silence. ``unit`` is ``word``, ``char``, or ``mixed`` for the mixed error rate;
-    ``normaliser`` names what is done to both
-    texts. ``kinds`` is a table of utterance and the kind of each word of its normalised
-    reference; each kind gets its own rate. ``by_segment`` aligns each segment of an
-    STM with a CTM, as sclite does. Returned are the score and what
+    With ``output``, write the reports into that folder. Ids need not be in the same
+    order; an id alone in ``hypothesis`` was recognised as silence. ``unit`` is
+    ``word``, ``char``, or ``mixed`` for the mixed error rate; ``normaliser`` names what
+    is done to both texts. ``kinds`` is a table of utterance and the kind of each word
+    of its normalised reference; each kind gets its own rate. ``by_segment`` aligns each
+    segment of an STM with a CTM, as sclite does. Returned are the score and what
     ``score.json`` holds. Raises InputError: as the readers, the normaliser and the
     functions of :mod:`espnet_ext.scoring.score`.
     """
@@ -121,13 +120,13 @@ def _called(score: Score, whole: str) -> Score:
 
 
 def summarise(score: Score, *, normaliser: str = NONE) -> dict[str, Any]:
-    """Return the content of ``score.json``; rates are in percent, ``words`` is the
-    reference length in ``unit``.
+    """Return the content of ``score.json``.
 
-    ``normaliser`` names what was done to both texts before. ``measures`` holds the same
-    numbers of each part by name; ``value`` and ``ci95`` are null if the reference has
-    no token of a part, ``ci95`` also where a single speaker (or session) is known.
-    ``interval`` says over which units ``ci95`` is.
+    Rates are in percent, ``words`` is the reference length in ``unit``. ``normaliser``
+    names what was done to both texts before. ``measures`` holds the same numbers of
+    each part by name; ``value`` and ``ci95`` are null if the reference has no token of
+    a part, ``ci95`` also where a single speaker (or session) is known. ``interval``
+    says over which units ``ci95`` is.
     """
     return {
         **_figures(score),
@@ -266,9 +265,9 @@ def write_reports(
     summary: Mapping[str, Any],
     alignment: Iterable[str] | None = None,
 ) -> None:
-    """Write the reports into ``folder``; ``score.json`` comes last, so if it is there,
-    the rest is complete.
+    """Write the reports into ``folder``.
 
+    ``score.json`` comes last, so if it is there, the rest is complete.
     ``per_speaker.tsv`` is written if speakers are known. ``alignment`` is the text of
     ``alignment.txt``, by default a block for each utterance. If the score has parts,
     ``measures.txt`` lists them and ``parts/<name>/`` holds the counts of each. Files of
@@ -310,8 +309,9 @@ def _write_counts(
     unit_of: Mapping[str, str],
     last: str = "",
 ) -> None:
-    """Write a line for each utterance or speaker; the speaker or session of an
-    utterance, if known, comes last.
+    """Write a line for each utterance or speaker.
+
+    The speaker or session of an utterance, if known, comes last.
     """
     with atomic_write(path) as file:
         file.write(

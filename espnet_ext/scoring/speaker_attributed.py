@@ -94,15 +94,14 @@ def evaluate_speakers(
     form: str = AUTO,
     reference_form: str = AUTO,
 ) -> tuple[SpeakerScore, dict[str, Any]]:
-    """Score speaker-attributed transcripts; with ``output``, write the reports into
-    that folder.
+    """Score speaker-attributed transcripts.
 
-    Files are STM, CTM (whose channels are the speakers) or SegLST. ``groups`` is a
-    table of recording and condition, of which each gets its own score; ``sessions`` one
-    of recording and the session that it is a part of, over which tests go then;
-    ``collar`` is that of tcpWER, in seconds. Returned are the score and what
-    ``score.json`` holds. Raises InputError: as the readers, the normaliser and
-    :func:`score_speakers`.
+    With ``output``, write the reports into that folder. Files are STM, CTM (whose
+    channels are the speakers) or SegLST. ``groups`` is a table of recording and
+    condition, of which each gets its own score; ``sessions`` one of recording and the
+    session that it is a part of, over which tests go then; ``collar`` is that of
+    tcpWER, in seconds. Returned are the score and what ``score.json`` holds. Raises
+    InputError: as the readers, the normaliser and :func:`score_speakers`.
     """
     loaded = load_for_scoring(
         reference,
@@ -155,13 +154,12 @@ def score_speakers(
     collar: float = COLLAR,
     names: tuple[str, str] = ("reference", "hypothesis"),
 ) -> SpeakerScore:
-    """Score speaker-attributed transcripts; a speaker's utterances are joined in the
-    order of their starts.
+    """Score speaker-attributed transcripts.
 
-    ``groups`` has the condition of each recording (such as its overlap ratio), of which
-    each gets a part; ``names`` are those of the two in messages. Raises InputError:
-    there is no recording, or none has words; one is in only one of the two, or has no
-    group.
+    A speaker's utterances are joined in the order of their starts. ``groups`` has the
+    condition of each recording (such as its overlap ratio), of which each gets a part;
+    ``names`` are those of the two in messages. Raises InputError: there is no
+    recording, or none has words; one is in only one of the two, or has no group.
     """
     real, heard = join_words_by_speaker(reference), join_words_by_speaker(hypothesis)
     if not real:

@@ -167,7 +167,7 @@ def _require_timings(lines: Sequence[str], path: Path) -> None:
 
 
 def _looks_like_timing(line: str, before: str) -> bool:
-    """Return whether a line was meant for a cue's times, by itself and the one above."""
+    """Return whether a line was meant for a cue's times, by it and the one above."""
     if _TIMING_BEGINS.match(line):
         return True
     between = _TIMING_LIKE.fullmatch(line) is not None

@@ -4,8 +4,9 @@ import numpy as np
 
 
 def allow_insertions(costs: np.ndarray, price: int = 1) -> np.ndarray:
-    """Return the lowest cost of each place of a row, (n,), if places may also be reached
-    from any earlier one by insertions at a ``price`` each.
+    """Lower the costs of a row, (n,), by insertions from any earlier place.
+
+    Each insertion has a ``price``.
 
     ``result[j] = min over i <= j of costs[i] + (j - i) * price``. The usual recursion,
     ``result[j] = min(costs[j], result[j - 1] + price)``, goes through the row one place

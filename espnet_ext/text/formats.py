@@ -24,9 +24,8 @@ NO_SPEAKER = ("NA", "<NA>")
 _LEAST, _MOST = 5, 8  # fields of a CTM
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
-_STM_LABEL = re.compile(
-    r"\A<[^<>]*>(\s+|$)"
-)  # such as <o,f0,male>, at the beginning of the text
+# such as <o,f0,male>, at the beginning of the text
+_STM_LABEL = re.compile(r"\A<[^<>]*>(\s+|$)")
 _ALTERNATIVES = re.compile(r"(^|\s)[{}](\s|$)")
 
 
@@ -109,6 +108,7 @@ def is_ctm(line: str) -> bool:
 
 def read_ctm(path: Path) -> Iterator[Segment]:
     """Read CTM: a segment for each word, whose speaker is "" where it is not known.
+
     What is not known is ``NA``.
     """
     for where, line in read_nist_lines(path):
@@ -184,8 +184,9 @@ def _json_line(line: str, where: str) -> Any:
 
 
 def read_seglst(path: Path) -> Iterator[Segment]:
-    """Read SegLST, a list of objects; a recording in which nobody speaks has one
-    without words.
+    """Read SegLST, a list of objects.
+
+    A recording in which nobody speaks has one without words.
     """
     from espnet_ext.text.json_records import Turn, check_record
 
@@ -210,8 +211,9 @@ def read_seglst(path: Path) -> Iterator[Segment]:
 
 
 def _checked_span(start: float | None, end: float | None, where: str) -> Span:
-    """Return a time span; refuse one of which an end is missing or not finite, or that
-    runs backwards.
+    """Return a time span in seconds, after a check.
+
+    Raises InputError: an end is missing or not finite, or the span runs backwards.
     """
     if start is None or end is None or not 0 <= start <= end < math.inf:
         raise InputError(

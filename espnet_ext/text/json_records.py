@@ -1,5 +1,6 @@
-"""The objects in files of JSON; other keys are ignored. Apart, since text formats are
-read without pydantic.
+"""The objects in files of JSON; other keys are ignored.
+
+They are apart, since text formats are read without pydantic.
 """
 
 from typing import Annotated, Any
@@ -52,8 +53,9 @@ class WindowRecord(BaseModel):
 def check_record[Schema: BaseModel](
     schema: type[Schema], record: Any, where: str, advice: str
 ) -> Schema:
-    """Return an object of a JSON file as its schema has it; the first thing that is
-    wrong is refused.
+    """Return an object of a JSON file as its schema has it.
+
+    The first thing that is wrong is refused.
     """
     try:
         return schema.model_validate(record)

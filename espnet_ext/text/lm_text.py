@@ -129,8 +129,9 @@ def read_sentences(
 
 
 def sample_lines(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
-    """At most ``count`` lines, each equally likely, in one pass; only those are held in
-    memory. None takes all.
+    """Draw at most ``count`` lines, each equally likely, in one pass.
+
+    Only those are held in memory. A count of None takes all.
     """
     if count is None:
         return list(lines)

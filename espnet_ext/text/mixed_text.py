@@ -13,15 +13,14 @@ UNKNOWN_MARK = "\u2047"  # sentencepiece's text for an unknown token
 _TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
 _HAN = regex.compile(r"\p{Han}")
 _LATIN = regex.compile(r"\p{Latin}")
-_FIRST, _LAST = (
-    0x2E80,
-    0x3FFFF,
-)  # from the radicals to the end of the plane of the last extensions
+# from the radicals to the end of the plane of the last extensions
+_FIRST, _LAST = (0x2E80, 0x3FFFF)
 
 
 def has_han(text: str) -> bool:
-    """Return whether ``text`` has a Han character. Of script Han are all CJK
-    extensions, radicals, 々 and 〇.
+    """Return whether ``text`` has a Han character.
+
+    Of script Han are all CJK extensions, radicals, 々 and 〇.
 
     >>> has_han("我"), has_han("𠮷"), has_han("want"), has_han("3"), has_han("，")
     (True, True, False, False, False)

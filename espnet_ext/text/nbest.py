@@ -34,9 +34,8 @@ class Hypothesis:
     text: str  # words separated by blanks, in the casing that is scored; may be empty
     # natural logarithm of the probability by the first pass, all its parts together
     score: float
-    scores: Mapping[str, float] = field(
-        default_factory=dict
-    )  # named parts of it, or added later: ctc, gpt2
+    # named parts of it, or added later: ctc, gpt2
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,17 @@ class NBest:
 
 
 def read_nbest(path: str | Path) -> list[NBest]:
-    """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are
-    skipped.
+    """Read lists from JSONL, plain or gzipped, in the file's order.
+
+    Blank lines are skipped.
     """
     return parse_lists(read_text_lines(Path(path)), path)
 
 
 def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
-    """Parse lists, each a line of JSON in ``path``, which messages name; blank lines
-    are skipped.
+    """Parse lists, each a line of JSON in ``path``, which messages name.
+
+    Blank lines are skipped.
     """
     lists: dict[str, NBest] = {}
     for number, line in enumerate(lines, start=1):
@@ -100,8 +101,9 @@ def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
 
 
 def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
-    """Write lists as JSONL, gzipped if its name ends with .gz, in the order given; the
-    file is whole or as it was.
+    """Write lists as JSONL, gzipped if its name ends with .gz, in the order given.
+
+    The file is whole or as it was.
     """
     seen: set[str] = set()
     with atomic_write_text(path) as file:
@@ -144,8 +146,9 @@ def count_errors_of_lists(lists: Sequence[NBest]) -> list[list[int]]:
 
 
 def split_reference(nbest: NBest) -> list[str]:
-    """Return the reference's words; none if nothing was said. A list without reference
-    is refused.
+    """Split the reference into words, of which there may be none.
+
+    A list without reference is refused.
     """
     if nbest.ref is None:
         raise InputError(
@@ -186,7 +189,7 @@ def make_list(
 def rank_lists(
     where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]]
 ) -> list[NBest]:
-    """Return lists sorted by utterance, of hypotheses by rank, which must be 1, 2 ..."""
+    """Return lists sorted by utterance, of hypotheses by rank, which is 1, 2 ..."""
     for utterance, ranks in found.items():
         if ranks and sorted(ranks) != list(range(1, len(ranks) + 1)):
             raise InputError(

@@ -1,4 +1,6 @@
-"""Rules that normalise transcripts of Mandarin and English: named pure functions, and compositions of them.
+"""Normalise transcripts of Mandarin and English: pure functions, and compositions.
+
+A rule's name is written beside results, so it stays as it is.
 
 >>> MANDARIN_ENGLISH("［NOISE］ 那个 ｄoctor，don't like 红酒。")
 "那个DOCTOR DON'T LIKE红酒"
@@ -19,7 +21,9 @@ _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ´`′"), "'")
 _MARK_LENGTH = 30  # characters; longer text between brackets is not a mark
 _NOISE_MARK = re.compile(
     "|".join(
-        rf"{re.escape(left)}(?! )[^{re.escape(left + right)}]{{1,{_MARK_LENGTH}}}{re.escape(right)}"
+        rf"{re.escape(left)}(?! )"
+        rf"[^{re.escape(left + right)}]{{1,{_MARK_LENGTH}}}"
+        rf"{re.escape(right)}"
         for left, right in ("[]", "<>", "{}", "【】")
     )
     + r"|\(pp[bclo]\)",  # SEAME's breath, cough, laughter and others
@@ -38,16 +42,15 @@ _LONGEST_NUMBER = 12  # digits; longer ones are read digit by digit
 _TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor", "st": "saint"}
 # Not in capitals, so that LibriSpeech's transcripts and the output of these rules do
 # not change.
-_TITLE = re.compile(
-    rf"\b({'|'.join(f'[{name[0]}{name[0].upper()}]{name[1:]}' for name in _TITLES)})\b\.?(?=\s+[A-Z])"
-)
+_ANY_TITLE = "|".join(f"[{name[0]}{name[0].upper()}]{name[1:]}" for name in _TITLES)
+_TITLE = re.compile(rf"\b({_ANY_TITLE})\b\.?(?=\s+[A-Z])")
 _VARIATIONS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _ACCENTED = regex.compile(r"(\p{Latin})[\u0300-\u036f]+")
 
 
 @dataclass(frozen=True)
 class TextRules:
-    """Rules that are applied one after the other, with a name, which is written beside results."""
+    """Rules that are applied one after the other, and the name of them all."""
 
     name: str
     rules: tuple[Rule, ...]
@@ -64,20 +67,21 @@ class TextRules:
 
 
 def full_width_to_half(text: str) -> str:
-    """Full-width letters, digits and punctuation (U+FF01 to U+FF5E) and the ideographic space become ASCII."""
+    """Write full-width characters (U+FF01 to U+FF5E, and the wide space) as ASCII."""
     return text.translate(_FULL_WIDTH)
 
 
 def straight_apostrophes(text: str) -> str:
-    """Curly apostrophes, and accents used as apostrophes, become ``'``."""
+    """Write curly apostrophes, and accents used as apostrophes, as ``'``."""
     return text.translate(_APOSTROPHES)
 
 
 def drop_noise_marks(text: str) -> str:
-    """Replace marks of noise and the like in square, angle, curly or 【】 brackets by a space.
+    """Replace marks of noise in square, angle, curly or 【】 brackets by a space.
 
-    A mark has up to 30 characters and does not begin with a space, as a comparison does. Words in round brackets stay,
-    but for SEAME's ``(ppb)``, ``(ppc)``, ``(ppl)`` and ``(ppo)``.
+    A mark has up to 30 characters and does not begin with a space, as a comparison
+    does. Words in round brackets stay, but for SEAME's ``(ppb)``, ``(ppc)``, ``(ppl)``
+    and ``(ppo)``.
 
     >>> drop_noise_marks("[NOISE] 好 <laugh>ok</laugh>{cough}")
     '  好  ok  '
@@ -88,9 +92,9 @@ def drop_noise_marks(text: str) -> str:
 
 
 def drop_invisible(text: str) -> str:
-    """Zero-width spaces, byte-order marks, soft hyphens and variation selectors are removed.
+    """Remove what cannot be seen; control characters become a space.
 
-    Control characters become a space.
+    Zero-width spaces, byte-order marks, soft hyphens and variation selectors go.
 
     >>> drop_invisible("\\ufeff喜\\u200b欢\\tTEA")
     '喜欢 TEA'
@@ -108,14 +112,17 @@ def upper_case_english(text: str) -> str:
 
 
 def drop_accents(text: str) -> str:
-    """Latin letters lose their accents. Those of other scripts keep them: й and ё are letters of their own."""
+    """Drop the accents of Latin letters.
+
+    Those of other scripts keep them: й and ё are letters of their own.
+    """
     return unicodedata.normalize(
         "NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text))
     )
 
 
 def drop_punctuation(text: str) -> str:
-    """Punctuation and symbols become a blank, except the apostrophe inside an English word.
+    """Replace punctuation by a blank, but for an apostrophe in an English word.
 
     >>> drop_punctuation("'DON'T', 他说：E-MAIL。")
     " DON'T   他说 E MAIL "
@@ -139,7 +146,7 @@ def _is_inside_word(text: str, index: int) -> bool:
 
 
 def spell_titles(text: str) -> str:
-    """Mr, Mrs, Dr and St before a capital letter are written out, unless they are in capitals.
+    """Write out Mr, Mrs, Dr and St before a capital, unless they are in capitals.
 
     >>> spell_titles("Mr. Quilter and Mrs Bell, at St. Ives; St. is short")
     'mister Quilter and missus Bell, at saint Ives; St. is short'
@@ -148,11 +155,14 @@ def spell_titles(text: str) -> str:
 
 
 def spell_numbers(text: str) -> str:
-    """Write numbers in digits as English words; four digits from 1100 to 1999 are read as a year.
+    """Write numbers in digits as English words.
 
-    >>> spell_numbers("12 men, the 3rd of 1,234, in 1815 or 1906: 2.5 miles, 007")
-    'twelve men, the third of one thousand two hundred thirty-four, in eighteen fifteen or nineteen oh six: \
-two point five miles, zero zero seven'
+    Four digits from 1100 to 1999 are read as a year.
+
+    >>> spell_numbers("12 men, the 3rd of 1,234")
+    'twelve men, the third of one thousand two hundred thirty-four'
+    >>> spell_numbers("in 1815 or 1906: 2.5 miles, 007")
+    'in eighteen fifteen or nineteen oh six: two point five miles, zero zero seven'
     >>> spell_numbers("the 1990s, a 3D film")
     'the nineteen nineties, a three D film'
     """
@@ -167,24 +177,31 @@ def _number_in_words(number: str, suffix: str) -> str:
 
     engine: Any = inflect.engine()
     digits = number.replace(",", "")
+    has_leading_zero = digits[0] == "0" and digits[1:2].isdigit()
     if _YEAR.fullmatch(number):
-        later = (
-            engine.number_to_words(int(number[2:])) if number[2:] != "00" else "hundred"
-        )
-        words = (
-            f"{engine.number_to_words(number[:2])} "
-            f"{'oh ' if '00' < number[2:] < '10' else ''}{later}"
-        )
-    elif (digits[0] == "0" and digits[1:2].isdigit()) or len(digits) > _LONGEST_NUMBER:
-        words = " ".join(
-            "point" if digit == "." else str(engine.number_to_words(digit))
+        words = _year_in_words(engine, number)
+    elif has_leading_zero or len(digits) > _LONGEST_NUMBER:
+        # As of telephone numbers: digit by digit.
+        spoken = [
+            "point" if digit == "." else engine.number_to_words(digit)
             for digit in digits
-        )
+        ]
+        words = " ".join(map(str, spoken))
     else:
         words = str(engine.number_to_words(digits, andword="", comma=""))
     if not suffix:
         return words
     return engine.plural(words) if suffix.endswith("s") else engine.ordinal(words)
+
+
+def _year_in_words(engine: Any, year: str) -> str:
+    """Return a year as eighteen fifteen, nineteen oh six or nineteen hundred."""
+    century = engine.number_to_words(year[:2])
+    rest = year[2:]
+    if rest == "00":
+        return f"{century} hundred"
+    words = engine.number_to_words(int(rest))
+    return f"{century} oh {words}" if rest < "10" else f"{century} {words}"
 
 
 def single_blanks(text: str) -> str:
@@ -193,7 +210,7 @@ def single_blanks(text: str) -> str:
 
 
 def no_blank_beside_han(text: str) -> str:
-    """Single spaces between words, and none beside a Han character."""
+    """Return single spaces between words, and none beside a Han character."""
     return _BESIDE_HAN.sub("", " ".join(text.split()))
 
 

@@ -39,13 +39,13 @@ def train_pieces(
     user_symbols: Sequence[str] = (),
     **options: str,
 ) -> PieceModel:
-    """Train a sentencepiece model, ``bpe`` or ``unigram``; ``user_symbols`` are never
-    split.
+    """Train a sentencepiece model, ``bpe`` or ``unigram``.
 
-    A text with too few distinct strings for ``vocab_size`` (with the unknown symbol)
-    gets the largest vocabulary that it can give. For ``bpe``, whose pieces depend on
-    how often each word comes and on nothing else, texts are read once and not kept.
-    Raises InputError: no text, or a vocabulary smaller than the number of characters.
+    ``user_symbols`` are never split. A text with too few distinct strings for
+    ``vocab_size`` (with the unknown symbol) gets the largest vocabulary that it can
+    give. For ``bpe``, whose pieces depend on how often each word comes and on nothing
+    else, texts are read once and not kept. Raises InputError: no text, or a vocabulary
+    smaller than the number of characters.
     """
     if model_type == "bpe":
         counts = Counter(word for text in texts for word in text.split())
@@ -79,9 +79,8 @@ def train_pieces(
     try:
         data = _train(lines, trainer_options)
     except RuntimeError as error:
-        largest = re.search(
-            r"value <= (\d+)", str(error)
-        )  # it names the size when the one asked for is too large
+        # it names the size when the one asked for is too large
+        largest = re.search(r"value <= (\d+)", str(error))
         if largest is None:
             reason = " ".join(str(error).split())
             raise InputError(
@@ -98,8 +97,9 @@ def train_pieces(
 def _has_characters(
     texts: Iterable[str], symbols: Sequence[str], rule: str | None
 ) -> bool:
-    """Return whether anything remains without symbols; else sentencepiece's unigram
-    trainer kills the process.
+    """Return whether anything remains without symbols.
+
+    If nothing does, sentencepiece's unigram trainer kills the process.
     """
     normaliser = sentencepiece.SentencePieceNormalizer(rule_name=rule or "nmt_nfkc")
     words = [symbol.removeprefix(BOUNDARY) for symbol in symbols]

@@ -17,7 +17,8 @@ from espnet_ext.text import captions, formats, whisper_json
 from espnet_ext.text.words import Segment, group_by_recording, sort_by_start
 
 KALDI, TRN, STM, CTM, RTTM, SEGLST, WHISPER, SRT, VTT, NEMO, WINDOWS = FORMATS = (
-    "kaldi", "trn", "stm", "ctm", "rttm", "seglst", "whisper", "srt", "vtt", "nemo", "windows",
+    "kaldi", "trn", "stm", "ctm", "rttm", "seglst", "whisper", "srt", "vtt", "nemo",
+    "windows",
 )  # fmt: skip
 OF_UTTERANCES = (KALDI, TRN, NEMO)
 OF_WORDS = (CTM, RTTM)
@@ -65,8 +66,9 @@ class Transcripts:
 
     @property
     def plain(self) -> dict[str, str]:
-        """Text by utterance or recording; what several people say in a recording is in
-        the order of time.
+        """Text by utterance or recording.
+
+        What several people say in a recording is in the order of time.
         """
         if self.of_utterances:
             return self.texts
@@ -78,8 +80,9 @@ class Transcripts:
 
 
 def _windows_of_whisper(path: Path) -> Iterator[Segment]:
-    """Return the segments; a window, or a file, without a word is a recording in which
-    nobody speaks.
+    """Return the segments.
+
+    A window, or a file, without a word is a recording in which nobody speaks.
     """
     for window in whisper_json.read_whisper(path):
         yield from window.segments or (Segment(window.utterance, "", ()),)
@@ -123,8 +126,9 @@ def read_transcripts(
 def _words(
     read: Callable[[Path], Iterable[Segment]],
 ) -> Callable[[Path], Iterator[Segment]]:
-    """Return a reader of words; where one names no speaker, its channel takes the
-    place.
+    """Return a reader of words.
+
+    Where a word names no speaker, its channel takes the place.
     """
     return lambda path: (
         word if word.speaker else replace(word, speaker=word.channel)
@@ -166,11 +170,10 @@ def read_segments(
 
 
 def detect_format(path: Path) -> str:
-    """Return the format of a file: by its name, else by its first lines; otherwise
-    Kaldi text.
+    """Return the format of a file: by its name, else by its first lines.
 
-    Raises InputError: the file is empty, JSON of another kind, or known not to be a
-    transcript.
+    What is nothing else is Kaldi text. Raises InputError: the file is empty, JSON of
+    another kind, or known not to be a transcript.
     """
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in _SUFFIXES:

@@ -59,10 +59,10 @@ class Windowing:
         return start, round(start + self.length, 8)
 
     def cut(self, recording: str, seconds: float) -> list[Segment]:
-        """Cut a recording of this length into windows; the last ends with the
-        recording, and may be shorter.
+        """Cut a recording of this length into windows.
 
-        Raises InputError: the recording has no length.
+        The last ends with the recording, and may be shorter. Raises InputError: the
+        recording has no length.
         """
         if not 0 < seconds < float("inf"):
             raise InputError(
@@ -81,15 +81,17 @@ class Windowing:
 
 
 def make_window_id(recording: str, index: int) -> str:
-    """Return the utterance id of a window in a data dir; ids sort as the windows follow
-    each other.
+    """Return the utterance id of a window in a data dir.
+
+    Ids sort as the windows follow each other.
     """
     return f"{recording}-w{index:05d}"
 
 
 def parse_window_id(utterance: str) -> tuple[str, int]:
-    """Return recording and index of a window by its utterance id; another utterance is
-    a recording of one window.
+    """Return recording and index of a window by its utterance id.
+
+    Another utterance is a recording of one window.
 
     >>> parse_window_id("mix-0001-w00003"), parse_window_id("mix-0001")
     (('mix-0001', 3), ('mix-0001', 0))

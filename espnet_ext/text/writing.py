@@ -15,10 +15,8 @@ from espnet_ext.text.words import SPEAKER, Segment, Word, divide_span, sort_by_s
 from espnet_ext.work.files import atomic_write, write_json
 
 SCREEN = 42  # characters of a line on a screen
-SHOWN, AFTER = (
-    1.0,
-    0.5,
-)  # seconds that a subtitle is shown at least, and after its last word, if none follows
+# seconds that a subtitle is shown at least, and after its last word, if none follows
+SHOWN, AFTER = (1.0, 0.5)
 
 # seconds between two subtitles of which the second repeats the first, and of the first,
 # if it must end before its last word for that
@@ -31,7 +29,9 @@ def clock(seconds: float, mark: str = ".") -> str:
     """Return a time as subtitles have it."""
     milliseconds = round(seconds * 1000)
     minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{mark}{rest % 1000:03d}"
+    hours, minutes = divmod(minutes, 60)
+    seconds, rest = divmod(rest, 1000)
+    return f"{hours:02d}:{minutes:02d}:{seconds:02d}{mark}{rest:03d}"
 
 
 def show_line(line: Segment) -> str:
@@ -245,7 +245,7 @@ OF_SEVERAL = ("txt", "seglst", "ctm")  # formats that may hold more than one rec
 
 
 def _split_words(line: Segment) -> Segment:
-    """Split words that hold white space, such as a no-break space, as all readers do."""
+    """Split words that hold white space, as a no-break space is, as all readers do."""
     if all(word.split() == [word] for word in line.words):
         return line
     words = [
