@@ -25,7 +25,7 @@ import demo  # noqa: E402
 
 import espnet_ext  # noqa: E402
 from espnet_ext.kaldi.tables import read_table  # noqa: E402
-from espnet_ext.sharing.pack import of_recipe, pack  # noqa: E402
+from espnet_ext.sharing.pack import describe_recipe, pack  # noqa: E402
 from espnet_ext.text.windows import Windowing  # noqa: E402
 from espnet_ext.text.words import Segment  # noqa: E402
 from espnet_ext.text.writing import write_hypotheses, write_segments  # noqa: E402
@@ -65,7 +65,7 @@ def train() -> None:
         "1",
     ]
     subprocess.run(["./run.sh", *options], cwd=RECIPE, check=True)
-    found = of_recipe(EXP / "sem_m80_0/seed1")
+    found = describe_recipe(EXP / "sem_m80_0/seed1")
     card = replace(found.card, corpus=CORPUS, licence="cc-by-sa-4.0", language=["en"])
     MODEL.unlink(missing_ok=True)
     pack(replace(found, card=card), MODEL)

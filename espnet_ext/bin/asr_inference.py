@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.load import search_options
+from espnet_ext.sharing.load import choose_search_options
 from espnet_ext.sharing.model_files import find_model
 from espnet_ext.upstream.inference import get_parser, inference
 from espnet_ext.upstream.with_plugins import with_plugins
@@ -31,7 +31,7 @@ def main(cmd: Sequence[str] | None = None) -> None:
                 f"--model_tag {options.model_tag}: a model of the task "
                 f"{files.task}, not asr"
             )
-        parser.set_defaults(**files.options(), **search_options(files, {}, Speech2Text))
+        parser.set_defaults(**files.options(), **choose_search_options(files, {}, Speech2Text))
         options = parser.parse_args(cmd)
         options.model_tag = None
     inference(options)

@@ -71,8 +71,8 @@ def pack(
 
     if (lm_config is None) != (lm_file is None):
         raise InputError("a language model needs both --lm-config and --lm-file")
-    found = packing.of_recipe(system, decoding)
-    found = packing.replaced(
+    found = packing.describe_recipe(system, decoding)
+    found = packing.replace_parts(
         found,
         model=model or found.model,
         search=common.settings(config, {}) if config else found.search,

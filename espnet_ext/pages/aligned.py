@@ -1,6 +1,4 @@
-"""Aligned errors of several systems on one test set, as ``aligned.js`` draws them on
-all pages.
-"""
+"""Aligned errors of several systems on one test set, as ``aligned.js`` draws them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -10,15 +8,15 @@ from espnet_ext.scoring.alignments import Aligned, Row
 from espnet_ext.scoring.error_rate import Pair, mark
 
 
-def aligned_data(
+def make_aligned_data(
     name: str,
     rows: Sequence[Row],
     systems: Mapping[str, Mapping[str, Aligned]],
     most: int,
 ) -> dict[str, Any]:
-    """Return a test set as the script reads it: of its rows, the ``most`` with most
-    errors of all systems together.
+    """Return a test set as the script reads it.
 
+    Of its rows there are ``most``, those with most errors of all systems together.
     ``systems`` has, by name and by what a training is called (such as its seed), the
     tokens aligned by row. In the result, ``systems`` are names, each with those of its
     trainings, and ``rows`` lists of label, speaker, tokens of the reference joined by
@@ -28,46 +26,47 @@ def aligned_data(
     """
     every = [list(files.values()) for files in systems.values()]
 
-    def errors(row: Row) -> int:
-        return sum(
-            a != b for aligned in chain(*every) for a, b in aligned.get(row.key, ())
-        )
+    def count_errors(row: Row) -> int:
+        errors = 0
+        for aligned in chain(*every):
+            errors += sum(a != b for a, b in aligned.get(row.key, ()))
+        return errors
 
-    numbered = [(errors(row), number, row) for number, row in enumerate(rows)]
-    worst = sorted(
-        (each for each in numbered if each[0] or each[2].tokens),
-        key=lambda each: -each[0],
-    )[:most]
+    numbered = []
+    for number, row in enumerate(rows):
+        errors = count_errors(row)
+        # A row without words and errors shows nothing.
+        if errors or row.tokens:
+            numbered.append((errors, number, row))
+    # Stable, so that rows with as many errors stay in the order of the reference.
+    worst = sorted(numbered, key=lambda each: -each[0])[:most]
+    listed = []
+    for _, number, row in worst:
+        tokens = " ".join(map(show_token, row.tokens))
+        heard = [
+            [_describe_heard(aligned.get(row.key, ())) for aligned in files]
+            for files in every
+        ]
+        listed.append([row.label, row.speaker, tokens, number, heard, None])
     return {
         "name": name,
         "systems": [
             {"name": system, "files": list(files)} for system, files in systems.items()
         ],
         "total": len(rows),
-        "rows": [
-            [
-                row.label,
-                row.speaker,
-                " ".join(map(shown, row.tokens)),
-                number,
-                [
-                    [_recognised(aligned.get(row.key, ())) for aligned in files]
-                    for files in every
-                ],
-                None,
-            ]
-            for _, number, row in worst
-        ],
+        "rows": listed,
     }
 
 
-def _recognised(pairs: Sequence[Pair]) -> list[str]:
-    words = (
-        shown(right) for left, right in pairs if right is not None and right != left
-    )
-    return ["".join(map(mark, pairs)), " ".join(words)]
+def _describe_heard(pairs: Sequence[Pair]) -> list[str]:
+    """Return the marks of an alignment, and the tokens that differ in it."""
+    differ = []
+    for left, right in pairs:
+        if right is not None and right != left:
+            differ.append(show_token(right))
+    return ["".join(map(mark, pairs)), " ".join(differ)]
 
 
-def shown(token: str) -> str:
-    """Return a token as it is shown; a blank, which counts as a character, as U+2423."""
+def show_token(token: str) -> str:
+    """Return a token as it is shown: a blank, which is a character too, as U+2423."""
     return "\u2423" if token == " " else token

@@ -11,19 +11,17 @@ from espnet_ext.kaldi.utterance_audio import AudioSpan
 
 MP3 = {"format": "MP3", "subtype": "MPEG_LAYER_III"}
 RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)  # of MP3, in Hz
-MOST_SECONDS = (
-    1200.0  # a longer recording is not an utterance to listen to; 20 minutes are 5 MB
-)
+# A longer recording is not an utterance to listen to; 20 minutes are 5 MB.
+MOST_SECONDS = 1200.0
 
 
 def write_clips(
     keys: Iterable[str], spans: Mapping[str, AudioSpan], folder: Path
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Write the audio of utterances into a folder, numbered. Of several channels the
-    first is taken.
+    """Write the audio of utterances into a folder, numbered.
 
-    Returned are the name of each utterance's file; and of those whose audio cannot be
-    read, why not, in one line.
+    Of several channels the first is taken. Returned are the name of each utterance's
+    file; and of those whose audio cannot be read, why not, in one line.
     """
     names: dict[str, str] = {}
     failed: dict[str, str] = {}
@@ -46,9 +44,9 @@ def _write_clip(span: AudioSpan, path: Path) -> None:
         if rate not in RATES:
             raise InputError(f"{span.path}: {rate} Hz is none of MP3's sampling rates")
         start = min(round(span.start * rate), file.frames)
-        end = (
-            file.frames if span.end == -1 else min(round(span.end * rate), file.frames)
-        )
+        end = file.frames
+        if span.end != -1:  # the end of the file
+            end = min(round(span.end * rate), file.frames)
         if end <= start:
             raise InputError(f"{span.path}: no samples")
         if end - start > MOST_SECONDS * rate:

@@ -1,5 +1,6 @@
-"""Web pages from templates: each in one file that needs no network, with its style and
-scripts inside.
+"""Web pages from templates, each in one file with its style and scripts inside.
+
+They need no network.
 """
 
 import base64
@@ -18,14 +19,14 @@ SCRIPTS = ("aligned.js", "transcript.js")
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Write a page from a template of the folder ``templates``, and the values that it
-    names.
-    """
+    """Write a page from a template of the folder ``templates`` and its values."""
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = (
-        _environment()
-        .get_template(template)
-        .render(version=__version__, date=date, policy=_write_policy(), **values)
+    page = _load_environment().get_template(template)
+    text = page.render(
+        version=__version__,
+        date=date,
+        policy=_write_policy(),
+        **values,
     )
     with atomic_write(path) as file:
         file.write(text)
@@ -33,15 +34,16 @@ def write_page(path: Path, template: str, **values: Any) -> None:
 
 @cache
 def _write_policy() -> str:
-    """Return what a page may do: run the scripts of the templates, and show pictures
-    and play audio that lie beside it or within it.
+    """Return what a page may do, as a content security policy.
 
-    What stands in a page comes from anybody. Browsers run no script whose hash is not
-    here, whatever becomes of the escapes, and nothing is sent anywhere.
+    It may run the scripts of the templates, and show pictures and play audio that lie
+    beside it or within it. What stands in a page comes from anybody. Browsers run no
+    script whose hash is not here, whatever becomes of the escapes, and nothing is sent
+    anywhere.
     """
     hashes = []
     for name in SCRIPTS:
-        text = f"\n{_environment().get_template(name).render()}"
+        text = f"\n{_load_environment().get_template(name).render()}"
         digest = hashlib.sha256(text.encode()).digest()
         hashes.append(f"'sha256-{base64.b64encode(digest).decode()}'")
     files = "'self' file: data:"  # a page is often opened from a disk
@@ -58,7 +60,7 @@ def _write_policy() -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _load_environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("espnet_ext.pages"),
         autoescape=True,

@@ -1,5 +1,4 @@
-"""The results page of a recipe: its tables with intervals, the verdicts of its claims,
-and errors to listen to.
+"""The results page of a recipe: tables, verdicts of claims, errors to listen to.
 
 A *run* is what ``run.sh`` calls ``--expdir``, with ``results`` and the decodings of
 each system and seed.
@@ -9,13 +8,14 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import read_spans
-from espnet_ext.pages.aligned import aligned_data
+from espnet_ext.pages.aligned import make_aligned_data
 from espnet_ext.pages.clips import write_clips
 from espnet_ext.pages.page import write_page
 from espnet_ext.scoring.alignment_file import read_alignment
@@ -47,9 +47,9 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class Section:
-    """The results of one corpus and scale; ``source`` is their folder in the recipe's."""
+    """The results of one corpus and scale."""
 
-    source: str
+    source: str  # their folder in the recipe's
     results: Sequence[TableResult]
 
     @property
@@ -60,29 +60,27 @@ class Section:
     @property
     def verdicts(self) -> str:
         """How many claims have which verdict."""
-        return counts_text(
-            [claim for result in self.results for claim in result.claims]
-        )
+        return counts_text(list(chain(*(result.claims for result in self.results))))
 
 
 def write_report(folders: Sequence[Path], output: Path) -> list[str]:
-    """Write a page for each recipe and an index into the folder ``output``, completely
-    or not at all.
+    """Write a page for each recipe and an index, completely or not at all.
 
-    ``folders`` are recipes, their ``exp``, or runs in that. Returned are notes on audio
-    that is missing, a line each. Raises InputError: ``output`` holds something other
-    than a report, a folder belongs to no recipe, there is nothing to show, or a file of
-    a run cannot be read.
+    They go to the folder ``output``. ``folders`` are recipes, their ``exp``, or runs in
+    that. Returned are notes on audio that is missing, a line each. Raises InputError:
+    ``output`` holds something other than a report, a folder belongs to no recipe, there
+    is nothing to show, or a file of a run cannot be read.
     """
     _check_output(output)
     recipes = find_runs(folders)
     with scratch_beside(output) as scratch:
         site = scratch / "site"
         site.mkdir()
-        names, notes = [home.name for home in recipes], []
+        names = [home.name for home in recipes]
+        notes: list[str] = []
         index: dict[str, list[Section]] = {}
         for home, runs in recipes.items():
-            index[home.name] = _sections(home, runs)
+            index[home.name] = _list_sections(home, runs)
             notes += _write_recipe(site, home, runs, index[home.name], names)
         write_page(site / "index.html", "index.html.j2", title="Results", recipes=index)
         if output.exists():
@@ -94,37 +92,33 @@ def write_report(folders: Sequence[Path], output: Path) -> list[str]:
 def _check_output(output: Path) -> None:
     """Refuse to replace anything but a report."""
     index = output / "index.html"
-    own = index.is_file() and _MARK in index.read_text(
-        encoding="utf-8", errors="replace"
-    )
-    if (
-        output.exists()
-        and not own
-        and not (output.is_dir() and not any(output.iterdir()))
-    ):
+    if not output.exists():
+        return
+    text = ""
+    if index.is_file():
+        text = index.read_text(encoding="utf-8", errors="replace")
+    is_empty = output.is_dir() and not any(output.iterdir())
+    if _MARK not in text and not is_empty:
         raise InputError(
             f"{output}: exists and is not a report: give another --output, or remove it"
         )
 
 
 def find_runs(folders: Sequence[Path]) -> dict[Path, list[Path]]:
-    """Find the runs of each recipe that folders belong to; a recipe without runs may
-    have results that it keeps.
+    """Find the runs of each recipe that folders belong to.
+
+    A recipe without runs may have results that it keeps.
     """
     recipes: dict[Path, list[Path]] = {}
-    for folder in (each.absolute() for each in folders):
-        home = next(
-            (
-                path
-                for path in (folder, *folder.parents[:2])
-                if (path / TABLES).is_file()
-            ),
-            None,
-        )
-        if home is None or not folder.is_dir():
+    for given in folders:
+        folder = given.absolute()
+        above = (folder, *folder.parents[:2])
+        homes = [path for path in above if (path / TABLES).is_file()]
+        if not homes or not folder.is_dir():
             raise InputError(
                 f"{folder}: no folder of a recipe: {_ADVICE} (which may be links)"
             )
+        home = homes[0]
         if any(home.name == other.name and home != other for other in recipes):
             raise InputError(
                 f"{home}: another recipe is called {home.name} too: write its "
@@ -144,17 +138,20 @@ def _is_run(folder: Path) -> bool:
     return (folder / "results" / META).is_file() or any(folder.glob("*/seed*"))
 
 
-def _sections(home: Path, runs: Sequence[Path]) -> list[Section]:
-    """Return the results of the runs, then those that the recipe keeps of other corpora
-    and scales.
+def _list_sections(home: Path, runs: Sequence[Path]) -> list[Section]:
+    """Return the results of the runs, then those that the recipe keeps.
+
+    Of one corpus and scale the first are taken.
     """
-    sources = [
-        run / "results" for run in runs if (run / "results" / META).is_file()
-    ] + kept_folders(home)
+    own = [run / "results" for run in runs]
+    sources = [folder for folder in own if (folder / META).is_file()]
+    sources += kept_folders(home)
     sections: dict[tuple[str, str], Section] = {}
     for source in sources:
-        if results := read_results(source, home):
-            key = results[0].meta.corpus, results[0].meta.scale
+        results = read_results(source, home)
+        if results:
+            meta = results[0].meta
+            key = (meta.corpus, meta.scale)
             sections.setdefault(key, Section(str(source.relative_to(home)), results))
     return list(sections.values())
 
@@ -166,11 +163,11 @@ def _write_recipe(
     sections: Sequence[Section],
     names: Sequence[str],
 ) -> list[str]:
-    """Write the page of a recipe, with its audio and pictures; return what is missing."""
+    """Write the page of a recipe, with audio and pictures; return what is missing."""
     notes: list[str] = []
-    data = [
-        each for run in runs for each in _errors(run, home, site, len(runs) > 1, notes)
-    ]
+    data = []
+    for run in runs:
+        data += _collect_errors(run, home, site, len(runs) > 1, notes)
     write_page(
         site / f"{home.name}.html",
         "recipe.html.j2",
@@ -180,35 +177,31 @@ def _write_recipe(
         sections=sections,
         data=data,
         notes=notes,
-        picture_of=partial(_picture, home, site),
+        picture_of=partial(_copy_picture, home, site),
         effect=EFFECT,
         claims_grid=claims_grid,
-        grids=_grids,
+        grids=_list_grids,
         legend=legend,
         run_text=run_text,
     )
     return notes
 
 
-def _picture(
+def _copy_picture(
     home: Path, site: Path, section: Section, result: TableResult
 ) -> str | None:
     """Copy the picture of a figure, if there is one, and return its address."""
     picture = home / section.source / f"{result.table.id}.png"
     if not result.table.figure or not picture.is_file():
         return None
-    target = (
-        site
-        / "pictures"
-        / home.name
-        / f"{section.source.replace('/', '-')}-{picture.name}"
-    )
+    source = section.source.replace("/", "-")
+    target = site / "pictures" / home.name / f"{source}-{picture.name}"
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(picture, target)
     return str(target.relative_to(site))
 
 
-def _grids(result: TableResult) -> list[Grid]:
+def _list_grids(result: TableResult) -> list[Grid]:
     return (
         [curve_grid(result)]
         if result.table.figure
@@ -216,33 +209,38 @@ def _grids(result: TableResult) -> list[Grid]:
     )
 
 
-def _errors(
+def _collect_errors(
     run: Path, home: Path, site: Path, several: bool, notes: list[str]
 ) -> list[dict[str, Any]]:
-    """Return the aligned errors of each test set of a run, with audio; what is missing
-    goes into ``notes``.
+    """Return the aligned errors of each test set of a run, with audio.
+
+    What is missing goes into ``notes``.
     """
     found: dict[str, list[Path]] = {}
     for path in sorted(run.glob("*/seed*/decode_*/*/alignment.txt")):
         if (path.parent / "score.json").is_file():
             found.setdefault(path.parent.name, []).append(path)
-    return [
-        _test_set(f"{run.name}: {name}" if several else name, files, _data_dir(home / "data" / run.name / name),
-                  home, site / "audio" / home.name / run.name / name, notes)
-        for name, files in sorted(found.items())
-    ]  # fmt: skip
+    data = []
+    for name, files in sorted(found.items()):
+        title = f"{run.name}: {name}" if several else name
+        data_dir = _find_data_dir(home / "data" / run.name / name)
+        clips = site / "audio" / home.name / run.name / name
+        data.append(_read_test_set(title, files, data_dir, home, clips, notes))
+    return data
 
 
-def _data_dir(folder: Path) -> Path:
-    """Return the data dir of a test set: its folder, or one below it, as of LibriCSS,
-    which is prepared in steps.
+def _find_data_dir(folder: Path) -> Path:
+    """Return the data dir of a test set: its folder, or one below it.
+
+    That of LibriCSS, which is prepared in steps, is below.
     """
     if (folder / "wav.scp").is_file():
         return folder
-    return next((path.parent for path in sorted(folder.rglob("wav.scp"))), folder)
+    below = sorted(folder.rglob("wav.scp"))
+    return below[0].parent if below else folder
 
 
-def _test_set(
+def _read_test_set(
     name: str,
     files: Sequence[Path],
     data_dir: Path,
@@ -250,21 +248,22 @@ def _test_set(
     clips: Path,
     notes: list[str],
 ) -> dict[str, Any]:
-    """Return the aligned errors of one test set. The audio of the worst is written into
-    ``clips``.
+    """Return the aligned errors of one test set.
+
+    The audio of the worst is written into ``clips``.
     """
     table = data_dir / "utt2spk"
-    rows, systems = read_aligned(files, read_table(table) if table.is_file() else {})
-    data = aligned_data(name, rows, systems, ROWS)
+    speakers = read_table(table) if table.is_file() else {}
+    rows, systems = read_aligned(files, speakers)
+    data = make_aligned_data(name, rows, systems, ROWS)
     wholes = [rows[row[3]].whole for row in data["rows"]]
     try:
         if not (data_dir / "wav.scp").is_file():
             raise InputError(f"{data_dir} has no wav.scp")
-        # relative paths are relative to the recipe's folder, where commands run
-        spans = {
-            key: span._replace(path=str(home / span.path))
-            for key, span in read_spans(data_dir).items()
-        }
+        spans = {}
+        for key, span in read_spans(data_dir).items():
+            # Relative paths are relative to the recipe's folder, where commands run.
+            spans[key] = span._replace(path=str(home / span.path))
         names, failed = write_clips(list(dict.fromkeys(wholes))[:CLIPS], spans, clips)
     except InputError as error:
         notes.append(f"No audio of {name}: {error}")
@@ -281,8 +280,7 @@ def _test_set(
 def read_aligned(
     files: Sequence[Path], speakers: dict[str, str]
 ) -> tuple[list[Row], dict[str, dict[str, Aligned]]]:
-    """Read the rows of the reference, and the aligned tokens by system and seed, of all
-    decodings of a test set.
+    """Read the rows of the reference, and the aligned tokens by system and seed.
 
     ``files`` are ``<system>/seed<N>/decode_<decoding>/<test set>/alignment.txt``;
     ``speakers``, by utterance, are for files that name none, and may be incomplete.
@@ -291,25 +289,16 @@ def read_aligned(
     systems: dict[str, dict[str, Aligned]] = {}
     for path in files:
         decoding = path.parents[1].name.removeprefix("decode_")
-        system = path.parents[3].name + (
-            "" if decoding == DEFAULT_DECODING else f", {decoding}"
-        )
-        aligned = systems.setdefault(system, {}).setdefault(
-            path.parents[2].name.removeprefix("seed"), {}
-        )
+        system = path.parents[3].name
+        if decoding != DEFAULT_DECODING:
+            system += f", {decoding}"
+        seed = path.parents[2].name.removeprefix("seed")
+        aligned = systems.setdefault(system, {}).setdefault(seed, {})
         for block in read_alignment(path):
             key = block.key, block.speaker
             label = " ".join(filter(None, key))
             tokens = tuple(left for left, _ in block.pairs if left is not None)
-            rows.setdefault(
-                key,
-                Row(
-                    key,
-                    label,
-                    block.key,
-                    block.speaker or speakers.get(block.key, ""),
-                    tokens,
-                ),
-            )
+            speaker = block.speaker or speakers.get(block.key, "")
+            rows.setdefault(key, Row(key, label, block.key, speaker, tokens))
             aligned[key] = block.pairs
     return list(rows.values()), systems

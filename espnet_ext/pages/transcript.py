@@ -1,6 +1,4 @@
-"""A web page for a transcript, in one file: it plays the audio, marks the word that is
-heard, and needs no network.
-"""
+"""A web page for a transcript: it plays the audio, and marks the word that is heard."""
 
 import base64
 import io
@@ -23,10 +21,11 @@ BLOCK = 60  # seconds that are encoded at a time
 def write_transcript_page(
     path: Path, name: str, lines: Sequence[Segment], audio: RecordingAudio
 ) -> None:
-    """Write the page ``path`` of a transcript, called ``name``; ``audio`` is the
-    recording, at :data:`RATE`.
+    """Write the page ``path`` of a transcript, called ``name``.
+
+    ``audio`` is the recording, at :data:`RATE`.
     """
-    encoded = base64.b64encode(as_mp3(audio)).decode()
+    encoded = base64.b64encode(encode_mp3(audio)).decode()
     write_page(
         path,
         "transcript.html.j2",
@@ -38,10 +37,11 @@ def write_transcript_page(
     )
 
 
-def as_mp3(audio: RecordingAudio) -> bytes:
+def encode_mp3(audio: RecordingAudio) -> bytes:
     """Encode the audio as MP3, mono."""
     target = io.BytesIO()
     with soundfile.SoundFile(target, "w", RATE, 1, **MP3) as file:
-        for start in range(0, audio.length, BLOCK * RATE):
-            file.write(audio.read(start, min(BLOCK * RATE, audio.length - start)))
+        size = BLOCK * RATE
+        for start in range(0, audio.length, size):
+            file.write(audio.read(start, min(size, audio.length - start)))
     return target.getvalue()

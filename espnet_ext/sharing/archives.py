@@ -19,12 +19,12 @@ RATIO = 200  # times the size of the archive; weights are hardly compressed
 
 
 def unpack(archive: Path, models: Path) -> Path:
-    """Unpack an archive into a folder of ``models``, named by its content. One that is
-    there already is used.
+    """Unpack an archive into a folder of ``models``, named by its content.
 
-    Only regular files are unpacked, and their names are checked here: the filters of
-    Python's modules had holes (CVE-2025-4517). Raises InputError: a damaged archive, a
-    file that would be written elsewhere, or more data than a model has.
+    One that is there already is used. Only regular files are unpacked, and their names
+    are checked here: the filters of Python's modules had holes (CVE-2025-4517). Raises
+    InputError: a damaged archive, a file that would be written elsewhere, or more data
+    than a model has.
     """
     key = str(digest(archive))
     folder = models / key[:20]
@@ -34,12 +34,11 @@ def unpack(archive: Path, models: Path) -> Path:
             _extract(archive, target)
         except InputError:
             raise
-        except (
-            Exception
-        ) as error:  # tarfile, zipfile and their decompressors have no common class
+        # tarfile, zipfile and their decompressors have no common class of errors.
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
             raise InputError(
-                f"{archive}: cannot be unpacked "
-                f"({str(error).partition(chr(10))[0]}): copy or download it again"
+                f"{archive}: cannot be unpacked ({reason}): copy or download it again"
             ) from error
 
     make_folder(folder, key, extract, "packed model")
@@ -47,9 +46,8 @@ def unpack(archive: Path, models: Path) -> Path:
 
 
 def _extract(archive: Path, target: Path) -> None:
-    members: list[
-        tuple[str, int, Callable[[], Any]]
-    ]  # regular files: name, size in bytes, what opens it
+    # Regular files: name, size in bytes, what opens it.
+    members: list[tuple[str, int, Callable[[], Any]]]
     with (
         zipfile.ZipFile(archive)
         if archive.suffix == ".zip"
@@ -75,7 +73,9 @@ def _extract(archive: Path, target: Path) -> None:
             )
         for name, size, file in members:
             path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+            leads_out = path.is_absolute() or ".." in path.parts
+            # A backslash separates folders on Windows.
+            if leads_out or "\\" in name or "\0" in name:
                 raise InputError(
                     f"{archive}: holds {name!r}, outside of the model: do not use it"
                 )
@@ -90,13 +90,12 @@ def _extract(archive: Path, target: Path) -> None:
 
 
 def _list_entries[T](archive: Path, entries: Iterable[T]) -> list[T]:
-    """List the files and folders of an archive, of which a model has few; a tar file is
-    read no further.
-    """
+    """List the files and folders of an archive, of which a model has few."""
+    # A tar file is read no further: its members are found one by one.
     found = list(islice(entries, MOST_MEMBERS + 1))
     if len(found) > MOST_MEMBERS:
         raise InputError(
-            f"{archive}: holds more than {MOST_MEMBERS:,} files and folders: no archive "
-            "of a model: do not use it"
+            f"{archive}: holds more than {MOST_MEMBERS:,} files and folders: no "
+            "archive of a model: do not use it"
         )
     return found

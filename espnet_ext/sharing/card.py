@@ -1,6 +1,4 @@
-"""The model card, README.md of a packed model: what the model is, its rows of the
-tables, and how to load it.
-"""
+"""The model card, README.md of a packed model: what it is, and how to load it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +29,10 @@ TASK_NAMES = {
     "long": "Speech recognition of long recordings",
     "mt": "Merging the hypotheses of overlapping windows into one",
 }
-ESPNET = 'S. Watanabe et al., "ESPnet: End-to-end speech processing toolkit", Interspeech 2018.'
+ESPNET = (
+    'S. Watanabe et al., "ESPnet: End-to-end speech processing toolkit", '
+    "Interspeech 2018."
+)
 RATES = {"word": "wer", "char": "cer", "mixed": "mer"}  # unit of a score -> metric
 SLOTS = (
     "frontend",
@@ -73,23 +74,10 @@ def write_card(
     config: Mapping[str, Any],
     search: Mapping[str, Any],
 ) -> str:
-    """Return the card as Markdown, with the header that hubs read, of a training's
-    config and options of the search.
+    """Return the card as Markdown, with the header that hubs read.
+
+    ``config`` is that of the training, ``search`` the options of the search.
     """
-    header: dict[str, Any] = {
-        "library_name": "espnet",
-        **({"pipeline_tag": PIPELINE} if task in SPEECH_TASKS else {}),
-        "tags": ["espnet", "audio", PIPELINE, "espnet_ext"],
-        **({"license": card.licence} if card.licence else {}),
-        **({"language": list(card.language)} if card.language else {}),
-        **({"datasets": [card.dataset]} if card.dataset else {}),
-        # a hub asks for the id of the data set of each result
-        **(
-            {"model-index": [{"name": name, "results": measured(card)}]}
-            if card.results and card.dataset
-            else {}
-        ),
-    }
     lists = {
         "Model": {slot: config[slot] for slot in SLOTS if config.get(slot)},
         "Search": search or {"options": "ESPnet's defaults"},
@@ -97,22 +85,22 @@ def write_card(
             package: version(package) for package in ("espnet_ext", "espnet", "torch")
         },
     }
-    sections = {
-        "Load it": LOAD.format(name=name),
-        "Results": f"{card.decoding}\n\n{table_of(card.results)}".strip()
-        if card.results
-        else "None were packed.",
-        **{
-            title: "\n".join(f"- {key}: `{value}`" for key, value in each.items())
-            for title, each in lists.items()
-        },
-        "Licence": f"{card.licence or 'Not said by its author: ask before you use the weights'}. The corpus of its "
-        "training has a licence of its own.",
-        "Citation": "\n\n".join(filter(None, [card.paper, ESPNET])),
-    }
+    results = "None were packed."
+    if card.results:
+        results = f"{card.decoding}\n\n{format_results(card.results)}".strip()
+    sections = {"Load it": LOAD.format(name=name), "Results": results}
+    for title, values in lists.items():
+        lines = [f"- {key}: `{value}`" for key, value in values.items()]
+        sections[title] = "\n".join(lines)
+    licence = card.licence or "Not said by its author: ask before you use the weights"
+    sections["Licence"] = (
+        f"{licence}. The corpus of its training has a licence of its own."
+    )
+    sections["Citation"] = "\n\n".join(filter(None, [card.paper, ESPNET]))
+    header = yaml.safe_dump(_make_header(card, name, task), sort_keys=False)
     return "\n".join(
         [
-            f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n",
+            f"---\n{header}---\n",
             f"# {name}\n\n{TASK_NAMES[task]}. {card.how}\n",
             f"Trained on: {card.corpus or 'not said'}.\n",
             *(f"## {title}\n\n{text}\n" for title, text in sections.items()),
@@ -120,7 +108,25 @@ def write_card(
     )
 
 
-def measured(card: Card) -> list[dict[str, Any]]:
+def _make_header(card: Card, name: str, task: str) -> dict[str, Any]:
+    """Return what a hub reads of a card, without what is not known."""
+    header: dict[str, Any] = {"library_name": "espnet"}
+    if task in SPEECH_TASKS:
+        header["pipeline_tag"] = PIPELINE
+    header["tags"] = ["espnet", "audio", PIPELINE, "espnet_ext"]
+    if card.licence:
+        header["license"] = card.licence
+    if card.language:
+        header["language"] = list(card.language)
+    if card.dataset:
+        header["datasets"] = [card.dataset]
+    # A hub asks for the id of the data set of each result.
+    if card.results and card.dataset:
+        header["model-index"] = [{"name": name, "results": list_metrics(card)}]
+    return header
+
+
+def list_metrics(card: Card) -> list[dict[str, Any]]:
     """Return the error rates as a hub reads them (``model-index``)."""
     return [
         {
@@ -141,7 +147,7 @@ def measured(card: Card) -> list[dict[str, Any]]:
     ]
 
 
-def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
+def format_results(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the error rates as a Markdown table."""
     lines = [
         f"| {part} | {score['value']:.2f} | {describe_interval(score)} |"

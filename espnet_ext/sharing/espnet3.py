@@ -24,25 +24,25 @@ def is_espnet3(config: Mapping[str, Any]) -> bool:
     return isinstance(config.get("dataloader"), Mapping) and "exp_dir" in config
 
 
-def as_espnet2(config: Mapping[str, Any], source: str | Path) -> dict[str, Any]:
-    """Return what ESPnet2 reads of a config of ESPnet3, all that builds the model, and
-    nothing of its training.
+def convert_to_espnet2(config: Mapping[str, Any], source: str | Path) -> dict[str, Any]:
+    """Return what ESPnet2 reads of a config of ESPnet3.
 
-    ``source`` is the config's file, for messages. Raises InputError: it is of a task
-    other than ASR, or does not say how text is made of tokens, as with several
-    preprocessors.
+    That is all that builds the model, and nothing of its training. ``source`` is the
+    config's file, for messages. Raises InputError: it is of a task other than ASR, or
+    does not say how text is made of tokens, as with several preprocessors.
     """
     from espnet2.tasks.asr import ASRTask
 
-    if not _NAMES_OF_A_TASK.fullmatch(task := str(config.get("task"))):
+    task = str(config.get("task"))
+    if not _NAMES_OF_A_TASK.fullmatch(task):
         raise InputError(
             f"{source}: of ESPnet3's task {task}, and only its ASRTask is read "
             "here: use its stage infer"
         )
     known = {action.dest for action in ASRTask.get_parser()._actions}
-    ours = {key: value for key, value in config.items() if key in known} | {
-        "scheduler": None
-    }
+    ours = {key: value for key, value in config.items() if key in known}
+    # Of ESPnet3 it is a mapping, which ESPnet2 would take for a name.
+    ours["scheduler"] = None
     if ours.get("token_type") == "bpe" and not ours.get("bpemodel"):
         raise InputError(
             f"{source}: has no bpemodel: name one preprocessor for train and "
@@ -52,14 +52,16 @@ def as_espnet2(config: Mapping[str, Any], source: str | Path) -> dict[str, Any]:
 
 
 def find_average(folder: Path) -> Path | None:
-    """Find ESPnet3's average of most epochs, by accuracy if there is one, or else its
-    last epoch; None: neither.
+    """Find ESPnet3's average of most epochs, or else its last epoch.
+
+    Averages by accuracy come first. None: there is neither.
     """
-    averages = [
-        match
-        for path in folder.glob("*.pth")
-        if (match := _AVERAGE.fullmatch(path.name))
-    ]
-    best = min(averages, key=lambda match: (match[1], -int(match[2])), default=None)
-    name = best[0] if best else LAST
+    averages = []
+    for path in folder.glob("*.pth"):
+        found = _AVERAGE.fullmatch(path.name)
+        if found:
+            measure, epochs = found.groups()
+            # "acc" comes before "loss".
+            averages.append((measure, -int(epochs), path.name))
+    name = min(averages)[2] if averages else LAST
     return folder / name if (folder / name).is_file() else None

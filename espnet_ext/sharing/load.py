@@ -18,36 +18,32 @@ from espnet_ext.work.yaml_files import read_yaml
 # Options of the search that a model may bring. Others of ESPnet's recognisers build
 # models of other tasks, read files or download: only who loads a model may give them.
 SEARCH = (
-    *(
-        "beam_size",
-        "ctc_weight",
-        "lm_weight",
-        "ngram_weight",
-        "penalty",
-        "nbest",
-        "maxlenratio",
-        "minlenratio",
-    ),
-    *(
-        "normalize_length",
-        "prior_weight",
-        "fast_decoder",
-        "ctc_window_margin",
-        "batch_size",
-    ),
+    "beam_size",
+    "ctc_weight",
+    "lm_weight",
+    "ngram_weight",
+    "penalty",
+    "nbest",
+    "maxlenratio",
+    "minlenratio",
+    "normalize_length",
+    "prior_weight",
+    "fast_decoder",
+    "ctc_window_margin",
+    "batch_size",
 )
 OURS = ("prior_weight", "fast_decoder")
 
 
 def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
-    """Return a ready ``Speech2Text`` of ESPnet for a model, with the plugins registered
-    and its own search options.
+    """Return a ready ``Speech2Text`` of ESPnet for a model.
 
-    ``name`` is what :func:`espnet_ext.sharing.model_files.find_model` takes;
-    ``options`` of ``Speech2Text`` go over the model's own, also ``prior_weight`` and
-    ``fast_decoder``. A model that merges hypotheses (``task: mt``) gives ESPnet's
-    ``Text2Text``. Raises InputError: there is no such model, it lacks a file, an option
-    is unknown, or it needs another ESPnet.
+    The plugins are registered, and the search has the model's own options. ``name`` is
+    what :func:`espnet_ext.sharing.model_files.find_model` takes; ``options`` of
+    ``Speech2Text`` go over the model's own, also ``prior_weight`` and ``fast_decoder``.
+    A model that merges hypotheses (``task: mt``) gives ESPnet's ``Text2Text``. Raises
+    InputError: there is no such model, it lacks a file, an option is unknown, or it
+    needs another ESPnet.
     """
     files = find_model(name)
     if files.task == "long":
@@ -66,16 +62,17 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
             f"{files.name} was packed with ESPnet {files.espnet}, this is "
             f"{version('espnet')}: its output may differ"
         )
-    if package := missing_package(read_yaml(files.config)):
+    package = missing_package(read_yaml(files.config))
+    if package:
         raise InputError(f"{files.name}: {package}")
-    with building(files), strict_loading():
+    with explain_faults(files), strict_loading():
         if files.task == "mt":
-            return _text2text(files, device, options)
+            return _build_text2text(files, device, options)
         from espnet2.bin.asr_inference import Speech2Text
 
         from espnet_ext.upstream.inference import build_speech2text
 
-        chosen = search_options(files, options, Speech2Text)
+        chosen = choose_search_options(files, options, Speech2Text)
         recogniser = build_speech2text(device=device, **(files.options() | chosen))
         if recogniser.tokenizer is None:  # it would give no text
             raise InputError(
@@ -86,12 +83,11 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
 
 
 @contextmanager
-def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
-    """Turn what libraries raise while a model is built into an InputError: its config
-    or files are bad, not the audio.
+def explain_faults(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
+    """Turn what libraries raise while a model is built into an InputError.
 
-    It names ``options``, the file of the user's options. A missing package that an
-    extra brings stays what it is.
+    Its config or files are bad, not the audio. It names ``options``, the file of the
+    user's options. A missing package that an extra brings stays what it is.
     """
     source = f" (options are those of {options})" if options else ""
     try:
@@ -101,26 +97,26 @@ def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and how_to_install(error.name or ""):
             raise
-        packed, this = files.espnet, version("espnet")
-        other = packed not in ("", this)
-        advice = (
-            f": it was packed with ESPnet {packed}, this is {this}: install that "
-            "release"
-            if other
-            else ""
-        )
+        packed = files.espnet
+        this = version("espnet")
+        advice = ""
+        if packed not in ("", this):
+            advice = (
+                f": it was packed with ESPnet {packed}, this is {this}: install that "
+                "release"
+            )
         raise InputError(
-            f"{files.name}: cannot be built: {_reason(error)}{advice}{source}"
+            f"{files.name}: cannot be built: {_find_reason(error)}{advice}{source}"
         ) from error
 
 
-def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
+def _build_text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
     from espnet2.bin.mt_inference import Text2Text
 
     from espnet_ext.upstream.arguments import check_arguments
     from espnet_ext.upstream.beam import fit_beam
 
-    chosen = search_options(files, options, Text2Text)
+    chosen = choose_search_options(files, options, Text2Text)
     check_arguments(Namespace(**chosen))
     text2text = Text2Text(
         mt_train_config=files.config, mt_model_file=files.model, device=device, **chosen
@@ -129,8 +125,10 @@ def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> An
     return text2text
 
 
-def search_options(
-    files: ModelFiles, options: Mapping[str, Any], recogniser: type
+def choose_search_options(
+    files: ModelFiles,
+    options: Mapping[str, Any],
+    recogniser: type,
 ) -> dict[str, Any]:
     """Return the model's own search options, with those of the caller over them.
 
@@ -149,17 +147,13 @@ def search_options(
             raise InputError(
                 f"{files.name}: brings {name!r}, no option of a search: do not use it"
             )
-    return {
-        name: value
-        for name, value in {**files.search, **options}.items()
-        if name in known
-    }
+    chosen = {**files.search, **options}
+    return {name: value for name, value in chosen.items() if name in known}
 
 
-def _reason(error: Exception) -> str:
+def _find_reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{error} is missing"
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return (
-        lines[0] if len(lines[0]) < 300 else f"{lines[0][:140]} ... {lines[0][-140:]}"
-    )
+    first = lines[0]
+    return first if len(first) < 300 else f"{first[:140]} ... {first[-140:]}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.archives import ARCHIVES, unpack
-from espnet_ext.sharing.espnet3 import as_espnet2, find_average, is_espnet3
+from espnet_ext.sharing.espnet3 import convert_to_espnet2, find_average, is_espnet3
 from espnet_ext.upstream.checkpoint import LATEST
 from espnet_ext.upstream.config_paths import (
     find_named_files,
@@ -27,14 +27,15 @@ from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
-META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
-CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
+META = "meta.yaml"
+OURS = "espnet_ext.yaml"
+CARD = "README.md"
+CONFIG = "config.yaml"
+MODEL = "model.pth"
+PRIOR = "search/prior.txt"
 TASKS = ("asr", "sa_asr", "long", "mt")
-PACKED = (
-    "asr",
-    "mt",
-    "s2t",
-)  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
+# The tasks of ESPnet's own packing, which begin the names in meta.yaml.
+PACKED = ("asr", "mt", "s2t")
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own
 # averages, such as best5.ave.pth.
 CHECKPOINTS = (
@@ -74,14 +75,14 @@ class ModelFiles:
     lm_file: Path | None = None
     prior_file: Path | None = None
     task: str = "asr"  # one of TASKS
-    search: Mapping[str, Any] = field(
-        default=EMPTY
-    )  # options by the names of espnet2.bin.asr_inference
+    # options by the names of espnet2.bin.asr_inference
+    search: Mapping[str, Any] = field(default=EMPTY)
     espnet: str = ""  # the release that packed it; "" for a training's folder
 
     def options(self) -> dict[str, str]:
-        """Return the files that there are, by the names of options of
-        ``espnet2.bin.asr_inference`` and ours.
+        """Return the files that there are, by the names of options.
+
+        They are those of ``espnet2.bin.asr_inference`` and ours.
         """
         files = {
             "asr_train_config": self.config,
@@ -122,42 +123,41 @@ def find_model(name: str | Path) -> ModelFiles:
 
 
 def _cache_folder() -> Path:
-    cache = (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "espnet_ext"
-    )
-    return Path(os.environ.get("ESPNET_EXT_CACHE") or cache)
+    own = os.environ.get("ESPNET_EXT_CACHE")
+    if own:
+        return Path(own)
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "espnet_ext"
 
 
 def read_folder(
-    folder: Path, *, name: str = "", checkpoint: Path | None = None
+    folder: Path,
+    *,
+    name: str = "",
+    checkpoint: Path | None = None,
 ) -> ModelFiles:
-    """Read which files of a folder are a model: of one that was packed, or of a
-    training.
+    """Read which files of a folder are a model.
 
-    ``name`` is what the user called it, if that is not the folder; ``checkpoint`` is of
-    a training, None for what :func:`find_checkpoint` finds. Raises InputError: the
-    folder holds no model, or a file that its ``meta.yaml`` or config names is not
-    there.
+    The folder is of a packed model or of a training. ``name`` is what the user called
+    it, if that is not the folder; ``checkpoint`` is of a training, None for what
+    :func:`find_checkpoint` finds. Raises InputError: the folder holds no model, or a
+    file that its ``meta.yaml`` or config names is not there.
     """
     name = name or str(folder)
     if (folder / META).is_file() and checkpoint is None:
-        return _packed(folder, name)
+        return _read_packed(folder, name)
     if (folder / CONFIG).is_file():
-        task = task_of(read_yaml(folder / CONFIG))
+        task = find_task(read_yaml(folder / CONFIG))
         checkpoint = checkpoint or find_checkpoint(folder, task)
-        return ModelFiles(
-            name,
-            absolute_paths(folder / CONFIG, list_base_folders(folder)),
-            checkpoint,
-            task=task,
-        )
+        config = make_paths_absolute(folder / CONFIG, list_base_folders(folder))
+        return ModelFiles(name, config, checkpoint, task=task)
     raise InputError(
         f"{name}: holds no model: it has neither {META} (a packed model) nor "
         f"{CONFIG} (a training)"
     )
 
 
-def _packed(folder: Path, name: str) -> ModelFiles:
+def _read_packed(folder: Path, name: str) -> ModelFiles:
     meta = read_yaml(folder / META)
     ours = read_yaml(folder / OURS) if (folder / OURS).is_file() else {}
     named: dict[str, Any] = {}
@@ -178,21 +178,20 @@ def _packed(folder: Path, name: str) -> ModelFiles:
                 f"{name}: lacks {file}, which its {META} names: copy, unpack or "
                 "download it again"
             )
-    kind = next(
-        (
-            kind
-            for kind in PACKED
-            if named.keys() >= {f"{kind}_train_config", f"{kind}_model_file"}
-        ),
-        None,
-    )
-    if kind is None:
+    kinds = [
+        kind
+        for kind in PACKED
+        if named.keys() >= {f"{kind}_train_config", f"{kind}_model_file"}
+    ]
+    if not kinds:
         raise InputError(
             f"{name}: its {META} names no model for speech recognition or "
             "translation of hypotheses"
         )
-    config, model = named[f"{kind}_train_config"], named[f"{kind}_model_file"]
-    task, search = task_of(read_yaml(folder / config)), ours.get("search") or {}
+    config = named[f"{kinds[0]}_train_config"]
+    model = named[f"{kinds[0]}_model_file"]
+    task = find_task(read_yaml(folder / config))
+    search = ours.get("search") or {}
     if "s2t_train_config" in named:
         raise InputError(
             f"{name}: is of ESPnet's task s2t: espnet2.bin.s2t_inference or "
@@ -204,13 +203,14 @@ def _packed(folder: Path, name: str) -> ModelFiles:
             "search options"
         )
     prior = folder / PRIOR
+    lm_config = None
+    if "lm_train_config" in named:
+        lm_config = _check_own_paths(folder / named["lm_train_config"], folder)
     return ModelFiles(
         name=name,
-        config=_own_paths(folder / config, folder),
+        config=_check_own_paths(folder / config, folder),
         model=folder / model,
-        lm_config=_own_paths(folder / named["lm_train_config"], folder)
-        if "lm_train_config" in named
-        else None,
+        lm_config=lm_config,
         lm_file=folder / named["lm_file"] if "lm_file" in named else None,
         prior_file=prior if prior.is_file() else None,
         task=ours.get("task", task),
@@ -219,26 +219,25 @@ def _packed(folder: Path, name: str) -> ModelFiles:
     )
 
 
-def _own_paths(config: Path, folder: Path) -> Path:
-    """Return the config of a packed model with absolute paths; it may name files of the
-    model only.
+def _check_own_paths(config: Path, folder: Path) -> Path:
+    """Return the config of a packed model with absolute paths.
+
+    Raises InputError: it names a file that is not of the model.
     """
-    if out := next(
-        filter(
-            _leads_out,
-            find_named_files(without_training(read_yaml(config)), [folder], config),
-        ),
-        None,
-    ):
-        raise InputError(f"{config}: names {out}, outside of the model: do not use it")
-    return absolute_paths(config, [folder])
+    values = drop_training(read_yaml(config))
+    for name in find_named_files(values, [folder], config):
+        if _leads_out(name):
+            raise InputError(
+                f"{config}: names {name}, outside of the model: do not use it"
+            )
+    return make_paths_absolute(config, [folder])
 
 
 def _leads_out(name: str) -> bool:
     return os.path.isabs(name) or os.path.normpath(name).startswith("..")
 
 
-def task_of(config: Mapping[str, Any]) -> str:
+def find_task(config: Mapping[str, Any]) -> str:
     """Return the task of a training config, by the keys that only that task writes.
 
     A name in it, such as ``encoder: long_fastconformer``, says nothing: every task has
@@ -259,11 +258,11 @@ def task_of(config: Mapping[str, Any]) -> str:
 
 
 def find_checkpoint(folder: Path, task: str = "asr") -> Path:
-    """Find the checkpoint in a training's folder that is meant for decoding: its
-    average, or its best epoch.
+    """Find the checkpoint in a training's folder that is meant for decoding.
 
-    Of a long-context model, task ``long``, it is the last epoch: that is what P5
-    decodes. Raises InputError: there is none, or several averages to choose from.
+    It is its average, or its best epoch. Of a long-context model, task ``long``, it is
+    the last epoch: that is what P5 decodes. Raises InputError: there is none, or
+    several averages to choose from.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: name that of a training")
@@ -281,7 +280,8 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     for path in [*averages, *last, *(folder / name for name in CHECKPOINTS)]:
         if path.is_file():
             return path
-    if average := find_average(folder):
+    average = find_average(folder)
+    if average:
         return average
     raise InputError(
         f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or "
@@ -289,36 +289,35 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     )
 
 
-def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
-    """Return the config with absolute paths: the file itself if they are absolute
-    already, or a copy in the cache.
+def make_paths_absolute(config: Path, bases: Sequence[Path]) -> Path:
+    """Return the config with absolute paths.
+
+    It is the file itself if they are absolute already, or a copy in the cache.
     """
     whole = read_yaml(config)
-    model_part = without_training(whole, config)
+    model_part = drop_training(whole, config)
     paths = {
         name: str(path)
         for name, path in find_named_files(model_part, bases, config).items()
     }
     if all(name == path for name, path in paths.items()) and not is_espnet3(whole):
         return config
-    target = (
-        _cache_folder()
-        / "configs"
-        / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
-    )
-    write_yaml(
-        target, replace_paths(model_part, paths), f"{config}, with absolute paths"
-    )
+    key = fingerprint(str(config.resolve()), paths)[:20]
+    target = _cache_folder() / "configs" / f"{key}.yaml"
+    written = replace_paths(model_part, paths)
+    write_yaml(target, written, f"{config}, with absolute paths")
     return target
 
 
-def without_training(
-    config: Mapping[str, Any], source: str | Path = CONFIG
+def drop_training(
+    config: Mapping[str, Any],
+    source: str | Path = CONFIG,
 ) -> dict[str, Any]:
-    """Return the config, of ESPnet2 or 3, as ESPnet2 reads it, without the paths that
-    only its training needs.
+    """Return the config as ESPnet2 reads it, without what only its training needs.
+
+    It may be of ESPnet2 or 3.
     """
-    config = as_espnet2(config, source) if is_espnet3(config) else config
+    config = convert_to_espnet2(config, source) if is_espnet3(config) else config
     kept = {key: TRAINING.get(key, value) for key, value in config.items()}
     if "preprocessor_conf" in kept:  # rooms, noises and tables of speakers
         kept["preprocessor_conf"] = _without_paths(kept["preprocessor_conf"])

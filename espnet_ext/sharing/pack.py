@@ -1,6 +1,4 @@
-"""Pack a trained model with all that decodes it into one folder or archive, in the
-layout of ESPnet's own packing.
-"""
+"""Pack a trained model with all that decodes it, in the layout of ESPnet's packing."""
 
 import json
 import platform
@@ -18,17 +16,14 @@ from espnet_ext.errors import InputError, warn
 from espnet_ext.sharing import model_files
 from espnet_ext.sharing.archives import ARCHIVES
 from espnet_ext.sharing.card import Card, write_card
-from espnet_ext.sharing.load import SEARCH, building
+from espnet_ext.sharing.load import SEARCH, explain_faults
 from espnet_ext.upstream.checkpoint import check_model, load_parameters
 from espnet_ext.upstream.config_paths import find_named_files, replace_paths
 from espnet_ext.work.files import atomic_write, scratch_beside
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
-WINDOWED = (
-    "stride",
-    "batch_seconds",
-    "precision",
-)  # options of decoding long recordings
+# Options of decoding long recordings.
+WINDOWED = ("stride", "batch_seconds", "precision")
 SPECIAL = ("<blank>", "<unk>", "<sos/eos>")  # of ESPnet's token lists
 NUMPY = b"\x93NUMPY"  # how its files begin
 DECODING = "decoding.json"  # of a speaker-attributed model, beside its config
@@ -40,14 +35,12 @@ class Packing:
 
     folder: Path  # of a training, with its config.yaml
     model: Path | None = None  # its checkpoint; None to find it in the folder
-    search: Mapping[str, Any] = field(
-        default=model_files.EMPTY
-    )  # options of espnet2.bin.asr_inference
+    # options of espnet2.bin.asr_inference
+    search: Mapping[str, Any] = field(default=model_files.EMPTY)
     lm: tuple[Path, Path] | None = None  # config and checkpoint
     prior: Path | None = None  # of tokens
-    include: Sequence[
-        Path
-    ] = ()  # files outside of the training's folders that the user has named
+    # files outside of the training's folders that the user has named
+    include: Sequence[Path] = ()
     card: Card = Card()
 
 
@@ -66,14 +59,12 @@ def pack(packing: Packing, output: Path) -> list[Path]:
         )
     settings = packing.folder / model_files.CONFIG
     config = read_yaml(settings) if settings.is_file() else {}
-    task = model_files.task_of(config)
+    task = model_files.find_task(config)
     model = packing.model or model_files.find_checkpoint(packing.folder, task)
-    for path in (
-        settings,
-        model,
-        *(packing.lm or ()),
-        *([packing.prior] if packing.prior else []),
-    ):
+    needed = [settings, model, *(packing.lm or ())]
+    if packing.prior:
+        needed.append(packing.prior)
+    for path in needed:
         if not path.is_file():
             raise InputError(
                 f"{path}: no such file: train the model first, or correct the path"
@@ -86,20 +77,18 @@ def pack(packing: Packing, output: Path) -> list[Path]:
         files = {f"{prefix}_model_file": f"model/{model_files.MODEL}"}
         if packing.lm:
             packed += _copy_model(*packing.lm, folder / "lm", packing.include)
-            yaml_files["lm_train_config"], files["lm_file"] = (
-                f"lm/{model_files.CONFIG}",
-                f"lm/{model_files.MODEL}",
-            )
+            yaml_files["lm_train_config"] = f"lm/{model_files.CONFIG}"
+            files["lm_file"] = f"lm/{model_files.MODEL}"
         if packing.prior:
             (folder / model_files.PRIOR).parent.mkdir()
             shutil.copyfile(packing.prior, folder / model_files.PRIOR)
             packed.append(packing.prior)
-        search = {
-            key: value
-            for key, value in packing.search.items()
-            if key in (*SEARCH, *WINDOWED)
-        }
-        if left := sorted(packing.search.keys() - search.keys()):
+        search = {}
+        for key, value in packing.search.items():
+            if key in (*SEARCH, *WINDOWED):
+                search[key] = value
+        left = sorted(packing.search.keys() - search.keys())
+        if left:
             warn(
                 f"{output}: a model brings no {', '.join(left)}: who decodes with "
                 "it must give them again"
@@ -133,7 +122,7 @@ def pack(packing: Packing, output: Path) -> list[Path]:
 
 
 def _check_fit(folder: Path, task: str, model: Path) -> None:
-    """Refuse a checkpoint of another model than its config's, which nobody could load."""
+    """Refuse a checkpoint that is not of its config's model: nobody could load it."""
     if task == "sa_asr":  # of a room above this one
         return
     from espnet_ext.upstream.own_process import prepare_process
@@ -145,34 +134,42 @@ def _check_fit(folder: Path, task: str, model: Path) -> None:
         from espnet2.tasks.asr import ASRTask as Task
     checkpoint = model.resolve()
     # Paths in the config are relative to the folder.
-    with building(model_files.ModelFiles(str(model), folder, model)), chdir(folder):
+    with (
+        explain_faults(model_files.ModelFiles(str(model), folder, model)),
+        chdir(folder),
+    ):
         check_model(Task, f"model/{model_files.CONFIG}", checkpoint)
 
 
 def _copy_model(
-    config: Path, model: Path, target: Path, include: Sequence[Path]
+    config: Path,
+    model: Path,
+    target: Path,
+    include: Sequence[Path],
 ) -> list[Path]:
-    """Copy a checkpoint, its config and the files that this names; their names become
-    relative to the folder above.
+    """Copy a checkpoint, its config and the files that this names.
+
+    Their names become relative to the folder above. Returns the files that were copied.
     """
     from espnet_ext.registry import qualified_names
 
     target.mkdir()
-    values = model_files.without_training(read_yaml(config), config)
+    values = model_files.drop_training(read_yaml(config), config)
     wanted = {path.resolve() for path in include}
     names: dict[Path, str] = {}
     paths = {}
-    for name, path in find_named_files(
-        values, [Path.cwd(), *config.resolve().parents], config
-    ).items():
+    bases = [Path.cwd(), *config.resolve().parents]
+    for name, path in find_named_files(values, bases, config).items():
         if path not in wanted and not _is_of_model(path, config):
             raise InputError(
                 f"{config}: names {path}, which may be private: it is outside of the "
                 f"model's folders: give `--include {path}` if it may be shared"
             )
         if path not in names:
+            # A number before the name of a second file that is called like another.
             same = sum(Path(other).name.endswith(path.name) for other in names.values())
-            names[path] = f"{target.name}/{f'{same}_' if same else ''}{path.name}"
+            number = f"{same}_" if same else ""
+            names[path] = f"{target.name}/{number}{path.name}"
             shutil.copyfile(path, target.parent / names[path])
         paths[name] = names[path]
     values = qualified_names(replace_paths(values, paths))
@@ -181,9 +178,8 @@ def _copy_model(
         values,
         "packed by espnet-ext: paths are relative to the folder above",
     )
-    if (
-        model.suffix == ".ckpt"
-    ):  # of Lightning, which also has the optimizer's state, and paths of this machine
+    # Lightning's checkpoints have the optimizer's state, and paths of this machine.
+    if model.suffix == ".ckpt":
         import torch
 
         torch.save(load_parameters(model), target / model_files.MODEL)
@@ -196,13 +192,13 @@ def _copy_model(
 
 
 def _is_of_model(path: Path, config: Path) -> bool:
-    """Return whether a file that a config names is certainly the model's.
+    """Tell whether a file that a config names is certainly the model's.
 
     A config may come from a stranger and name any file of this machine. Of the folders
     in which trainings run, statistics, sentencepiece models and lists of their pieces
     alone are taken.
     """
-    recipe = recipe_of(config)
+    recipe = find_recipe(config)
     folders = [config.resolve().parent]
     folders += [recipe / "data", recipe / "exp"] if recipe else []
     for folder in folders:
@@ -214,7 +210,7 @@ def _is_of_model(path: Path, config: Path) -> bool:
 
 
 def _is_of_speech(path: Path) -> bool:
-    """Return whether a file holds numpy arrays, a sentencepiece model or its pieces."""
+    """Tell whether a file holds numpy arrays, a sentencepiece model or its pieces."""
     with path.open("rb") as file:
         if file.read(6) == NUMPY:
             return True
@@ -225,7 +221,8 @@ def _is_of_speech(path: Path) -> bool:
 
 
 def _lists_pieces(path: Path) -> bool:
-    """Return whether each line of a file is a piece of a sentencepiece model beside it:
+    """Tell whether each line of a file is a piece of a sentencepiece model beside it.
+
     ESPnet3 keeps its token list so.
     """
     for model in path.parent.glob("*.model"):
@@ -248,9 +245,10 @@ def _read_pieces(path: Path) -> set[str] | None:
     return {model.IdToPiece(number) for number in range(model.GetPieceSize())}
 
 
-def of_recipe(folder: Path, decoding: str = "default") -> Packing:
-    """Return what a recipe knows of one of its systems: search, language model, prior,
-    results, paper.
+def describe_recipe(folder: Path, decoding: str = "default") -> Packing:
+    """Return what a recipe knows of one of its systems.
+
+    That is search, language model, prior, results and paper.
 
     ``folder`` is that of a training in a recipe, such as
     ``egs/librispeech_sem/exp/mini/baseline/seed1``, ``decoding`` one of those in its
@@ -262,37 +260,43 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     from espnet_ext.tables.reading import load_tables
 
     folder = folder.resolve()
-    recipe = recipe_of(folder)
+    recipe = find_recipe(folder)
     if recipe is None or not folder.name.startswith("seed"):
         return Packing(folder)
-    system, expdir = folder.parent.name, folder.parent.parent
+    system = folder.parent.name
+    expdir = folder.parent.parent
     named = expdir.name.partition("-")[0]  # SCALE, or SCALE-CORPUS
     scale = named if (recipe / "conf" / f"{named}.yaml").is_file() else "full"
     tables = load_tables(recipe / "conf" / "tables.yaml", scale)
-    results = results_of(folder / f"decode_{decoding}")
-    tagged = sorted(
-        name for name in tables.decodings if results and decoding.startswith(f"{name}-")
-    )
-    name = decoding if decoding in tables.decodings or not tagged else tagged[-1]
-    options = (
-        f", with the options `{decoding[len(name) + 1 :]}`" if name != decoding else ""
-    )
+    results = read_results(folder / f"decode_{decoding}")
+    name = decoding
+    if results and decoding not in tables.decodings:
+        # The longest name that the folder's begins with; what follows are options.
+        begins = [name for name in tables.decodings if decoding.startswith(f"{name}-")]
+        name = max(begins, default=decoding)
+    options = ""
+    if name != decoding:
+        options = f", with the options `{decoding[len(name) + 1 :]}`"
     search = decode_config(load_scale(recipe, scale), tables, name)
     lm = expdir / ("lm_large" if "lm_size_large" in options else "lm")
     average = re.search(r"average_(best|last)_(\d+)", options)
     fused = any(search.get(name) for name in ("lm_weight", "prior_weight"))
+    model = None
+    if average:
+        kind, count = average.groups()
+        model = folder / f"{kind}{count}.ave.pth"
+    language_model = None
+    if search.get("lm_weight"):
+        language_model = (lm / model_files.CONFIG, lm / "valid.loss.ave.pth")
+    priors = []
+    if fused:
+        priors = sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))
     return Packing(
         folder=folder,
-        model=folder / f"{average[1]}{average[2]}.ave.pth" if average else None,
+        model=model,
         search=search,
-        lm=(lm / model_files.CONFIG, lm / "valid.loss.ave.pth")
-        if search.get("lm_weight")
-        else None,
-        prior=next(
-            iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None
-        )
-        if fused
-        else None,
+        lm=language_model,
+        prior=priors[0] if priors else None,
         card=Card(
             corpus=f"the corpus of {expdir.name}",
             paper=tables.file.paper.citation,
@@ -306,20 +310,21 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     )
 
 
-def replaced(found: Packing, **given: Any) -> Packing:
-    """Return the packing with what the user gives instead; the error rates of another
-    search or model do not go in.
+def replace_parts(found: Packing, **given: Any) -> Packing:
+    """Return the packing with what the user gives instead.
+
+    The error rates of another search or model do not go in.
     """
     new = replace(found, **given)
     scored = [found.model] if found.model else sorted(found.folder.glob("*.ave.pth"))
-    same = {
-        "search": new.search == found.search,
-        "language model": [path.resolve() for path in new.lm or ()]
-        == list(found.lm or ()),
-        "checkpoint": new.model in (None, found.model)
-        or [new.model.resolve()] == scored,
-    }
-    other = [name for name in same if not same[name]]
+    other = []
+    if new.search != found.search:
+        other.append("search")
+    if [path.resolve() for path in new.lm or ()] != list(found.lm or ()):
+        other.append("language model")
+    model = new.model
+    if model not in (None, found.model) and [model.resolve()] != scored:
+        other.append("checkpoint")
     if not other or not found.card.results:
         return new
     warn(
@@ -329,15 +334,15 @@ def replaced(found: Packing, **given: Any) -> Packing:
     return replace(new, card=replace(new.card, decoding="", results={}))
 
 
-def recipe_of(folder: Path) -> Path | None:
+def find_recipe(folder: Path) -> Path | None:
     """Return the recipe's folder that a training's folder is in."""
-    return next(
-        (path for path in folder.resolve().parents if (path / "recipe.py").is_file()),
-        None,
-    )
+    for path in folder.resolve().parents:
+        if (path / "recipe.py").is_file():
+            return path
+    return None
 
 
-def results_of(folder: Path) -> dict[str, Any]:
+def read_results(folder: Path) -> dict[str, Any]:
     """Return the ``score.json`` of each test set of a model's decoding."""
     return {
         path.parent.name: json.loads(path.read_text(encoding="utf-8"))

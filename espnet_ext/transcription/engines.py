@@ -133,9 +133,9 @@ def windows(request: Request, model: ModelFiles) -> Engine:
 
     def lines(path: Path) -> Iterator[Segment]:
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
-        from espnet_ext.sharing.load import building
+        from espnet_ext.sharing.load import explain_faults
 
-        with loading(), building(model):
+        with loading(), explain_faults(model):
             loaded = load_transcriber(
                 model.config, model.model, settings, device=request.device
             )
@@ -157,7 +157,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
             from espnet_ext.upstream.own_process import prepare_process
 
             prepare_process()
-            from espnet_ext.sharing.load import build, building
+            from espnet_ext.sharing.load import build, explain_faults
 
             options = read_yaml(request.config) if request.config else {}
             several = next(
@@ -175,7 +175,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
                         f"{source}: {several} gives a text for each speaker: "
                         "leave it out"
                     )
-                with building(model, request.config):
+                with explain_faults(model, request.config):
                     loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
         with open_recording(

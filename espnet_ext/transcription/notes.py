@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.sharing.model_files import find_model, without_training
+from espnet_ext.sharing.model_files import drop_training, find_model
 from espnet_ext.stitch.recogniser.search_settings import DECODING
 from espnet_ext.transcription.recordings import Failed, Recording, targets_of
 from espnet_ext.transcription.request import Request
@@ -50,7 +50,7 @@ def key_of(model: Path | None, request: Request) -> str:
             if path
         ]
         paths += find_named_files(
-            without_training(read_yaml(files.config)),
+            drop_training(read_yaml(files.config)),
             [files.config.parent],
             files.config,
         ).values()

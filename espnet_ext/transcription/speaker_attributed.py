@@ -114,10 +114,10 @@ def _check_loads(model: ModelFiles) -> None:
     from espnet_ext.upstream.own_process import prepare_process
 
     prepare_process()
-    from espnet_ext.sharing.load import building
+    from espnet_ext.sharing.load import explain_faults
     from espnet_ext.stitch.recogniser.task import SAASRTask
 
-    with loading(), building(model), strict_loading():
+    with loading(), explain_faults(model), strict_loading():
         SAASRTask.build_model_from_file(model.config, model.model)
 
 

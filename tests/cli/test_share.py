@@ -11,7 +11,7 @@ import yaml
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.pack import of_recipe
+from espnet_ext.sharing.pack import describe_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,7 +84,7 @@ def test_a_system_of_a_recipe(system, tmp_path, monkeypatch, capsys):
 
 def test_a_decoding_with_options_of_its_run_says_them(system):
     (system / "decode_default").rename(system / "decode_default-average_best_3")
-    packing = of_recipe(system, "default-average_best_3")
+    packing = describe_recipe(system, "default-average_best_3")
     assert (
         "`default`" in packing.card.decoding
         and "average_best_3" in packing.card.decoding
@@ -92,11 +92,11 @@ def test_a_decoding_with_options_of_its_run_says_them(system):
     assert packing.model == system / "best3.ave.pth"
     assert (
         packing.card.results["test-clean"]["value"] == 5.634
-        and packing.search == of_recipe(system).search
+        and packing.search == describe_recipe(system).search
     )
-    assert not of_recipe(system).card.results
+    assert not describe_recipe(system).card.results
     with pytest.raises(InputError):
-        of_recipe(system, "default-average_best_4")
+        describe_recipe(system, "default-average_best_4")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_error_rates_of_another_search_or_checkpoint_do_not_go_in(
 
 def test_what_the_recipe_does_not_have(system):
     for wrong in (
-        lambda: of_recipe(system, "nothing"),
+        lambda: describe_recipe(system, "nothing"),
         lambda: call(["pack", str(system), "--lm-file", "x.pth"]),
         lambda: call(
             [

@@ -19,8 +19,8 @@ from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.model_files import (
     find_checkpoint,
     find_model,
+    find_task,
     read_folder,
-    task_of,
 )
 from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.upstream.config_paths import find_named_files
@@ -405,7 +405,7 @@ def test_names_that_are_no_model(tmp_path, model):
     ],
 )
 def test_a_task_is_told_by_its_own_keys_and_not_by_names(config, task):
-    assert task_of(config) == task
+    assert find_task(config) == task
 
 
 def test_a_recogniser_with_an_encoder_of_long_recordings_is_loaded(

@@ -34,7 +34,7 @@ import torch
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.settings import SHORTEST
-from espnet_ext.sharing.model_files import CONFIG, MODEL, without_training
+from espnet_ext.sharing.model_files import CONFIG, MODEL, drop_training
 from espnet_ext.upstream.checkpoint import list_misfits
 from espnet_ext.work.files import user_path
 from espnet_ext.work.once import fingerprint, whole_folder
@@ -196,7 +196,7 @@ def import_checkpoint(
             torch.save(model.state_dict(), made / MODEL)
             with (made / CONFIG).open("w", encoding="utf-8") as file:
                 yaml_no_alias_safe_dump(
-                    {**without_training(config), "bpemodel": BPE_MODEL},
+                    {**drop_training(config), "bpemodel": BPE_MODEL},
                     file,
                     sort_keys=False,
                 )
