@@ -74,7 +74,8 @@ def own_valid(run: Run) -> bool:
     """
     corpus = run.options["corpus"]
     there = (
-        VALID in part_folders(run) or find_part_folder(corpus, run.corpus, VALID).exists()
+        VALID in part_folders(run)
+        or find_part_folder(corpus, run.corpus, VALID).exists()
     )
     return not run.synthetic and corpus in WITHOUT_DEV and there
 

@@ -42,7 +42,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     root, parts = find_parts(args.librispeech, args.parts)
     (args.output / "audio").mkdir(parents=True, exist_ok=True)
     options = Options(
-        num_jobs=args.nj, check_audio="header", skip_faulty=read_skip_share(args.skip_faulty)
+        num_jobs=args.nj,
+        check_audio="header",
+        skip_faulty=read_skip_share(args.skip_faulty),
     )
     faults = Faults(root, args.output / "faults.txt", options)
     found = check_parts(root, parts, faults)
