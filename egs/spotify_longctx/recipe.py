@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.chunking import schedule_of
+from espnet_ext.longform.chunking import read_schedule
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.gpus import run_each_system
@@ -443,7 +443,7 @@ def check_own_config(own: OwnSystem) -> None:
         if not isinstance(own.config.get(name), Mapping):
             raise InputError(f"{place}: {name}: must be a mapping (key: value)")
     try:
-        schedule_of(own.config["chunk_conf"])
+        read_schedule(own.config["chunk_conf"])
     except InputError as error:
         raise InputError(f"{place}: {error}") from None
 

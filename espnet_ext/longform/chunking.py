@@ -250,7 +250,7 @@ def _order(
         yield from order
 
 
-def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
+def read_schedule(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
     """Return the schedule and the number of passes of a ``chunk_conf``.
 
     InputError for unknown or impossible settings.
@@ -264,7 +264,7 @@ def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
     return make_checked(Schedule, settings, "chunk_conf"), passes
 
 
-def with_counts(
+def count_shares(
     config: Mapping[str, Any], durations: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return what changes in a training config if its shares become counts.
@@ -274,7 +274,7 @@ def with_counts(
     ``renorm_steps`` of ``encoder_conf`` one of the updates.
     """
     chunks = dict(config.get("chunk_conf") or {})
-    schedule, passes = schedule_of({**chunks, "double_every": 0})
+    schedule, passes = read_schedule({**chunks, "double_every": 0})
     updates = _count_updates(schedule, passes, durations)
     totals = {
         "double_every": passes * len(durations),
@@ -318,8 +318,8 @@ def check_plan(config: Mapping[str, Any], durations: Mapping[str, float]) -> Non
     seconds.
     """
     _require_recordings(durations)
-    config = {**config, **with_counts(config, durations)}
-    schedule, passes = schedule_of(config.get("chunk_conf") or {})
+    config = {**config, **count_shares(config, durations)}
+    schedule, passes = read_schedule(config.get("chunk_conf") or {})
     warmup = (config.get("scheduler_conf") or {}).get("warmup_steps", 0)
     context = schedule.max_seconds
     longest = max(durations.values())

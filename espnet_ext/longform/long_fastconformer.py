@@ -1,5 +1,6 @@
-"""``encoder: long_fastconformer``: Conformer layers over 8-fold subsampling for inputs
-of up to an hour (P5).
+"""``encoder: long_fastconformer``: P5's encoder for inputs of up to an hour.
+
+It has Conformer layers over 8-fold subsampling.
 """
 
 import math
@@ -94,7 +95,8 @@ class LongFastConformerEncoder(AbsEncoder):
         _check_sizes(
             output_size, attention_heads, num_blocks, cnn_module_kernel, rotary_base
         )
-        self._output_size, self.head_size = output_size, output_size // attention_heads
+        self._output_size = output_size
+        self.head_size = output_size // attention_heads
         if positions == "rotary" and self.head_size % 2:
             raise InputError(
                 "long_fastconformer: rotary positions need heads of an even "
@@ -105,21 +107,16 @@ class LongFastConformerEncoder(AbsEncoder):
                 f"long_fastconformer: {positions} positions need an even "
                 f"output_size, not {output_size}"
             )
-        self.positions, self.rotary_base, self.double_norm = (
-            positions,
-            rotary_base,
-            double_norm,
-        )
-        self.fourier = (
-            LearnableFourierPosEnc(output_size) if positions == "fourier" else None
-        )
+        self.positions = positions
+        self.rotary_base = rotary_base
+        self.double_norm = double_norm
+        self.fourier: LearnableFourierPosEnc | None = None
+        if positions == "fourier":
+            self.fourier = LearnableFourierPosEnc(output_size)
         stages, separable, channels = SUBSAMPLING[subsampling]
+        channels = subsampling_channels or channels or output_size
         self.subsampling = ConvSubsampling(
-            input_size,
-            output_size,
-            subsampling_channels or channels or output_size,
-            stages,
-            separable,
+            input_size, output_size, channels, stages, separable
         )
         self.layers = torch.nn.ModuleList(
             ConformerLayer(
@@ -128,7 +125,7 @@ class LongFastConformerEncoder(AbsEncoder):
                 linear_units or 4 * output_size,
                 cnn_module_kernel,
                 norm,
-                _ramp(renorm_steps),
+                _make_ramp(renorm_steps),
                 dropout_rate,
                 attention_dropout_rate,
             )
@@ -150,25 +147,16 @@ class LongFastConformerEncoder(AbsEncoder):
         prev_states: torch.Tensor | None = None,
         ctc: CTC | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Encode features, (B, T, input_size), with lengths, (B,), in any order;
-        ``ctc`` conditions the layers.
+        """Encode features, (B, T, input_size), with lengths, (B,), in any order.
 
-        Returns encodings, (B, ceil(T / 8), D) (4 for ``conformer``), 0 on padded
-        frames; their lengths, (B,); None. Raises TooShortUttError for an utterance
-        without a frame, and InputError for self-conditioning without a CTC head.
+        ``ctc`` conditions the layers. Returns encodings, (B, ceil(T / 8), D) (4 for
+        ``conformer``), 0 on padded frames; their lengths, (B,); None. Raises
+        TooShortUttError for an utterance without a frame, and InputError for
+        self-conditioning without a CTC head.
         """
-        if int(ilens.min()) < 1:
-            raise TooShortUttError(
-                "has no frame, return empty results", int(ilens.min()), 0
-            )
-        if self.interctc_use_conditioning and (
-            ctc is None or self.conditioning_layer is None
-        ):
-            raise InputError(
-                "long_fastconformer: self_conditioning needs the model's CTC "
-                "head: give model_conf a ctc_weight above "
-                "0, or encoder_conf self_conditioning: false"
-            )
+        shortest = int(ilens.min())
+        if shortest < 1:
+            raise TooShortUttError("has no frame, return empty results", shortest, 0)
         x, lengths = self.subsampling(xs_pad[:, : int(ilens.max())], ilens)
         frames = x.size(1)
         padding = Padding.of(lengths, frames)
@@ -176,27 +164,35 @@ class LongFastConformerEncoder(AbsEncoder):
         if self.positions == "rotary":
             turned = rotation(frames, self.head_size, self.rotary_base, x.device)
         elif self.positions == "sinusoidal":
-            x = x * math.sqrt(self._output_size) + sinusoids(
-                frames, self._output_size, device=x.device
-            )
+            scaled = x * math.sqrt(self._output_size)
+            x = scaled + sinusoids(frames, self._output_size, device=x.device)
         elif self.fourier is not None:
             x = self.fourier(x)
         for number, layer in enumerate(self.layers, start=1):
             x = layer(x, padding, turned)
             if self.interctc_use_conditioning and number < len(self.layers):
-                assert (
-                    ctc is not None and self.conditioning_layer is not None
-                )  # checked above
-                x = x + self.conditioning_layer(ctc.softmax(self.after_norm(x)))
-        x = self.after_norm(self.after_norm(x) if self.double_norm else x)
-        return (
-            x if padding is None else x.masked_fill(~padding.valid.unsqueeze(-1), 0.0),
-            lengths,
-            None,
-        )
+                x = x + self._condition(x, ctc)
+        if self.double_norm:
+            x = self.after_norm(x)
+        x = self.after_norm(x)
+        if padding is not None:
+            x = x.masked_fill(~padding.valid.unsqueeze(-1), 0.0)
+        return x, lengths, None
+
+    def _condition(self, x: torch.Tensor, ctc: CTC | None) -> torch.Tensor:
+        """Return what the CTC head's posteriors add to the next layer's input."""
+        if ctc is None or self.conditioning_layer is None:
+            raise InputError(
+                "long_fastconformer: self_conditioning needs the model's CTC head: "
+                "give model_conf a ctc_weight above 0, or encoder_conf "
+                "self_conditioning: false"
+            )
+        posteriors = ctc.softmax(self.after_norm(x))
+        return self.conditioning_layer(posteriors)
 
 
 def _check_sizes(size: int, heads: int, blocks: int, kernel: int, base: float) -> None:
+    """Raise an InputError for sizes that make no encoder."""
     if heads < 1 or size % heads:
         raise InputError(
             f"long_fastconformer: {heads} attention_heads do not divide an "
@@ -217,7 +213,8 @@ def _check_sizes(size: int, heads: int, blocks: int, kernel: int, base: float) -
         )
 
 
-def _ramp(steps: Sequence[int]) -> Ramp:
+def _make_ramp(steps: Sequence[int]) -> Ramp:
+    """Return the ramp of three numbers of updates, as ``renorm_steps`` has them."""
     if len(steps) != 3 or not 0 <= steps[0] < min(steps[1:]):
         raise InputError(
             f"long_fastconformer: renorm_steps is {list(steps)}, it must be three "

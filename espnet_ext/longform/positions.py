@@ -1,4 +1,4 @@
-"""Encodings of positions: rotary (Su et al. 2021) and sinusoidal (Vaswani et al. 2017)."""
+"""Rotary (Su et al. 2021) and sinusoidal positions (Vaswani et al. 2017)."""
 
 import torch
 

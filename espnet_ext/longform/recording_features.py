@@ -1,9 +1,9 @@
-"""Mel power spectrograms of long recordings in parts, normalised by each recording's
-mean and deviation (P5, 3.1).
+"""Mel power spectrograms of long recordings in parts (P5, 3.1).
 
-Statistics need a pass over a recording before its first part is read, so these features
-are made outside the model (``input_size``). They may be kept, in half precision: 16 kB
-per second of audio with 80 channels.
+They are normalised by each recording's mean and deviation. Statistics need a pass over
+a recording before its first part is read, so these features are made outside the model
+(``input_size``). They may be kept, in half precision: 16 kB per second of audio with 80
+channels.
 """
 
 import functools
@@ -32,6 +32,7 @@ _LOG_FLOOR = 1e-6
 _LOG_OF_SILENCE = -1.0  # normalised
 _DEVIATION_FLOOR = 1e-8
 _RECORDINGS_OF_A_SHARD = 50
+# of half precision: larger features, which are rare, are cut to it
 _LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -44,12 +45,12 @@ class ChannelStatistics(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordingFeatures:
-    """Mel filterbank energies. Frame m starts at sample ``m * hop``; no frame reaches
-    beyond the end.
+    """Mel filterbank energies.
 
-    ``window`` and ``hop`` are in samples, ``rate`` in Hz. ``log`` takes the logarithm;
-    P5 does not. A Hann window, and an FFT of the next power of two: P5 names neither,
-    and its authors' code has these.
+    Frame m starts at sample ``m * hop``; no frame reaches beyond the end. ``window``
+    and ``hop`` are in samples, ``rate`` in Hz. ``log`` takes the logarithm; P5 does
+    not. A Hann window, and an FFT of the next power of two: P5 names neither, and its
+    authors' code has these.
     """
 
     n_mels: int = 80
@@ -69,29 +70,30 @@ class RecordingFeatures:
 
     @property
     def _silence(self) -> np.float32:
-        """Return the value of digital silence, or slightly more because logarithms are
-        rounded.
+        """Return the value of digital silence, or slightly more.
+
+        Slightly more because logarithms are rounded.
         """
-        return np.log(np.float32(1.001 * _LOG_FLOOR)) if self.log else np.float32(0)
+        if not self.log:
+            return np.float32(0)
+        return np.log(np.float32(1.001 * _LOG_FLOOR))
 
     def frames(self, length: int) -> int:
-        """Return the number of frames of a recording with ``length`` samples; 0 if it
-        is shorter than a window.
-        """
+        """Return the number of frames of ``length`` samples; 0 if below a window."""
         return max(0, (length - self.window) // self.hop + 1)
 
     def compute(self, audio: Audio, start: int, count: int) -> np.ndarray:
-        """Return frames ``start`` to ``start + count`` of a recording, float32, (count,
-        n_mels), not normalised.
+        """Return frames ``start`` to ``start + count``, not normalised.
+
+        They are float32, (count, n_mels).
         """
         parts = [np.zeros((0, self.n_mels), dtype=np.float32)]
         for first in range(start, start + count, _BLOCK_FRAMES):
             number = min(_BLOCK_FRAMES, start + count - first)
-            samples = audio.read(
-                first * self.hop, (number - 1) * self.hop + self.window
-            )
+            length = (number - 1) * self.hop + self.window
+            samples = torch.from_numpy(audio.read(first * self.hop, length))
             with torch.no_grad():
-                energies = self._energies(torch.from_numpy(samples)[None])[0]
+                energies = self._energies(samples[None])[0]
             if self.log:
                 energies = torch.log(energies + _LOG_FLOOR)
             parts.append(energies.numpy())
@@ -100,13 +102,13 @@ class RecordingFeatures:
     def normalised(
         self, audio: Audio, statistics: ChannelStatistics, start: int, count: int
     ) -> np.ndarray:
-        """Return frames ``start`` to ``start + count``, (count, n_mels), minus the
-        mean, divided by the deviation.
+        """Return frames ``start`` to ``start + count``, normalised, (count, n_mels).
 
-        With logarithms, frames of digital silence are set to one deviation below the
-        mean, about where pauses are: the logarithm of zero is many deviations below
-        anything that a model hears in training. (An energy of zero is not: it is less
-        than one deviation below the mean, like a pause.)
+        The mean is subtracted, and the rest divided by the deviation. With logarithms,
+        frames of digital silence are set to one deviation below the mean, about where
+        pauses are: the logarithm of zero is many deviations below anything that a model
+        hears in training. (An energy of zero is not: it is less than one deviation
+        below the mean, like a pause.)
         """
         features = self.compute(audio, start, count)
         silent = (features <= self._silence).all(axis=1) & self.log
@@ -115,14 +117,14 @@ class RecordingFeatures:
         return features
 
     def statistics(self, audio: Audio) -> ChannelStatistics:
-        """Return mean and deviation of each channel over the recording, in one pass
-        with constant memory.
+        """Return mean and deviation of each channel over the recording.
 
-        Frames of digital silence are left out: they are regions that were silenced on
-        purpose. NoSpeech if the recording is shorter than a frame, or silent
-        throughout.
+        It is read once, with constant memory. Frames of digital silence are left out:
+        they are regions that were silenced on purpose. NoSpeech if the recording is
+        shorter than a frame, or silent throughout.
         """
-        frames, total = 0, self.frames(audio.length)
+        frames = 0
+        total = self.frames(audio.length)
         if not total:
             raise NoSpeech(
                 f"recording {audio.name}: {audio.length} samples, shorter than a "
@@ -130,21 +132,21 @@ class RecordingFeatures:
             )
         # Chan et al.'s update of mean and sum of squares, which stays exact if the mean
         # is large.
-        mean, squares = np.zeros(self.n_mels), np.zeros(self.n_mels)
+        mean = np.zeros(self.n_mels)
+        squares = np.zeros(self.n_mels)
         for start in range(0, total, _BLOCK_FRAMES):
-            block = self.compute(
-                audio, start, min(_BLOCK_FRAMES, total - start)
-            ).astype(np.float64)
-            block = block[(block > self._silence).any(axis=1)]
-            if not len(block):
+            number = min(_BLOCK_FRAMES, total - start)
+            block = self.compute(audio, start, number).astype(np.float64)
+            heard = (block > self._silence).any(axis=1)
+            block = block[heard]
+            count = len(block)
+            if not count:
                 continue
             difference = block.mean(axis=0) - mean
-            both = frames + len(block)
-            squares += (
-                block.var(axis=0) * len(block)
-                + difference**2 * frames * len(block) / both
-            )
-            mean += difference * len(block) / both
+            both = frames + count
+            between = difference**2 * frames * count / both
+            squares += block.var(axis=0) * count + between
+            mean += difference * count / both
             frames = both
         if not frames:
             raise NoSpeech(
@@ -167,10 +169,10 @@ def write_statistics(
     nj: int = 1,
     parallel: Place | None = None,
 ) -> int:
-    """Write ``<output>/statistics.scp`` for the recordings of a data dir: matrices (2,
-    n_mels), mean and deviation.
+    """Write ``<output>/statistics.scp`` for the recordings of a data dir.
 
-    Of the data dir, only ``wav.scp`` is read; ``features_conf`` are settings of
+    It has matrices (2, n_mels), mean and deviation. Of the data dir, only ``wav.scp``
+    is read; ``features_conf`` are settings of
     :class:`RecordingFeatures`. Shards that are done with the same audio and settings
     are skipped. ``keep_features`` writes ``<output>/features.scp`` too: numpy files of
     normalised features, (frames, n_mels). Recordings that are digital silence
@@ -194,23 +196,15 @@ def write_statistics(
         _RECORDINGS_OF_A_SHARD,
     )
     table = write_arks(shards, nj=nj, parallel=parallel, describe="statistics")
-    _leave_out(
-        data,
-        Path(output) / NO_SPEECH,
-        [name for name in audio if name not in table],
-        len(audio),
-        skip_silent,
-    )
+    silent = [name for name in audio if name not in table]
+    _leave_out(data, Path(output) / NO_SPEECH, silent, len(audio), skip_silent)
     if keep_features:
-        kept = {
-            name: str(Path(shard.folder) / f"{name}.npy")
-            for shard in shards
-            for name in shard.audio
-        }
-        write_table(
-            Path(output) / "features.scp",
-            {name: path for name, path in sorted(kept.items()) if name in table},
-        )
+        kept = {}
+        for shard in shards:
+            for name in shard.audio:
+                if name in table:
+                    kept[name] = str(Path(shard.folder) / f"{name}.npy")
+        write_table(Path(output) / "features.scp", dict(sorted(kept.items())))
     write_table(Path(output) / "statistics.scp", table)
     return len(table)
 
@@ -218,17 +212,18 @@ def write_statistics(
 def _leave_out(
     data: str | Path, file: Path, silent: Sequence[str], total: int, share: float
 ) -> None:
-    """List the recordings without speech in a file; refuse them if they are more than a
-    share of all.
+    """List the recordings without speech in a file.
+
+    InputError if they are more than a share of all.
     """
     if not silent:
         file.unlink(missing_ok=True)
         return
     with atomic_write(file) as listed:
         listed.writelines(f"{name}\n" for name in silent)
-    named = ", ".join(silent[:_SHOWN]) + (
-        f" and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else ""
-    )
+    named = ", ".join(silent[:_SHOWN])
+    if len(silent) > _SHOWN:
+        named += f" and {len(silent) - _SHOWN:,} more"
     what = (
         f"{len(silent):,} of {total:,} recordings are digital silence or shorter than "
         "a frame"
@@ -249,10 +244,9 @@ def compute_statistics(
     features_conf: Mapping[str, Any],
     keep_features: bool,
 ) -> dict[str, np.ndarray]:
-    """Compute the statistics of a shard's recordings, (2, n_mels) each, in a worker;
-    features go to ``folder``.
+    """Compute the statistics of a shard's recordings, (2, n_mels) each, in a worker.
 
-    Recordings without speech have none.
+    Features go to ``folder``. Recordings without speech have none.
     """
     features = RecordingFeatures(**features_conf)
     matrices = {}
@@ -274,15 +268,16 @@ def _keep(
     features: RecordingFeatures,
     statistics: ChannelStatistics,
 ) -> None:
-    """Write a recording's normalised features in parts: memory does not depend on its
-    length.
+    """Write a recording's normalised features in parts.
+
+    So memory does not depend on its length.
     """
     frames = features.frames(audio.length)
     path.parent.mkdir(parents=True, exist_ok=True)
-    kept = np.lib.format.open_memmap(path, "w+", np.float16, (frames, features.n_mels))
+    shape = (frames, features.n_mels)
+    kept = np.lib.format.open_memmap(path, "w+", np.float16, shape)
     for start in range(0, frames, _BLOCK_FRAMES):
-        part = features.normalised(
-            audio, statistics, start, min(_BLOCK_FRAMES, frames - start)
-        )
+        count = min(_BLOCK_FRAMES, frames - start)
+        part = features.normalised(audio, statistics, start, count)
         kept[start : start + len(part)] = np.clip(part, -_LARGEST, _LARGEST)
     kept.flush()

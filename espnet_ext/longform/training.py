@@ -44,8 +44,8 @@ from espnet_ext.longform.chunking import (
     Schedule,
     batches,
     check_plan,
-    schedule_of,
-    with_counts,
+    count_shares,
+    read_schedule,
 )
 from espnet_ext.longform.recording_features import (
     NO_SPEECH,
@@ -130,8 +130,9 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
 
 @dataclass
 class ChunkDataset(Dataset):
-    """The features and tokens (by ESPnet's ``preprocess``) of a chunk; only that part
-    of a recording is read.
+    """The features of a chunk, and its tokens by ESPnet's ``preprocess``.
+
+    Only that part of a recording is read.
     """
 
     recordings: Recordings
@@ -139,44 +140,46 @@ class ChunkDataset(Dataset):
     preprocess: AbsPreprocessor
 
     def __getitem__(self, chunk: Chunk) -> Item:
-        """Return the chunk's id, ``speech``, (frames, n_mels), and ``text``, (tokens,),
-        which may be empty.
+        """Return the chunk's id, ``speech``, (frames, n_mels), and ``text``.
+
+        ``text``, (tokens,), may be empty.
         """
         name = chunk.recording
-        rate, hop = self.features.rate, self.features.hop
-        start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
-        speech = (
-            self._kept(name, start, end)
-            if self.recordings.features
-            else self._computed(name, start, end)
-        )
+        start = self._find_frame(chunk.start)
+        end = self._find_frame(chunk.end)
+        if self.recordings.features:
+            speech = self._read_kept(name, start, end)
+        else:
+            speech = self._compute(name, start, end)
         words = read_word_times(name, self.recordings.words[name])
-        for first, last in words.dropped(
-            chunk.start, chunk.end
-        ):  # like silence: nobody knows what is said
-            speech[
-                round(first * rate / hop) - start : round(last * rate / hop) - start
-            ] = 0.0
+        # Like silence: nobody knows what is said.
+        for first, last in words.dropped(chunk.start, chunk.end):
+            begin = self._find_frame(first) - start
+            after = self._find_frame(last) - start
+            speech[begin:after] = 0.0
         text = words.text(chunk.start, chunk.end)
         key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}
 
-    # Frames at the end of a chunk reach a little into the next one, except at the end
-    # of the recording.
-    def _computed(self, name: str, start: int, end: int) -> np.ndarray:
-        with RecordingAudio(
-            name, self.recordings.speech[name], self.features.rate
-        ) as audio:
-            end = min(end, self.features.frames(audio.length))
-            statistics = ChannelStatistics(
-                *read_array(self.recordings.statistics[name])
-            )
-            return self.features.normalised(
-                audio, statistics, start, max(1, end - start)
-            )
+    def _find_frame(self, seconds: float) -> int:
+        """Return the feature frame that begins nearest to a time."""
+        return round(seconds * self.features.rate / self.features.hop)
 
-    def _kept(self, name: str, start: int, end: int) -> np.ndarray:
+    def _compute(self, name: str, start: int, end: int) -> np.ndarray:
+        """Compute frames ``start`` to ``end``, and at least one."""
+        path = self.recordings.speech[name]
+        mean, deviation = read_array(self.recordings.statistics[name])
+        statistics = ChannelStatistics(mean, deviation)
+        with RecordingAudio(name, path, self.features.rate) as audio:
+            # Frames at the end of a chunk reach a little into the next one, except at
+            # the end of the recording.
+            end = min(end, self.features.frames(audio.length))
+            count = max(1, end - start)
+            return self.features.normalised(audio, statistics, start, count)
+
+    def _read_kept(self, name: str, start: int, end: int) -> np.ndarray:
+        """Read frames ``start`` to ``end`` of kept features, and at least one."""
         path = self.recordings.features[name]
         try:
             features = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -185,17 +188,16 @@ class ChunkDataset(Dataset):
                 f"{path}: no features of {name} ({error}): run the statistics "
                 "stage again"
             ) from None
-        if features.shape[1] != self.features.n_mels:
-            channels = (
-                f"{features.shape[1]} channels, but n_mels is {self.features.n_mels}"
+        channels = features.shape[1]
+        if channels != self.features.n_mels:
+            raise InputError(
+                f"{path}: {channels} channels, but n_mels is {self.features.n_mels}: "
+                "run the statistics stage again"
             )
-            raise InputError(f"{path}: {channels}: run the statistics stage again")
         return features[start : max(start + 1, end)].astype(np.float32)
 
 
-def shared_batches(
-    plan: Iterable[list[Chunk]], processes: int
-) -> Iterator[list[Chunk]]:
+def share_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:
     """Return the batches with a chunk for each process; all processes leave out smaller
     ones, such as the last.
     """
@@ -229,7 +231,7 @@ class ChunkIterFactory(AbsIterFactory):
         return [
             batch[rank::processes]
             for batch in itertools.islice(
-                shared_batches(self.plan(), processes), first, last
+                share_batches(self.plan(), processes), first, last
             )
         ]
 
@@ -284,12 +286,12 @@ class RecordingsASRTask(ASRTask):
         if not args.collect_stats:
             durations = read_recordings(args.train_data_path_and_name_and_type).duration
             check_plan(vars(args), durations)
-            vars(args).update(with_counts(vars(args), durations))
-            schedule, passes = schedule_of(args.chunk_conf)
+            vars(args).update(count_shares(vars(args), durations))
+            schedule, passes = read_schedule(args.chunk_conf)
             plan = batches(durations, schedule, passes=passes, seed=args.seed)
             total = sum(
                 1
-                for _ in shared_batches(
+                for _ in share_batches(
                     plan, args.dist_world_size if args.distributed else 1
                 )
             )
@@ -314,7 +316,7 @@ class RecordingsASRTask(ASRTask):
         length) or ``plot_att``.
         """
         recordings = read_recordings(iter_options.data_path_and_name_and_type)
-        schedule, passes = schedule_of(args.chunk_conf)
+        schedule, passes = read_schedule(args.chunk_conf)
         share = (0, 1)
         if iter_options.distributed:
             share = (torch.distributed.get_rank(), torch.distributed.get_world_size())

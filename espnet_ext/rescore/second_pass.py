@@ -147,7 +147,7 @@ def rescore(
     check_output(
         job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references)
     )
-    lists = _without_scores(
+    lists = _drop_scores(
         job.nbest,
         read_lists(job.nbest, job.reference, job.form, job.reference_form),
         names,
@@ -169,7 +169,7 @@ def rescore(
             "warning: the weights are tuned on the lists that are rescored: their "
             "error rate is too low"
         )
-    weights = _given_weights(job, names)
+    weights = _check_given_weights(job, names)
     same = development == lists
     scored, tuned_on = lists, [] if same else development
     for model in models:
@@ -186,12 +186,12 @@ def rescore(
     outcome = Outcome(weights, tuned, lists, after)
     if is_main():
         write_outcome(job.output, outcome)
-    for line in outcome_lines(outcome):
+    for line in list_outcome(outcome):
         log(line)
     return outcome
 
 
-def _given_weights(job: SecondPass, names: Collection[str]) -> Weights:
+def _check_given_weights(job: SecondPass, names: Collection[str]) -> Weights:
     """Return the weights that need no tuning, 1 for scores that are not named."""
     check_weights(job.weights)
     if unknown := sorted(job.weights.keys() - {FIRST_PASS, *names}):
@@ -202,7 +202,7 @@ def _given_weights(job: SecondPass, names: Collection[str]) -> Weights:
     return {**dict.fromkeys([*names, FIRST_PASS], 1.0), **job.weights}
 
 
-def outcome_lines(outcome: Outcome) -> list[str]:
+def list_outcome(outcome: Outcome) -> list[str]:
     """Return what a second pass did, as lines to print: the weights, and error rates if
     there are references.
     """
@@ -310,7 +310,7 @@ def _read_development(
     references = job.tune_references or (None,) * len(job.tune_on)
     lists = []
     for path, reference in zip(job.tune_on, references, strict=True):
-        own = _without_scores(
+        own = _drop_scores(
             path, read_lists(path, reference, job.form, job.reference_form), names
         )
         try:
@@ -324,9 +324,7 @@ def _read_development(
     return lists
 
 
-def _without_scores(
-    path: Path, lists: list[NBest], names: Collection[str]
-) -> list[NBest]:
+def _drop_scores(path: Path, lists: list[NBest], names: Collection[str]) -> list[NBest]:
     """Refuse lists that already have scores of these names, from the first pass or
     another model.
     """

@@ -59,7 +59,7 @@ def load_speaker_engine(request: Request, model: ModelFiles) -> Engine:
         )
     find_enrolment(request.enrolment)
     windowing, search = (
-        windowing_of(request, model),
+        find_windowing(request, model),
         read_decoding_settings(model.model).search,
     )
     if request.config:
@@ -121,7 +121,7 @@ def _check_loads(model: ModelFiles) -> None:
         SAASRTask.build_model_from_file(model.config, model.model)
 
 
-def windowing_of(request: Request, model: ModelFiles) -> Windowing:
+def find_windowing(request: Request, model: ModelFiles) -> Windowing:
     """Return how recordings are cut; refuse windows that are not the stitcher's."""
     trained = read_trained_on(request.stitcher).windows if request.stitcher else None
     chosen = trained or Windowing(

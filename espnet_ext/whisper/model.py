@@ -87,11 +87,10 @@ def load_whisper(
 
 
 def load_cublas() -> str:
-    """Load CUDA 12's cuBLAS for CTranslate2, and return where it was found; PyTorch's
-    environment may bring another CUDA's.
+    """Load CUDA 12's cuBLAS for CTranslate2, and return where it was found.
 
-    Taken is the system's, or else that of the package nvidia-cublas-cu12, whose folder
-    no linker searches.
+    PyTorch's environment may bring another CUDA's. Taken is the system's, or else that
+    of the package nvidia-cublas-cu12, whose folder no linker searches.
     """
     packages = find_spec("nvidia")
     folders = [
@@ -100,10 +99,8 @@ def load_cublas() -> str:
     ]
     for place in ("", *(f"{folder}/" for folder in folders)):
         try:
-            for name in (
-                CUBLAS.replace("cublas", "cublasLt"),
-                CUBLAS,
-            ):  # the second needs the first
+            # The second library needs the first.
+            for name in (CUBLAS.replace("cublas", "cublasLt"), CUBLAS):
                 ctypes.CDLL(f"{place}{name}", ctypes.RTLD_GLOBAL)
         except OSError:
             continue

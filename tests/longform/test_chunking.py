@@ -14,7 +14,7 @@ from espnet_ext.longform.chunking import (
     Schedule,
     batches,
     check_plan,
-    with_counts,
+    count_shares,
 )
 from espnet_ext.text.word_times import SHORTEST
 
@@ -223,10 +223,10 @@ def test_shares_of_the_training_become_counts():
         "chunk_conf": PLAN | {"double_every": 0.05},
         "encoder_conf": {"renorm_steps": [0.1, 0.5, 0.9], "layers": 2},
     }
-    changed = with_counts(config, {f"r{number}": 30.0 for number in range(100)})
+    changed = count_shares(config, {f"r{number}": 30.0 for number in range(100)})
     assert changed["chunk_conf"] == PLAN | {"double_every": 10}  # of 200 recordings
     assert changed["encoder_conf"] == {
         "renorm_steps": [10, 50, 90],
         "layers": 2,
     }  # of 100 updates
-    assert with_counts(config | changed, {"r": 9.0}) == {}
+    assert count_shares(config | changed, {"r": 9.0}) == {}

@@ -71,7 +71,7 @@ def test_the_papers_model_takes_a_step(tmp_path):
     from espnet2.tasks.abs_task import optim_classes, scheduler_classes
     from espnet2.tasks.asr import ASRTask
 
-    from espnet_ext.longform.training import RecordingsASRTask, schedule_of
+    from espnet_ext.longform.training import RecordingsASRTask, read_schedule
 
     espnet_ext.register()
     path = tmp_path / "train.yaml"
@@ -79,7 +79,7 @@ def test_the_papers_model_takes_a_step(tmp_path):
     args = RecordingsASRTask.get_parser().parse_args(
         ["--config", str(path), "--output_dir", str(tmp_path)]
     )
-    schedule, passes = schedule_of(args.chunk_conf)
+    schedule, passes = read_schedule(args.chunk_conf)
     assert (
         schedule.batch_seconds,
         schedule.initial_seconds,

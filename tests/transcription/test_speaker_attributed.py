@@ -24,7 +24,7 @@ from espnet_ext.text.words import Segment
 from espnet_ext.transcription import speaker_attributed
 from espnet_ext.transcription.engines import engine_for
 from espnet_ext.transcription.request import Request
-from espnet_ext.transcription.speaker_attributed import windowing_of
+from espnet_ext.transcription.speaker_attributed import find_windowing
 from espnet_ext.work.files import write_json
 
 SEARCH = {"beam_size": 2, "maxlenratio": -4, "minlenratio": -2}
@@ -267,15 +267,17 @@ def test_a_packed_model_says_how_it_is_used(random_model, enrolment, tmp_path, c
 def test_windows_are_the_stitchers(model, tmp_path):
     """Those of another kind are refused before any work."""
     files = find_model(model)
-    assert windowing_of(Request(), files) == Windowing(16.0, 0.5), "the defaults"
-    assert windowing_of(Request(window=8.0), files) == Windowing(8.0, 0.5)
+    assert find_windowing(Request(), files) == Windowing(16.0, 0.5), "the defaults"
+    assert find_windowing(Request(window=8.0), files) == Windowing(8.0, 0.5)
     trained_on = TrainedOn(
         style="wc", longest=Longest(4, 99), windows=Windowing(8.0, 0.25)
     )
     write_json(tmp_path / TRAINED_ON, trained_on.model_dump())
-    assert windowing_of(Request(stitcher=tmp_path), files) == Windowing(8.0, 0.25)
+    assert find_windowing(Request(stitcher=tmp_path), files) == Windowing(8.0, 0.25)
     with pytest.raises(
         InputError,
         match="it stitches windows of 8 s that overlap by 25 %, not of 16 s by 0 %",
     ):
-        windowing_of(Request(stitcher=tmp_path, window=16.0, window_overlap=0.0), files)
+        find_windowing(
+            Request(stitcher=tmp_path, window=16.0, window_overlap=0.0), files
+        )

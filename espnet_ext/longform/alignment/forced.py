@@ -21,7 +21,7 @@ from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.decoding.transcribe import (
     SPACE,
     Transcriber,
-    bpemodel_of,
+    find_bpemodel,
     load_transcriber,
 )
 from espnet_ext.text.edit_rows import allow_insertions
@@ -262,7 +262,7 @@ class RecordingAligner:
         return found
 
     def _split(self, word: str, letters: set[str]) -> list[str]:
-        """Return the pieces of a word by ESPnet's tokenizer, without unknown letters."""
+        """Return a word's pieces by ESPnet's tokenizer, without unknown letters."""
         if self.transcriber.token_type == "word":
             return [word]
         spelled = "".join(letter for letter in word if letter in letters)
@@ -287,7 +287,7 @@ def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAli
     return RecordingAligner(
         transcriber,
         build_tokenizer(
-            settings["token_type"], bpemodel=bpemodel_of(Path(config), settings)
+            settings["token_type"], bpemodel=find_bpemodel(Path(config), settings)
         ),
     )
 

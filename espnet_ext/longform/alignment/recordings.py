@@ -17,7 +17,7 @@ RESULT = "words.json"
 
 @dataclass(frozen=True)
 class AlignmentShard(Shard):
-    """A recording, the words of its transcript, and the model that finds their times."""
+    """A recording, its transcript's words, and the model that finds their times."""
 
     audio: Path = field(kw_only=True)
     words: tuple[str, ...] = field(kw_only=True)

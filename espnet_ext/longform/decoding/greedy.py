@@ -17,7 +17,7 @@ class Token(NamedTuple):
 
 
 class GreedyDecoder:
-    """The best path: the most probable token of each frame, without blanks and repeats."""
+    """The best path: each frame's most probable token, without blanks and repeats."""
 
     def __init__(self, blank: int = 0):
         self._blank, self._frame = blank, 0

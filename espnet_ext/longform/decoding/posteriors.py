@@ -268,7 +268,7 @@ class LongModel:
             )
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encode inputs of one length, (windows, frames, size), with numbers of frames."""
+        """Encode inputs of one length, (windows, frames, size), and count frames."""
         with self._autocast():
             return encode(self.model, inputs)
 

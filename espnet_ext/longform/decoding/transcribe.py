@@ -5,9 +5,10 @@ with CTC (P5, section 2.2).
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from espnet_ext.audio.recordings import Audio, NoSpeech, open_recording
 from espnet_ext.errors import InputError
@@ -42,43 +43,48 @@ class Transcriber:
     batch_seconds: float = 60.0
 
     def words(self, audio: Audio) -> Iterator[Word]:
-        """Yield words, each as soon as it is final; NoSpeech if the recording is
-        shorter than a frame, or silent.
+        """Yield words, each as soon as it is final.
+
+        NoSpeech if the recording is shorter than a frame, or silent.
         """
         decoder = GreedyDecoder()
         batch = max(1, int(self.batch_seconds // self.window))
         source = self.model.source(audio)
         parts = self.model.posteriors(source, self.window, self.stride, batch)
-        ended = (token for posteriors in parts for token in decoder.step(posteriors))
-        last = (
-            token for _ in range(1) for token in decoder.finish()
-        )  # which is called after the last step
-        yield from self._joined(chain(ended, last))
+        yield from self._join_tokens(_decode(decoder, parts))
 
-    def _joined(self, tokens: Iterable[Token]) -> Iterator[Word]:
+    def _join_tokens(self, tokens: Iterable[Token]) -> Iterator[Word]:
+        """Yield words, each when the first token of the next one is known."""
         own: list[Token] = []
         for token in tokens:
-            if own and (
-                self.token_type == "word"
-                or self.model.tokens[token.id].startswith((BOUNDARY, SPACE))
-            ):
-                yield from self._word(own)
+            name = self.model.tokens[token.id]
+            begins = self.token_type == "word" or name.startswith((BOUNDARY, SPACE))
+            if own and begins:
+                yield from self._make_word(own)
                 own = []
             own.append(token)
-        yield from self._word(own)
+        yield from self._make_word(own)
 
-    def _word(self, tokens: Sequence[Token]) -> Iterator[Word]:
-        """Yield the word that tokens make, if they are more than marks of a boundary."""
-        text = self.join([self.model.tokens[token.id] for token in tokens]).strip()
+    def _make_word(self, tokens: Sequence[Token]) -> Iterator[Word]:
+        """Yield the word that tokens make, if they are more than a boundary."""
+        names = [self.model.tokens[token.id] for token in tokens]
+        text = self.join(names).strip()
         spoken = [
             token
-            for token in tokens
-            if self.model.tokens[token.id] not in (SPACE, BOUNDARY)
+            for token, name in zip(tokens, names, strict=True)
+            if name not in (SPACE, BOUNDARY)
         ]
         if text and spoken:
             unit = self.model.frame_seconds
             confidence = sum(token.confidence for token in spoken) / len(spoken)
             yield Word(text, spoken[0].start * unit, spoken[-1].end * unit, confidence)
+
+
+def _decode(decoder: GreedyDecoder, parts: Iterable[np.ndarray]) -> Iterator[Token]:
+    """Yield the tokens of posteriors that come in parts."""
+    for posteriors in parts:
+        yield from decoder.step(posteriors)
+    yield from decoder.finish()
 
 
 def load_transcriber(
@@ -128,12 +134,12 @@ def _load(
 
     config = read_yaml(model_config)
     tokenizer = build_tokenizer(
-        config["token_type"], bpemodel=bpemodel_of(Path(model_config), config)
+        config["token_type"], bpemodel=find_bpemodel(Path(model_config), config)
     )
     return load(model_config, model_file, device, precision), tokenizer.tokens2text
 
 
-def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
+def find_bpemodel(path: Path, config: Mapping[str, Any]) -> str | None:
     """Return where a config's sentencepiece model is; a relative path may start at the
     config's folder.
     """

@@ -26,8 +26,8 @@ from espnet_ext.rescore.models.vocabulary import compute_log_probs
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
 from espnet_ext.rescore.training.trainer import (
     TrainingTask,
-    digest,
-    module_digest,
+    compute_digest,
+    compute_module_digest,
     refuse_foreign,
     summary,
     train,
@@ -146,9 +146,9 @@ def train_lm(
         "objective": scorer.name,
         "casing": scorer.casing,
         "mask_probability": mask_probability,
-        "texts": digest(texts),
-        "dev_texts": digest(dev_texts),
-        "initial_model": module_digest(scorer),
+        "texts": compute_digest(texts),
+        "dev_texts": compute_digest(dev_texts),
+        "initial_model": compute_module_digest(scorer),
         **({"amp": True} if scorer.amp else {}),
     }
     training = TrainingTask(
@@ -174,58 +174,54 @@ class LmTask:
         self.device = next(scorer.parameters()).device
         self.mask: DataCollatorForLanguageModeling | None = None
         if isinstance(scorer, PllScorer):
-            scorer.known(
-                [len(scorer.tokenizer) - 1]
-            )  # any token may stand in for a masked one
+            # Any token may stand in for a masked one.
+            scorer.known([len(scorer.tokenizer) - 1])
             self.mask = DataCollatorForLanguageModeling(
                 scorer.tokenizer, mlm_probability=mask_probability
             )
 
     def encode(self, text: str) -> list[int]:
-        """Return a sentence's tokens as the scorer's input, for a causal model with the
-        end token; cut to what fits.
+        """Return a sentence's tokens as the scorer's input, cut to what fits.
+
+        For a causal model the end token is included.
         """
         scorer = self.scorer
-        write = CASINGS[scorer.casing]
-        ids = scorer.known(
-            scorer.tokenizer(
-                write(" ".join(text.split())), add_special_tokens=False
-            ).input_ids
-        )
+        written = CASINGS[scorer.casing](" ".join(text.split()))
+        tokens = scorer.tokenizer(written, add_special_tokens=False)
+        ids = scorer.known(tokens.input_ids)
         if isinstance(scorer, CausalScorer):
             ids = [*scorer.before, *ids, scorer.end]
-            return ids[
-                : int(min(len(ids), scorer.longest + 1))
-            ]  # nothing is predicted from the last one
+            # One more than fits: nothing is predicted from the last one.
+            kept = int(min(len(ids), scorer.longest + 1))
+            return ids[:kept]
         room = scorer.longest - len(scorer.before) - len(scorer.after)
-        return [*scorer.before, *ids[: int(min(len(ids), room))], *scorer.after]
+        kept = int(min(len(ids), room))
+        return [*scorer.before, *ids[:kept], *scorer.after]
 
     def loss(
         self, batch: Sequence[list[int]], mask: DataCollatorForLanguageModeling | None
     ) -> tuple[torch.Tensor, int]:
-        """Return the sum of negative log-probabilities over the predicted tokens, and
-        their number.
+        """Return the sum of the predicted tokens' negative log-probabilities.
 
-        ``batch``: :meth:`encode` of sentences; ``mask`` draws what a masked model
-        predicts, None for a causal model.
+        Their number comes with it. ``batch``: :meth:`encode` of sentences; ``mask``
+        draws what a masked model predicts, None for a causal model.
         """
         if mask is None:
             tokens = torch.from_numpy(pad_rows(batch))
-            inputs, following = tokens[:, :-1], tokens[:, 1:]
+            inputs = tokens[:, :-1].clamp(min=0)
+            following = tokens[:, 1:]
             chosen = following >= 0
-            inputs, real, targets = inputs.clamp(min=0), chosen, following[chosen]
+            real = chosen
+            targets = following[chosen]
         else:
-            masked = mask(
-                [
-                    {"input_ids": ids, "special_tokens_mask": self._special(ids)}
-                    for ids in batch
-                ]
-            )
-            inputs, real, chosen = (
-                masked["input_ids"],
-                masked["attention_mask"],
-                masked["labels"] != -100,
-            )
+            examples = [
+                {"input_ids": ids, "special_tokens_mask": self._mark_special(ids)}
+                for ids in batch
+            ]
+            masked = mask(examples)
+            inputs = masked["input_ids"]
+            real = masked["attention_mask"]
+            chosen = masked["labels"] != -100  # what torch's losses leave out
             targets = masked["labels"][chosen]
         if not len(targets):
             return torch.zeros((), device=self.device), 0
@@ -241,11 +237,13 @@ class LmTask:
             )
         return -logp.sum(), len(targets)
 
-    def _special(self, ids: Sequence[int]) -> list[int]:
-        """1 for each token around the text; unknown words are part of the text and
-        predicted like others.
+    def _mark_special(self, ids: Sequence[int]) -> list[int]:
+        """Return 1 for each token around the text, and 0 for those of the text.
+
+        Unknown words are part of the text, and predicted like others.
         """
-        before, after = len(self.scorer.before), len(self.scorer.after)
+        before = len(self.scorer.before)
+        after = len(self.scorer.after)
         return [1] * before + [0] * (len(ids) - before - after) + [1] * after
 
     def backward(self, batch: Sequence[list[int]]) -> dict[str, float]:
@@ -258,14 +256,14 @@ class LmTask:
         return {"loss": mean.item()}
 
     def evaluate(self, texts: Sequence[list[int]]) -> dict[str, float]:
-        """Return loss and perplexity per token; the same tokens are masked every time."""
-        total, count = 0.0, 0
+        """Return loss and perplexity per token, with the same masks every time."""
+        total = 0.0
+        count = 0
         mask = None
         if self.mask is not None:
             mask = replace(self.mask, mlm_probability=MASK_PROBABILITY)
-            mask.generator = torch.Generator().manual_seed(
-                0
-            )  # a seed is refused in processes that another has started
+            # Not a seed, which is refused in processes that another has started.
+            mask.generator = torch.Generator().manual_seed(0)
         for start in range(0, len(texts), DEV_BATCH):
             part, predicted = self.loss(texts[start : start + DEV_BATCH], mask)
             total += part.item()

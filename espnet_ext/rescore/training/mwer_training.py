@@ -20,8 +20,8 @@ from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, make_e
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
 from espnet_ext.rescore.training.trainer import (
     TrainingTask,
-    digest,
-    module_digest,
+    compute_digest,
+    compute_module_digest,
     refuse_foreign,
     summary,
     train,
@@ -42,10 +42,10 @@ CHECKED_TOGETHER = (
 class MwerSettings(ModelSettings):
     """Set a MWER training.
 
-    ``first_pass_weight``: lambda of P3, eq. 8 and 9, None: :func:`tuned_weight`;
+    ``first_pass_weight``: lambda of P3, eq. 8 and 9, None: :func:`find_tuned_weight`;
     ``posterior_scale``: see
-    :class:`MwerLoss`, None: :func:`scale_of`; ``ce_weight``: alpha of MWER + alpha CE;
-        ``positions``: most tokens of a
+    :class:`MwerLoss`, None: :func:`find_scale`; ``ce_weight``: alpha of MWER + alpha
+        CE; ``positions``: most tokens of a
     forward pass.
     """
 
@@ -102,12 +102,12 @@ def train_rescorer(
     ).to(device)
     scorer.budget = config.positions or scorer.budget
     weight = (
-        tuned_weight(scorer, dev)
+        find_tuned_weight(scorer, dev)
         if config.first_pass_weight is None
         else config.first_pass_weight
     )
     loss = MwerLoss(
-        weight, config.posterior_scale or scale_of(weight), config.ce_weight
+        weight, config.posterior_scale or find_scale(weight), config.ce_weight
     )
     scorer.prepare_training(config.gradient_checkpointing, config.amp, config.use_tf32)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, log)
@@ -157,9 +157,9 @@ def train_mwer(
     )
     key = {
         "scorer": scorer.settings(),
-        "lists": digest(map(repr, examples)),
-        "dev_lists": digest(map(repr, dev)),
-        "initial_model": module_digest(scorer),
+        "lists": compute_digest(map(repr, examples)),
+        "dev_lists": compute_digest(map(repr, dev)),
+        "initial_model": compute_module_digest(scorer),
         **({"amp": True} if scorer.amp else {}),
         # what is tuned on dev differs in the last digits on another type of CPU
         **{name: float(f"{value:.5g}") for name, value in asdict(loss).items()},
@@ -198,20 +198,20 @@ def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
     return found
 
 
-def scale_of(weight: float) -> float:
+def find_scale(weight: float) -> float:
     """Return the default posterior scale: the first pass counts at most once, however
     large its weight lambda is.
 
     With a large lambda posteriors of the sum are nearly one-hot, and expected errors
     have no gradient.
 
-    >>> scale_of(0.5), scale_of(4.0)
+    >>> find_scale(0.5), find_scale(4.0)
     (1.0, 0.25)
     """
     return 1.0 / max(1.0, weight)
 
 
-def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
+def find_tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
     """Return the lambda of eq. 8 and 9 that rescores lists best before MWER training,
     the default.
 
@@ -222,7 +222,7 @@ def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
     return (
         1.0
         if scorer.name == "pooled"
-        else tune(scored_lists(scorer, lists), [SCORES]).weights[FIRST_PASS]
+        else tune(score_own_lists(scorer, lists), [SCORES]).weights[FIRST_PASS]
     )
 
 
@@ -235,7 +235,7 @@ def evaluate(
     word errors per utterance, and ``effective``, the hypotheses that share the
     posterior, are by the loss.
     """
-    scored = scored_lists(scorer, [item.nbest for item in examples])
+    scored = score_own_lists(scorer, [item.nbest for item in examples])
     tuned = tune(scored, [SCORES])
     scores = [
         torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64)
@@ -248,7 +248,7 @@ def evaluate(
     }
 
 
-def scored_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
+def score_own_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
     """Return the lists with the scorer's log-probabilities as scores named ``lm``."""
     return add_scores(
         lists,

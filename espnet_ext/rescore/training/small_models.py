@@ -29,14 +29,14 @@ from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
 LETTERS = string.ascii_letters + string.digits + string.punctuation
 
 
-def byte_pairs(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+def train_byte_pairs(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
     """Train GPT-2's byte-level BPE with this many tokens."""
     return GPT2Tokenizer().train_new_from_iterator(
         [texts], vocabulary, show_progress=False
     )
 
 
-def word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+def train_word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
     """Train BERT's WordPiece, cased. It has all letters of the text and of ASCII, at
     the start and inside of a word.
     """
@@ -54,8 +54,8 @@ def word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBas
 # Of each kind: how its tokenizer is trained, classes of ``transformers``, and its
 # scorer.
 KINDS: dict[str, tuple[Callable[..., PreTrainedTokenizerBase], Any, Any, Any]] = {
-    "gpt2": (byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
-    "bert": (word_pieces, BertConfig, BertForMaskedLM, PllScorer),
+    "gpt2": (train_byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
+    "bert": (train_word_pieces, BertConfig, BertForMaskedLM, PllScorer),
 }
 
 

@@ -33,10 +33,9 @@ from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import write_json
 
 MODEL = "model"
-WEIGHTS, PROGRESS = (
-    "weights.pth",
-    "progress.json",
-)  # in a checkpoint, beside the states that Accelerate writes
+# in a checkpoint, beside the states that Accelerate writes
+WEIGHTS = "weights.pth"
+PROGRESS = "progress.json"
 BEGUN = ".begun"  # marks the folder of a training that has not written a checkpoint yet
 CHECKPOINT = re.compile(r"checkpoint(\d+)")
 RANK_SEED = 7919  # dropout differs from process to process
@@ -122,7 +121,8 @@ def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
             "for the training"
         )
     if model.exists() and not (
-        checkpoints(output) or any((output / name).exists() for name in (BEGUN, REPORT))
+        list_checkpoints(output)
+        or any((output / name).exists() for name in (BEGUN, REPORT))
     ):
         raise InputError(
             f"{model} was not written by this training, which would replace it: "
@@ -130,7 +130,7 @@ def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
         )
 
 
-def checkpoints(output: Path) -> list[Path]:
+def list_checkpoints(output: Path) -> list[Path]:
     """Return the checkpoints in the folder of a training, the last one at the end."""
     found = [
         (int(match[1]), path)
@@ -143,7 +143,7 @@ def checkpoints(output: Path) -> list[Path]:
 def _remove_marks(output: Path) -> None:
     """Of a training that has ended; a killed one may have left them."""
     if is_main():
-        for folder in (*checkpoints(output), *output.glob(".checkpoint*")):
+        for folder in (*list_checkpoints(output), *output.glob(".checkpoint*")):
             shutil.rmtree(folder)
         (output / BEGUN).unlink(missing_ok=True)
 
@@ -192,7 +192,7 @@ class _Run:
         self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
     def to_the_end(self) -> dict[str, Any]:
-        if found := checkpoints(self.output):
+        if found := list_checkpoints(self.output):
             self._resume(found[-1])
             self.log(f"resumes after {self.step} of {self.total} updates")
         else:
@@ -338,7 +338,7 @@ class _Run:
             for name in ("key", "step", "history", "seconds", "updating", "logged")
         }
         write_json(partial / PROGRESS, progress)
-        older = checkpoints(self.output)
+        older = list_checkpoints(self.output)
         partial.rename(final)
         for folder in older:
             shutil.rmtree(folder)
@@ -393,7 +393,7 @@ def summary(output: Path, report: Mapping[str, Any]) -> str:
     return f"{output / MODEL}: {which}: {shown} ({report['seconds']:.0f} s of training)"
 
 
-def digest(values: Iterable[str | bytes]) -> str:
+def compute_digest(values: Iterable[str | bytes]) -> str:
     """Return a hash of texts or bytes, in order, for a training's key."""
     total = hashlib.sha256()
     for value in values:
@@ -403,9 +403,9 @@ def digest(values: Iterable[str | bytes]) -> str:
     return total.hexdigest()
 
 
-def module_digest(module: nn.Module) -> str:
+def compute_module_digest(module: nn.Module) -> str:
     """Return a hash of a model's parameters and buffers."""
-    return digest(
+    return compute_digest(
         part
         for name, value in module.state_dict().items()
         for part in (

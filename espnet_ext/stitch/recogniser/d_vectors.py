@@ -18,14 +18,16 @@ from espnet_ext.work.embedded_weights import D_VECTORS, checked_weights
 
 RATE = 16000
 SIZE = 256
-_HOP, _FFT, _MELS = 160, 400, 40  # Resemblyzer's, in samples
-_LEVEL = 10 ** (
-    -30 / 20
-)  # Resemblyzer's: quieter recordings are made as loud as -30 dB of full scale
+# Resemblyzer's, in samples
+_HOP = 160
+_FFT = 400
+_MELS = 40
+# Resemblyzer's: quieter recordings are made as loud as -30 dB of full scale
+_LEVEL = 10 ** (-30 / 20)
 _AT_ONCE = 256
 
 
-def voice_encoder() -> Any:
+def load_voice_encoder() -> Any:
     """Load Resemblyzer's network on the CPU: mel power spectrograms, (B, frames, 40),
     to d-vectors, (B, 256).
     """
@@ -62,7 +64,7 @@ class DVectorEncoder(AbsEncoder):
             )
         self.window = round(window * RATE / _HOP)
         self.shift = round(shift * RATE / _HOP)
-        self.network = voice_encoder().requires_grad_(False)
+        self.network = load_voice_encoder().requires_grad_(False)
         mels = librosa.filters.mel(sr=RATE, n_fft=_FFT, n_mels=_MELS)
         self.register_buffer("mels", torch.from_numpy(mels), persistent=False)
 
@@ -94,39 +96,44 @@ class DVectorEncoder(AbsEncoder):
     def _extract_vectors(
         self, xs_pad: torch.Tensor, ilens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        frames, counts = self._spectrogram(xs_pad, ilens)
-        windows = (
-            (counts - self.window).clamp(min=0) + self.shift - 1
-        ) // self.shift + 1
-        length = (int(windows.max()) - 1) * self.shift + self.window
-        frames = torch.nn.functional.pad(
-            frames, (0, 0, 0, max(0, length - frames.size(1)))
-        )
-        cut = frames.unfold(1, self.window, self.shift)[:, : int(windows.max())].mT
+        """Return d-vectors of windows that move over the frames, with their numbers."""
+        frames, counts = self._compute_spectrogram(xs_pad, ilens)
+        # Rounded up: the last window of an utterance may reach beyond its end.
+        beyond = (counts - self.window).clamp(min=0)
+        windows = (beyond + self.shift - 1) // self.shift + 1
+        most = int(windows.max())
+        length = (most - 1) * self.shift + self.window
+        missing = max(0, length - frames.size(1))
+        frames = torch.nn.functional.pad(frames, (0, 0, 0, missing))
+        cut = frames.unfold(1, self.window, self.shift)[:, :most].mT
         present = mark_valid_frames(windows, cut.size(1))
-        found = torch.cat([self.network(part) for part in cut[present].split(_AT_ONCE)])
+        parts = cut[present].split(_AT_ONCE)
+        found = torch.cat([self.network(part) for part in parts])
         vectors = found.new_zeros(*present.shape, SIZE)
-        vectors[present] = (
-            found.nan_to_num()
-        )  # the network divides by a norm, which may be zero
+        # The network divides by a norm, which may be zero.
+        vectors[present] = found.nan_to_num()
         return vectors, windows, None
 
-    def _spectrogram(
+    def _compute_spectrogram(
         self, samples: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mel power spectrograms as Resemblyzer's, (B, frames, 40), zero after
-        the end, and frame counts.
+        """Return mel power spectrograms as Resemblyzer's, and frame counts.
+
+        They are (B, frames, 40), zero after the end.
         """
         samples = samples.float() * mark_valid_frames(lengths, samples.size(1))
         loudness = (samples.square().sum(1) / lengths).sqrt()
-        samples = samples * (_LEVEL / loudness.clamp(1e-8, _LEVEL)).unsqueeze(1)
+        gain = _LEVEL / loudness.clamp(1e-8, _LEVEL)
+        samples = samples * gain.unsqueeze(1)
         window = torch.hann_window(_FFT, device=samples.device)
         spectrum = torch.stft(
             samples, _FFT, _HOP, window=window, pad_mode="constant", return_complex=True
         )
-        frames = (self.mels @ spectrum.abs().square()).mT
+        powers = spectrum.abs().square()
+        frames = (self.mels @ powers).mT
         counts = lengths // _HOP + 1
-        return frames * mark_valid_frames(counts, frames.size(1)).unsqueeze(-1), counts
+        valid = mark_valid_frames(counts, frames.size(1))
+        return frames * valid.unsqueeze(-1), counts
 
     def at_frames(
         self,
@@ -135,18 +142,21 @@ class DVectorEncoder(AbsEncoder):
         lengths: torch.Tensor,
         frames: torch.Tensor,
     ) -> torch.Tensor:
-        """Return encodings of the ASR encoder's frames, (B, T, 256): d-vectors between
-        those of the nearest windows.
+        """Return d-vectors of the ASR encoder's frames, (B, T, 256).
 
-        ``vectors``: (B, W, 256); the others are numbers, (B,), of windows, of samples,
-        and of the ASR encoder's frames, which share the samples evenly.
+        Each lies between those of the nearest windows. ``vectors``: (B, W, 256); the
+        others are numbers, (B,), of windows, of samples, and of the ASR encoder's
+        frames, which share the samples evenly.
         """
         numbers = torch.arange(int(frames.max()), device=vectors.device)
         centres = (numbers + 0.5) * (lengths / frames / _HOP).unsqueeze(1)
         places = ((centres - self.window / 2) / self.shift).clamp(min=0)
-        places = places.minimum((windows - 1).unsqueeze(1).to(places))
+        last = (windows - 1).unsqueeze(1)
+        places = places.minimum(last.to(places))
         left = places.floor().long()
-        right = (left + 1).minimum((windows - 1).unsqueeze(1))
+        right = (left + 1).minimum(last)
         share = (places - left).unsqueeze(-1)
         rows = torch.arange(len(vectors), device=vectors.device).unsqueeze(1)
-        return vectors[rows, left] * (1 - share) + vectors[rows, right] * share
+        before = vectors[rows, left] * (1 - share)
+        after = vectors[rows, right] * share
+        return before + after

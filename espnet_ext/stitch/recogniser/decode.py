@@ -119,10 +119,10 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     they need.
     """
     require_speaker_model(job.model_config, job.model_file)
-    spans, recordings = read_spans(job.data), _recordings(job.data)
-    inventory = _inventory(job, spans, recordings)
+    spans, recordings = read_spans(job.data), _read_recordings(job.data)
+    inventory = _read_inventory(job, spans, recordings)
     ends = {
-        key: span.end if span.end != -1 else _duration(key, span.path)
+        key: span.end if span.end != -1 else _measure_duration(key, span.path)
         for key, span in spans.items()
     }
     weights = {key: ends[key] - span.start for key, span in spans.items()}
@@ -169,7 +169,7 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     return shards
 
 
-def _inventory(
+def _read_inventory(
     job: SpeakerDecoding, spans: Mapping[str, AudioSpan], recordings: Mapping[str, str]
 ) -> dict[str, list[str]]:
     """Return the entries of each utterance's inventory, ``name`` or ``name=profile``."""
@@ -188,21 +188,21 @@ def _inventory(
                 f"{path}: {key} is missing: name the speakers that it may have"
             )
         named[key] = row.split()
-        inventories.of([profile_of(entry) for entry in named[key]], f"{path}: {key}")
+        inventories.of([find_profile(entry) for entry in named[key]], f"{path}: {key}")
     return named
 
 
-def profile_of(entry: str) -> str:
+def find_profile(entry: str) -> str:
     """Return the profile in an entry of an inventory.
 
-    >>> profile_of("100"), profile_of("100=OV10_session0:100")
+    >>> find_profile("100"), find_profile("100=OV10_session0:100")
     ('100', 'OV10_session0:100')
     """
     name, _, key = entry.partition("=")
     return key or name
 
 
-def _recordings(data: Path) -> dict[str, str]:
+def _read_recordings(data: Path) -> dict[str, str]:
     """Return the recording of each utterance; without ``segments`` an utterance is a
     recording.
     """
@@ -214,7 +214,7 @@ def _recordings(data: Path) -> dict[str, str]:
     }
 
 
-def _duration(utterance: str, path: str) -> float:
+def _measure_duration(utterance: str, path: str) -> float:
     try:
         return soundfile.info(path).duration
     except (soundfile.SoundFileError, OSError):
@@ -241,11 +241,11 @@ def decode_shard(shard: Shard) -> None:
             spans[key] = AudioSpan(path, float(start), float(end))
         entries = {key: shard.tables["inventory"][key].split() for key in spans}
         profiles = {
-            key: inventories.of([profile_of(entry) for entry in entries[key]], key)
+            key: inventories.of([find_profile(entry) for entry in entries[key]], key)
             for key in spans
         }
         samples = {key: read_samples(key, span, rate) for key, span in spans.items()}
-        found = _recognised(
+        found = _recognise_windows(
             model, samples, profiles, to_words, SearchOptions(**job["search"])
         )
         heard, texts, speakers = [], {}, {}
@@ -268,7 +268,7 @@ def decode_shard(shard: Shard) -> None:
         write_table(folder / "speakers", speakers)
 
 
-def _recognised(
+def _recognise_windows(
     model: "SAASRModel",
     samples: Mapping[str, np.ndarray],
     profiles: Mapping[str, np.ndarray],

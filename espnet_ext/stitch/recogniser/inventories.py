@@ -50,10 +50,10 @@ class Inventories:
         _require_profiles(list(dict.fromkeys(speakers)), self.profiles, owner)
         names = draw_names(speakers, self.profiles, self.size, random)
         return names, np.stack(
-            [profile(self._some(self.profiles[name], random)) for name in names]
+            [profile(self._draw_some(self.profiles[name], random)) for name in names]
         )
 
-    def _some(self, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    def _draw_some(self, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
         if len(rows) <= self.enrolment:
             return rows
         return rows[random.choice(len(rows), self.enrolment, replace=False)]
@@ -133,14 +133,14 @@ def write_inventories(
     )
 
 
-def segment_labels(
+def label_segments(
     text: str, speakers: Sequence[str], inventory: Sequence[str], owner: str
 ) -> np.ndarray:
     """Return the place in the inventory of each utterance's speaker in a serialised
     transcript, (utterances,).
 
     >>> speakers, inventory = ["x", "y", "x"], ["w", "x", "y"]
-    >>> segment_labels("A B <sc> C <sc> D", speakers, inventory, "mix-1").tolist()
+    >>> label_segments("A B <sc> C <sc> D", speakers, inventory, "mix-1").tolist()
     [1, 2, 1]
     """
     count = text.split().count(SPEAKER_CHANGE) + 1

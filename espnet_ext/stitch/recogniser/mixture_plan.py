@@ -79,7 +79,7 @@ class MixtureSettings(StrictMapping):
     audio: Literal[True, False, "on_the_fly"] = True
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _order_turns(self) -> Self:
         if self.utterances[0] > self.utterances[1]:
             raise ValueError(
                 "utterances must be the fewest and the most, is "

@@ -119,18 +119,18 @@ def mix(mixture: Mixture) -> np.ndarray:
     float32, (samples,), 16 kHz.
     """
     return add_up_parts(
-        mixture.name, mixture.seconds, _mixed_parts(mixture), SAMPLING_RATE
+        mixture.name, mixture.seconds, _list_mixed_parts(mixture), SAMPLING_RATE
     )
 
 
-def _mixed_parts(mixture: Mixture) -> list[MixedPart]:
+def _list_mixed_parts(mixture: Mixture) -> list[MixedPart]:
     return [
         MixedPart(part.source.id, part.source.path, part.start, part.source.seconds)
         for part in mixture.parts
     ]
 
 
-def _audio_path(folder: Path, mixture: Mixture, on_the_fly: bool) -> Path:
+def _find_audio(folder: Path, mixture: Mixture, on_the_fly: bool) -> Path:
     """Return where a mixture is written; one that is a single utterance is the
     utterance's own file.
     """
@@ -147,11 +147,11 @@ def _audio_path(folder: Path, mixture: Mixture, on_the_fly: bool) -> Path:
 def _write_audio(mixtures: Sequence[Mixture], folder: Path, on_the_fly: bool) -> None:
     """Write the audio of some mixtures (in a worker process)."""
     for mixture in mixtures:
-        path = _audio_path(folder, mixture, on_the_fly)
+        path = _find_audio(folder, mixture, on_the_fly)
         if path.parent != folder / "audio":
             continue
         if on_the_fly:
-            write_mix(path, mixture.seconds, _mixed_parts(mixture), SAMPLING_RATE)
+            write_mix(path, mixture.seconds, _list_mixed_parts(mixture), SAMPLING_RATE)
         else:
             save_audio(path, mix(mixture), SAMPLING_RATE, subtype="PCM_16")
 
@@ -174,7 +174,7 @@ def write_mixtures(
     )
     text = write_references(mixtures, folder)
     paths = {
-        mixture.name: str(_audio_path(folder, mixture, on_the_fly))
+        mixture.name: str(_find_audio(folder, mixture, on_the_fly))
         for mixture in mixtures
     }
     _write_data_dir(

@@ -173,21 +173,20 @@ def make_profiles(
             for key, speaker in read_data_dir(folder).utt2spk.items()
         }
         chosen |= choose_enrolment(speakers, count, seed)
-    profiles, rows = (
-        {},
-        dict[str, np.ndarray](),
-    )  # sessions of LibriCSS share enrolment utterances
+    profiles = {}
+    rows: dict[str, np.ndarray] = {}  # sessions of LibriCSS share enrolment utterances
     for speaker, utterances in tqdm(chosen.items(), desc="profiles", mininterval=5):
-        for utterance in (each for each in utterances if each not in rows):
+        for utterance in utterances:
+            if utterance in rows:
+                continue
             if utterance not in spans:
                 names = " ".join(map(str, data))
                 raise InputError(
                     f"{names}: {utterance} of {speaker} has no audio: run "
                     "`espnet-ext data fix DIR`"
                 )
-            row = np.asarray(
-                embed(read_samples(utterance, spans[utterance], RATE)), dtype=np.float32
-            )
+            samples = read_samples(utterance, spans[utterance], RATE)
+            row = np.asarray(embed(samples), dtype=np.float32)
             norm = np.linalg.norm(row)
             if not np.isfinite(norm) or not norm:
                 raise InputError(
@@ -204,9 +203,9 @@ def resemblyzer() -> Embed:
     """Return a function that makes d-vectors of 256 dimensions by Resemblyzer's model,
     long silences cut out.
     """
-    from espnet_ext.stitch.recogniser.d_vectors import voice_encoder
+    from espnet_ext.stitch.recogniser.d_vectors import load_voice_encoder
 
-    encoder = voice_encoder()
+    encoder = load_voice_encoder()
     from resemblyzer import preprocess_wav
 
     def embed(samples: np.ndarray) -> np.ndarray:

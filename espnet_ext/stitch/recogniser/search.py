@@ -145,7 +145,10 @@ def recognise_together(
         x=encodings, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio
     )
     return [
-        [_hypothesis(model, each, to_words, encodings.size(1)) for each in own[:nbest]]
+        [
+            _make_hypothesis(model, each, to_words, encodings.size(1))
+            for each in own[:nbest]
+        ]
         for own in found
     ]
 
@@ -183,7 +186,7 @@ def _search(
     return search.to(next(model.parameters()).device).eval()
 
 
-def _hypothesis(
+def _make_hypothesis(
     model: SAASRModel,
     found: Any,
     to_words: Callable[[list[str]], Sequence[str]],
@@ -201,7 +204,7 @@ def _hypothesis(
         pieces = [model.token_list[token] for token in tokens[kept].tolist()]
         words = tuple(to_words(pieces))
         if words:
-            times = word_times(pieces, frames[kept].tolist(), to_words, length)
+            times = find_word_times(pieces, frames[kept].tolist(), to_words, length)
             segments.append(
                 SpeakerSegment(words, int(mean.argmax()), float(mean.max()), times)
             )
@@ -210,7 +213,7 @@ def _hypothesis(
     )
 
 
-def word_times(
+def find_word_times(
     pieces: Sequence[str],
     frames: Sequence[int],
     to_words: Callable[[list[str]], Sequence[str]],
@@ -223,7 +226,7 @@ def word_times(
 
     >>> def to_words(pieces):
     ...     return "".join([*pieces, " "]).replace("-", "").split()
-    >>> word_times(["A", "B-", "C"], [4, 8, 9], to_words, 10)
+    >>> find_word_times(["A", "B-", "C"], [4, 8, 9], to_words, 10)
     ((0.4, 1.0),)
     """
     spans: list[list[int]] = []

@@ -25,7 +25,7 @@ from espnet2.train.dataset import DATA_TYPES
 
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import is_mix, read_mix
-from espnet_ext.stitch.recogniser.inventories import Inventories, segment_labels
+from espnet_ext.stitch.recogniser.inventories import Inventories, label_segments
 from espnet_ext.stitch.recogniser.profiles import read_profiles
 from espnet_ext.stitch.recogniser.sa_asr import SAASRModel
 
@@ -176,5 +176,5 @@ class SpeakerPreprocessor:
         if inventory:
             data["profiles"] = profiles.astype(np.float32)
         if speakers:
-            data["speakers"] = segment_labels(data["text"], speakers, inventory, uid)
+            data["speakers"] = label_segments(data["text"], speakers, inventory, uid)
         return self.preprocess(uid, data)

@@ -60,13 +60,13 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
     return tuple(word.text for word in words)
 
 
-def best_limit(candidates: Iterable[tuple[float, int]]) -> float:
+def find_best_limit(candidates: Iterable[tuple[float, int]]) -> float:
     """Return the limit with the fewest errors, and of several the lowest, from the
     stitched transcripts.
 
     Of each, its edits per word, and by how many errors it is better than the merge.
 
-    >>> best_limit([(0.5, 1), (1.0, -2)]), best_limit([(1.0, -2)])
+    >>> find_best_limit([(0.5, 1), (1.0, -2)]), find_best_limit([(1.0, -2)])
     (0.5, 0.0)
     """
     best = total = 0
@@ -109,7 +109,7 @@ def tune_guard(
                     - count_errors(spoken, text).errors
                 )
                 candidates.append((edits_per_word(text, merged), gain))
-    limit = best_limit(candidates)
+    limit = find_best_limit(candidates)
     below = sum(distance <= limit for distance, _ in candidates)
     guard = Guard(edits_per_word=limit, transcripts=len(candidates), stitched=below)
     write_json(output, guard.model_dump())

@@ -97,8 +97,7 @@ def join_windows(
     segments: Path | None = None,
     form: str = AUTO,
 ) -> None:
-    """Print the transcript of recordings that a recogniser has heard in windows, and
-    write it.
+    """Print and write the transcript of recordings that were heard in windows.
 
     ``files``, ``segments`` and ``form`` are those of
     :func:`espnet_ext.text.window_hypotheses.read_grouped`; ``output`` ends in one of
@@ -107,13 +106,12 @@ def join_windows(
     if output and output.suffix not in OUTPUTS:
         raise InputError(f"--output {output}: end it in {', '.join(OUTPUTS)}")
     if stitcher:
-        pairs.read_trained_on(
-            stitcher.folder
-        )  # before torch is imported, which takes seconds
+        # A wrong folder is refused before torch is imported, which takes seconds.
+        pairs.read_trained_on(stitcher.folder)
     grouped = read_grouped(files, segments, form)
     merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[method]
     recordings = {
-        name: _lines_of(speakers)
+        name: _make_lines(speakers)
         for name, speakers in merge_all(grouped, merge).items()
     }
     for name, lines in recordings.items():
@@ -123,7 +121,7 @@ def join_windows(
         write_transcript(output, recordings, OUTPUTS[output.suffix])
 
 
-def _lines_of(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
+def _make_lines(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
     """Make the lines of a recording; where nobody is named, neither are they."""
     lines = make_spoken_lines(speakers)
     if speakers.keys() == {SPEAKER}:
@@ -170,7 +168,7 @@ class Stitcher:
         self._preprocess = MTTask.build_preprocess_fn(args, False)
         self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
         self._pieces = (
-            pairs.piece_maker(args.src_bpemodel)
+            pairs.make_piece_splitter(args.src_bpemodel)
             if self.trained_on.style == pairs.ALIGNMENT
             else str.split
         )
@@ -180,7 +178,7 @@ class Stitcher:
         windows to the transcript.
         """
         pairs.require_windows(
-            self.trained_on.windows, pairs.windowing_of(grouped), self.folder
+            self.trained_on.windows, pairs.find_windowing(grouped), self.folder
         )
         longest = self.trained_on.longest
         every = [
@@ -245,7 +243,7 @@ class Stitcher:
 
     def _source(self, part: Windows) -> Any:
         known = self.trained_on
-        text = pairs.source_text(
+        text = pairs.write_source(
             pairs.serialise_windows(number_windows(part), known.style, known.within),
             self._pieces,
         )

@@ -96,13 +96,15 @@ def serialise_windows(
         raise ValueError(f"unknown style {style!r}: {', '.join(STYLES)}")
     seconds = math.inf if within is None or not is_timed(windows) else within
     check_overlap(windows, 0.5 if seconds == math.inf else 0.0)
-    columns = list(_aligned(windows, seconds))
+    columns = list(_serialise_aligned(windows, seconds))
     return tuple(column[0] for column in columns), tuple(
         column[1] for column in columns
     )
 
 
-def _aligned(windows: Sequence[Segment], within: float) -> Iterator[tuple[str, str]]:
+def _serialise_aligned(
+    windows: Sequence[Segment], within: float
+) -> Iterator[tuple[str, str]]:
     """Yield pairs of tokens; on each side a change of windows comes before the first
     word of the new window.
     """
@@ -120,7 +122,7 @@ def _aligned(windows: Sequence[Segment], within: float) -> Iterator[tuple[str, s
             yield changes[side]
 
 
-def source_text(sources: Sequence[Sequence[str]], pieces: Pieces) -> str:
+def write_source(sources: Sequence[Sequence[str]], pieces: Pieces) -> str:
     """Write a stitcher's input as the source text of ESPnet's MT task: words, or the
     word pieces of pairs in turn.
     """
@@ -246,17 +248,17 @@ def make_pairs(
             f"{output}: nobody was heard in any window, so that there is nothing "
             "to stitch: decode again"
         )
-    pieces = piece_maker(bpemodel)
+    pieces = make_piece_splitter(bpemodel)
     write_table(
         output / "src_text",
-        {item.id: source_text(item.sources, pieces) for item in examples},
+        {item.id: write_source(item.sources, pieces) for item in examples},
     )
     write_table(
         output / "text", {item.id: " ".join(item.target) or GAP for item in examples}
     )
     longest = find_longest([item.windows for item in examples])
     trained_on = TrainedOn(
-        style=style, longest=longest, windows=windowing_of(grouped), within=within
+        style=style, longest=longest, windows=find_windowing(grouped), within=within
     )
     write_json(output / TRAINED_ON, trained_on.model_dump())
     say(f"{len(examples)} examples in the style {style}, written to {output}")
@@ -275,7 +277,7 @@ def join_pairs(folders: Sequence[Path], output: Path) -> None:
         )
 
 
-def piece_maker(model: str | Path) -> Pieces:
+def make_piece_splitter(model: str | Path) -> Pieces:
     """Return a function that makes word pieces of a word, by a sentencepiece model."""
     import sentencepiece
 
@@ -312,7 +314,7 @@ def read_trained_on(folder: str | Path) -> TrainedOn:
     )
 
 
-def windowing_of(grouped: Grouped) -> Windowing | None:
+def find_windowing(grouped: Grouped) -> Windowing | None:
     """Return how most recordings are cut; None if no recording has two windows, or they
     overlap by more than half.
     """

@@ -35,7 +35,7 @@ def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
     return order_times(word for item in windows for word in item.timed_words)
 
 
-def only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:
+def take_only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:
     """Return the words of a recording that was decoded without segmentation; refuse
     several windows.
     """
@@ -49,7 +49,7 @@ def only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:
 
 
 MERGES: dict[str, Merge] = {
-    "no": only_window,
+    "no": take_only_window,
     "block": join_blocks,
     "overlapping": overlapping_inference,
     BY_TIME: merge_by_time,

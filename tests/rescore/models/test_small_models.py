@@ -9,9 +9,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.scorers import load_lm
 from espnet_ext.rescore.training.small_models import (
     SmallModel,
-    byte_pairs,
     make_small_model,
-    word_pieces,
+    train_byte_pairs,
+    train_word_pieces,
 )
 from espnet_ext.work.settings import checked
 
@@ -47,7 +47,7 @@ def test_saved_and_loaded_with_its_tokenizer(tmp_path, kind):
     assert tokenizer.model_max_length == 64
 
 
-@pytest.mark.parametrize("train", [byte_pairs, word_pieces])
+@pytest.mark.parametrize("train", [train_byte_pairs, train_word_pieces])
 def test_the_same_tokenizer_each_time(train):
     """What the trainers keep in hash tables is in another order each time."""
     first = train(TEXTS, 300).get_vocab()

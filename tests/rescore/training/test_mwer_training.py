@@ -13,7 +13,11 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training import mwer_training
 from espnet_ext.rescore.training.mwer import MwerLoss, make_examples
-from espnet_ext.rescore.training.mwer_training import evaluate, train_mwer, tuned_weight
+from espnet_ext.rescore.training.mwer_training import (
+    evaluate,
+    find_tuned_weight,
+    train_mwer,
+)
 from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.text.nbest import Hypothesis, NBest
 
@@ -181,8 +185,8 @@ def test_evaluation_written_out():
         chosen += wrong[max(keep_choosable, key=lambda rank: s[rank])]
     assert found["mwer"] == pytest.approx(expected)
     assert found["wer"] <= 100 * chosen / 17
-    assert tuned_weight(scorer, LISTS) == found["lambda"]
-    assert tuned_weight(make_scorer("gpt2-last"), LISTS) == 1.0
+    assert find_tuned_weight(scorer, LISTS) == found["lambda"]
+    assert find_tuned_weight(make_scorer("gpt2-last"), LISTS) == 1.0
 
 
 class Killed(Exception):

@@ -13,8 +13,8 @@ from espnet_ext.rescore.training import write_quantities
 from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.rescore.training.trainer import (
     TrainingTask,
-    digest,
-    module_digest,
+    compute_digest,
+    compute_module_digest,
     refuse_foreign,
     summary,
     train,
@@ -223,12 +223,12 @@ def test_a_last_evaluation_that_is_not_finite_is_no_end(tmp_path):
 
 
 def test_digests_tell_models_and_texts_apart():
-    assert digest(["ab", "c"]) != digest(["a", "bc"])
+    assert compute_digest(["ab", "c"]) != compute_digest(["a", "bc"])
     line, other = Line().module, Line().module
-    assert module_digest(line) == module_digest(other)
+    assert compute_module_digest(line) == compute_module_digest(other)
     with torch.no_grad():
         other[1].bias += 1
-    assert module_digest(line) != module_digest(other)
+    assert compute_module_digest(line) != compute_module_digest(other)
 
 
 def test_quantities_of_several_seeds(tmp_path):

@@ -9,7 +9,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.stitch.recogniser.inventories import (
     Inventories,
-    segment_labels,
+    label_segments,
     write_inventories,
 )
 
@@ -74,7 +74,7 @@ def test_bad_inventories_are_refused(inventories, tmp_path):
             inventories.of(names, "mix")
     for names, place in ((["x"], "2 utterances"), (["x", "z"], "z")):
         with pytest.raises(InputError, match=f"^mix: .*{place}"):
-            segment_labels("A <sc> B", names, ["x", "y"], "mix")
+            label_segments("A <sc> B", names, ["x", "y"], "mix")
     for spoken, size, place in (
         ("a z", 4, "m1: no profile for z"),
         ("a", 0, "0 profiles"),

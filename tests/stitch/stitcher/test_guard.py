@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitch.stitcher.guard import (
-    best_limit,
+    find_best_limit,
     guard_transcripts,
     guarded,
     read_guard,
@@ -56,7 +56,7 @@ def test_no_limit_makes_fewer_errors_than_the_tuned_one_and_it_is_the_lowest(
 
     limits = [0.0, *(distance for distance, _ in candidates)]
     best = max(map(gain, limits))
-    assert best_limit(candidates) == min(
+    assert find_best_limit(candidates) == min(
         limit for limit in limits if gain(limit) == best
     )
 
