@@ -93,16 +93,17 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
     words stays as it is.
     """
     check_weights(weights)
-    if not nbest.hyps[0].text:
+    hyps = nbest.hyps
+    if not hyps[0].text:
         return nbest
     totals = combine_scores(nbest, weights)
 
     def rank(index: int) -> tuple[bool, float]:
-        has_no_words = not nbest.hyps[index].text
+        has_no_words = not hyps[index].text
         return has_no_words, -totals[index]
 
     order = sorted(range(len(totals)), key=rank)
-    reranked = tuple(nbest.hyps[index] for index in order)
+    reranked = tuple(hyps[index] for index in order)
     return replace(nbest, hyps=reranked)
 
 
@@ -172,7 +173,8 @@ def find_envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]
         if not steeper.size:
             return pieces
         below = left[line] - left[steeper]  # at w = 0
-        crossings = below / (slopes[steeper] - slopes[line])
+        steeper_by = slopes[steeper] - slopes[line]
+        crossings = below / steeper_by
         corner = float(crossings.min())
         if corner >= 1.0:
             return pieces

@@ -43,9 +43,8 @@ from espnet_ext.work.yaml_files import read_yaml
 # Small enough that progress shows and a lost worker costs little; the model stays
 # loaded from shard to shard.
 UTTERANCES_PER_SHARD, SHARDS_PER_JOB = 20, 4
-GPUS_PER_MACHINE = (
-    8  # at most; where utterances are searched in batches, a shard has one for each
-)
+# at most; where utterances are searched in batches, a shard has one for each
+GPUS_PER_MACHINE = 8
 LISTS = "nbest.jsonl"
 TOKENS_PER_SECOND, SPARE_TOKENS = 12, 10  # nobody speaks faster
 _QUIET = 0.2  # seconds over which the energy is averaged to find a quiet place
@@ -63,14 +62,12 @@ class FirstPass(StrictMapping):
     nbest: Count = 10  # distinct hypotheses wanted of each utterance
     # hypotheses at each token, most of which differ in case and punctuation alone
     beam: Count = 40
-    window: Annotated[int, Field(ge=1, le=TRAINED_WINDOW)] = (
-        TRAINED_WINDOW  # seconds that audio is padded to or cut
-    )
+    # seconds that audio is padded to or cut
+    window: Annotated[int, Field(ge=1, le=TRAINED_WINDOW)] = TRAINED_WINDOW
     language: str = "en"  # in the prompt of multilingual models
     compute_type: str = "float32"  # of CTranslate2
-    batch: Count = (
-        1  # utterances per search, of similar length; one is the fastest on a CPU
-    )
+    # utterances per search, of similar length; one is the fastest on a CPU
+    batch: Count = 1
 
     @model_validator(mode="after")
     def _wide_enough(self) -> "FirstPass":
@@ -114,11 +111,9 @@ def make_lists(
     work.run_shards(planned, run_shard, nj=nj, parallel=parallel, describe="first pass")
     merged = []
     for _, shards in planned:
-        lists = [
-            nbest
-            for shard in shards
-            for nbest in read_nbest(Path(shard.folder) / LISTS)
-        ]
+        lists: list[NBest] = []
+        for shard in shards:
+            lists += read_nbest(Path(shard.folder) / LISTS)
         merged.append(sorted(lists, key=lambda nbest: nbest.utt_id))
     return merged
 
@@ -363,10 +358,10 @@ def decode_utterances(
 def distinct_texts(
     found: Iterable[Scored], rules: Callable[[str], str]
 ) -> list[Scored]:
-    """Return the best of the hypotheses that are the same after normalisation; best
-    first.
+    """Return the best of hypotheses that normalisation makes equal, best first.
 
-    >>> distinct_texts([("A cat.", -2.0), ("a cat", -1.0), ("The cat", -3.0)], lambda text: text.upper().strip("."))
+    >>> heard = [("A cat.", -2.0), ("a cat", -1.0), ("The cat", -3.0)]
+    >>> distinct_texts(heard, lambda text: text.upper().strip("."))
     [('A CAT', -1.0), ('THE CAT', -3.0)]
     """
     best: dict[str, float] = {}

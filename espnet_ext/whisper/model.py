@@ -181,7 +181,8 @@ def whole_words(parts: Iterable[Word], longest: float = math.inf) -> tuple[Word,
     stop. What would be longer than so many seconds stays in parts: numbers read digit
     by digit, and languages that write no blanks.
 
-    >>> whole_words([Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)])
+    >>> parts = [Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)]
+    >>> whole_words(parts)
     (Word(text=" o'clock.", start=0, end=2, confidence=0.5),)
     """
     joined: list[Word] = []

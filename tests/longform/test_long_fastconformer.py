@@ -155,8 +155,9 @@ def test_what_cannot_be_encoded_is_refused():
 @pytest.mark.parametrize(
     "options",
     [
-        {"norm": "group"}, {"positions": "relative"}, {"subsampling": "vgg"}, {"attention_heads": 5},
-        {"num_blocks": 0}, {"cnn_module_kernel": 8}, {"rotary_base": 1.0}, {"renorm_steps": [10, 5, 20]},
+        {"norm": "group"}, {"positions": "relative"}, {"subsampling": "vgg"},
+        {"attention_heads": 5}, {"num_blocks": 0}, {"cnn_module_kernel": 8},
+        {"rotary_base": 1.0}, {"renorm_steps": [10, 5, 20]},
         {"renorm_steps": [10]}, {"output_size": 9, "positions": "sinusoidal"},
     ],
 )  # fmt: skip

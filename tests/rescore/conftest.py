@@ -44,7 +44,8 @@ CAUSAL = {
     "gpt2": SIZE | HEADS | ENDS,
     "llama": SIZE | HEADS | UNITS | ENDS,
     "gemma2": SIZE | HEADS | UNITS | ENDS
-    | {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 64, "final_logit_softcapping": 3.0},
+    | {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 64,
+       "final_logit_softcapping": 3.0},
     "mamba": SIZE | ENDS | {"state_size": 4},
 }  # fmt: skip
 MASKED = {

@@ -18,7 +18,7 @@ from espnet_ext.text.nbest import Hypothesis, NBest, read_nbest, write_nbest
 
 
 def lists(prefix: str, number: int = 4) -> list[NBest]:
-    """The first pass prefers "THE CAT IS SAD" by 1.0 to what was said, "THE CAT SAT"."""
+    """The first pass prefers "THE CAT IS SAD" by 1.0 to "THE CAT SAT", as said."""
     hyps = (
         Hypothesis("THE CAT IS SAD", -2.0, {"ctc": -1.0}),
         Hypothesis("THE CAT SAT", -3.0),

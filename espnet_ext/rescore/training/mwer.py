@@ -207,7 +207,7 @@ def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> N
 
 
 def get_random_state(device: torch.device) -> RandomState:
-    """Return the states of random numbers: the CPU's, and ``device``'s if it is a GPU."""
+    """Return the states of random numbers, of the CPU and of ``device``, a GPU."""
     on_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     return torch.get_rng_state(), on_gpu
 

@@ -172,11 +172,9 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
 def _read_inventory(
     job: SpeakerDecoding, spans: Mapping[str, AudioSpan], recordings: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Return the entries of each utterance's inventory, ``name`` or ``name=profile``."""
-    inventories, path = (
-        Inventories(read_profiles(job.profiles)),
-        job.inventory or job.data / "inventory",
-    )
+    """Return each utterance's inventory, entries ``name`` or ``name=profile``."""
+    inventories = Inventories(read_profiles(job.profiles))
+    path = job.inventory or job.data / "inventory"
     if job.inventory is None and not path.exists():
         return dict.fromkeys(spans, sorted(inventories.profiles))
     table = read_table(path)

@@ -148,11 +148,14 @@ def align_by_time(left: Words, right: Words, within: float) -> list[Step]:
     # Back along a best path: whole numbers, so that == finds where a sum came from.
     pairs = []
     while i and j:
-        if table[i, j] == table[i - 1, j - 1] + gains[i - 1, j - 1]:
+        best = table[i, j]
+        if_paired = table[i - 1, j - 1] + gains[i - 1, j - 1]
+        if_right_alone = table[i, j - 1] - ONE
+        if best == if_paired:
             i -= 1
             j -= 1
             pairs.append((i, j))
-        elif table[i, j] == table[i, j - 1] - ONE:
+        elif best == if_right_alone:
             j -= 1
         else:
             i -= 1
@@ -187,9 +190,11 @@ def _compute_gains(left: Words, right: Words, within: float) -> np.ndarray:
     middles = np.array([word.middle for word in right])
     gains = np.empty((len(left), len(right)), dtype=np.int32)
     for i, word in enumerate(left):
-        share = np.abs(middles - word.middle) / within
+        apart = np.abs(middles - word.middle)
+        share = apart / within
         nearness = 1 - np.minimum(share, 1)
-        equal = texts == normalise_word(word.text)
+        text = normalise_word(word.text)
+        equal = texts == text
         gain = np.where(equal, ONE * nearness, -ONE)
         gain[share > 1] = _NEVER
         gains[i] = gain

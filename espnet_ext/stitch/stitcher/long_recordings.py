@@ -105,7 +105,7 @@ def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
 
 
 def _cut_into_halves(windows: Windows, longest: Longest) -> list[int]:
-    """Return where the halves of parts begin, and at the end where the last one ends."""
+    """Return where the halves of parts begin, and where the last one ends."""
     half = Longest(
         windows=max(1, longest.windows // 2),
         words=max(1, longest.words // 2),

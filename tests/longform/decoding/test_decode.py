@@ -50,7 +50,8 @@ def features_folder(tmp_path_factory, token_list):
         "input_size": 20,
         "encoder": "conformer",
         "encoder_conf": {
-            "output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1, "input_layer": "conv2d8",
+            "output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1,
+            "input_layer": "conv2d8",
             "cnn_module_kernel": 5, "macaron_style": True, "rel_pos_type": "latest",
             "pos_enc_layer_type": "rel_pos", "selfattention_layer_type": "rel_selfattn",
         },

@@ -65,7 +65,7 @@ def make_scorer(which: str, dropout: float = 0.0, dtype: torch.dtype = torch.flo
 
 
 def naive_score(scorer, text: str) -> torch.Tensor:
-    """Eq. 2, 3 and 10 to 12 for one hypothesis, with nothing shared and nothing padded."""
+    """Eq. 2, 3 and 10 to 12 for one hypothesis, nothing shared, nothing padded."""
     tokenizer, model = scorer.tokenizer, scorer.model
     ids = tokenizer(text, add_special_tokens=False).input_ids
     if scorer.name == "causal":

@@ -139,8 +139,9 @@ def test_overlap_ratio_by_counting_samples():
 @pytest.mark.parametrize(
     "change",
     [
-        {"utterances": [0, 3]}, {"utterances": [4, 3]}, {"utterances": 3}, {"utterances": "2-3"}, {"speakers": 0},
-        {"speaker": 2}, {"overlap": 1.0}, {"overlap": float("nan")}, {"gap": -1.0}, {"count": 0}, {"audio": "later"},
+        {"utterances": [0, 3]}, {"utterances": [4, 3]}, {"utterances": 3},
+        {"utterances": "2-3"}, {"speakers": 0}, {"speaker": 2}, {"overlap": 1.0},
+        {"overlap": float("nan")}, {"gap": -1.0}, {"count": 0}, {"audio": "later"},
     ],
 )  # fmt: skip
 def test_settings_refused(change):

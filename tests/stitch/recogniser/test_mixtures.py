@@ -93,8 +93,9 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
 def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(
     corpus, tmp_path
 ):
-    """Bit by bit, also where a sum is turned down, in all ways in which audio is read."""
-    loud, (first, _, third, _) = tmp_path / "loud.wav", read_sources(corpus)
+    """Bit by bit, also where a sum is turned down, in all ways of reading audio."""
+    loud = tmp_path / "loud.wav"
+    first, _, third, _ = read_sources(corpus)
     soundfile.write(loud, np.random.default_rng(1).uniform(-0.9, 0.9, 8000), 16000)
     shout = SourceUtterance("c-1", "c", str(loud), 0.5, ("A",))
     mixtures = [

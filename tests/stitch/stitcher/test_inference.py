@@ -52,7 +52,7 @@ ERRORS = SimulatedErrors(
 def recordings(
     count: int, seed: int, errors: SimulatedErrors
 ) -> tuple[list[Segment], list[Segment]]:
-    """Two speakers, one after the other, a word a second; and what was heard of them."""
+    """Two speakers, one after the other, a word a second; and what was heard."""
     rng = np.random.default_rng(seed)
     turns, heard = [], []
     for number in range(count):
@@ -264,7 +264,7 @@ def test_espnets_own_command_gives_the_same(overfitted, tmp_path, monkeypatch):
 
 
 def test_parts_of_a_long_recording(overfitted, monkeypatch):
-    """With a stitcher that makes no errors, what is cut and merged is the transcript."""
+    """With a stitcher that makes no errors, the merged parts are the transcript."""
     folder, model, _ = overfitted("wc")
     text = [f"W{number}" for number in range(200)]
     windows = [
@@ -300,7 +300,8 @@ def test_parts_of_a_long_recording(overfitted, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("config.yaml", None), ("valid.acc.ave.pth", None), ("stitcher.json", None), ("stitcher.json", "{"),
+        ("config.yaml", None), ("valid.acc.ave.pth", None), ("stitcher.json", None),
+        ("stitcher.json", "{"),
         ("stitcher.json", '{"style": "wc"}'),
         ("stitcher.json", (
             '{"style": "x", "longest": {"windows": 1, "words": 1}, "windows": '

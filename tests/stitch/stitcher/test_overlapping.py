@@ -22,14 +22,20 @@ def overlapping_inference(hypotheses: list[Segment]) -> tuple[str, ...]:
 
 
 def full_alignment(hypotheses: list[Segment]) -> tuple[int, list]:
-    """The whole table: edits and substitutions of each cell; words of windows that do
-    not overlap are far apart.
+    """The whole table: edits and substitutions of each cell.
+
+    Words of windows that do not overlap are far apart.
     """
-    odd, even = (
-        [(item.window, place, word, item.start, item.end) for item in hypotheses[side::2]
-         for place, word in enumerate(item.words)]
-        for side in (0, 1)
-    )  # fmt: skip
+
+    def list_words(items):
+        return [
+            (item.window, place, word, item.start, item.end)
+            for item in items
+            for place, word in enumerate(item.words)
+        ]
+
+    odd = list_words(hypotheses[::2])
+    even = list_words(hypotheses[1::2])
 
     def add(cell, edits, substitutions):
         return cell[0] + edits, cell[1] + substitutions

@@ -121,9 +121,11 @@ def test_text_of_a_stitcher(tmp_path, capsys):
     assert read_table(out / "src_text") == {"r--a": "▁A ▁<gap> ▁B ▁B ▁<gap> ▁C"}
     assert read_table(out / "text") == {"r--a": "A B C"}
     assert json.loads((out / "stitcher.json").read_text()) == {
-        "style": "alignment", "longest": {"windows": 2, "words": 6}, "windows": {"length": 16, "overlap": 0.5},
+        "style": "alignment",
+        "longest": {"windows": 2, "words": 6},
+        "windows": {"length": 16, "overlap": 0.5},
         "within": 1.0,
-    }  # fmt: skip
+    }
     assert "1 examples in the style alignment" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Transcripts made of windows without a trained stitcher, and the times of their words."""
+"""Transcripts of windows without a trained stitcher, and the times of their words."""
 
 import pytest
 from hypothesis import given, settings
