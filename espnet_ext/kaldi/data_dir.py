@@ -68,8 +68,8 @@ class DataDir:
     A table is ``None`` where there is no such file. ``wav_scp`` has recording -> path
     of the audio (or a command ending in ``|``); without ``segments`` (utterance ->
     ``recording start end``, in seconds, :func:`parse_segment`), the recordings are the
-    utterances. ``utt2dur`` and ``reco2dur`` are in seconds, ``utt2num_samples`` in samples;
-    ``spk2gender`` is ``m`` or ``f``.
+    utterances. ``utt2dur`` and ``reco2dur`` are in seconds, ``utt2num_samples`` in
+    samples; ``spk2gender`` is ``m`` or ``f``.
     """
 
     wav_scp: Table

@@ -124,8 +124,7 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRa
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """Return the aligned pairs of reference and hypothesis that :func:`count_errors`
-    counts; ``None`` is a gap.
+    """Align reference and hypothesis as :func:`count_errors` counts; None is a gap.
 
     >>> align("the cat sat".split(), "the hat sat down".split())
     [('the', 'the'), ('cat', 'hat'), ('sat', 'sat'), (None, 'down')]
@@ -147,18 +146,15 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
 
 
 def _align_long(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """Align in little memory."""
+    """Align in memory that grows with the length, and not with its square."""
     from rapidfuzz.distance import Levenshtein
 
     pairs: list[Pair] = []
     for each in Levenshtein.opcodes(reference, hypothesis):
-        left, right = (
-            reference[each.src_start : each.src_end],
-            hypothesis[each.dest_start : each.dest_end],
-        )
-        pairs += zip_longest(
-            left, right
-        )  # only insertions and deletions differ in length: one side is empty
+        left = reference[each.src_start : each.src_end]
+        right = hypothesis[each.dest_start : each.dest_end]
+        # Only in insertions and deletions do the lengths differ: one side is empty.
+        pairs += zip_longest(left, right)
     return pairs
 
 
@@ -189,11 +185,11 @@ def bootstrap_interval(
     """Estimate the interval of an error rate by drawing utterances.
 
     Its ends are fractions. The same seed gives the same interval. Utterances with equal
-    counts are interchangeable, so a draw needs only how often each *kind* of utterance occurs: a
-    multinomial. That is exact, and cheap for large test sets too (281,241 utterances
-    are of a few hundred kinds). A draw of utterances that all have none of the tokens
-    that are counted (such as English words) has no rate, and is left out. Raises
-    ValueError: no utterance, or none with a reference.
+    counts are interchangeable, so a draw needs only how often each *kind* of utterance
+    occurs: a multinomial. That is exact, and cheap for large test sets too (281,241
+    utterances are of a few hundred kinds). A draw of utterances that all have none of
+    the tokens that are counted (such as English words) has no rate, and is left out.
+    Raises ValueError: no utterance, or none with a reference.
     """
     if not any(each.reference_length for each in counts):
         raise ValueError("there is no utterance with a reference to draw")

@@ -20,15 +20,19 @@ from espnet_ext.text.transcripts import (
     Transcripts,
     read_transcripts,
 )
-from espnet_ext.text.words import Segment, group_by_recording, measure_overlap_ratio
+from espnet_ext.text.words import (
+    Segment,
+    Span,
+    group_by_recording,
+    measure_overlap_ratio,
+)
 
 MUCH_OVERLAP = 0.01  # share of the speech, from which on a warning is due
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A reference and hypotheses, ready to be scored, and what people should know of
-    them.
+    """A reference and hypotheses, ready to be scored, and warnings to print.
 
     Where channels are told apart, each is a recording of its own, ``name/channel``.
     """
@@ -68,8 +72,7 @@ def prepare(
     by_speaker: bool = False,
     like_sclite: bool = False,
 ) -> Loaded:
-    """Make transcripts ready: channels apart, without what is not scored, silence
-    named.
+    """Make transcripts ready: channels apart, what is not scored left out.
 
     Raises InputError: speakers are scored, and a file names none.
     """
@@ -134,8 +137,7 @@ def _refuse_utterances(files: Iterable[Transcripts]) -> None:
 
 
 def split_channels(files: Sequence[Transcripts]) -> list[Transcripts] | None:
-    """Split the recordings of files by channel, where the first (the reference) has
-    several in one recording.
+    """Split recordings by channel, where the reference, the first file, has several.
 
     None where it has not, or where a file names no channels.
     """
@@ -166,8 +168,7 @@ def _has_channels(transcripts: Transcripts) -> bool:
 def drop_ignored(
     turns: Sequence[Segment], reference: Transcripts
 ) -> tuple[Segment, ...]:
-    """Leave out the words whose middle lies in a stretch that the reference excludes
-    from scoring.
+    """Leave out words whose middle lies in a stretch that the reference excludes.
 
     A stretch is of one channel, where both files name the same channels in a recording.
     A turn that loses words becomes one turn per word. Raises InputError: a turn of such
@@ -185,15 +186,24 @@ def drop_ignored(
         if not own or not turn.words:
             scored.append(turn)
             continue
-        words = [
-            replace(
-                turn, words=(word,), start=start, end=end, times=None, confidences=None
-            )
-            for word, (start, end) in zip(turn.words, turn.word_spans, strict=True)
-            if not any(low <= (start + end) / 2 <= high for low, high in own)
-        ]
+        words = _drop_words(turn, own)
+        # A turn that loses nothing stays one, with times and confidences of its words.
         scored += [turn] if len(words) == len(turn.words) else words
     return tuple(scored)
+
+
+def _drop_words(turn: Segment, spans: Sequence[Span]) -> list[Segment]:
+    """Return a segment for each word of a turn whose middle is in none of the spans."""
+    words = []
+    for word, (start, end) in zip(turn.words, turn.word_spans, strict=True):
+        middle = (start + end) / 2
+        if any(low <= middle <= high for low, high in spans):
+            continue
+        alone = replace(
+            turn, words=(word,), start=start, end=end, times=None, confidences=None
+        )
+        words.append(alone)
+    return words
 
 
 def _make_silent_turns(
@@ -202,8 +212,7 @@ def _make_silent_turns(
     recordings: Mapping[str, str],
     named: set[str],
 ) -> list[Segment]:
-    """Make a wordless turn for each recording of the reference that has no turn, if
-    the file cannot name it.
+    """Make a wordless turn for each recording that the file may leave out in silence.
 
     A CTM has no line for a recording in which nothing was recognised, nor has any file
     for a channel of a recording that it names. ``recordings`` are names in the
@@ -230,9 +239,7 @@ def _warn_of_silence(
 
 
 def _warn_of_overlap(reference: Transcripts) -> Iterator[str]:
-    """Say how much of a channel's speech is overlapped, where the order of words
-    matters.
-    """
+    """Say how much speech is overlapped, where the order of words matters."""
     channels: dict[tuple[str, str], list[Segment]] = {}
     for turn in reference.segments:
         if turn.words and turn.has_span:

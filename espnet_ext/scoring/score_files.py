@@ -1,6 +1,4 @@
-"""From files of references and hypotheses to the files of a score: ``score.json``,
-tables of counts, aligned text.
-"""
+"""Score files, and write ``score.json``, tables of counts and aligned text."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -72,32 +70,35 @@ def evaluate(
     )
     (recognised,) = loaded.hypotheses
     speakers = None if utt2spk is None else read_table(utt2spk)
-    plain = loaded.reference.plain, recognised.plain
+    real = loaded.reference.plain
+    heard = recognised.plain
     if by_segment:
         cut = cut_at_segments(loaded.reference, recognised)
-        plain = cut.reference, cut.hypothesis
-        speakers = cut.speakers if speakers is None else _of_segments(cut, speakers)
+        real = cut.reference
+        heard = cut.hypothesis
+        if speakers is None:
+            speakers = cut.speakers
+        else:
+            speakers = _find_speakers_of_segments(cut, speakers)
+    # Not before: what is refused is refused without warnings.
     for warning in loaded.warnings:
         warn(warning)
-    real, heard = ({key: apply(text) for key, text in each.items()} for each in plain)
+    real = {key: apply(text) for key, text in real.items()}
+    heard = {key: apply(text) for key, text in heard.items()}
     names = str(reference), str(hypothesis), str(utt2spk)
     more: dict[str, Any] = {}
     if unit == "mixed":
-        from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_texts
-        from espnet_ext.text.mixed_text import has_han, split_mixed_text
+        from espnet_ext.scoring.mixed import score_mixed_texts
 
         score = score_mixed_texts(real, heard, utt2spk=speakers, names=names)
-        more = {
-            "within": WITHIN,
-            **count_switches(map(split_mixed_text, score.reference.values()), has_han),
-        }
+        more = _summarise_switches(score)
     else:
         aligner = align_like_sclite if by_segment else None
         score = score_texts(
             real, heard, unit=unit, utt2spk=speakers, names=names, aligner=aligner
         )
     if not loaded.reference.of_utterances:
-        score = _called(score, "segment" if by_segment else "recording")
+        score = _name_whole(score, "segment" if by_segment else "recording")
     if kinds:
         score = score_by_kind(score, read_table(kinds), str(kinds))
     summary = summarise(score, normaliser=name) | more
@@ -106,14 +107,27 @@ def evaluate(
     return score, summary
 
 
-def _of_segments(cut: Segments, speakers: Mapping[str, str]) -> dict[str, str]:
-    """Return the speakers of segments, from those of their recordings."""
-    return {
-        key: find_speaker(speakers, key.rpartition("-")[0]) for key in cut.reference
-    }
+def _find_speakers_of_segments(
+    cut: Segments, speakers: Mapping[str, str]
+) -> dict[str, str]:
+    """Find the speakers of segments by those of their recordings."""
+    found = {}
+    for key in cut.reference:
+        recording, _, _ = key.rpartition("-")
+        found[key] = find_speaker(speakers, recording)
+    return found
 
 
-def _called(score: Score, whole: str) -> Score:
+def _summarise_switches(score: Score) -> dict[str, Any]:
+    """Count the places where the language changes in the references (P1)."""
+    from espnet_ext.scoring.mixed import WITHIN, count_switches
+    from espnet_ext.text.mixed_text import has_han, split_mixed_text
+
+    references = map(split_mixed_text, score.reference.values())
+    return {"within": WITHIN, **count_switches(references, has_han)}
+
+
+def _name_whole(score: Score, whole: str) -> Score:
     """Say what the keys of a score and its parts name."""
     parts = {key: replace(part, whole=whole) for key, part in score.parts.items()}
     return replace(score, whole=whole, parts=parts)
@@ -128,24 +142,24 @@ def summarise(score: Score, *, normaliser: str = NONE) -> dict[str, Any]:
     a part, ``ci95`` also where a single speaker (or session) is known. ``interval``
     says over which units ``ci95`` is.
     """
-    return {
-        **_figures(score),
+    summary = {
+        **_list_figures(score),
         "normaliser": normaliser,
-        "interval": _kind_of_interval(score),
-        **(
-            {"measures": {name: _figures(part) for name, part in score.parts.items()}}
-            if score.parts
-            else {}
-        ),
+        "interval": _describe_units(score),
     }
+    if score.parts:
+        parts = {name: _list_figures(part) for name, part in score.parts.items()}
+        summary["measures"] = parts
+    return summary
 
 
-def _figures(score: Score) -> dict[str, Any]:
-    total, known = score.total, score.total.reference_length > 0
+def _list_figures(score: Score) -> dict[str, Any]:
+    total = score.total
+    known = total.reference_length > 0
     return {
         "unit": score.unit,
         "value": percent(total.rate) if known else None,
-        "ci95": _interval(score) if known else None,
+        "ci95": _estimate_interval(score) if known else None,
         "errors": total.errors,
         "words": total.reference_length,
         "correct": total.correct,
@@ -157,9 +171,10 @@ def _figures(score: Score) -> dict[str, Any]:
     }
 
 
-def _units(score: Score) -> tuple[str, Mapping[str, str]]:
-    """Return of what kind the units are that share speakers, and that of each
-    utterance; the utterances themselves if nothing else is known.
+def _find_units(score: Score) -> tuple[str, Mapping[str, str]]:
+    """Return of what kind the units of the interval are, and that of each utterance.
+
+    The utterances themselves, without a table, if nothing else is known.
     """
     if score.session_of:
         return "session", score.session_of
@@ -168,26 +183,33 @@ def _units(score: Score) -> tuple[str, Mapping[str, str]]:
     return score.whole, {}
 
 
-def _interval(score: Score) -> list[float] | None:
-    """Return the interval in percent: over speakers or sessions that of comparisons
-    and tables; over utterances, of which there are many, that of the bootstrap.
+def _estimate_interval(score: Score) -> list[float] | None:
+    """Estimate the interval of a rate in percent, over the units that share speakers.
+
+    Over speakers or sessions it is that of comparisons and tables; over utterances, of
+    which there are many, that of the bootstrap.
     """
-    _, unit_of = _units(score)
+    _, unit_of = _find_units(score)
     if not unit_of:
-        return [*map(percent, bootstrap_interval([*score.utterances.values()]))]
+        ends = bootstrap_interval([*score.utterances.values()])
+        return [percent(end) for end in ends]
     from espnet_ext.scoring.significance import estimate_interval
 
     sums: dict[str, ErrorRate] = {}
     for key, counts in score.utterances.items():
-        sums[unit_of[key]] = sums.get(unit_of[key], ZERO) + counts
+        unit = unit_of[key]
+        sums[unit] = sums.get(unit, ZERO) + counts
     errors = [counts.errors for counts in sums.values()]
     lengths = [counts.reference_length for counts in sums.values()]
     found = estimate_interval([errors], lengths)
-    return found and [*map(percent, found)]
+    if found is None:
+        return None
+    return [percent(end) for end in found]
 
 
-def _kind_of_interval(score: Score) -> dict[str, Any]:
-    unit, unit_of = _units(score)
+def _describe_units(score: Score) -> dict[str, Any]:
+    """Say over which units the interval is, and by which method."""
+    unit, unit_of = _find_units(score)
     if unit_of:
         number = len({unit_of[key] for key in score.utterances})
         return {"unit": unit, "number": number, "method": "t"}
@@ -222,8 +244,9 @@ def describe_interval(summary: Mapping[str, Any]) -> str:
 
 
 def format_measures(summary: Mapping[str, Any]) -> str:
-    """Write the whole and its parts as a table, one line each: rate with its interval,
-    reference tokens, and errors.
+    """Write the whole and its parts as a table, one line each.
+
+    A line has the rate with its interval, reference tokens, and errors.
     """
     from tabulate import tabulate
 
