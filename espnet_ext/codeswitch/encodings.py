@@ -1,5 +1,6 @@
-"""The outputs of a trained encoder for whole data dirs, kept in ark files for the
-training of decoders.
+"""The outputs of a trained encoder for whole data dirs, in ark files.
+
+Decoders are trained on them.
 """
 
 import shutil
@@ -32,12 +33,12 @@ def write_encodings(
     nj: int = 1,
     parallel: Place | None = None,
 ) -> int:
-    """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return
-    the number of utterances.
+    """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir.
 
-    ``config`` and ``model`` are those of the ESPnet ASR model whose encoder it is; the
-    data dir has no ``segments``. Each utterance is encoded by itself, since padding
-    changes what convolutions see. Shards that are done are skipped.
+    Returns the number of utterances. ``config`` and ``model`` are those of the ESPnet
+    ASR model whose encoder it is; the data dir has no ``segments``. Each utterance is
+    encoded by itself, since padding changes what convolutions see. Shards that are done
+    are skipped.
     """
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()
@@ -65,8 +66,9 @@ def encode(
     config: str,
     model: str,
 ) -> dict[str, np.ndarray]:
-    """Encode the utterances of one shard, (T, D) each, in a worker process; write their
-    shapes.
+    """Encode the utterances of one shard, (T, D) each, in a worker process.
+
+    Their shapes are written to its folder.
     """
     import torch
 

@@ -1,5 +1,4 @@
-"""Self-attention that distinguishes the languages of its tokens (P1, section 3 and Fig.
-1).
+"""Self-attention by the languages of its tokens (P1, section 3 and Fig. 1).
 
 Languages are codes, (B, L): 0 for a token of neither language (sos/eos, unk, space,
 noise), 1, 2 ... for the languages. P1 does not mention such tokens; here they are in
@@ -21,75 +20,75 @@ from espnet2.legacy.nets.pytorch_backend.transformer.attention import (
 NEITHER = 0
 
 
-def score_weights(
+def compute_score_weights(
     queries: torch.Tensor,
     keys: torch.Tensor,
     same: float,
     other: float,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Return the re-weight matrix W of P1, eq. 2, (B, Lq, Lk), from language codes, (B,
-    Lq) and (B, Lk).
+    """Return the re-weight matrix W of P1, eq. 2, (B, Lq, Lk).
 
-    W is ``same`` within a language, ``other`` between languages, and 1 where either
-    token is of neither language.
+    ``queries`` and ``keys``: language codes, (B, Lq) and (B, Lk). W is ``same`` within
+    a language, ``other`` between languages, and 1 where either token is of neither
+    language.
     """
-    queries, keys = queries.unsqueeze(2), keys.unsqueeze(1)
+    queries = queries.unsqueeze(2)
+    keys = keys.unsqueeze(1)
     equal = queries == keys
     weights = torch.full_like(equal, same, dtype=dtype).masked_fill(~equal, other)
     return weights.masked_fill((queries == NEITHER) | (keys == NEITHER), 1.0)
 
 
-def stream_factors(
+def compute_factors(
     languages: torch.Tensor,
     streams: int,
     other: float,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Return the factor of a token's embedding in each language's stream, (streams, B,
-    L, 1): ``other`` but in its own.
+    """Return the factor of each embedding in each stream, (streams, B, L, 1).
 
-    "By weighting the embedding of one language, we obtain the embedding representation
-    of another language. The weighting parameter is set to 0.1" (P1, section 4.2).
+    It is ``other`` but in the stream of the token's language. "By weighting the
+    embedding of one language, we obtain the embedding representation of another
+    language. The weighting parameter is set to 0.1" (P1, section 4.2).
     """
-    scaled = ~_own(languages, streams) & (languages != NEITHER)
+    scaled = ~_mark_own_tokens(languages, streams) & (languages != NEITHER)
     return torch.ones_like(scaled, dtype=dtype).masked_fill(scaled, other).unsqueeze(-1)
 
 
-def stream_shares(
+def compute_shares(
     languages: torch.Tensor,
     streams: int,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Return each stream's share in a token's output, (streams, B, L, 1): 1 of its own,
-    equal shares for neither.
+    """Return each stream's share in a token's output, (streams, B, L, 1).
+
+    It is 1 of the token's own language; equal shares for neither.
     """
-    own = _own(languages, streams).to(dtype)
+    own = _mark_own_tokens(languages, streams).to(dtype)
     return own.masked_fill(languages == NEITHER, 1.0 / streams).unsqueeze(-1)
 
 
-def _own(languages: torch.Tensor, streams: int) -> torch.Tensor:
+def _mark_own_tokens(languages: torch.Tensor, streams: int) -> torch.Tensor:
     codes = torch.arange(1, streams + 1, device=languages.device)
     return languages == codes.view(-1, *[1] * languages.dim())
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Describe one of the attentions whose outputs are added up."""
+    """Describe one of the attentions whose outputs are added up.
 
-    attention: MultiHeadedAttention  # its parameters
-    factors: torch.Tensor | None = (
-        None  # what the embeddings of its input are multiplied by, (B, Lq, 1); None: 1
-    )
-    shares: torch.Tensor | None = (
-        None  # its share in the output of each token, (B, Lq, 1); None: 1
-    )
-    weights: torch.Tensor | None = (
-        None  # multiply the scores before the softmax, (B, Lq, Lk); None: 1
-    )
-    bias: torch.Tensor | None = (
-        None  # added to the scores before the softmax, (B, Lq, Lk); None: 0
-    )
+    ``attention``: its parameters; ``factors``: what the embeddings of its input are
+    multiplied by, (B, Lq, 1); ``shares``: its share in the output of each token, (B,
+    Lq, 1); ``weights``: multiply the scores before the softmax, ``bias`` is added to
+    them, (B, Lq, Lk) each. None: 1, and no bias.
+    """
+
+    attention: MultiHeadedAttention
+    factors: torch.Tensor | None = None
+    shares: torch.Tensor | None = None
+    weights: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
 
 
 # The attention of one stream: its number, the stream, and the embeddings of its
@@ -104,25 +103,23 @@ def attend_by_language(
     keys: torch.Tensor,
     attend: Attend,
 ) -> torch.Tensor:
-    """Compute self-attention that distinguishes languages: x after layer norm, (B, Lq,
-    D), to (B, Lq, D).
+    """Compute self-attention that distinguishes languages, (B, Lq, D).
 
-    ``queries`` and ``keys``: language codes of the attending tokens, (B, Lq), and of
-    those attended to, (B, Lk).
+    ``x``: after layer norm, (B, Lq, D). ``queries`` and ``keys``: language codes of the
+    attending tokens, (B, Lq), and of those attended to, (B, Lk).
     """
     outputs = []
     for number, stream in enumerate(kind.streams(queries, keys, x.dtype)):
-        output = attend(
-            number, stream, x if stream.factors is None else stream.factors * x
-        )
+        own = x if stream.factors is None else stream.factors * x
+        output = attend(number, stream, own)
         outputs.append(output if stream.shares is None else stream.shares * output)
     return sum(outputs[1:], start=outputs[0])
 
 
-def stream_scores(stream: Stream, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a stream's scores of all pairs of tokens, (B, heads, L, L), and the
-    values, (B, heads, L, d).
-    """
+def compute_scores(
+    stream: Stream, x: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a stream's scores, (B, heads, L, L), and values, (B, heads, L, d)."""
     queries, keys, values = stream.attention.forward_qkv(x, x, x)
     scores = queries @ keys.transpose(-2, -1) / stream.attention.d_k**0.5
     if stream.weights is not None:
@@ -139,21 +136,21 @@ def _attend_to_all(
     stream: Stream,
     x: torch.Tensor,
 ) -> torch.Tensor:
-    """Return a stream's attention among all tokens of a sentence, in ESPnet's way.
-    Appends the attention weights.
+    """Attend in a stream among all tokens of a sentence, in ESPnet's way.
+
+    The attention weights are appended to ``shown``.
     """
     attention = stream.attention
     if stream.weights is None and stream.bias is None:
         output = MultiHeadedAttention.forward(attention, x, x, x, mask)
     else:
-        scores, values = stream_scores(stream, x)
+        scores, values = compute_scores(stream, x)
         output = attention.forward_attention(values, scores, mask)
+    # None if a fused kernel has computed them
     weights = attention.attn
-    shown.append(
-        weights
-        if weights is None or stream.shares is None
-        else stream.shares.unsqueeze(1) * weights
-    )
+    if weights is not None and stream.shares is not None:
+        weights = stream.shares.unsqueeze(1) * weights
+    shown.append(weights)
     return output
 
 
@@ -185,27 +182,29 @@ class LanguageAttention(torch.nn.Module):
         mask: torch.Tensor,
         languages: torch.Tensor,
     ) -> torch.Tensor:
-        """Attend among tokens: x after layer norm, (B, L, D); mask: True where one may,
-        (B, L, L); codes, (B, L).
+        """Attend among tokens, (B, L, D).
+
+        ``x``: after layer norm, (B, L, D); ``mask``: True where one may, (B, L, L);
+        ``languages``: codes, (B, L).
         """
         shown: list[torch.Tensor | None] = []
         output = attend_by_language(
             self, x, languages, languages, partial(_attend_to_all, mask, shown)
         )
         stored = [weights for weights in shown if weights is not None]
-        self.attn = (
-            sum(stored[1:], start=stored[0]) if len(stored) == len(shown) else None
-        )
+        self.attn = None
+        if len(stored) == len(shown):
+            self.attn = sum(stored[1:], start=stored[0])
         return output
 
 
 class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
-    """Change the scores of self-attention by W before the softmax; the parameters are
-    ESPnet's.
+    """Change the scores of self-attention by W before the softmax.
 
-    Scores are multiplied by W (P1, eq. 2, read elementwise). W lowers a positive score
-    between two languages, but raises a negative one. With ``additive``, which is not in
-    P1, log W is added: the attention weights are multiplied by W and normalised again.
+    The parameters are ESPnet's. Scores are multiplied by W (P1, eq. 2, read
+    elementwise). W lowers a positive score between two languages, but raises a negative
+    one. With ``additive``, which is not in P1, log W is added: the attention weights
+    are multiplied by W and normalised again.
     """
 
     def __init__(
@@ -231,24 +230,22 @@ class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
         dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream with all tokens."""
-        weights = score_weights(
+        weights = compute_score_weights(
             queries, keys, self.same_language_weight, self.other_language_weight, dtype
         )
-        return [
-            Stream(self, bias=weights.log())
-            if self.additive
-            else Stream(self, weights=weights)
-        ]
+        if self.additive:
+            return [Stream(self, bias=weights.log())]
+        return [Stream(self, weights=weights)]
 
 
 class SharedStreams(LanguageAttention, MultiHeadedAttention):
-    """Attend in one stream per language, all with the same parameters, ESPnet's (P1,
-    Fig. 1b).
+    """Attend in one stream per language, all with the same parameters.
 
-    Each stream has ordinary attention (P1, eq. 1), but queries, keys and values come
-    from embeddings in which those of other languages are scaled down: the streams "are
-    treated as monolingual cases for attention calculation" (P1, section 3). A token's
-    output is that of its own language's stream, where its own factor is 1.
+    They are ESPnet's (P1, Fig. 1b). Each stream has ordinary attention (P1, eq. 1), but
+    queries, keys and values come from embeddings in which those of other languages are
+    scaled down: the streams "are treated as monolingual cases for attention
+    calculation" (P1, section 3). A token's output is that of its own language's stream,
+    where its own factor is 1.
     """
 
     def __init__(self, languages: int, other_language_factor: float, **options: Any):
@@ -267,12 +264,15 @@ class SharedStreams(LanguageAttention, MultiHeadedAttention):
         dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream per language."""
-        return _by_language(self.attentions, self.other_language_factor, queries, dtype)
+        return _make_streams(
+            self.attentions, self.other_language_factor, queries, dtype
+        )
 
 
 class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
-    """One stream and one set of parameters per language,
-    ``self_attn.0.linear_q.weight`` ... (P1, Fig. 1c).
+    """Attend in one stream per language, each with its own parameters (P1, Fig. 1c).
+
+    They are ``self_attn.0.linear_q.weight`` ...
     """
 
     def __init__(self, languages: int, other_language_factor: float, **options: Any):
@@ -293,18 +293,18 @@ class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
         dtype: torch.dtype,
     ) -> list[Stream]:
         """Return one stream per language."""
-        return _by_language(self.attentions, self.other_language_factor, queries, dtype)
+        return _make_streams(
+            self.attentions, self.other_language_factor, queries, dtype
+        )
 
 
-def _by_language(
+def _make_streams(
     attentions: Sequence[MultiHeadedAttention],
     factor: float,
     queries: torch.Tensor,
     dtype: torch.dtype,
 ) -> list[Stream]:
     count = len(attentions)
-    factors, shares = (
-        stream_factors(queries, count, factor, dtype),
-        stream_shares(queries, count, dtype),
-    )
+    factors = compute_factors(queries, count, factor, dtype)
+    shares = compute_shares(queries, count, dtype)
     return [Stream(*each) for each in zip(attentions, factors, shares, strict=True)]

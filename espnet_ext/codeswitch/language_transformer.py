@@ -1,5 +1,6 @@
-"""``decoder: language_transformer``: ESPnet's transformer decoder with
-language-related self-attention (P1), fast in a beam search.
+"""``decoder: language_transformer``: ESPnet's, with attention by language (P1).
+
+It is fast in a beam search.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,12 +39,11 @@ UNKNOWN = 255  # in the buffer, before a languages file or a checkpoint is read
 
 
 class LanguageTransformerDecoder(CachedTransformerDecoder):
-    """Run ESPnet's ``TransformerDecoder`` with self-attention that distinguishes
-    languages (P1, section 3).
+    """Run ESPnet's ``TransformerDecoder`` with self-attention by language.
 
-    ``mode: none`` has the parameters of ESPnet's decoder, with the same names;
-    ``reweight``, ``bias`` and ``shared`` have one buffer more. ``separate`` has
-    ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place of
+    See P1, section 3. ``mode: none`` has the parameters of ESPnet's decoder, with the
+    same names; ``reweight``, ``bias`` and ``shared`` have one buffer more. ``separate``
+    has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place of
     ``self_attn.``. With the same seed all modes start from the same values: each stream
     of ``separate`` from those of the one attention that it replaces. The tokens'
     languages are saved in the checkpoint as the buffer ``token_languages``: decoding
@@ -153,12 +153,12 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         return_hs: bool = False,
         return_all_hs: bool = False,
     ) -> tuple[Any, torch.Tensor]:
-        """Score all tokens of a batch: scores before the softmax, (B, L, vocabulary),
-        and numbers of tokens, (B,).
+        """Score all tokens of a batch, before the softmax, (B, L, vocabulary).
 
-        ``hs_pad``: encodings, (B, T, D); ``ys_in_pad``: tokens that begin with sos, (B,
-        L). With ``return_hs`` or ``return_all_hs``, a pair of scores and the input of
-        the output layer, or the output of each block.
+        Returns numbers of tokens, (B,), too. ``hs_pad``: encodings, (B, T, D);
+        ``ys_in_pad``: tokens that begin with sos, (B, L). With ``return_hs`` or
+        ``return_all_hs``, a pair of scores and the input of the output layer, or the
+        output of each block.
         """
         if self.mode == "none":
             return super().forward(
@@ -202,9 +202,7 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         return ((scores, outputs) if return_all_hs else scores), lengths
 
     def count_streams(self, layer: DecoderLayer) -> int:
-        """Return how many keys and values a layer's self-attention keeps of a token:
-        those of each stream.
-        """
+        """Return how many keys and values a layer keeps of a token: one per stream."""
         attention = layer.self_attn
         if isinstance(attention, LanguageAttention):
             return len(attention.attentions)
@@ -218,8 +216,9 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         ys: torch.Tensor,
         x: torch.Tensor,
     ) -> torch.Tensor:
-        """Attend from new tokens, (n, new, D), to all tokens of their hypotheses, whose
-        languages are those of ``ys``, (n, L).
+        """Attend from new tokens, (n, new, D), to all tokens of their hypotheses.
+
+        Languages are those of ``ys``, (n, L).
         """
         attention = layer.self_attn
         if not isinstance(attention, LanguageAttention):
@@ -254,8 +253,9 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         return codes[ys].long()
 
     def forward_one_step(self, *args: Any, **options: Any) -> Any:
-        """Score one step by ESPnet's own attention; a beam search calls the scorers
-        above.
+        """Score one step by ESPnet's own attention.
+
+        A beam search calls the scorers above.
         """
         self._require_none("forward_one_step")
         return super().forward_one_step(*args, **options)
@@ -288,8 +288,9 @@ def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
 
 
 def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list[int]:
-    """Return language codes of all tokens; if the file is missing, the checkpoint must
-    hold them.
+    """Return language codes of all tokens.
+
+    If the file is missing, the checkpoint must hold them.
     """
     if path is None or not Path(path).exists():
         return [UNKNOWN] * vocab_size

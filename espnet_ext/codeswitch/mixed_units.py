@@ -1,14 +1,14 @@
-"""Units of Mandarin and English in one sentencepiece model: Han characters and English
-word pieces (P1, section 4.2).
+"""Units of Mandarin and English in one sentencepiece model (P1, section 4.2).
 
-ESPnet's ``token_type: bpe`` reads the model as it is. Han characters and first pieces
-of words carry the word-boundary mark, and the model's own normaliser sets the spaces:
+They are Han characters and English word pieces. ESPnet's ``token_type: bpe`` reads the
+model as it is. Han characters and first pieces of words carry the word-boundary mark,
+and the model's own normaliser sets the spaces:
 
 >>> model = train_mixed_pieces(["THE RED WINE", "RED RED WINE"], vocab_size=45)
 >>> processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
->>> processor.encode("喜欢RED 酒", out_type=str) == processor.encode("喜 欢 RED酒", out_type=str)
-True
 >>> processor.encode("喜欢RED 酒", out_type=str)
+['▁喜', '▁欢', '▁RED', '▁酒']
+>>> processor.encode("喜 欢 RED酒", out_type=str)
 ['▁喜', '▁欢', '▁RED', '▁酒']
 >>> processor.decode(['▁喜', '▁欢', '▁RED', '▁WINE', '▁酒'])
 '喜欢RED WINE酒'
@@ -54,12 +54,12 @@ _ALWAYS = string.ascii_uppercase + string.digits + "'"
 
 
 def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceModel:
-    """Learn word pieces from English text, and add all Han characters as pieces that
-    are never split.
+    """Learn word pieces from English text, and add all Han characters as pieces.
 
-    ``vocab_size`` counts English pieces, with all capital letters, digits and the
-    apostrophe; there are fewer if the text allows no more. Raises InputError for Han
-    characters in the text, or fewer pieces than letters, digits and signs.
+    These are never split. ``vocab_size`` counts English pieces, with all capital
+    letters, digits and the apostrophe; there are fewer if the text allows no more.
+    Raises InputError for Han characters in the text, or fewer pieces than letters,
+    digits and signs.
     """
     texts = list(english_texts)
     letters: set[str] = set()
@@ -86,9 +86,7 @@ def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceMo
 
 
 def _with_han(english: PieceModel) -> PieceModel:
-    """Return the model with all Han characters as pieces, and with rules that set the
-    spaces around them.
-    """
+    """Add all Han characters to a model, with rules that set the spaces around them."""
     proto = ModelProto.FromString(english.data)
     han = tuple(BOUNDARY + char for char in list_han_characters())
     for piece in han:
@@ -108,8 +106,9 @@ def _with_han(english: PieceModel) -> PieceModel:
 
 @functools.cache
 def _compiled_rules() -> tuple[bytes, bytes]:
-    """Return the rules before encoding and after decoding in sentencepiece's binary
-    form, which its trainer writes.
+    """Return the rules before encoding and after decoding in binary form.
+
+    It is sentencepiece's own, which its trainer writes.
     """
     rules = {
         "normalization_rule_tsv": _split_rules(),
@@ -129,15 +128,17 @@ def _compiled_rules() -> tuple[bytes, bytes]:
 
 
 def _split_rules() -> Iterable[str]:
-    """Split before encoding: a space on either side of each Han character;
-    sentencepiece joins several spaces.
+    """Return rules that put a space on either side of each Han character.
+
+    They are for encoding; sentencepiece joins several spaces.
     """
     return (_rule(char, f" {char} ") for char in list_han_characters())
 
 
 def _join_rules() -> Iterable[str]:
-    """Leave no space beside a Han character, nor beside the unknown mark, which has two
-    of its own: after decoding.
+    """Return rules that leave no space beside a Han character or the unknown mark.
+
+    They are for decoding; that mark has two spaces of its own.
     """
     for char in (*list_han_characters(), UNKNOWN_MARK):
         yield from (
@@ -160,8 +161,9 @@ def _rule(source: str, target: str) -> str:
 
 
 def write_english(text: Path, output: Path) -> None:
-    """Write the words of transcripts that are not Mandarin, as a table; an utterance
-    without one has no line. InputError: there is none at all.
+    """Write the words of transcripts that are not Mandarin, as a table.
+
+    An utterance without one has no line. InputError: there is none at all.
     """
     found = {}
     for name, transcript in read_table(text).items():
@@ -174,8 +176,9 @@ def write_english(text: Path, output: Path) -> None:
 
 
 def list_han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
-    """Return the Han characters with more than ``more_than`` occurrences in ``texts``,
-    by their code points.
+    """Return the Han characters with more than ``more_than`` occurrences.
+
+    They are sorted by code points.
 
     >>> list_han_units(["喜欢欢", "欢WINE"], more_than=2)
     ['欢']
@@ -190,9 +193,9 @@ def write_mixed_tokens(
     output: Path,
     vocab_size: int,
 ) -> list[str]:
-    """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for
-    ESPnet's ``token_type: bpe``.
+    """Write the files of mixed tokens for ESPnet's ``token_type: bpe``.
 
+    They are ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``.
     ``texts``: transcripts of all training data, for the character counts and the prior;
     ``english_texts``: those from which the word pieces are learnt. Returns ESPnet's
     symbols, English pieces, and Han characters with the boundary mark.
@@ -217,8 +220,9 @@ def make_mixed_tokens(
     output: str | Path,
     vocab_size: int,
 ) -> list[str]:
-    """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and
-    print how many there are.
+    """Learn mixed tokens from Kaldi ``text`` files, and print how many there are.
+
+    See :func:`write_mixed_tokens`.
     """
     texts = list(read_table(text).values())
     english = [line for path in english_texts for line in read_table(path).values()]

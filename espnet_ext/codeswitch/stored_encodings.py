@@ -1,17 +1,15 @@
-"""``encoder: stored_encodings``: reads the outputs of an encoder that was run before,
-and changes nothing.
-"""
+"""``encoder: stored_encodings``: the outputs of an encoder that was run before."""
 
 import torch
 from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 
 class StoredEncodings(AbsEncoder):
-    """Read the saved outputs of one encoder, on which decoders are trained
-    (:mod:`espnet_ext.codeswitch.encodings`).
+    """Pass on the saved outputs of an encoder, on which decoders are trained.
 
-    Give ``frontend: null``, ``normalize: null`` and ``input_size``, the size of the
-    encodings, and read ``feats.scp`` as data ``speech`` of type ``kaldi_ark``.
+    See :mod:`espnet_ext.codeswitch.encodings`. Give ``frontend: null``, ``normalize:
+    null`` and ``input_size``, the size of the encodings, and read ``feats.scp`` as data
+    ``speech`` of type ``kaldi_ark``.
     """
 
     def __init__(self, input_size: int):

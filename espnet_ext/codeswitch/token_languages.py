@@ -1,8 +1,7 @@
-"""The language of each token of a token list: ``languages.txt`` with lines ``token
-language`` in the same order.
+"""The language of each token of a token list: ``languages.txt``.
 
-The language is ``-`` for a token without one (``<unk>``, ``<sos/eos>``, a space, a
-noise mark, a number).
+Its lines are ``token language``, in the same order. The language is ``-`` for a token
+without one (``<unk>``, ``<sos/eos>``, a space, a noise mark, a number).
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,13 +24,13 @@ SPECIAL = regex.compile(r"<.*>|\[.*\]|\(.+\)|\{.*\}")
 
 
 def token_languages(tokens: Iterable[str]) -> list[str]:
-    """Return the languages of tokens (characters, word pieces or words), by the script
-    of their letters.
+    """Return the languages of tokens, by the script of their letters.
 
-    ``-`` stands for a symbol in brackets (``<unk>``, ``[NOISE]``), for a token without
-    a letter of these scripts, and for one with letters of several.
+    Tokens are characters, word pieces or words. ``-`` stands for a symbol in brackets
+    (``<unk>``, ``[NOISE]``), for a token without a letter of these scripts, and for one
+    with letters of several.
 
-    >>> token_languages(["<unk>", "\u2581HELLO", "'S", "\u4f60", "7", "T\u6064", "<sos/eos>"])
+    >>> token_languages(["<unk>", "▁HELLO", "'S", "你", "7", "T恤", "<sos/eos>"])
     ['-', 'en', 'en', 'zh', '-', '-', '-']
     """
     return [_find_language(token) for token in tokens]
@@ -54,15 +53,12 @@ def write_languages(path: str | Path, tokens: Sequence[str]) -> None:
 
 
 def read_languages(path: str | Path) -> dict[str, str]:
-    """Read a languages file: token -> language or ``-``, in the order of the token
-    list.
-    """
+    """Read a languages file: token -> language or ``-``, in the list's order."""
     return read_token_values(path, lambda text: text or None, "language")
 
 
 def number_languages(languages: Iterable[str], names: Sequence[str]) -> list[int]:
-    """Return number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in
-    ``names``.
+    """Return languages as numbers: 0 for ``-``, then by their place in ``names``.
 
     Raises InputError: a language that is not in ``names``.
     """

@@ -64,13 +64,12 @@ class StepResult:
 
 
 class FastSearch(BatchBeamSearch):
-    """ESPnet's ``BeamSearch`` or ``BatchBeamSearch`` of the same scorers;
-    :func:`make_fast` makes it.
+    """Search as ESPnet's ``BeamSearch`` or ``BatchBeamSearch`` of the same scorers.
 
-    ``end_always``: whether each hypothesis may end, as in ``BatchBeamSearch``. In
-    ``BeamSearch``, with which ESPnet decodes ``rnn``, with CTC it may only if the end
-    is among the likeliest tokens without CTC. ``return_states``: whether hypotheses
-    have the states of their scorers.
+    :func:`make_fast` makes it. ``end_always``: whether each hypothesis may end, as in
+    ``BatchBeamSearch``. In ``BeamSearch``, with which ESPnet decodes ``rnn``, with CTC
+    it may only if the end is among the likeliest tokens without CTC. ``return_states``:
+    whether hypotheses have the states of their scorers.
     """
 
     end_always: bool

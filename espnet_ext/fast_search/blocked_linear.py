@@ -12,11 +12,11 @@ def blocked_linear(
     weight: torch.Tensor,
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Compute ``torch.nn.functional.linear`` in blocks of the weight's rows: x (n,
-    inputs) to (n, outputs).
+    """Compute ``torch.nn.functional.linear`` in blocks of the weight's rows.
 
-    With about ten rows of ``x``, MKL spends much of its time copying the weight into
-    its own layout. The copy of a block stays in the cache until it is multiplied.
+    ``x``: (n, inputs); returns (n, outputs). With about ten rows of ``x``, MKL spends
+    much of its time copying the weight into its own layout. The copy of a block stays
+    in the cache until it is multiplied.
     """
     rows = ROWS * torch.get_num_threads()
     if x.device.type != "cpu" or len(x) == 1 or len(weight) <= rows:

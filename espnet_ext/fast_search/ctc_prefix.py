@@ -69,8 +69,7 @@ class Extensions:
 
 
 class LazyCTCPrefixScorer(CTCPrefixScorer):
-    """ESPnet's scorer of a batched search, which is
-    :class:`espnet_ext.fast_search.beam_search.FastSearch`.
+    """Score as ESPnet's CTC scorer, for the search of ``FastSearch`` alone.
 
     Scores are ESPnet's without a window (``ctc_window_margin: 0``).
     """

@@ -7,7 +7,7 @@
 ``dropout_global_mvn.py``             ``normalize: dropout_global_mvn``, what SEM is
                                       compared with (section 1, Table 4)
 ``blstm_maxpool.py``, ``blstm.py``    ``encoder: blstm_maxpool`` (section 4)
-``weight_feedback_rnn.py``            ``decoder: weight_feedback_rnn``, of reference [17]
+``weight_feedback_rnn.py``            ``decoder: weight_feedback_rnn``, of P2's [17]
 ``newbob_multi_epoch.py``             ``scheduler: newbob_multi_epoch``, of the same
 ``pretraining.py``, ``training.py``   layer-wise pre-training: the network grows (4)
 ``curriculum.py``                     which utterances an epoch sees, of the same

@@ -4,9 +4,9 @@ import torch
 
 
 class BLSTM(torch.nn.Module):
-    """Run one bidirectional LSTM layer: the function of
-    ``torch.nn.LSTM(bidirectional=True)`` on packed sequences.
+    """Run one bidirectional LSTM layer without packed sequences.
 
+    It computes what ``torch.nn.LSTM(bidirectional=True)`` does on packed sequences.
     Each direction is an LSTM over the padded batch; the backward one reads every
     utterance reversed within its own length. So neither sees padding before the last
     valid frame. On a CPU, training on packed sequences is 5 to 30 times slower, since
@@ -23,10 +23,10 @@ class BLSTM(torch.nn.Module):
             initialise(direction)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Run both directions over a padded batch, (B, T, input_size), with lengths,
-        (B,), of at least 1 in any order.
+        """Run both directions over a padded batch, (B, T, input_size).
 
-        Returns (B, T, 2 * hidden_size). Values on padded frames are meaningless.
+        ``lengths``: (B,), at least 1, in any order. Returns (B, T, 2 * hidden_size).
+        Values on padded frames are meaningless.
         """
         order = _reversal(lengths, x.size(1))
         ahead, _ = self.forwards(self.dropout(x))
@@ -35,12 +35,12 @@ class BLSTM(torch.nn.Module):
 
 
 def initialise(lstm: torch.nn.LSTM) -> None:
-    """Draw Glorot-uniform input weights and orthogonal recurrent ones, gate by gate;
-    biases 0, forget gate 1.
+    """Draw initial weights gate by gate; biases are 0, of the forget gate 1.
 
-    With PyTorch's own initial values, half of the state is forgotten at every frame,
-    and a stack of such layers needs several times as many updates until CTC or
-    attention align (forget gate: Jozefowicz et al. 2015, section 2.2).
+    Input weights are Glorot-uniform, recurrent ones orthogonal. With PyTorch's own
+    initial values, half of the state is forgotten at every frame, and a stack of such
+    layers needs several times as many updates until CTC or attention align (forget
+    gate: Jozefowicz et al. 2015, section 2.2).
     """
     size = lstm.hidden_size
     with torch.no_grad():
@@ -60,8 +60,9 @@ def initialise(lstm: torch.nn.LSTM) -> None:
 
 
 def _reversal(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Index that reverses each utterance and keeps its padding in place, (B, T). It is
-    its own inverse.
+    """Return the order that reverses each utterance and keeps its padding, (B, T).
+
+    It is its own inverse.
     """
     position = torch.arange(max_length, device=lengths.device)
     reversed_position = lengths.unsqueeze(1) - 1 - position

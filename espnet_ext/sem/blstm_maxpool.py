@@ -1,6 +1,4 @@
-"""``encoder: blstm_maxpool``: BLSTM layers interleaved with max-pooling over time (P2,
-section 4 and Fig. 4).
-"""
+"""``encoder: blstm_maxpool``: BLSTM layers and max-pooling in time (P2, section 4)."""
 
 from collections.abc import Sequence
 
@@ -50,18 +48,15 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         return self._output_size
 
     def use_all(self) -> None:
-        """Use all layers, with the pooling and the dropout that the encoder was built
-        with.
-        """
+        """Use all layers, with the pooling and dropout of the config."""
         self.use(*self._whole)
 
     def use(self, num_layers: int, pooling: Sequence[int], dropout_rate: float) -> None:
-        """Use only the lowest layers and the top one, ``num_layers`` in all, while the
-        encoder grows (P2, section 4).
+        """Use only the lowest layers and the top one, while the encoder grows.
 
-        So the top layer stays on top, and a new one comes below it. Parameters do not
-        change. Raises InputError for more layers than there are, or pooling factors
-        that do not fit them.
+        They are ``num_layers`` in all (P2, section 4). So the top layer stays on top,
+        and a new one comes below it. Parameters do not change. Raises InputError for
+        more layers than there are, or pooling factors that do not fit them.
         """
         if not min(2, len(self.layers)) <= num_layers <= len(self.layers):
             raise InputError(
@@ -86,11 +81,10 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         ilens: torch.Tensor,
         prev_states: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Encode features, (B, T, input_size), with lengths, (B,), of at least 1 in any
-        order.
+        """Encode features, (B, T, input_size).
 
-        Returns encodings, (B, ceil(T / reduction), 2 * hidden_size), zero on padded
-        frames; their lengths, (B,); None.
+        ``ilens``: (B,), at least 1, in any order. Returns encodings, (B, ceil(T /
+        reduction), 2 * hidden_size), zero on padded frames; their lengths, (B,); None.
         """
         x, lengths = xs_pad[:, : int(ilens.max())], ilens
         for number, factor in zip(self.used, self.pooling, strict=True):
@@ -107,8 +101,9 @@ def max_pool(
     lengths: torch.Tensor,
     factor: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the maximum over ``factor`` valid frames, (B, ceil(T / factor), D), 0
-    where none is valid; and lengths.
+    """Return the maximum over each ``factor`` valid frames, and the new lengths.
+
+    ``x``: (B, T, D) to (B, ceil(T / factor), D), 0 where no frame is valid.
     """
     if factor == 1:
         return x, lengths

@@ -45,25 +45,29 @@ def select(
     characters: Mapping[str, int],
     selection: Selection,
 ) -> list[str]:
-    """Return the ids of a selection, in the order of ``tokens``, from lengths of
-    transcripts in tokens and characters.
+    """Return the ids of a selection, in the order of ``tokens``.
 
-    >>> select({"a": 9, "b": 3, "c": 2, "d": 5}, {"a": 40, "b": 10, "c": 8, "d": 18}, Selection(8, 12))
+    ``tokens`` and ``characters``: lengths of transcripts.
+
+    >>> tokens = {"a": 9, "b": 3, "c": 2, "d": 5}
+    >>> characters = {"a": 40, "b": 10, "c": 8, "d": 18}
+    >>> select(tokens, characters, Selection(max_tokens=8, mean_chars=12))
     ['b', 'c', 'd']
     """
     limit = float("inf") if selection.max_tokens is None else selection.max_tokens
+    # every id ends with ""
     endings = tuple(f"-{part}" for part in selection.parts) or ("",)
-    kept = [
-        key
-        for key, length in tokens.items()
-        if length <= limit and key.endswith(endings)
-    ]
+    kept = []
+    for key, length in tokens.items():
+        if length <= limit and key.endswith(endings):
+            kept.append(key)
     if selection.mean_chars is None:
         return kept
-    shortest, total = set(), 0
-    for number, key in enumerate(
-        sorted(kept, key=lambda key: (characters[key], key)), 1
-    ):
+    # From the shortest on, until their mean length is reached.
+    shortest = set()
+    total = 0
+    by_length = sorted(kept, key=lambda key: (characters[key], key))
+    for number, key in enumerate(by_length, start=1):
         total += characters[key]
         if total > selection.mean_chars * number:
             break
@@ -78,12 +82,11 @@ def write_selection(
     selection: Selection,
     output: str,
 ) -> None:
-    """Write the shape file of a selection, and beside it ``<output>.json`` with its
-    share of the audio.
+    """Write the shape file of a selection, and ``<output>.json`` beside it.
 
-    ``stats`` has ``speech_shape`` and ``text_shape.<token type>``. Raises InputError if
-    no utterance is left, or if the shapes are not of ``text``, the transcripts of the
-    training set.
+    That has its share of the audio. ``stats`` has ``speech_shape`` and
+    ``text_shape.<token type>``. Raises InputError if no utterance is left, or if the
+    shapes are not of ``text``, the transcripts of the training set.
     """
     speech = read_table(Path(stats) / "speech_shape")
     tokens = _lengths(read_table(Path(stats) / f"text_shape.{token_type}"))

@@ -1,5 +1,6 @@
-"""``normalize: dropout_global_mvn``: global mean and variance normalisation followed by
-input dropout (P2, Table 4).
+"""``normalize: dropout_global_mvn``: global normalisation, then input dropout.
+
+It is what SEM is compared with (P2, section 1 and Table 4).
 """
 
 from pathlib import Path
@@ -13,11 +14,10 @@ from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class DropoutGlobalMVN(GlobalMVN):
-    """Normalise by global mean and variance, then drop single time-frequency bins in
-    training (P2, section 1).
+    """Normalise by global mean and variance, then drop single bins in training.
 
-    The other bins are scaled by ``1 / (1 - dropout_rate)``. In evaluation this is plain
-    ``global_mvn``.
+    Bins are those of time and frequency (P2, section 1). The other bins are scaled by
+    ``1 / (1 - dropout_rate)``. In evaluation this is plain ``global_mvn``.
     """
 
     def __init__(
@@ -45,9 +45,7 @@ class DropoutGlobalMVN(GlobalMVN):
         x: torch.Tensor,
         ilens: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalise and, in training, drop. ``x``: (B, T, C); ``ilens``: (B,). Returns
-        the same shape, and ilens.
-        """
+        """Normalise features, (B, T, C), with lengths, (B,); drop bins in training."""
         if ilens is None:
             ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)
         normalized, ilens = super().forward(x, ilens)
@@ -63,7 +61,8 @@ class DropoutGlobalMVN(GlobalMVN):
         return normalized * mask, ilens
 
     def layer_stats(self) -> dict[str, torch.Tensor]:
-        """Return the share of dropped bins in the last training batch, for ``model:
-        espnet_layer_stats``.
+        """Return the share of dropped bins in the last training batch.
+
+        It is for ``model: espnet_layer_stats``.
         """
         return {} if self.masked is None else {"masked": self.masked}

@@ -1,5 +1,4 @@
-"""Compute Small Energy Masking on plain tensors: peak, threshold, mask and scale (P2,
-section 3).
+"""Small Energy Masking on plain tensors: peak, threshold, mask, scale (P2, section 3).
 
 All functions take power-mel features ``x = e ** (1 / 15)`` instead of the energies
 ``e`` of the paper. The power is strictly increasing, so percentiles and comparisons
@@ -18,42 +17,40 @@ SCALES = ("power_mel", "normalized", "none")
 
 
 def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the 95th percentile of each utterance's bins (P2, eq. 2), (B,), of x, (B,
-    T, C), with lengths, (B,).
+    """Return the 95th percentile of each utterance's bins, (B,) (P2, eq. 2).
 
-    It is the nearest-rank percentile (numpy's ``inverted_cdf``), which is one of the
-    utterance's bins. Unlike an interpolated percentile, it is the same bin for ``x``
-    and for the energies. No gradient flows through it.
+    ``x``: (B, T, C); ``lengths``: (B,). It is the nearest-rank percentile (numpy's
+    ``inverted_cdf``), which is one of the utterance's bins. Unlike an interpolated
+    percentile, it is the same bin for ``x`` and for the energies. No gradient flows
+    through it.
     """
     x = x.detach()
     bins = lengths * x.size(2)
     ranks = (PEAK_PERCENTILE * bins + 99) // 100
     # numpy's partial sort is several times faster than torch's kthvalue on a CPU; see
     # tests/benchmarks
-    return (
-        _peak_by_partition(x, bins, ranks)
-        if x.device.type == "cpu"
-        else _peak_by_sorting(x, bins, ranks)
-    )
+    if x.device.type == "cpu":
+        return _find_peak_by_partition(x, bins, ranks)
+    return _find_peak_by_sorting(x, bins, ranks)
 
 
-def _peak_by_partition(
+def _find_peak_by_partition(
     x: torch.Tensor,
     bins: torch.Tensor,
     ranks: torch.Tensor,
 ) -> torch.Tensor:
     # numpy has no bfloat16; float32 holds every half-precision number exactly
-    values = x.to(_precise(x)).flatten(1).numpy()
-    peaks = [
-        np.partition(utterance[:count], rank - 1)[rank - 1]
-        for utterance, count, rank in zip(
-            values, bins.tolist(), ranks.tolist(), strict=True
-        )
-    ]
+    values = x.to(_promote_type(x)).flatten(1).numpy()
+    peaks = []
+    for utterance, count, rank in zip(
+        values, bins.tolist(), ranks.tolist(), strict=True
+    ):
+        # ranks count from 1
+        peaks.append(np.partition(utterance[:count], rank - 1)[rank - 1])
     return torch.tensor(peaks, dtype=x.dtype)
 
 
-def _peak_by_sorting(
+def _find_peak_by_sorting(
     x: torch.Tensor,
     bins: torch.Tensor,
     ranks: torch.Tensor,
@@ -71,8 +68,9 @@ def draw_threshold_db(
     eta_max: float,
     device: torch.device | str,
 ) -> torch.Tensor:
-    """Draw ``eta_th ~ U(eta_min, eta_max)`` (P2, eq. 6) for each utterance from torch's
-    generator: dB, (B,).
+    """Draw ``eta_th ~ U(eta_min, eta_max)`` (P2, eq. 6) in dB, (B,).
+
+    Each utterance has its own, from torch's generator.
     """
     return eta_min + (eta_max - eta_min) * torch.rand(batch_size, device=device)
 
@@ -82,51 +80,55 @@ def small_energy_mask(
     lengths: torch.Tensor,
     eta_db: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the mask of P2, eq. 8, by the threshold of P2, eq. 7: True where a bin
-    stays, False on padding, (B, T, C).
+    """Return the mask of P2, eq. 8: True where a bin stays, (B, T, C).
 
-    ``x``: un-normalised power-mel features, not negative, (B, T, C); ``eta_db``:
-    threshold in dB from the peak, (B,).
+    The threshold is that of P2, eq. 7. It is False on padding. ``x``: un-normalised
+    power-mel features, not negative, (B, T, C); ``eta_db``: threshold in dB from the
+    peak, (B,).
     """
-    threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (
-        eta_db.to(_precise(x)) * (POWER / 10.0)
-    )
+    precise = _promote_type(x)
+    # dB of energies, as a factor of their POWER
+    factor = 10.0 ** (eta_db.to(precise) * (POWER / 10.0))
+    threshold = (peak(x, lengths).to(precise) * factor).unsqueeze(1)
     # nothing reaches a threshold of NaN
     padding = ~mark_valid_frames(lengths, x.size(1))
-    return x >= threshold.unsqueeze(1).masked_fill(padding, torch.nan).unsqueeze(2)
+    return x >= threshold.masked_fill(padding, torch.nan).unsqueeze(2)
 
 
 def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the share of bins that a mask, (B, T, C), 0 on padding too, removes: the
-    mean over utterances.
+    """Return the share of bins that a mask removes, the mean over utterances.
+
+    ``mask``: (B, T, C), 0 on padding too; ``lengths``: (B,).
     """
     kept = (mask != 0).sum(dim=(1, 2)) / (lengths * mask.size(2))
     return 1.0 - kept.mean()
 
 
 def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Sum each utterance's bins without padding, in float32 or better, (B,). ``x``: (B,
-    T, C); ``lengths``: (B,).
+    """Sum each utterance's bins without padding, in float32 or better, (B,).
+
+    ``x``: (B, T, C); ``lengths``: (B,).
     """
-    frames = x.sum(dim=2, dtype=_precise(x))
+    frames = x.sum(dim=2, dtype=_promote_type(x))
     return frames.masked_fill(~mark_valid_frames(lengths, x.size(1)), 0.0).sum(dim=1)
 
 
 def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
-    """Return the scaling coefficient r >= 1 of P2, eq. 10, from sums before and after
-    masking, (B,) each.
+    """Return the scaling coefficient r >= 1 of P2, eq. 10, (B,).
 
-    r and its gradient are finite. It is 1 where the ratio is meaningless: the utterance
-    is silent, everything is masked, or sums of features with both signs give a ratio
-    below 1 (r compensates for what was removed, so it cannot be smaller).
+    ``total`` and ``rest``: sums before and after masking, (B,) each. r and its gradient
+    are finite. It is 1 where the ratio is meaningless: the utterance is silent,
+    everything is masked, or sums of features with both signs give a ratio below 1 (r
+    compensates for what was removed, so it cannot be smaller).
     """
     ratio = total / rest.masked_fill(rest == 0.0, 1.0)
     usable = (rest != 0.0) & torch.isfinite(ratio) & (ratio >= 1.0)
     return ratio.masked_fill(~usable, 1.0)
 
 
-def _precise(x: torch.Tensor) -> torch.dtype:
-    """Return float32, or float64 for float64: half precision is too coarse for an
-    utterance's sums and thresholds.
+def _promote_type(x: torch.Tensor) -> torch.dtype:
+    """Return float32, or float64 for float64.
+
+    Half precision is too coarse for an utterance's sums and thresholds.
     """
     return torch.promote_types(x.dtype, torch.float32)

@@ -29,19 +29,20 @@ EXAMPLE_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class EnergyHistogram:
-    """Hold number and energy of the time-frequency bins by eta; histograms of different
-    utterances add up.
+    """Hold number and energy of the time-frequency bins by eta.
+
+    Histograms of different utterances add up. ``counts``: bins below, between and from
+    ``EDGES_DB`` on, without zero energy, (edges + 1,), integer; ``energies``: sum of
+    the filterbank energies e[m, c] of the same bins; ``zeros``: bins with exactly zero
+    energy, whose eta is minus infinity; ``utterances``: those counted; ``silent``:
+    those left out, as their e_peak is zero and eta undefined.
     """
 
-    # of bins below, between and from ``EDGES_DB`` on, without zero energy: (edges +
-    # 1,), integer
     counts: np.ndarray
-    energies: np.ndarray  # sum of the filterbank energies e[m, c] of the same bins
-    zeros: int  # number of bins with exactly zero energy; their eta is minus infinity
-    utterances: int  # number of utterances counted
-    silent: int = (
-        0  # number of those left out, as their e_peak is zero and eta undefined
-    )
+    energies: np.ndarray
+    zeros: int
+    utterances: int
+    silent: int = 0
 
     @classmethod
     def empty(cls) -> "EnergyHistogram":
@@ -51,8 +52,8 @@ class EnergyHistogram:
         )
 
     def __add__(self, other: "EnergyHistogram") -> "EnergyHistogram":
-        mine, others = vars(self), vars(other)
-        return EnergyHistogram(**{name: mine[name] + others[name] for name in mine})
+        sums = {name: mine + vars(other)[name] for name, mine in vars(self).items()}
+        return EnergyHistogram(**sums)
 
     @property
     def total(self) -> int:
@@ -60,30 +61,29 @@ class EnergyHistogram:
         return int(self.counts.sum()) + self.zeros
 
     def density(self) -> np.ndarray:
-        """Return the probability density of eta per dB, between the edges:
-        (len(EDGES_DB) - 1,).
+        """Return the probability density of eta per dB, (edges - 1,).
 
-        Bins of zero energy count in the total, so with them the density integrates to
-        less than 1.
+        It is that between the edges. Bins of zero energy count in the total, so with
+        them the density integrates to less than 1.
         """
         return self.counts[1:-1] / (self.total * STEP_DB)
 
     def share_below(self) -> np.ndarray:
-        """Return the share of bins with eta below each edge, zero energy included: what
-        is masked (P2, Fig. 1b).
+        """Return the share of bins with eta below each edge: what is masked.
+
+        Zero energy is included (P2, Fig. 1b).
         """
         return (np.cumsum(self.counts[:-1]) + self.zeros) / self.total
 
     def energy_below(self) -> np.ndarray:
-        """Return the share r_e of the energy in the bins with eta below each edge (P2,
-        eq. 4).
-        """
+        """Return the share r_e of the energy with eta below each edge (P2, eq. 4)."""
         return np.cumsum(self.energies[:-1]) / self.energies.sum()
 
 
 def edge_index(eta_db: float) -> int:
-    """Return the index of a threshold in ``EDGES_DB``; ValueError if it is not one of
-    the edges.
+    """Return the index of a threshold in ``EDGES_DB``.
+
+    ValueError: it is not one of the edges.
     """
     return EDGES_DB.tolist().index(eta_db)
 
@@ -94,8 +94,9 @@ def peak_energy(energies: torch.Tensor) -> float:
 
 
 def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
-    """Count one utterance with filterbank energies (T, C). One whose e_peak is zero
-    adds only to ``silent``.
+    """Count the bins of one utterance with filterbank energies (T, C).
+
+    One whose e_peak is zero adds only to ``silent``.
     """
     e_peak = peak_energy(energies)
     if e_peak <= 0.0:
@@ -115,8 +116,9 @@ def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
 
 
 def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[str]:
-    """Draw up to ``count`` ids without replacement, sorted; the same for the same seed.
-    InputError if count < 1.
+    """Draw up to ``count`` ids without replacement, sorted.
+
+    They are the same for the same seed. InputError: count < 1.
     """
     if count < 1:
         raise InputError(f"{count} utterances were asked for: ask for at least 1")
@@ -128,15 +130,15 @@ def survey(
     spans: Mapping[str, AudioSpan],
     frontend: PowerMelFrontend,
 ) -> tuple[EnergyHistogram, str]:
-    """Return the histogram of utterances, and a good example: the longest below
-    ``EXAMPLE_SECONDS``, or the shortest.
+    """Return the histogram of utterances, and one that is a good example.
 
-    One utterance is in memory at a time; its audio must have the frontend's sampling
-    rate. Raises InputError for bad audio
-    (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or if all utterances are
-    silent.
+    That is the longest below ``EXAMPLE_SECONDS``, or the shortest. One utterance is in
+    memory at a time; its audio must have the frontend's sampling rate. Raises
+    InputError for bad audio (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or
+    if all utterances are silent.
     """
-    histogram, example = EnergyHistogram.empty(), (float("inf"), "")
+    histogram = EnergyHistogram.empty()
+    example = (float("inf"), "")
     limit = EXAMPLE_SECONDS * frontend.fs
     for utterance, span in tqdm(spans.items(), desc="energies", unit="utt"):
         energies, samples = utterance_energies(utterance, span, frontend)
@@ -160,20 +162,19 @@ def utterance_energies(
     span: AudioSpan,
     frontend: PowerMelFrontend,
 ) -> tuple[torch.Tensor, int]:
-    """Return the filterbank energies of an utterance, (T, C) (P2, eq. 1), and its
-    number of samples.
+    """Return an utterance's filterbank energies, (T, C), and number of samples.
+
+    Energies are those of P2, eq. 1.
     """
     samples = read_samples(utterance, span, frontend.fs)
     with torch.inference_mode():
-        return frontend.energies(torch.from_numpy(samples).unsqueeze(0))[0], len(
-            samples
-        )
+        (energies,) = frontend.energies(torch.from_numpy(samples).unsqueeze(0))
+    return energies, len(samples)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskExample:
-    """Hold the power-mel spectrogram of an utterance, (T, C), and its small-energy
-    masks (P2, Fig. 3).
+    """Hold an utterance's power-mel spectrogram, (T, C), and masks (P2, Fig. 3).
 
     ``kept``: threshold in dB -> where a bin is kept, (T, C) (P2, eq. 8);
     ``hop_seconds``: distance between frames.
@@ -195,31 +196,35 @@ def mask_example(
     frontend: PowerMelFrontend,
     thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB,
 ) -> MaskExample:
-    """Mask an utterance at fixed thresholds, with the functions that mask in training;
-    InputError if it is silent.
+    """Mask an utterance at fixed thresholds, with the functions of the training.
+
+    InputError: it is silent.
     """
     energies, _ = utterance_energies(utterance, span, frontend)
-    x, lengths = energies.pow(POWER).unsqueeze(0), torch.tensor([energies.size(0)])
+    x = energies.pow(POWER).unsqueeze(0)
+    lengths = torch.tensor([energies.size(0)])
     if peak_energy(energies) <= 0.0:
         raise InputError(
             f"{span.path}: utterance {utterance}: silent (e_peak is zero): name "
             "another utterance"
         )
-    kept = {
-        eta: small_energy_mask(x, lengths, torch.tensor([eta]))[0].numpy()
-        for eta in thresholds_db
-    }
+    kept = {}
+    for eta in thresholds_db:
+        (mask,) = small_energy_mask(x, lengths, torch.tensor([eta]))
+        kept[eta] = mask.numpy()
     return MaskExample(utterance, x[0].numpy(), kept, frontend.hop_length / frontend.fs)
 
 
 def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
-    """Return the numbers behind the figures, for a file of facts: shares from 0 to 1,
-    below each 10 dB.
+    """Return the numbers behind the figures, for a file of facts.
+
+    Shares are from 0 to 1, below each 10 dB.
     """
-    marks = {
-        f"{eta:g}": edge_index(eta) for eta in np.arange(-80.0, 1.0, 10.0).tolist()
-    }
-    share, energy = histogram.share_below(), histogram.energy_below()
+    marks = {}
+    for eta in np.arange(-80.0, 1.0, 10.0).tolist():
+        marks[f"{eta:g}"] = edge_index(eta)
+    share = histogram.share_below()
+    energy = histogram.energy_below()
     return {
         "utterances": histogram.utterances,
         "silent_utterances_left_out": histogram.silent,

@@ -1,6 +1,4 @@
-"""``model: espnet_layer_stats``: ESPnet's ASR model with statistics of its layers in
-the training log.
-"""
+"""``model: espnet_layer_stats``: statistics of layers in the training log."""
 
 import torch
 from espnet2.asr.espnet_model import ESPnetASRModel
@@ -8,8 +6,7 @@ from espnet2.torch_utils.device_funcs import force_gatherable
 
 
 class LayerStatsASRModel(ESPnetASRModel):
-    """Report statistics of the layers of ESPnet's hybrid CTC/attention model in the
-    training log.
+    """Report statistics of the layers of ESPnet's hybrid model in the training log.
 
     A layer reports by a method ``layer_stats()``, which returns numbers by name, means
     over the utterances of the last batch, and nothing in evaluation, such as
@@ -24,9 +21,7 @@ class LayerStatsASRModel(ESPnetASRModel):
         text_lengths: torch.Tensor,
         **kwargs: torch.Tensor,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Return loss, statistics and weight of a batch, as ``ESPnetASRModel.forward``
-        returns them.
-        """
+        """Return loss, statistics and weight of a batch, as ESPnet's model does."""
         loss, stats, weight = super().forward(
             speech, speech_lengths, text, text_lengths, **kwargs
         )

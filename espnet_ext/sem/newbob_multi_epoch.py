@@ -1,8 +1,10 @@
-"""``scheduler: newbob_multi_epoch``: the learning rates of Zeyer et al. 2018, P2's
-reference [17], as in RETURNN.
+"""``scheduler: newbob_multi_epoch``: the learning rates of P2's reference [17].
+
+They are those of Zeyer et al. 2018, as in RETURNN.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -42,53 +44,54 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         if min(warmup_epochs, num_epochs, min_epochs) < 1 or not 0.0 < decay <= 1.0:
             raise InputError(
                 f"newbob_multi_epoch: warmup_epochs ({warmup_epochs}), num_epochs "
-                f"({num_epochs}) and min_epochs "
-                f"({min_epochs}) must be 1 or more, decay ({decay}) above 0 and "
-                "at most 1"
+                f"({num_epochs}) and min_epochs ({min_epochs}) must be 1 or more, "
+                f"decay ({decay}) above 0 and at most 1"
             )
         self.optimizer = optimizer
-        self.warmup_epochs, self.start_lr, self.decay = warmup_epochs, start_lr, decay
-        self.num_epochs, self.threshold, self.min_epochs = (
-            num_epochs,
-            threshold,
-            min_epochs,
-        )
+        self.warmup_epochs = warmup_epochs
+        self.start_lr = start_lr
+        self.decay = decay
+        self.num_epochs = num_epochs
+        self.threshold = threshold
+        self.min_epochs = min_epochs
+        # learning rate and dev score of each epoch
         self.past: list[tuple[float, float]] = []
-        self._set()
+        self._set_rate()
 
     def step(self, val: float, epoch: int | None = None) -> None:
         """Step after an epoch, with its dev score: the lower, the better."""
-        self.past.append((self.rate(), float(val)))
-        self._set()
+        self.past.append((self.compute_rate(), float(val)))
+        self._set_rate()
 
-    def rate(self) -> float:
+    def compute_rate(self) -> float:
         """Return the learning rate of the epoch that comes next."""
-        epoch, rates = len(self.past) + 1, [rate for rate, _ in self.past]
+        epoch = len(self.past) + 1
         if epoch <= self.warmup_epochs:
-            share = (
-                (epoch - 1) / (self.warmup_epochs - 1)
-                if self.warmup_epochs > 1
-                else 1.0
-            )
+            share = 1.0
+            if self.warmup_epochs > 1:
+                share = (epoch - 1) / (self.warmup_epochs - 1)
             return self.start_lr + share * (self.lr - self.start_lr)
+        rates = [rate for rate, _ in self.past]
         recent = rates[-self.min_epochs :]
+        # The rate has changed, or begun, less than ``min_epochs`` ago.
         if len(recent) < self.min_epochs or len(set(recent)) > 1:
             return rates[-1]
-        gains = self._gains(self.past[-self.num_epochs - 1 :])
-        return rates[-1] * (
-            self.decay if gains and fmean(gains) < self.threshold else 1.0
-        )
+        gains = self._compute_gains(self.past[-self.num_epochs - 1 :])
+        if gains and fmean(gains) < self.threshold:
+            return rates[-1] * self.decay
+        return rates[-1]
 
-    def _gains(self, past: Sequence[tuple[float, float]]) -> list[float]:
-        pairs = zip(past, past[1:], strict=False)
-        return [
-            (old - new) / max(abs(new), 1e-12) / (rate / self.lr)
-            for (_, old), (rate, new) in pairs
-        ]
+    def _compute_gains(self, past: Sequence[tuple[float, float]]) -> list[float]:
+        """Return the relative gain of each epoch but the first of these."""
+        gains = []
+        for (_, old), (rate, new) in pairwise(past):
+            gain = (old - new) / max(abs(new), 1e-12)
+            gains.append(gain / (rate / self.lr))
+        return gains
 
-    def _set(self) -> None:
+    def _set_rate(self) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate()
+            group["lr"] = self.compute_rate()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what :meth:`load_state_dict` restores."""
@@ -97,4 +100,4 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the epochs of a state."""
         self.past = [(rate, score) for rate, score in state["past"]]
-        self._set()
+        self._set_rate()

@@ -1,6 +1,4 @@
-"""``frontend: power_mel``: mel filterbank energies under a power-law nonlinearity (P2,
-sections 2 and 3).
-"""
+"""``frontend: power_mel``: mel energies under a power law (P2, sections 2 and 3)."""
 
 import humanfriendly
 import torch
@@ -13,13 +11,13 @@ from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):
-    """Compute power-mel features, ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2,
-    eq. 1, section 3); no logarithm.
+    """Compute power-mel features; no logarithm.
 
-    The energies are those of :class:`~espnet_ext.audio.mel_energies.MelEnergies`: no
-    frame reaches beyond the end of the utterance, so that padding changes nothing. They
-    are computed in float32 or better, whatever the autocast setting, since half
-    precision cannot hold them.
+    They are ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2, eq. 1, section 3). The
+    energies are those of :class:`~espnet_ext.audio.mel_energies.MelEnergies`: no frame
+    reaches beyond the end of the utterance, so that padding changes nothing. They are
+    computed in float32 or better, whatever the autocast setting, since half precision
+    cannot hold them.
 
     Args:
         fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes.
@@ -76,11 +74,11 @@ class PowerMelFrontend(AbsFrontend):
         input: torch.Tensor,
         input_lengths: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the features of waveforms, (B, samples), or of the first of several
-        channels, (B, samples, channels).
+        """Compute the features of waveforms, (B, samples).
 
-        Returns features, (B, T, n_mels), not negative, zero on padded frames; numbers
-        of frames, (B,), at least 1.
+        Of several channels, (B, samples, channels), the first is taken. Returns
+        features, (B, T, n_mels), not negative, zero on padded frames; numbers of
+        frames, (B,), at least 1.
         """
         waveform = input[..., 0] if input.dim() == 3 else input
         # the one frame of an utterance shorter than a window includes padding
@@ -99,9 +97,7 @@ class PowerMelFrontend(AbsFrontend):
         return features.to(input.dtype), lengths
 
     def output_lengths(self, input_lengths: torch.Tensor) -> torch.Tensor:
-        """Return the number of frames of utterances with these numbers of samples,
-        (B,).
-        """
+        """Return the number of frames of utterances, (B,), from those of samples."""
         last = input_lengths - self.window_length
         frames = torch.div(last, self.hop_length, rounding_mode="floor") + 1
         return frames.clamp(min=1)

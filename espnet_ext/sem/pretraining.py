@@ -1,9 +1,9 @@
-"""The plan of P2's layer-wise pre-training: which layers of a BLSTM encoder are trained
-in which epochs, on what.
+"""The plan of P2's layer-wise pre-training: which layers, when, on what.
 
-The scheme is the published configuration of P2's reference [17] (Zeyer et al. 2018): a
-small encoder with a high time reduction learns to align; layers are added below its top
-one; then come the final time reduction and label smoothing.
+The encoder is one of BLSTM layers. The scheme is the published configuration of P2's
+reference [17] (Zeyer et al. 2018): a small encoder with a high time reduction learns to
+align; layers are added below its top one; then come the final time reduction and label
+smoothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,24 +20,22 @@ from espnet_ext.work.settings import Count, Share, StrictMapping, Whole
 class PretrainSettings(StrictMapping):
     """Set a pre-training."""
 
-    start_layers: Count = 2  # layers of the first stages
-    time_reduction: Count = (
-        32  # product of the pooling factors, except in the last stage
-    )
-    first_epochs: Count = 10  # epochs without dropout, with the first layers
-    epochs: Count = 5  # epochs of each stage after these
-    first_max_tokens: Count | None = (
-        None  # of a transcript in the epochs without dropout (None: as later)
-    )
-    short_epochs: Whole = (
-        0  # how many of the epochs without dropout see short utterances only
-    )
-    short_mean_chars: Count | None = (
-        None  # mean length of their transcripts, in characters
-    )
-    short_parts: tuple[
-        str, ...
-    ] = ()  # the parts of the corpus that they are of (empty: all)
+    # layers of the first stages
+    start_layers: Count = 2
+    # product of the pooling factors, except in the last stage
+    time_reduction: Count = 32
+    # epochs without dropout, with the first layers
+    first_epochs: Count = 10
+    # epochs of each stage after these
+    epochs: Count = 5
+    # of a transcript in the epochs without dropout (None: as later)
+    first_max_tokens: Count | None = None
+    # how many of the epochs without dropout see short utterances only
+    short_epochs: Whole = 0
+    # mean length of their transcripts, in characters
+    short_mean_chars: Count | None = None
+    # the parts of the corpus that they are of (empty: all)
+    short_parts: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _check_epochs(self) -> Self:
@@ -50,12 +48,11 @@ class PretrainSettings(StrictMapping):
 
 
 class Stage(StrictMapping):
-    """Set some epochs with the same network, on the utterances of ``shape_file``, as
-    ESPnet's ``train_shape_file``.
+    """Set some epochs with the same network, on the same utterances.
 
     ``num_layers``, ``pooling`` and ``dropout_rate`` are those of
-    :meth:`espnet_ext.sem.blstm_maxpool.BLSTMMaxPoolEncoder.use`;
-        ``num_iters_per_epoch``: updates of an epoch, None
+    :meth:`espnet_ext.sem.blstm_maxpool.BLSTMMaxPoolEncoder.use`; ``shape_file``: as
+    ESPnet's ``train_shape_file``; ``num_iters_per_epoch``: updates of an epoch, None
     for a pass.
     """
 
@@ -77,9 +74,7 @@ class Stage(StrictMapping):
 
 
 def grows(config: Mapping[str, Any]) -> bool:
-    """Return whether the encoder of a training config is one that can be trained layer
-    by layer.
-    """
+    """Say whether a config's encoder can be trained layer by layer."""
     return plain_name(config.get("encoder")) == "blstm_maxpool"
 
 
@@ -107,32 +102,29 @@ def plan(
             "pre-training needs encoder: blstm_maxpool, with num_layers and "
             "pooling in its encoder_conf"
         )
-    last, dropout = encoder["num_layers"], encoder.get("dropout_rate", 0.0)
+    last = encoder["num_layers"]
+    dropout = encoder.get("dropout_rate", 0.0)
     if settings.start_layers > last:
         raise InputError(
             f"pre-training starts with {settings.start_layers} layers, but the "
             f"encoder has only {last}"
         )
-    shapes = [
-        (n, high_reduction(n, settings.time_reduction))
-        for n in range(settings.start_layers, last + 1)
-    ]
-    first, every = (
-        Selection(settings.first_max_tokens or max_tokens),
-        Selection(max_tokens),
-    )
+    shapes = []
+    for layers in range(settings.start_layers, last + 1):
+        shapes.append((layers, high_reduction(layers, settings.time_reduction)))
+    every = Selection(max_tokens)
+    first = Selection(settings.first_max_tokens or max_tokens)
     short = Selection(first.max_tokens, settings.short_mean_chars, settings.short_parts)
-    begin = (
+    stages = []
+    for epochs, selection in (
         (settings.short_epochs, short),
         (settings.first_epochs - settings.short_epochs, first),
-    )
-    stages = [
-        (_stage(epochs, shapes[0], 0.0), selection)
-        for epochs, selection in begin
-        if epochs
-    ]
+    ):
+        if epochs:
+            stages.append((_make_stage(epochs, shapes[0], 0.0), selection))
     shapes.append((last, tuple(encoder["pooling"])))
-    stages += [(_stage(settings.epochs, shape, dropout), every) for shape in shapes]
+    for shape in shapes:
+        stages.append((_make_stage(settings.epochs, shape, dropout), every))
     if sum(stage.epochs for stage, _ in stages) >= config["max_epoch"]:
         raise InputError(
             f"pre-training takes all of the {config['max_epoch']} epochs "
@@ -141,19 +133,24 @@ def plan(
     return stages
 
 
-def _stage(
+def _make_stage(
     epochs: int,
     shape: tuple[int, tuple[int, ...]],
     dropout_rate: float,
 ) -> Stage:
+    num_layers, pooling = shape
     return Stage(
-        epochs=epochs, num_layers=shape[0], pooling=shape[1], dropout_rate=dropout_rate
+        epochs=epochs,
+        num_layers=num_layers,
+        pooling=pooling,
+        dropout_rate=dropout_rate,
     )
 
 
 def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
-    """Return pooling factors of 2 after all layers but the top one; the last is larger,
-    to give the whole reduction.
+    """Return pooling factors of 2 after all layers but the top one.
+
+    The last is larger, to give the whole reduction.
 
     >>> high_reduction(2, 32), high_reduction(4, 32)
     ((32,), (2, 2, 8))
@@ -162,8 +159,7 @@ def high_reduction(layers: int, time_reduction: int) -> tuple[int, ...]:
     if not below or time_reduction % below or time_reduction < below:
         raise InputError(
             f"pre-training: a time reduction of {time_reduction} is impossible "
-            f"with {layers} layers "
-            "if all but the top one are pooled by 2 or more"
+            f"with {layers} layers if all but the top one are pooled by 2 or more"
         )
     return (*[2] * (layers - 2), time_reduction // below)
 
@@ -179,12 +175,12 @@ def staged_config(
     holds. An epoch has that share of the updates, so that a number of epochs stays a
     pass over what is seen.
     """
-    listed, updates = [], config.get("num_iters_per_epoch")
+    listed = []
+    updates = config.get("num_iters_per_epoch")
     for stage, selection in stages:
         shapes, share = seen(selection)
         sized = max(1, round(updates * share)) if updates else None
-        listed.append(
-            stage.model_dump(mode="json")
-            | {"shape_file": shapes, "num_iters_per_epoch": sized}
-        )
+        changes = {"shape_file": shapes, "num_iters_per_epoch": sized}
+        listed.append(stage.model_dump(mode="json") | changes)
+    # The last stage sees what the whole network is trained on.
     return {**config, "stages": listed, "num_iters_per_epoch": sized}

@@ -1,5 +1,6 @@
-"""``normalize: sem_global_mvn``: global mean and variance normalisation, then Small
-Energy Masking (P2, Fig. 2).
+"""``normalize: sem_global_mvn``: global normalisation, then Small Energy Masking.
+
+See P2, Fig. 2.
 """
 
 import math
@@ -21,15 +22,14 @@ from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class SEMGlobalMVN(GlobalMVN):
-    """Normalise by global mean and variance, then apply Small Energy Masking in
-    training (P2, section 3).
+    """Normalise by global mean and variance, then mask small energies in training.
 
-    The mask is computed from the un-normalised power-mel features and applied to the
-    normalised ones. Masked bins become 0, which is the mean of the training data (P2,
-    eq. 9); the others are multiplied by r (P2, eq. 11). ("Mean subtraction must be
-    applied before masking, otherwise the non-zero values in the masked region will
-    distort the model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a
-    checkpoint can be decoded with either.
+    This is P2, section 3. The mask is computed from the un-normalised power-mel
+    features and applied to the normalised ones. Masked bins become 0, which is the mean
+    of the training data (P2, eq. 9); the others are multiplied by r (P2, eq. 11).
+    ("Mean subtraction must be applied before masking, otherwise the non-zero values in
+    the masked region will distort the model", P2, section 3.) In evaluation this is
+    plain ``global_mvn``, so a checkpoint can be decoded with either.
 
     Args:
         stats_file, norm_means, norm_vars, eps: as of ESPnet's ``global_mvn``.
@@ -92,10 +92,10 @@ class SEMGlobalMVN(GlobalMVN):
         x: torch.Tensor,
         ilens: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalise un-normalised power-mel features, (B, T, C), with lengths, (B,); in
-        training, mask (P2, eq. 12).
+        """Normalise power-mel features; in training, mask (P2, eq. 12).
 
-        The result is zero on padded frames when masked. No ``ilens``: T for all.
+        ``x``: not normalised yet, (B, T, C); ``ilens``: (B,). The result is zero on
+        padded frames when masked. No ``ilens``: T for all.
         """
         if ilens is None:
             ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)
@@ -124,13 +124,16 @@ class SEMGlobalMVN(GlobalMVN):
         return masked * ratio.to(masked.dtype)[:, None, None], ilens
 
     def layer_stats(self) -> dict[str, torch.Tensor]:
-        """Return the mean share of masked bins in the last training batch, for ``model:
-        espnet_layer_stats``.
+        """Return the mean share of masked bins in the last training batch.
+
+        It is for ``model: espnet_layer_stats``.
         """
         return {} if self.masked is None else {"masked": self.masked}
 
     def _check_features(self, x: torch.Tensor, ilens: torch.Tensor) -> None:
-        """Check once, since it makes a GPU wait. SpecAug's time warp, which comes
+        """Refuse features that are no powers of energies.
+
+        It is done once, since it makes a GPU wait. SpecAug's time warp, which comes
         before, may go slightly below 0.
         """
         x = x.masked_fill(~mark_valid_frames(ilens, x.size(1)).unsqueeze(-1), 0.0)
@@ -143,8 +146,9 @@ class SEMGlobalMVN(GlobalMVN):
         self.features_checked = True
 
     def _normalize(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the arithmetic of GlobalMVN, not in place, and without masking the
-        padding: SEM's mask does that.
+        """Normalise as GlobalMVN does, but not in place and without masking padding.
+
+        SEM's mask does that.
         """
         if self.norm_means:
             x = x - self.mean.to(x.device, x.dtype)

@@ -1,15 +1,13 @@
 """Training of an encoder that grows, in ESPnet's own trainer (P2, section 4).
 
 :class:`GrowingASRTask` is ESPnet's ASR task with one more setting, ``stages``: a list
-    of
-:class:`espnet_ext.sem.pretraining.Stage`. The model is built whole. A stage trains some
-    of its layers, without label
-smoothing, on the utterances of its shape file; after the stages the whole model is
-trained on those of ``train_shape_file``. New layers begin with the values that they
-were built with. Epochs are counted through all stages, so that each has its own order
-of the utterances and its own random numbers. The moments of the optimiser begin anew
-whenever the network changes, as in RETURNN, which [17] used. ``patience`` and the best
-epochs count from when the network is whole.
+of :class:`espnet_ext.sem.pretraining.Stage`. The model is built whole. A stage trains
+some of its layers, without label smoothing, on the utterances of its shape file; after
+the stages the whole model is trained on those of ``train_shape_file``. New layers begin
+with the values that they were built with. Epochs are counted through all stages, so
+that each has its own order of the utterances and its own random numbers. The moments of
+the optimiser begin anew whenever the network changes, as in RETURNN, which [17] used.
+``patience`` and the best epochs count from when the network is whole.
 """
 
 import argparse
@@ -36,22 +34,23 @@ from espnet_ext.work.settings import checked
 
 
 def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
-    """Check the setting ``stages``; InputError for an unknown key, or a value out of
-    range.
+    """Check the setting ``stages``.
+
+    InputError: an unknown key, or a value out of range.
     """
-    if not isinstance(values, list) or not all(
-        isinstance(each, dict) for each in values
-    ):
+    is_list = isinstance(values, list)
+    if not is_list or not all(isinstance(each, dict) for each in values):
         raise InputError(f"stages is {values!r}, but must be a list of mappings")
-    return [
-        checked(Stage, value, f"stages[{number}]")
-        for number, value in enumerate(values)
-    ]
+    stages = []
+    for number, value in enumerate(values):
+        stages.append(checked(Stage, value, f"stages[{number}]"))
+    return stages
 
 
-def stage_at(stages: Sequence[Stage], epoch: int) -> tuple[int, bool]:
-    """Return the number of an epoch's stage, ``len(stages)`` after them, and whether
-    the epoch is its first.
+def find_stage(stages: Sequence[Stage], epoch: int) -> tuple[int, bool]:
+    """Return the number of an epoch's stage, and whether the epoch is its first.
+
+    The number is ``len(stages)`` after them.
     """
     first = 1
     for number, stage in enumerate(stages):
@@ -68,13 +67,13 @@ def begin_epoch(
     epoch: int,
     label_smoothing: float,
 ) -> None:
-    """Give a model the network of an epoch, and empty the optimisers if it is another
-    one than before.
+    """Give a model the network of an epoch.
 
-    ``label_smoothing`` is that after the stages.
+    The optimisers are emptied if it is another one than before. ``label_smoothing`` is
+    that after the stages.
     """
     networks = [stage.network for stage in stages]
-    number, is_first = stage_at(stages, epoch)
+    number, is_first = find_stage(stages, epoch)
     is_last = number == len(stages)
     if is_last:
         model.encoder.use_all()
@@ -102,8 +101,9 @@ class GrowthOptions(TrainerOptions):
 
 
 class GrowthReporter(Reporter):
-    """Let ESPnet's reporter rate epochs of the whole network, from epoch ``whole`` on,
-    better than those before.
+    """Let ESPnet's reporter rate epochs of the whole network better than others.
+
+    ``whole``: the first of them.
     """
 
     def __init__(self, whole: int):
@@ -123,8 +123,9 @@ class GrowthReporter(Reporter):
         )
 
     def get_best_epoch(self, key: str, key2: str, mode: str, nbest: int = 0) -> int:
-        """Return the best epoch of the whole network; the current epoch while it grows,
-        so that patience waits.
+        """Return the best epoch of the whole network.
+
+        It is the current epoch while the network grows, so that patience waits.
         """
         best = super().get_best_epoch(key, key2, mode, nbest)
         return best if best >= self.whole else self.get_epoch()
@@ -135,7 +136,7 @@ class GrowingTrainer(Trainer):
 
     @classmethod
     def run(cls, *, trainer_options: Any, **others: Any) -> None:
-        """Train as ESPnet does, with a reporter that knows when the network is whole."""
+        """Train as ESPnet does; the reporter knows when the network is whole."""
         stages = read_stages(trainer_options.stages)
         whole = 1 + sum(stage.epochs for stage in stages)
         trainer_options.unused_when_whole = trainer_options.unused_parameters
@@ -165,7 +166,7 @@ class GrowingTrainer(Trainer):
         """Train an epoch as ESPnet does."""
         stages = read_stages(options.stages)
         smoothing = options.model_conf.get("lsm_weight", 0.0)
-        number, _ = stage_at(stages, reporter.get_epoch())
+        number, _ = find_stage(stages, reporter.get_epoch())
         if number == len(stages) and not options.unused_when_whole:
             expect_all_gradients(model)
         begin_epoch(
@@ -185,18 +186,19 @@ class GrowingTrainer(Trainer):
 
 
 class StagedIterFactory(AbsIterFactory):
-    """Give the batches of each stage by epoch, from ESPnet's factory of each stage and
-    last that after them.
+    """Give the batches of each stage by epoch.
+
+    ``factories``: ESPnet's for each stage, and last that after them.
     """
 
     def __init__(self, stages: Sequence[Stage], factories: Sequence[AbsIterFactory]):
-        self.stages, self.factories = stages, factories
+        self.stages = stages
+        self.factories = factories
 
     def build_iter(self, epoch: int, shuffle: bool | None = None) -> Any:
         """Return the batches of an epoch, counted from 1 through all stages."""
-        return self.factories[stage_at(self.stages, epoch)[0]].build_iter(
-            epoch, shuffle
-        )
+        number, _ = find_stage(self.stages, epoch)
+        return self.factories[number].build_iter(epoch, shuffle)
 
 
 class GrowingASRTask(ASRTask):
@@ -235,6 +237,8 @@ class GrowingASRTask(ASRTask):
         if mode != "train":
             return final
         stages = read_stages(args.stages)
+        # Stages with the same utterances share a factory: ESPnet reads shape files of a
+        # million lines for each.
         made = {(*args.train_shape_file, args.num_iters_per_epoch): final}
         for stage in stages:
             key = (stage.shape_file, stage.num_iters_per_epoch)
@@ -244,13 +248,7 @@ class GrowingASRTask(ASRTask):
                     "num_iters_per_epoch": stage.num_iters_per_epoch,
                 }
                 made[key] = build(args, distributed_option, mode, changes)
-        return StagedIterFactory(
-            stages,
-            [
-                *(
-                    made[stage.shape_file, stage.num_iters_per_epoch]
-                    for stage in stages
-                ),
-                final,
-            ],
-        )
+        factories = []
+        for stage in stages:
+            factories.append(made[stage.shape_file, stage.num_iters_per_epoch])
+        return StagedIterFactory(stages, [*factories, final])

@@ -1,20 +1,19 @@
-"""``decoder: weight_feedback_rnn``: the LSTM decoder of Zeyer et al. 2018, P2's
-reference [17].
+"""``decoder: weight_feedback_rnn``: the LSTM decoder of P2's reference [17].
 
-P2 (section 4) takes its decoder from there: the energies of the attention depend on the
-encoding h[m], on the decoder's state s[l] and on the weight feedback beta[l][m], which
-sums up the attention that the frame has had before. With y[l] the token before step l
-(zero at the first one) and E its embedding:
+That is Zeyer et al. 2018. P2 (section 4) takes its decoder from there: the energies of
+the attention depend on the encoding h[m], on the decoder's state s[l] and on the weight
+feedback beta[l][m], which sums up the attention that the frame has had before. With
+y[l] the token before step l (zero at the first one) and E its embedding:
 
     s[l]       = LSTM(s[l-1], E y[l], c[l-1])
     e[l][m]    = v . tanh(W_h h[m] + b + W_s s[l] + w_beta beta[l-1][m])
     a[l]       = softmax of e[l] over the frames m
-    beta[l][m] = beta[l-1][m] + 0.5 sigmoid(u . h[m]) a[l][m]       (sigmoid: the inverse fertility of the frame)
+    beta[l][m] = beta[l-1][m] + 0.5 sigmoid(u . h[m]) a[l][m]
     c[l]       = sum over m of a[l][m] h[m]
     p[l]       = softmax(W_o maxout(W_r [s[l], E y[l], c[l]] + b_r) + b_o)
 
-Biases, sizes, the factor 0.5 and the zero before the first token are those of the
-published configuration of [17].
+The sigmoid is the inverse fertility of the frame. Biases, sizes, the factor 0.5 and the
+zero before the first token are those of the published configuration of [17].
 """
 
 from collections.abc import Sequence
@@ -42,8 +41,9 @@ PIECES = 2  # of the maxout
 
 @dataclass(frozen=True, eq=False)
 class FertilityMemory(Memory):
-    """An utterance as input of the attention; ``inverse_fertility`` is that of its
-    frames, (T,).
+    """Hold an utterance as input of the attention.
+
+    ``inverse_fertility`` is that of its frames, (T,).
     """
 
     inverse_fertility: torch.Tensor
@@ -92,8 +92,9 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Draw Glorot-uniform weights; biases are 0, 1 for the forget gate, as in
-        RETURNN, which trained [17].
+        """Draw Glorot-uniform weights; biases are 0, of the forget gate 1.
+
+        So does RETURNN, which trained [17].
         """
         with torch.no_grad():
             for name, parameter in self.named_parameters():
@@ -103,9 +104,8 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
                     torch.nn.init.xavier_uniform_(parameter)
             self.embed.weight[self.embed.padding_idx] = 0.0
             size = self.cell.hidden_size
-            self.cell.bias_ih[size : 2 * size] = (
-                1.0  # PyTorch adds two biases; the forget gate is the second
-            )
+            # PyTorch adds two biases; the forget gate is the second
+            self.cell.bias_ih[size : 2 * size] = 1.0
 
     def forward(
         self,
@@ -114,41 +114,39 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         ys_in_pad: torch.Tensor,
         ys_in_lens: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run with teacher forcing: scores before the softmax, (B, L, vocab_size), and
-        ``ys_in_lens``.
+        """Score with teacher forcing, before the softmax, (B, L, vocab_size).
 
-        ``hs_pad``: encodings, (B, T, D), with lengths, (B,); ``ys_in_pad``: tokens with
-        sos in front, (B, L).
+        Returns ``ys_in_lens`` too. ``hs_pad``: encodings, (B, T, D), with lengths,
+        (B,); ``ys_in_pad``: tokens with sos in front, (B, L).
         """
-        hidden = mark_valid_frames(hlens, hs_pad.size(1))
-        keys, inverse_fertility = self.key(hs_pad), self._inverse_fertility(hs_pad)
-        w_beta, v = self.feedback.weight.T, self.energy.weight[0]
+        batch, frames, width = hs_pad.shape
+        valid = mark_valid_frames(hlens, frames)
+        keys = self.key(hs_pad)
+        inverse_fertility = self._compute_inverse_fertility(hs_pad)
+        w_beta = self.feedback.weight.T
+        v = self.energy.weight[0]
         embeddings = self.embed(ys_in_pad)
-        z = c = hs_pad.new_zeros(len(hs_pad), self.cell.hidden_size)
-        context, beta = (
-            hs_pad.new_zeros(len(hs_pad), hs_pad.size(2)),
-            torch.zeros_like(inverse_fertility),
-        )
-        states, contexts = [], []
+        z = hs_pad.new_zeros(batch, self.cell.hidden_size)
+        c = z
+        context = hs_pad.new_zeros(batch, width)
+        beta = torch.zeros_like(inverse_fertility)
+        states = []
+        contexts = []
         for embedding in embeddings.unbind(dim=1):
             z, c = self.cell(torch.cat((embedding, context), dim=1), (z, c))
             argument = keys + self.query(z).unsqueeze(1) + beta.unsqueeze(2) * w_beta
-            weights = (
-                (torch.tanh(argument) @ v)
-                .masked_fill(~hidden, -torch.inf)
-                .softmax(dim=1)
-            )
+            energies = torch.tanh(argument) @ v
+            weights = energies.masked_fill(~valid, -torch.inf).softmax(dim=1)
             beta = beta + FERTILITY_SCALE * inverse_fertility * weights
             context = (weights.unsqueeze(1) @ hs_pad).squeeze(1)
             states.append(z)
             contexts.append(context)
-        read = torch.cat(
-            (torch.stack(states, dim=1), embeddings, torch.stack(contexts, dim=1)),
-            dim=2,
-        )
-        return self.output(self.dropout(maxout(self.readout(read)))), ys_in_lens
+        # The readout sees all tokens at once: nothing of it goes into the next step.
+        read = (torch.stack(states, dim=1), embeddings, torch.stack(contexts, dim=1))
+        halved = compute_maxout(self.readout(torch.cat(read, dim=2)))
+        return self.output(self.dropout(halved)), ys_in_lens
 
-    def _inverse_fertility(self, x: torch.Tensor) -> torch.Tensor:
+    def _compute_inverse_fertility(self, x: torch.Tensor) -> torch.Tensor:
         return self.inverse_fertility(x).squeeze(-1).sigmoid()
 
     def make_first_states(
@@ -162,15 +160,16 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         for padded, length in zip(x, frames, strict=True):
             own = padded[:length]
             zeros = own.new_zeros(self.cell.hidden_size)
+            # twice, as compute_additive_energies wants them
+            keys = 2 * self.key(own)
+            fertility = self._compute_inverse_fertility(own)
             states.append(
                 {
                     "z": zeros,
                     "c": zeros,
                     "context": own.new_zeros(own.size(1)),
                     "feedback": own.new_zeros(length),
-                    "memory": FertilityMemory(
-                        own, 2 * self.key(own), width, self._inverse_fertility(own)
-                    ),
+                    "memory": FertilityMemory(own, keys, width, fertility),
                 }
             )
         return states
@@ -181,33 +180,31 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         states: Sequence[State],
     ) -> tuple[torch.Tensor, list[State]]:
         embedding = self.embed(ys[:, -1])
-        z, c, context = (
-            torch.stack([state[name] for state in states])
-            for name in ("z", "c", "context")
-        )
-        z, c = self._cell(torch.cat((embedding, context), dim=1), z, c)
-        rows = torch.stack(
-            (2 * self.query(z), (2 * self.feedback.weight[:, 0]).expand(len(z), -1)),
-            dim=1,
-        )
+        z = torch.stack([state["z"] for state in states])
+        c = torch.stack([state["c"] for state in states])
+        context = torch.stack([state["context"] for state in states])
+        z, c = self._run_cell(torch.cat((embedding, context), dim=1), z, c)
+        w_beta = self.feedback.weight[:, 0]
+        rows = torch.stack((2 * self.query(z), (2 * w_beta).expand(len(z), -1)), dim=1)
         contexts, feedback = self._attend(states, rows)
-        read = blocked_linear(
-            torch.cat((z, embedding, contexts), dim=1),
-            self.readout.weight,
-            self.readout.bias,
-        )
-        logits = blocked_linear(
-            self.dropout(maxout(read)), self.output.weight, self.output.bias
-        )
-        new = zip(
-            states, z.unbind(), c.unbind(), contexts.unbind(), feedback, strict=True
-        )
-        return logits, [
-            {**state, "z": z_row, "c": c_row, "context": context_row, "feedback": beta}
-            for state, z_row, c_row, context_row, beta in new
-        ]
+        read = torch.cat((z, embedding, contexts), dim=1)
+        read = blocked_linear(read, self.readout.weight, self.readout.bias)
+        halved = self.dropout(compute_maxout(read))
+        logits = blocked_linear(halved, self.output.weight, self.output.bias)
+        new_states = []
+        for row, state in enumerate(states):
+            new_states.append(
+                {
+                    **state,
+                    "z": z[row],
+                    "c": c[row],
+                    "context": contexts[row],
+                    "feedback": feedback[row],
+                }
+            )
+        return logits, new_states
 
-    def _cell(
+    def _run_cell(
         self,
         x: torch.Tensor,
         z: torch.Tensor,
@@ -227,11 +224,12 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         states: Sequence[State],
         rows: torch.Tensor,
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Return context vectors of n hypotheses, (n, D), and the weight feedback after
-        them, n of (T of each,).
+        """Return context vectors of n hypotheses, (n, D), and the weight feedback.
 
-        ``rows``: twice the query of each, and twice w_beta, (n, 2, attention_size).
+        That is what it is after them, n tensors (T of each,). ``rows``: twice the query
+        of each, and twice w_beta, (n, 2, attention_size).
         """
+        # Hypotheses of an utterance share the same object as memory.
         utterances: dict[int, list[int]] = {}
         for number, state in enumerate(states):
             utterances.setdefault(id(state["memory"]), []).append(number)
@@ -256,6 +254,6 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         return torch.stack(contexts), feedback
 
 
-def maxout(x: torch.Tensor) -> torch.Tensor:
+def compute_maxout(x: torch.Tensor) -> torch.Tensor:
     """Return the larger one of each two neighbours: (..., 2 N) -> (..., N)."""
     return x.unflatten(-1, (-1, PIECES)).amax(dim=-1)

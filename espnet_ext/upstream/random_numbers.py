@@ -36,8 +36,9 @@ def seed_process(seed: int) -> None:
 
 
 def seed_worker(worker_id: int, base_seed: int = 0) -> None:
-    """Seed a worker that reads data; it was forked from its process, and so has its
-    rank.
+    """Seed a worker that reads data.
+
+    It was forked from its process, and so has its rank.
     """
     _seed_worker(worker_id, seed_of_rank(base_seed))
 

@@ -73,8 +73,10 @@ def check_training_starts() -> None:
 
 
 def build_optimizers(cls: type, args: Namespace, model: torch.nn.Module) -> Any:
-    """Build them as ESPnet does, after a look at what ``freeze_param`` has frozen, and
-    at what a training that resumes cannot change.
+    """Build them as ESPnet does, after a look at what cannot be trained.
+
+    That is what ``freeze_param`` has frozen, and what a training that resumes cannot
+    change.
     """
     check_kept_options(args)
     check_frozen(model, args.freeze_param)

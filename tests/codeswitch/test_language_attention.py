@@ -11,7 +11,7 @@ from espnet_ext.codeswitch.language_attention import (
     ReweightedAttention,
     SeparateStreams,
     SharedStreams,
-    score_weights,
+    compute_score_weights,
 )
 
 HEADS, WIDTH, LENGTH = 2, 3, 6
@@ -70,7 +70,7 @@ def test_reweight_is_equation_2(x):
         rtol=1e-9,
     )
     assert torch.equal(
-        score_weights(CODES, CODES, 1.7, 0.4, torch.float64)[0],
+        compute_score_weights(CODES, CODES, 1.7, 0.4, torch.float64)[0],
         torch.from_numpy(weights),
     )
 
@@ -78,7 +78,7 @@ def test_reweight_is_equation_2(x):
 def test_a_bias_multiplies_the_weights_by_w_and_normalises_them_again(x):
     module = ReweightedAttention(1.7, 0.4, additive=True, **OPTIONS).double()
     output = module(x, MASK, CODES)
-    factors = score_weights(CODES, CODES, 1.7, 0.4, torch.float64)
+    factors = compute_score_weights(CODES, CODES, 1.7, 0.4, torch.float64)
     plain = MultiHeadedAttention(**OPTIONS).double()
     plain.load_state_dict(module.state_dict())
     plain(x, x, x, MASK)

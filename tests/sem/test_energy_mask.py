@@ -69,7 +69,7 @@ def test_peak_is_numpys_nearest_rank(lengths, channels, seed):
     # the way of an accelerator, on this machine's tensors
     bins = frames * channels
     assert (
-        energy_mask._peak_by_sorting(tensor, bins, (95 * bins + 99) // 100).tolist()
+        energy_mask._find_peak_by_sorting(tensor, bins, (95 * bins + 99) // 100).tolist()
         == expected
     )
 

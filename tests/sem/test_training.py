@@ -22,7 +22,7 @@ from espnet_ext.sem.training import (
     GrowingASRTask,
     GrowingTrainer,
     StagedIterFactory,
-    stage_at,
+    find_stage,
 )
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
 
@@ -131,8 +131,8 @@ def test_stages_by_epoch():
         (2, False),
         (2, False),
     ]
-    assert [stage_at(stages, epoch) for epoch in range(1, 8)] == expected
-    assert stage_at([], 1) == (0, True)
+    assert [find_stage(stages, epoch) for epoch in range(1, 8)] == expected
+    assert find_stage([], 1) == (0, True)
 
 
 def test_a_grown_network_is_one_that_is_built_at_its_size():

@@ -24,7 +24,7 @@ import espnet_ext
 from espnet_ext.codeswitch.language_attention import (
     LanguageAttention,
     Stream,
-    stream_scores,
+    compute_scores,
 )
 from espnet_ext.codeswitch.token_languages import NEITHER, token_languages
 from espnet_ext.errors import InputError
@@ -150,7 +150,7 @@ def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch
 
 def _of_stream(stream: Stream, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     attention: MultiHeadedAttention = stream.attention
-    scores, values = stream_scores(stream, x)
+    scores, values = compute_scores(stream, x)
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
     projection = attention.linear_out.weight.unflatten(
         1, (attention.h, attention.d_k)
