@@ -6,10 +6,8 @@ import sys
 from importlib.util import find_spec
 
 NEEDED = ("click", "soundfile", "espnet2")
-ESPNET_TESTED = (
-    "202610",
-    "202611",
-)  # the oldest and the newest release with which all tests pass
+# the oldest and the newest release with which all tests pass
+ESPNET_TESTED = ("202610", "202611")
 
 
 def require_environment() -> None:

@@ -26,7 +26,7 @@ class UsageError(InputError):
 
 
 def escape_controls(text: str) -> str:
-    r"""Return text that is safe on a terminal: ids and names of files come from anybody.
+    r"""Return text that is safe on a terminal: ids and file names come from anybody.
 
     >>> escape_controls("a\x1b[31mb\u202ec"), escape_controls("sp\udce9ech große 我们")
     ('a\\x1b[31mb\\u202ec', 'sp\\xe9ech große 我们')

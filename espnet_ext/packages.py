@@ -71,7 +71,7 @@ def how_to_install(module: str) -> str:
 
 
 def check_package(requirement: Requirement) -> str:
-    """Return the version of an installed package, and for ESPnet whether it is tested."""
+    """Return the version of an installed package; of ESPnet, whether it is tested."""
     try:
         found = version(requirement.name)
     except PackageNotFoundError:

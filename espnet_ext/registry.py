@@ -318,7 +318,7 @@ def _add(key: str, plugin: type, origin: str, package: str) -> None:
 
 
 def _fault_of_name(key: str) -> str:
-    """Return what is wrong with a plugin's name, ``<slot>.<name>``; "" if nothing is."""
+    """Return what is wrong with a plugin's name, ``<slot>.<name>``; "" if none."""
     slot, _, name = key.lower().partition(".")
     if slot not in SLOTS or not name:
         return f"its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}"

@@ -1,4 +1,4 @@
-"""``espnet-ext decode``: recognise utterances, long recordings and overlapped speech."""
+"""``espnet-ext decode``: utterances, long recordings and overlapped speech."""
 
 from pathlib import Path
 from typing import Any

@@ -197,7 +197,7 @@ FORMATS = (
     "vtt",
     "nemo",
     "windows",
-)  # of transcripts
+)
 reference_format = choice(
     "--ref-format", FORMATS, "Format of the references.", "reference_form"
 )

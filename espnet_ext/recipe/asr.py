@@ -212,8 +212,8 @@ def statistics_step(
     *,
     task: str = "asr",
 ) -> Step:
-    """Collect lengths of utterances, and mean and variance of the features of a training
-    config, in ``run.stats_of(config) / train``.
+    """Collect lengths of utterances, and mean and variance of the features of a
+    training config, in ``run.stats_of(config) / train``.
     """
     folder = run.stats_of(config) / train
     _, token_list, *options = token_options(tokens, token_type)

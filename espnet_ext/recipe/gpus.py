@@ -228,7 +228,7 @@ def _run_by_launcher(run: Run, jobs: Mapping[str, Make]) -> None:
 
 
 def _run_rounds(run: Run, jobs: Mapping[str, Make], planned: Sequence[Round]) -> None:
-    """Run the rounds of a plan, all of them even if a job fails; then raise what has."""
+    """Run all rounds of a plan, even if a job fails; then raise what has failed."""
     failures: list[Exception] = []
     for names, lanes in planned:
         ngpu = len(lanes[0])

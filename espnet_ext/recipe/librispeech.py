@@ -1,4 +1,4 @@
-"""The parts of LibriSpeech that a recipe uses, for recipes that train and test on it."""
+"""The parts of LibriSpeech for recipes that train and test on it."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -40,9 +40,9 @@ def check_options(
     in the folder ``caller``, or their defaults; InputError for one that is not there,
     or a value that it cannot have.
     """
-    own = (
-        {**dict.fromkeys(recipe.trained, ""), "name": "mine"} if recipe.trained else {}
-    )
+    own = {}
+    if recipe.trained:
+        own = {**dict.fromkeys(recipe.trained, ""), "name": "mine"}
     defaults = {
         **COMMON,
         recipe.corpus: "",
@@ -94,7 +94,9 @@ def check_options(
         if options[name]:
             options[name] = os.path.abspath(caller / user_path(options[name]))
     for name in recipe.models:
-        if options[name] and (path := caller / user_path(options[name])).exists():
+        # a name that is no folder here is that of a model on the hub
+        path = caller / user_path(options[name])
+        if options[name] and path.exists():
             options[name] = os.path.abspath(path)
     if options["parallel"]:
         options["parallel"] = find_place(options["parallel"], caller, folder)

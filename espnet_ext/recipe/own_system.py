@@ -1,5 +1,4 @@
-"""``--asr_config FILE --name NAME``: systems of the user's own, trained and shown beside
-those of the tables.
+"""Systems of the user's own (``--asr_config FILE --name NAME``) beside the tables'.
 
 The file is a whole training config for ESPnet, or ``base: SYSTEM`` and what differs
 from that of ``tables.yaml``. A copy of it beside the training keeps the system in the
@@ -159,7 +158,8 @@ def add_own_system(
         for key, value in given.content.items()
         if key != BASE and not GIVEN.fullmatch(key)
     }
-    if isinstance(options := changes.get("normalize_conf"), dict):
+    options = changes.get("normalize_conf")
+    if isinstance(options, dict):
         # the recipe makes the statistics
         changes["normalize_conf"] = {
             key: value for key, value in options.items() if key != "stats_file"
@@ -315,9 +315,9 @@ def _with_rows(tables: Tables, table: Table, system: System, like: System) -> Ta
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
     if not rows or not table.rates:
         return table
-    same = [row for row in rows if row.system == like.name] or [
-        row for row in rows if row.system == rows[0].system
-    ]
+    same = [row for row in rows if row.system == like.name]
+    if not same:
+        same = [row for row in rows if row.system == rows[0].system]
     added = []
     for row in same if same[0].curve else same[:1]:
         curve = f"{row.curve} by {system.name}" if row.curve else ""

@@ -1,4 +1,4 @@
-"""What is planned of a training by ESPnet: how many updates, and whether they suffice."""
+"""Count the updates that a training by ESPnet will make, and say if they suffice."""
 
 import math
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def find_warmup_fault(config: Mapping[str, Any], updates: int) -> str:
 
 
 def checks_plans(run: Run) -> bool:
-    """Return whether trainings are to reach their learning rate: at smoke they need not."""
+    """Return whether trainings must reach their learning rate: not at smoke."""
     return run.scale != "smoke"
 
 

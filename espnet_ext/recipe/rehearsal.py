@@ -42,7 +42,7 @@ from espnet_ext.work.files import atomic_write, write_json
 
 DATA = "data"  # the stage that checks the corpora and writes their data dirs
 FAULTS = "faults"  # in the names of files with the faults of a corpus
-# Utterances of a set besides the longest, unless a batch is full three times with fewer.
+# Utterances of a set besides the longest, unless fewer fill a batch three times.
 SPEAKERS = 8
 OF_EACH = 6
 FEW_SECONDS = 900.0  # of these, whatever a batch holds

@@ -1,4 +1,4 @@
-"""A recipe, and a run of it: options, settings, systems that its tables need, folders."""
+"""A recipe and a run of it: options, settings, the systems of its tables, folders."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -64,34 +64,26 @@ class Recipe:
     options has not, ``tables_of`` the tables that it makes, in the form of ``--table``.
     """
 
-    stages: Mapping[
-        str, "Callable[[Run], None]"
-    ]  # a function for each stage that run.sh names
+    # a function for each stage that run.sh names
+    stages: "Mapping[str, Callable[[Run], None]]"
     corpus: str  # the option for the corpus; if it is empty, a synthetic one is made
-    instead: Sequence[
-        str
-        # options for corpora in other layouts, one of which may be given in its place
-    ] = ()
+    # options for corpora in other layouts, one of which may be given in its place
+    instead: Sequence[str] = ()
     options: Mapping[str, str] = EMPTY  # the recipe's own options and their defaults
     paths: Sequence[str] = ()  # those of them that are files or folders
     models: Sequence[str] = ()  # those that name a model: a folder, or one on the hub
     choices: Mapping[str, Sequence[str]] = EMPTY  # those that take one of a few values
-    needed: Sequence[
-        str
-    ] = ()  # the paths that ``--scale full`` needs, besides ``corpus``
-    variant: "Callable[[Mapping[str, str]], str]" = lambda options: (
-        ""
-    )  # ends the names of a run's folders
-    untagged: Sequence[
-        str
-        # change no result, or ``variant`` names them; others name folders of systems
-    ] = ()
-    decoding: Sequence[
-        str
-    ] = ()  # options that change decodings alone, whose folders they name
-    trained: Mapping[str, Trained] = (
-        EMPTY  # options with a training config of the user's own, and what it trains
-    )
+    # the paths that ``--scale full`` needs, besides ``corpus``
+    needed: Sequence[str] = ()
+    # ends the names of a run's folders
+    variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
+    # options that change no result, or that ``variant`` names; others name folders of
+    # systems
+    untagged: Sequence[str] = ()
+    # options that change decodings alone, whose folders they name
+    decoding: Sequence[str] = ()
+    # options with a training config of the user's own, and what it trains
+    trained: Mapping[str, Trained] = EMPTY
     # data dirs of --data that are trained on beside ``train``, where they are there
     data_parts: Sequence[str] = ()
     # are the columns of tables test sets of a corpus, or made of them?
@@ -99,9 +91,8 @@ class Recipe:
     # the section of full.yaml whose features most systems have
     features: str = "train"
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
-    check: "Callable[[Run], None]" = lambda run: (
-        None
-    )  # raises InputError if options contradict each other
+    # raises InputError if options contradict each other
+    check: "Callable[[Run], None]" = lambda run: None
     unused: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
     # whether a run trains any system
     trains: "Callable[[Run], bool]" = lambda run: any(
@@ -136,23 +127,17 @@ class Run:
     expdir: Path
     datadir: Path
     command: str = ""  # the command line, which is stored with the results
-    launch: tuple[
-        str, ...
-    ] = ()  # before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh)
-    train_options: tuple[
-        str, ...
-    ] = ()  # ESPnet's, for several GPUs and nodes (``train_cmd_options`` in cmd.sh)
-    own: OwnSystem | None = (
-        None  # the system of ``--asr_config`` or the like, which is in ``tables`` too
-    )
+    # before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh)
+    launch: tuple[str, ...] = ()
+    # ESPnet's, for several GPUs and nodes (``train_cmd_options`` in cmd.sh)
+    train_options: tuple[str, ...] = ()
+    # the system of ``--asr_config`` or the like, which is in ``tables`` too
+    own: OwnSystem | None = None
     # all systems of the user's own, by name: those of earlier runs have rows, too
     own_systems: Mapping[str, OwnSystem] = EMPTY
     tag: str = ""  # what names the run's folders if they are not given
-    rehearsed: Path | None = (
-        # in a rehearsal, the folder of the whole data dirs, of which ``datadir`` has a
-        # part
-        None
-    )
+    # in a rehearsal, the folder of the whole data dirs; ``datadir`` has a part of them
+    rehearsed: Path | None = None
 
     @property
     def scale(self) -> str:
@@ -181,13 +166,13 @@ class Run:
 
     @property
     def decode_launch(self) -> tuple[str, ...]:
-        """The wrapper of Kaldi's that starts single steps which decode, if there is one."""
+        """The wrapper of Kaldi's that starts single steps which decode, if any."""
         place = self.parallel
         return place.words if isinstance(place, Wrapper) else ()
 
     @property
     def skip_faulty(self) -> float:
-        """The share of each part of a corpus that may be faulty, and is then left out."""
+        """The share of each part of a corpus that may be faulty and left out."""
         return read_skip_share(self.options["skip_faulty"])
 
     @property
@@ -199,11 +184,9 @@ class Run:
         """Return the seeds of a system: those of ``--seed``, otherwise those of the
         design in tables.yaml.
         """
-        return (
-            self.seeds
-            if self.options["seed"] or system.name in self.own_systems
-            else self.tables.seeds_of(system.name, self.scale)
-        )
+        if self.options["seed"] or system.name in self.own_systems:
+            return self.seeds
+        return self.tables.seeds_of(system.name, self.scale)
 
     @property
     def synthetic(self) -> bool:
@@ -246,7 +229,7 @@ class Run:
 
     @property
     def lm(self) -> Path:
-        """The folder of the language model; each size (option ``lm_size``) has its own."""
+        """The folder of the language model; each ``lm_size`` has its own."""
         large = "lm_size" in self.options and self.setting("lm_size") == "large"
         return self.expdir / ("lm_large" if large else "lm")
 
@@ -275,7 +258,7 @@ class Run:
         return self.options.get(name) or self.sections["settings"][name]
 
     def name_of(self, system: System, seed: int) -> str:
-        """Return the name of a system with a seed: that of its folder below ``expdir``."""
+        """Return the name of a system's folder for a seed, below ``expdir``."""
         return f"{system.name}{self.system_tag}/seed{seed}"
 
     def folder_of(self, system: System, seed: int) -> Path:
@@ -299,17 +282,14 @@ class Run:
         return "".join(map(self._tag, self.recipe.decoding))
 
     def _tag(self, name: str) -> str:
-        value, usual = self.options[name], self.sections["settings"].get(name)
-        if (
-            value.lower() in ("", str(usual).lower())
-            or value == self.recipe.options[name]
-        ):
+        value = self.options[name]
+        usual = self.sections["settings"].get(name)
+        is_usual = value.lower() in ("", str(usual).lower())
+        if is_usual or value == self.recipe.options[name]:
             return ""
-        short = re.sub(
-            "[^A-Za-z0-9.]+",
-            "_",
-            Path(value).name if name in self.recipe.models else value,
-        )
+        shown = Path(value).name if name in self.recipe.models else value
+        short = re.sub("[^A-Za-z0-9.]+", "_", shown)
+        # names of files have a limit, and cut texts might be equal
         return f"-{name}_{short if len(short) < 40 else fingerprint(value)[:8]}"
 
     @cached_property
@@ -342,14 +322,11 @@ class Run:
         """Return the transcripts of a training set, of which a rehearsal takes all: its
         tokens are the real ones.
         """
-        places = (
-            [self.rehearsed / name / "text", self.datadir / WHOLE_TEXT]
-            if self.rehearsed
-            else []
-        )
-        return next(
-            (path for path in places if path.is_file()), self.datadir / name / "text"
-        )
+        if self.rehearsed:
+            for path in (self.rehearsed / name / "text", self.datadir / WHOLE_TEXT):
+                if path.is_file():
+                    return path
+        return self.datadir / name / "text"
 
     def system_config(self, system: System) -> Path:
         """Write a system's config: its section, then its overrides."""
@@ -435,15 +412,19 @@ def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
         {**stage, "epochs": 1, "num_iters_per_epoch": None}
         for stage in config.get("stages", ())
     ]
-    epochs = 1 + len(stages)  # all of which stay: the best is decoded
+    epochs = 1 + len(stages)
     changes: dict[str, Any] = {
         "max_epoch": epochs,
         "num_iters_per_epoch": None,
+        # all stay: any may be the best, which is decoded
         "keep_nbest_models": epochs,
+        "patience": None,
+        "log_interval": 1,
     }
-    changes |= {"patience": None, "log_interval": 1}
-    changes |= {"stages": stages} if stages else {}
-    if "chunk_conf" in config:  # sequences are long from the start
+    if stages:
+        changes["stages"] = stages
+    if "chunk_conf" in config:
+        # sequences are long from the start: those need the most memory
         changes["chunk_conf"] = {**config["chunk_conf"], "double_every": 0, "passes": 1}
         changes["scheduler_conf"] = {
             **config.get("scheduler_conf", {}),
@@ -455,7 +436,7 @@ def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def idle_if(
     idle: Callable[[Run], bool], why: str
 ) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
-    """Return a decorator for stages that have nothing to do in some runs; they say why."""
+    """Return a decorator for stages that have nothing to do in some runs."""
 
     def decorate(stage: Callable[[Run], None]) -> Callable[[Run], None]:
         return wraps(stage)(

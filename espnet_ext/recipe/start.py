@@ -1,4 +1,4 @@
-"""Start a run of a recipe from its command line: options, tables, the user's systems."""
+"""Start a run of a recipe: its options, its tables, the systems of the user's own."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,8 @@ from espnet_ext.work.yaml_files import read_yaml
 
 def load_recipe(folder: Path) -> Recipe:
     """Return the ``RECIPE`` of a recipe's ``recipe.py``."""
-    if not (path := folder / "recipe.py").is_file():
+    path = folder / "recipe.py"
+    if not path.is_file():
         raise InputError(
             f"{path}: no such file: --recipe names the folder of a recipe, such "
             "as egs/librispeech_sem"
@@ -67,12 +68,7 @@ def prepare(
     wanted = recipe.tables_of(options)
     tables_wanted = None if wanted == "all" else split_names(wanted)
     rows = split_names(options["rows"]) if options["rows"] else None
-    clean = "clean" if options.get("clean_only") == "true" else ""  # other data
-    tag = "-".join(
-        part for part in (options["scale"], recipe.variant(options), clean) if part
-    )
-    if corpus := options[recipe.corpus_given(options)]:
-        tag += f"-{Path(corpus).name}"
+    tag = _name_run(recipe, options)
     run = Run(
         recipe=recipe,
         options=options,
@@ -81,7 +77,7 @@ def prepare(
         selected=(),
         expdir=Path(options["expdir"] or f"exp/{tag}"),
         datadir=Path(options["datadir"] or f"data/{tag}"),
-        command=_without_folders(
+        command=_shorten_paths(
             environment.get("ESPNET_EXT_COMMAND", ""), recipe, given
         ),
         launch=split_words(environment.get("train_cmd", ""), "train_cmd"),
@@ -100,11 +96,21 @@ def prepare(
     return run
 
 
+def _name_run(recipe: Recipe, options: Mapping[str, str]) -> str:
+    """Return what names the folders of a run: its scale, variant and corpus."""
+    # trained on a part of the data, which are then others
+    clean = "clean" if options.get("clean_only") == "true" else ""
+    parts = [options["scale"], recipe.variant(options), clean]
+    parts.append(Path(options[recipe.corpus_given(options)]).name)
+    return "-".join(part for part in parts if part)
+
+
 def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
     """Add the system of the user's own that is given, in the tables of this run, and
     those that earlier runs have trained in its folder.
     """
-    options, trained = run.options, run.recipe.trained
+    options = run.options
+    trained = run.recipe.trained
     found = {
         stored.name: (path, stored)
         for path, stored in stored_systems(run.expdir, run.system_tag)
@@ -124,7 +130,9 @@ def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
         }
         source = Path(options[option])
         found[name] = (source, checked(StoredSystem, values, str(source)))
-    tables, sections, every = run.tables, run.sections, {}
+    tables = run.tables
+    sections = run.sections
+    every = {}
     for path, stored in found.values():
         tables, sections, own = add_own_system(
             tables, sections, trained[stored.option], stored, path
@@ -166,22 +174,22 @@ def select_rows(
         ]
     options = run.options
     if names is not None:
-        printed = [
-            *(wanted or ()),
-            *(row for rows in own_rows.values() for row in rows),
-        ]
+        printed = list(wanted or ())
+        for rows in own_rows.values():
+            printed += rows
         options = {**options, "rows": ",".join(dict.fromkeys(printed))}
     selected = select(run.tables, table_ids, wanted)
     return replace(run, options=options, selected=tuple(selected))
 
 
 def _check_paths(run: Run) -> None:
-    if (there := read_key(run.expdir / MADE_BY)) not in (None, run.tag):
-        made = (
-            f"{run.expdir} is of another scale, corpus or variant ({there}, not "
-            f"{run.tag})"
+    """Refuse folders of another run, and paths that are not there or cannot be used."""
+    there = read_key(run.expdir / MADE_BY)
+    if there not in (None, run.tag):
+        raise InputError(
+            f"--expdir: {run.expdir} is of another scale, corpus or variant ({there}, "
+            f"not {run.tag}): choose another folder"
         )
-        raise InputError(f"--expdir: {made}: choose another folder")
     for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
         if "," in str(path):
             raise InputError(
@@ -191,19 +199,20 @@ def _check_paths(run: Run) -> None:
     given = run.options[DATA]
     if given and os.path.realpath(given) == os.path.realpath(run.datadir):
         raise InputError(
-            f"--datadir: {run.datadir} is the folder of --data, whose data dirs would be "
-            "replaced: choose another folder"
+            f"--datadir: {run.datadir} is the folder of --data, whose data dirs would "
+            "be replaced: choose another folder"
         )
     for name in run.recipe.all_paths:
         if run.options[name] and not os.path.exists(run.options[name]):
             raise InputError(f"--{name} {run.options[name]}: no such file or folder")
 
 
-def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
+def _shorten_paths(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
     """Return a command line whose paths are their last names: results that are kept
     tell nobody's folders.
     """
     for name in (*recipe.all_paths, *recipe.models, "parallel", "expdir", "datadir"):
-        if "/" in (path := given.get(name, "")):
+        path = given.get(name, "")
+        if "/" in path:
             command = command.replace(path, Path(path).name)
     return command

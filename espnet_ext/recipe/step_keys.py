@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -28,8 +29,9 @@ from espnet_ext.work.yaml_files import read_yaml
 MOST_BYTES = 100_000
 SHOWN = 3
 
-# a name such as EXPDIR -> the names that this folder has, or has had
-_folders: ContextVar[Mapping[str, Sequence[str]]] = ContextVar("folders", default={})  # noqa: B039 (it is not changed)
+# a name such as EXPDIR -> the names that this folder has, or has had; never changed
+NO_FOLDERS: Mapping[str, Sequence[str]] = MappingProxyType({})
+_folders = ContextVar("folders", default=NO_FOLDERS)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class StepKey:
 
 @contextmanager
 def named_folders(folders: Mapping[str, Iterable[str | Path]]) -> Iterator[None]:
-    """Within this block, keys of steps do not depend on how these folders are called."""
+    """Within this block, keys of steps are the same however these folders are called."""
     names = {name: [str(path) for path in paths] for name, paths in folders.items()}
     token = _folders.set(names)
     try:
@@ -180,30 +182,32 @@ def refuse_other_work(step: str, folder: Path, note: Path, key: StepKey) -> None
             f"run the same command again, which resumes; otherwise remove it "
             f"(rm -r {folder}) or give another --expdir"
         )
-    settings = differing_settings(old, key.made_of)
-    files = differing_files(old, key.made_of)
+    settings = list_differing_settings(old, key.made_of)
+    files = list_differing_files(old, key.made_of)
     if settings:
         raise InputError(
-            f"{place} was begun with other settings: {listed(settings)}: give the old "
+            f"{place} was begun with other settings: {show_first(settings)}: give the old "
             "ones again, or another --expdir, or begin anew without what is there "
             f"(rm -r {folder})"
         )
     raise InputError(
-        f"{place} was begun with other data: {listed(files)}: if that is damage, "
+        f"{place} was begun with other data: {show_first(files)}: if that is damage, "
         "remove it and run the same command again, which makes it anew; if the data "
         "are others, give another --expdir, or begin anew without what is there "
         f"(rm -r {folder})"
     )
 
 
-def listed(differences: Sequence[str]) -> str:
+def show_first(differences: Sequence[str]) -> str:
     """Return the first differences, and the number of the others."""
     more = len(differences) - SHOWN
     text = present_names("; ".join(differences[:SHOWN]))
     return f"{text}; and {more} more" if more > 0 else text
 
 
-def differing_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def list_differing_settings(
+    old: Mapping[str, Any], new: Mapping[str, Any]
+) -> list[str]:
     """Return what differs in arguments and in configs: the name, the old value, and the
     new one.
     """
@@ -211,16 +215,18 @@ def differing_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[s
     if old.get("function") != new["function"]:
         found.append(f"function {old.get('function')}, now {new['function']}")
     found += _compare(old.get("arguments"), new["arguments"])
-    before, after = old.get("values", {}), new["values"]
+    before = old.get("values", {})
+    after = new["values"]
     for name in after:
         if name in before:
             found += [f"{name}: {each}" for each in _compare(before[name], after[name])]
     return found
 
 
-def differing_files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def list_differing_files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the files that differ, or that only one of the two depends on."""
-    before, after = old.get("files", {}), new["files"]
+    before = old.get("files", {})
+    after = new["files"]
     found = []
     for name in dict.fromkeys((*before, *after)):
         if before.get(name) == after.get(name):
@@ -237,37 +243,40 @@ def differing_files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]
 
 
 def _compare(old: Any, new: Any) -> list[str]:
-    before, after = _flat(old), _flat(new)
+    before = _flatten(old)
+    after = _flatten(new)
     found = []
     for name in dict.fromkeys((*before, *after)):
         if before.get(name) == after.get(name):
             continue
-        found.append(f"{name} {_shown(before, name)}, now {_shown(after, name)}")
+        found.append(
+            f"{name} {_show_value(before, name)}, now {_show_value(after, name)}"
+        )
     return found
 
 
-def _shown(values: Mapping[str, Any], name: str) -> str:
+def _show_value(values: Mapping[str, Any], name: str) -> str:
     if name not in values:
         return "not given"
     text = json.dumps(values[name], ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _flat(value: Any, place: str = "") -> dict[str, Any]:
+def _flatten(value: Any, place: str = "") -> dict[str, Any]:
     """Return the values of nested mappings by dotted names; of a list of options, by
     option.
     """
     if isinstance(value, list) and any(str(word).startswith("--") for word in value):
-        return _options(value)
+        return _group_by_option(value)
     if not isinstance(value, Mapping):
         return {place: value}
     found: dict[str, Any] = {}
     for name, each in value.items():
-        found |= _flat(each, f"{place}.{name}" if place else str(name))
+        found |= _flatten(each, f"{place}.{name}" if place else str(name))
     return found
 
 
-def _options(words: Sequence[Any]) -> dict[str, Any]:
+def _group_by_option(words: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
     option = ""
     for word in words:

@@ -1,8 +1,9 @@
 """Steps of a stage: skipped when done, resumed when killed, several in parallel.
 
 A step runs in a process of its own: forked from that of the stages, which has its
-imports, or a new one if GPUs are used (:mod:`espnet_ext.work.gpus`). It is done when the note beside its log holds its key, of the function's arguments and of the
-contents of those that are files (:mod:`espnet_ext.recipe.step_keys`).
+imports, or a new one if GPUs are used (:mod:`espnet_ext.work.gpus`). It is done when
+the note beside its log holds its key, of the function's arguments and of the contents
+of those that are files (:mod:`espnet_ext.recipe.step_keys`).
 """
 
 import inspect
@@ -69,17 +70,14 @@ class Step:
     # of the function's output; its lines ``warning: ...`` are shown after the step
     log: Path
     function: Callable[..., object]
-    arguments: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # determine the result, files by their contents
-    free: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # more, which do not change the result
+    # determine the result, files by their contents
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    # more, which do not change the result
+    free: Mapping[str, Any] = field(default_factory=dict)
     # other values that the result depends on, such as the stamps of a corpus's files
     depends: object = None
-    inputs: Sequence[
-        Path
-    ] = ()  # files that the result depends on, made by an earlier stage
+    # files that the result depends on, made by an earlier stage
+    inputs: Sequence[Path] = ()
     outputs: Sequence[
         Path
         # files that must exist; otherwise the step is not done, whatever its note says
@@ -251,10 +249,8 @@ def _advance(
             _preload(step)
         check_parent()
         if step.command:
-            show(
-                f"{step.name}: "
-                f"{f'CUDA_VISIBLE_DEVICES={",".join(lane)} ' if lane else ''}{step.command}"
-            )
+            seen = f"CUDA_VISIBLE_DEVICES={','.join(lane)} " if lane else ""
+            show(f"{step.name}: {seen}{step.command}")
         sys.stdout.flush()
         sys.stderr.flush()
         process = _make_process(step, key, lane, new)
@@ -447,7 +443,7 @@ def _claim(step: Step, folder: Path, key: StepKey) -> None:
 
 
 def _redirect(log: Path, head: str) -> None:
-    """Send all output of this process and its children to a file, and close its input."""
+    """Send the output of this process and its children to a file; close its input."""
     with open(log, "wb") as file:
         file.write(head.encode())
         file.flush()

@@ -129,7 +129,7 @@ def train_step(
 
 
 def train_progress(log: Path) -> str:
-    """Return epoch, batch, loss and accuracy from a training's log, in one short line."""
+    """Return epoch, batch, loss and accuracy from a training's log, in a line."""
     last = EPOCH.findall(tail(log, 20_000))[-1:]
     return "".join(
         ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])

@@ -21,12 +21,13 @@ class Change(StrictMapping):
     after: Text = Field(alias="to")
 
 
+# A row as "table/row", or a change from one to another.
 Side = Annotated[
     Annotated[Text, Tag("row")] | Annotated[Change, Tag("change")],
     Discriminator(
         lambda value: "change" if isinstance(value, dict | Change) else "row"
     ),
-]  # a row as "table/row", or a change from one to another
+]
 
 
 def _as_tuple(value: Any) -> Any:
@@ -99,9 +100,8 @@ class Design(StrictMapping):
     commit: Text | None = None  # which has the design, and none of the results
     seen: Flag = False  # made after its results had been seen
     claims: Names
-    seeds: Annotated[
-        tuple[Count, ...], Field(min_length=1)
-    ]  # that each system is trained with
+    # that each system is trained with
+    seeds: Annotated[tuple[Count, ...], Field(min_length=1)]
     units: Text  # what a test set has, such as "6 speakers"
     own_voices: Flag = False  # of recordings or sessions: no two share a voice
     columns: Columns | None = None  # in place of those of its claims

@@ -385,9 +385,8 @@ def _draw_figures(results: Sequence[TableResult], folder: Path) -> list[Path]:
     drawn = [result for result in results if result.table.figure and result.has_run]
     if not drawn:
         return []
-    from espnet_ext.tables.figures import (
-        write_picture,
-    )  # matplotlib takes a second to import
+    # matplotlib takes a second to import
+    from espnet_ext.tables.figures import write_picture
 
     return [write_picture(result, folder) for result in drawn]
 

@@ -206,7 +206,7 @@ def effect_text(points: float) -> str:
 
 
 def effect_interval(effect: Effect) -> str:
-    """Write the interval of an effect, in the direction that :func:`effect_text` names."""
+    """Write the interval of an effect, in the direction of :func:`effect_text`."""
     if effect.interval is None or effect.points >= 0:
         return format_interval(effect.interval, "+")
     return format_interval((-effect.interval[1], -effect.interval[0]), "+")

@@ -111,7 +111,8 @@ def _read_quantity(folder: Path, column: Column) -> float | None:
     quantity = read_settings(_Quantity, path, AGAIN)
     if quantity.unit != column.unit:
         raise InputError(
-            f"{path}: in {quantity.unit}, but the table has {column.unit}; measure again"
+            f"{path}: in {quantity.unit}, but the table has {column.unit}; measure "
+            "again"
         )
     return quantity.value
 

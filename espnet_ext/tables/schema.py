@@ -33,18 +33,12 @@ FIGURE = "figure"  # begins the names of figures among tables
 OVER = "over"  # in the file of a scale: the scale that it is merged into
 REDUCTION, RATE = "reduction", "rate"
 TRAIN, MERGE, MEASURE = "train", "merge", "measure"
-SWEPT_KEYS = (
-    "data",
-    "method",
-    "size",
-    "windows",
-)  # of a system; other settings of a sweep are overrides of its config
-_FILE_NAME = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._+-]*"
-)  # systems, decodings, test sets and tables name files
-_ROW_NAME = re.compile(
-    r"[^,/\s](?:[^,/\n\t]*[^,/\s])?"
-)  # "a,b" lists rows and "1/a" is row a of table 1
+# Of a system; other settings of a sweep are overrides of its config.
+SWEPT_KEYS = ("data", "method", "size", "windows")
+# Systems, decodings, test sets and tables name files.
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+# "a,b" lists rows and "1/a" is row a of table 1: rows have no such names.
+_ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")
 
 
 def _name(value: Any) -> str:
@@ -119,7 +113,7 @@ def _choice(value: Any) -> Choice:
 
 
 def _sweep(value: Any) -> Any:
-    """Read settings without labels, which may be written as one name or a list of them."""
+    """Read settings without labels: one name, or a list of them."""
     if isinstance(value, str):
         return {value: None}
     return (
@@ -140,9 +134,8 @@ Columns = Annotated[
 ]
 Chosen = Annotated[Choice, BeforeValidator(_choice)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Sweep = Annotated[
-    dict[str, dict[str, Any] | None], BeforeValidator(_sweep)
-]  # setting -> its values by label, or None
+# Setting -> its values by label, or None.
+Sweep = Annotated[dict[str, dict[str, Any] | None], BeforeValidator(_sweep)]
 
 
 class Paper(StrictMapping):
@@ -172,12 +165,10 @@ class System(StrictMapping):
     """
 
     name: Name
-    kind: Literal[
-        "train", "merge", "measure"
-    ]  # a model, transcripts without one, or a measurement
-    config: Name | None = (
-        None  # the section of ``conf/<scale>.yaml`` with its training config
-    )
+    # a model, transcripts without one, or a measurement
+    kind: Literal["train", "merge", "measure"]
+    # the section of ``conf/<scale>.yaml`` with its training config
+    config: Name | None = None
     overrides: dict[str, Any] = {}  # merged last
     data: Annotated[
         Names, BeforeValidator(_one_or_more)

@@ -86,16 +86,13 @@ class Scores:
     """The scores behind tables."""
 
     rates: Mapping[Key, Mapping[int, Score]]  # by seed in rising order
-    quantities: Mapping[
-        str, Mapping[str, float]
-    ]  # by system, and by the heading of the column
-    units: Mapping[
-        str, Unit
-    ]  # of each test set: speakers, or recordings if no speaker has several
+    # by system, and by the heading of the column
+    quantities: Mapping[str, Mapping[str, float]]
+    # of each test set: speakers, or recordings if no speaker has several
+    units: Mapping[str, Unit]
     normaliser: str | None  # of the texts before they were scored; None if nothing was
-    dev_losses: Mapping[str, Mapping[int, float]] = field(
-        default_factory=dict
-    )  # the lowest, by system and seed
+    # the lowest, by system and seed
+    dev_losses: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     # seeds of trainings that were best at their last step, by system
     unfinished: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -145,9 +142,8 @@ class RunRecord(StrictMapping):
     hardware: Hardware
 
 
-_FolderName = Annotated[
-    str, Field(strict=True, pattern=r"^[^/\\]*$")
-]  # results lie in a folder of this name
+# Results lie in a folder of this name.
+_FolderName = Annotated[str, Field(strict=True, pattern=r"^[^/\\]*$")]
 
 
 class Meta(StrictMapping):

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, JSON, and the files below a folder."""
+"""Write files completely or not at all; JSON, and the files below a folder."""
 
 import fcntl
 import gzip
@@ -62,7 +62,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
 
 
 def is_special(path: Path) -> bool:
-    """Return whether a path leads to a pipe, a device or a file that is open already."""
+    """Return whether a path leads to a pipe, a device or a file that is open."""
     # /dev/stdout may be a regular file that others write to as well: it must stay.
     if path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",)):
         return True

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub. ``hf upload user/model FOLDER`` puts a folder there."""
+"""Models on the Hugging Face hub; ``hf upload user/model FOLDER`` puts one there."""
 
 from pathlib import Path
 from typing import Any

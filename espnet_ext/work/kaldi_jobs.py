@@ -1,8 +1,12 @@
 """Compute calls in jobs of one of Kaldi's wrappers (``decode_cmd`` in cmd.sh).
 
-``queue.pl --mem 4G JOB=1:n FOLDER/JOB.log python -m espnet_ext.work.kaldi_jobs FOLDER JOB n ngpu``
-runs a share of the calls in each of n jobs. Calls and their outcomes are files in a folder
-that all machines see, and nothing else goes between them.
+Each of n jobs runs a share of the calls::
+
+    queue.pl --mem 4G JOB=1:n FOLDER/JOB.log \\
+        python -m espnet_ext.work.kaldi_jobs FOLDER JOB n ngpu
+
+Calls and their outcomes are files in a folder that all machines see, and nothing else
+goes between them.
 """
 
 import os
@@ -37,7 +41,7 @@ APPEAR_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Wrapper:
-    """One of Kaldi's wrappers with its options, and the folder for the files of its jobs."""
+    """One of Kaldi's wrappers with its options, and the folder of its jobs' files."""
 
     words: tuple[str, ...]
     folder: Path
@@ -53,8 +57,9 @@ def run_calls(
 ) -> None:
     """Call ``done(index, outcome)`` for each call as its outcome comes, in any order.
 
-    With ``ngpu`` 1 each job sees one GPU of its machine, with 0 none. What is called must be at the top level of a module. InputError: the wrapper or a job
-    ended before all outcomes were there; the logs of the jobs stay then.
+    With ``ngpu`` 1 each job sees one GPU of its machine, with 0 none. What is called
+    must be at the top level of a module. InputError: the wrapper or a job ended before
+    all outcomes were there; the logs of the jobs stay then.
     """
     wrapper.folder.mkdir(parents=True, exist_ok=True)
     name = "".join(letter for letter in describe if PLAIN.fullmatch(letter))
@@ -86,8 +91,8 @@ def run_calls(
         first = min(waiting, default=0) % jobs + 1
         raise InputError(
             f"{describe}: {wrapper.words[0]} has ended with status {status} before "
-            f"{len(waiting)} of {len(calls)} shards were done: see {folder}/{first}.log, "
-            "then run the same command again; what is done is not repeated"
+            f"{len(waiting)} of {len(calls)} shards were done: see "
+            f"{folder}/{first}.log, then run the same command again; what is done is not repeated"
         )
     shutil.rmtree(folder, ignore_errors=True)
 

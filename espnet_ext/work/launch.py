@@ -1,16 +1,17 @@
-"""Start commands by what ``train_cmd`` in cmd.sh says: a prefix or a wrapper of Kaldi's.
+"""Start commands by what ``train_cmd`` in cmd.sh says: a prefix, or Kaldi's wrapper.
 
 A prefix such as ``srun --gres gpu:1`` or ``env X=1`` runs the command that follows it.
-Kaldi's wrappers (``run.pl``, ``queue.pl``, ``slurm.pl``, ``pbs.pl``, ``ssh.pl``, and any
-other program whose name ends in ``.pl``) have a contract of their own::
+Kaldi's wrappers (``run.pl``, ``queue.pl``, ``slurm.pl``, ``pbs.pl``, ``ssh.pl``, and
+any other program whose name ends in ``.pl``) have a contract of their own::
 
     queue.pl [options] [JOB=1:n] LOG command argument...
 
 - LOG is overwritten: it gets the command, its output and its status.
 - With ``JOB=1:n`` the command runs n times, and in LOG and in the command each "JOB" is
   replaced by a number from 1 to n. Any other name will do.
-- Arguments without white space go to bash as they are, all others between quotes in which
-  bash still replaces ``$x``; LOG and the working directory go to bash as they are.
+- Arguments without white space go to bash as they are, all others between quotes in
+  which bash still replaces ``$x``; LOG and the working directory go to bash as they
+  are.
 - An option takes one argument, but for ``-V`` (none) and ``-pe`` (two). So of ``--gpu``
   without its value, the log would be the value, and the program the log.
 - The command runs in the working directory, on whichever machine, after ``. ./path.sh``
@@ -43,7 +44,7 @@ POLL_SECONDS = 0.5
 
 
 def is_kaldi_wrapper(words: Sequence[str]) -> bool:
-    """Tell whether words begin a command by Kaldi's convention, maybe after a prefix."""
+    """Tell whether words, maybe after a prefix, begin a command as Kaldi has it."""
     return _wrapper_place(words) is not None
 
 
@@ -133,8 +134,8 @@ def shorten(path: Path) -> str:
 def quote_word(word: str) -> str:
     r"""Return a word that bash reads back, without white space or a ``$`` of its own.
 
-    Wrappers leave such words as they are, and their scripts show them in a here-document,
-    where bash would run ``$(...)``.
+    Wrappers leave such words as they are, and their scripts show them in a
+    here-document, where bash would run ``$(...)``.
 
     >>> print(quote_word("it's $(x)"))
     $'it\x27s\x20\x24\x28x\x29'
@@ -164,7 +165,7 @@ def list_launched_words(
 
 
 def run_launched(launch: Sequence[str], log: Path, arguments: Sequence[str]) -> None:
-    """Run Python with arguments by a launcher; InputError if it ends with another status.
+    """Run Python with arguments by a launcher; InputError if its status is not 0.
 
     What a wrapper writes to ``log`` is printed here as it comes.
     """
@@ -183,8 +184,8 @@ def run_launched(launch: Sequence[str], log: Path, arguments: Sequence[str]) -> 
 def write_interpreter(log: Path) -> Path:
     """Write a program ``python`` beside a log, which runs this interpreter.
 
-    Launchers get it in place of the interpreter itself: one that takes its first argument
-    for a log, and is not known to, overwrites nothing else.
+    Launchers get it in place of the interpreter itself: one that takes its first
+    argument for a log, and is not known to, overwrites nothing else.
     """
     path = log.with_name("python")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +200,7 @@ def _interpreter_text() -> str:
 
 
 def check_interpreter(path: Path, launch: Sequence[str]) -> None:
-    """Raise InputError if a launcher has overwritten what :func:`write_interpreter` wrote."""
+    """Raise InputError if a launcher has overwritten the program ``python``."""
     with suppress(OSError, UnicodeDecodeError):
         if path.read_text(encoding="utf-8") == _interpreter_text():
             return

@@ -1,7 +1,7 @@
-"""Half precision on the GPU that is there: bfloat16 from capability 8.0 (A100, RTX 30) on.
+"""Half precision on the GPU that is there: bfloat16 from capability 8.0 on.
 
-Older ones (V100, T4, RTX 20) compute it by emulation, more slowly than float32, and
-PyTorch says that they support it.
+A100 and RTX 30 have it. Older ones (V100, T4, RTX 20) compute it by emulation, more
+slowly than float32, and PyTorch says that they support it.
 """
 
 from typing import TYPE_CHECKING

@@ -24,7 +24,7 @@ POWER = re.compile(r"[-+]?[0-9.]+e[-+]?[0-9]+", re.IGNORECASE)
 
 
 class StrictMapping(BaseModel):
-    """A mapping in a file. Unknown keys are refused with the names of those there are."""
+    """A mapping in a file, whose unknown keys are refused with the known ones."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
