@@ -51,7 +51,7 @@ def scp(tmp_path, library):
 
 @pytest.mark.parametrize("key", ARRAYS)
 def test_readers_read_alike(scp, library, key):
-    """``kaldi_ark`` is the type of data that a training of ESPnet reads from ark files."""
+    """``kaldi_ark`` is the type of data that ESPnet's training reads from ark files."""
     from espnet2.train.dataset import DATA_TYPES
 
     espnet = DATA_TYPES["kaldi_ark"]["func"](str(scp))

@@ -177,7 +177,7 @@ def test_a_folder_of_no_known_format_is_refused_with_the_formats(tmp_path):
     (tmp_path / "lists").mkdir()
     with pytest.raises(
         InputError,
-        match=r"lists: not N-best lists in any of these formats: .*kaldi \(folder with arch",
+        match=r"lists: not N-best lists in any of these formats: .*kaldi \(folder with",
     ):
         read_lists(tmp_path / "lists")
     (tmp_path / "lists/ac_cost").write_text("u1-1 103.2\n")

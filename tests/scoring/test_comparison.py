@@ -61,8 +61,10 @@ def test_rates_and_exact_test(made_up):
             *(errors_by_unit(data, path).values() for path in files), strict=True
         )
     ]
-    flipped = [abs(sum(sign * gain for sign, gain in zip(signs, gains, strict=True)))
-               for signs in itertools.product((1, -1), repeat=8)]  # fmt: skip
+    flipped = [
+        abs(sum(sign * gain for sign, gain in zip(signs, gains, strict=True)))
+        for signs in itertools.product((1, -1), repeat=8)
+    ]
     exact = sum(value >= abs(sum(gains)) for value in flipped) / len(flipped)
     [pair] = found["pairs"]
     words = np.array(found["words"])
@@ -213,8 +215,13 @@ def test_plain_words_of_recordings_in_any_format(tmp_path):
         System(name, (tmp_path / f"hyp.{name}",)) for name in ("ctm", "txt", "json")
     ]
     compared = compare_systems(tmp_path / "ref.stm", systems, Measure())
-    expected = [jiwer.process_words(said, heard) for said, heard in (
-        ("one two three four five six seven", "oh one four"), ("eight nine ten", " "))]  # fmt: skip
+    expected = [
+        jiwer.process_words(said, heard)
+        for said, heard in (
+            ("one two three four five six seven", "oh one four"),
+            ("eight nine ten", " "),
+        )
+    ]
     for system in compared.result["systems"]:
         assert system["errors"] == [
             [
@@ -307,8 +314,10 @@ def test_refused(tmp_path, files, rate, message):
 
 def test_times_are_needed_for_tcpwer(tmp_path):
     (tmp_path / "ref.stm").write_text(STM)
-    (tmp_path / "hyp.json").write_text('[{"session_id": "m1", "speaker": "x", "words": "one"}, '
-                                       '{"session_id": "m2", "speaker": "x", "words": ""}]')  # fmt: skip
+    (tmp_path / "hyp.json").write_text(
+        '[{"session_id": "m1", "speaker": "x", "words": "one"}, '
+        '{"session_id": "m2", "speaker": "x", "words": ""}]'
+    )
     systems = [
         System("same", (tmp_path / "ref.stm",)),
         System("x", (tmp_path / "hyp.json",)),

@@ -131,8 +131,11 @@ def test_texts_are_scored_by_utterance_speaker_and_part():
     }
     han, english = score.parts["CH"], score.parts["EN"]
     assert list(han.utterances.values()) == [
-        ErrorRate(3, 0, 2, 1), ErrorRate(5, 1, 0, 0), ErrorRate(1, 0, 0, 0), ErrorRate(4, 0, 0, 0)
-    ]  # fmt: skip
+        ErrorRate(3, 0, 2, 1),
+        ErrorRate(5, 1, 0, 0),
+        ErrorRate(1, 0, 0, 0),
+        ErrorRate(4, 0, 0, 0),
+    ]
     assert english.utterances["a2"] == ErrorRate(
         0, 0, 0, 1
     )  # no English in the reference: only the insertion

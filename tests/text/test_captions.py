@@ -69,7 +69,8 @@ READ = {
         "a.vtt",
         vtt(
             f"{T1}\n<font color=red>no</font> no\n\n{T2}\nno no\n\n"
-            f"{T3}\nno <font color=red>no</font>\n\n{T4}\n<font color=red>no</font> no\n"
+            f"{T3}\nno <font color=red>no</font>\n\n"
+            f"{T4}\n<font color=red>no</font> no\n"
         ),
         [("", "no no"), ("", "no no")],
     ),
@@ -80,7 +81,9 @@ READ = {
     ),
     "words in angle brackets": (
         "a.srt",
-        srt("the <unk> cat", "a < b and c > d", "<v-noise> {x} <noise>", "AT&T &amp; x"),
+        srt(
+            "the <unk> cat", "a < b and c > d", "<v-noise> {x} <noise>", "AT&T &amp; x"
+        ),
         [
             ("", "the <unk> cat"),
             ("", "a < b and c > d"),
@@ -131,7 +134,10 @@ READ = {
     ),
     "two voices in a cue": (
         "a.vtt",
-        vtt(f"{T1}\n<v Ann Lee>hello</v> <v.loud Bob>bye</v>\n\n{T2}\n<v Bob>so\nyes\n"),
+        vtt(
+            f"{T1}\n<v Ann Lee>hello</v> <v.loud Bob>bye</v>\n\n"
+            f"{T2}\n<v Bob>so\nyes\n"
+        ),
         [("Ann Lee", "hello"), ("Bob", "bye"), ("Bob", "so yes")],
     ),
     "voices that repeat each other": (
@@ -166,7 +172,11 @@ READ = {
         [("", "if a<b and c>d"), ("", "i<b and b>c"), ("", "x <y z> w")],
     ),
     "vertical tabs": ("a.srt", srt("one\x0b\x0btwo"), [("", "one two")]),
-    "an empty line within": ("a.srt", srt("one\n\ntwo", "six"), [("", "one two"), ("", "six")]),
+    "an empty line within": (
+        "a.srt",
+        srt("one\n\ntwo", "six"),
+        [("", "one two"), ("", "six")],
+    ),
     "numerals": (
         "a.srt",
         srt("call\n42", "7", "9\n\n10"),
@@ -194,7 +204,8 @@ READ = {
     ),
     "backwards and negative": (
         "a.srt",
-        "1\n00:00:03,000 --> 00:00:01,000\none\n\n2\n00:00:-3,000 --> 00:00:05,000\ntwo\n",
+        "1\n00:00:03,000 --> 00:00:01,000\none\n\n"
+        "2\n00:00:-3,000 --> 00:00:05,000\ntwo\n",
         [("", "one"), ("", "two")],
     ),
 }  # fmt: skip
@@ -249,15 +260,15 @@ def test_times_of_another_kind_are_refused(tmp_path, times, first):
 ODD_WORDS = (
     "<unk> & &amp; &lt {\\an8} --> -> 1 42 00:00:01,000 00:00:02.000 NAME: Ann Lee: "
     "[x]: [SPEAKER_00]: <i> </i> <v Bob> <c> <00:00:01.000> WEBVTT NOTE ;; (u1) @ a;x "
-    "{ } / <b x> NA <NA> &#58; <br> [ ]: é 去 \x00z <s> 1:00 < > lex <ALT_BEGIN> - no no "
-    "IGNORE_TIME_SEGMENT_IN_SCORING"
+    "{ } / <b x> NA <NA> &#58; <br> [ ]: é 去 \x00z <s> 1:00 < > lex <ALT_BEGIN> - no "
+    "no IGNORE_TIME_SEGMENT_IN_SCORING"
 )
 HOSTILE = [*ODD_WORDS.split(), "no\u00a0break", "a\x0bb", "\u2028x"]
 
 
 @pytest.mark.parametrize("kind", ["srt", "vtt", "json", "seglst", "ctm"])
 def test_hostile_words_survive_what_we_write(tmp_path, kind):
-    """Two thousand transcripts of odd words, 400 in each format, are read as written."""
+    """Two thousand transcripts of odd words, 400 a format, are read as written."""
     rng = random.Random(kind)
     path = tmp_path / f"r.{'json' if kind == 'seglst' else kind}"
     for _ in range(400):

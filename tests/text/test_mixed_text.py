@@ -13,8 +13,8 @@ from espnet_ext.text.mixed_text import (
     split_mixed_text,
 )
 
-# By Scripts.txt of Unicode: the basic block, extensions A to H, a compatibility form, 々
-# and 〇.
+# By Scripts.txt of Unicode: the basic block, extensions A to H, a compatibility form,
+# 々 and 〇.
 HAN = "一龥㐀豈𠀀𪜀𫝀𫠠𬺰\U00030000\U00031350々〇"
 OTHER = "aZéß9９Ａかカ한，。、·'-_é"
 

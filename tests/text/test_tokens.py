@@ -117,9 +117,16 @@ def test_pieces_are_those_of_the_whole_texts():
     ]
     data = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_writer=data, model_type="bpe", vocab_size=150, bos_id=-1, eos_id=-1,
-        unk_id=0, character_coverage=1.0, minloglevel=2,
-    )  # fmt: skip
+        sentence_iterator=iter(texts),
+        model_writer=data,
+        model_type="bpe",
+        vocab_size=150,
+        bos_id=-1,
+        eos_id=-1,
+        unk_id=0,
+        character_coverage=1.0,
+        minloglevel=2,
+    )
     model = processor(data.getvalue())
     assert train_pieces(iter(texts), 150).pieces == tuple(
         model.id_to_piece(index) for index in range(1, 150)

@@ -73,12 +73,18 @@ def test_formats_are_known_by_name_or_content(tmp_path, form):
     ("form", "expected"),
     [
         ("stm", [ANN, BOB]),
-        ("ctm", [Segment("r1", "A", ("one",), 0.5, 0.9), Segment("r1", "A", ("two",), 1.0, 1.25)]),
+        (
+            "ctm",
+            [
+                Segment("r1", "A", ("one",), 0.5, 0.9),
+                Segment("r1", "A", ("two",), 1.0, 1.25),
+            ],
+        ),
         ("rttm", [Segment("r1", "ann", ("one",), 0.5, 0.9)]),
         ("seglst", [ANN]),
         ("srt", [ANN, replace(BOB, words=("six",))]),
     ],
-)  # fmt: skip
+)
 def test_what_they_hold(tmp_path, form, expected):
     (tmp_path / f"r1.{form}").write_text(TEXTS[form])
     found = read_segments(tmp_path / f"r1.{form}")
@@ -155,9 +161,13 @@ def test_times_of_words_of_whisper(tmp_path):
 
 def test_words_of_each_tools_ctm(tmp_path):
     lines = [
-        ";; a comment", "r 1 0.5 0.25 five", "r A .5 1e-2 six 0.5", "", "s 1 2 0 seven NA lex bob",
+        ";; a comment",
+        "r 1 0.5 0.25 five",
+        "r A .5 1e-2 six 0.5",
+        "",
+        "s 1 2 0 seven NA lex bob",
         "s 1 2. 1 8 -1.5 lex <NA>",
-    ]  # fmt: skip
+    ]
     (tmp_path / "x.ctm").write_text("\n".join(lines) + "\n")
     assert list(read_ctm(tmp_path / "x.ctm")) == [
         Segment("r", "", ("five",), 0.5, 0.75, channel="1"),
@@ -176,10 +186,20 @@ def test_words_of_each_tools_ctm(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "place"),
     [
-        *(("a.ctm", f"r 1 0 1 a\n{line}\n", "line 2") for line in (
-            "r 1 0 1", "r 1 0 1 a 0.5 lex bob more", "r 1 -0.1 1 a", "r 1 0 -1 a", "r 1 nan 1 a", "r 1 0 1e999 a",
-            "r 1 1_0 1 a", "r 1 ９ 1 a", "r 1 0 1 a high",
-        )),
+        *(
+            ("a.ctm", f"r 1 0 1 a\n{line}\n", "line 2")
+            for line in (
+                "r 1 0 1",
+                "r 1 0 1 a 0.5 lex bob more",
+                "r 1 -0.1 1 a",
+                "r 1 0 -1 a",
+                "r 1 nan 1 a",
+                "r 1 0 1e999 a",
+                "r 1 1_0 1 a",
+                "r 1 ９ 1 a",
+                "r 1 0 1 a high",
+            )
+        ),
         ("a.rttm", "LEXEME r 1 x 1 A lex a\n", "line 1"),
         ("a.trn", "one two\n", "line 1"),
         ("a.trn", "one (u1)\ntwo (u1)\n", "line 2"),
@@ -187,12 +207,25 @@ def test_words_of_each_tools_ctm(tmp_path):
         ("a.stm", "r1 1 ann 2 1 one\n", "line 1"),
         ("a.stm", "r1 1 ann one two\n", "line 1"),
         ("a.stm", "r1 1 ann 0 1 { a / b }\n", "line 1"),
-        ("a.srt", "1\n00:00:02,000 --> 00:00:03,000\none\n\n2\n00:00:04 --> soon\n", "line 6"),
+        (
+            "a.srt",
+            "1\n00:00:02,000 --> 00:00:03,000\none\n\n2\n00:00:04 --> soon\n",
+            "line 6",
+        ),
         ("a.srt", "no cue\n", "cue"),
-        *(("a.json", json.dumps([TURN, TURN | change]), "turn 2") for change in (
-            {"session_id": ""}, {"words": ["A"]}, {"speaker": None}, {"speaker": ""}, {"end_time": -1},
-            {"end_time": None}, {"start_time": "soon"}, {"end_time": float("nan")},
-        )),
+        *(
+            ("a.json", json.dumps([TURN, TURN | change]), "turn 2")
+            for change in (
+                {"session_id": ""},
+                {"words": ["A"]},
+                {"speaker": None},
+                {"speaker": ""},
+                {"end_time": -1},
+                {"end_time": None},
+                {"start_time": "soon"},
+                {"end_time": float("nan")},
+            )
+        ),
         ("a.json", "[]", "not a list of turns"),
         ("a.json", "{", "not JSON"),
         ("a.json", "[1]", "entry 1"),
@@ -208,7 +241,7 @@ def test_words_of_each_tools_ctm(tmp_path):
         ("missing.json", None, "no such file"),
         ("missing", None, "no such file"),
     ],
-)  # fmt: skip
+)
 def test_refused_with_file_and_place(tmp_path, name, text, place):
     if text is not None:
         (tmp_path / name).write_text(text)

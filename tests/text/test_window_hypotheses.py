@@ -61,16 +61,34 @@ LINES = [json.dumps(GOOD), json.dumps({**GOOD, "window": 1})]
 @pytest.mark.parametrize(
     ("line", "place"),
     [
-        *((json.dumps({**GOOD, "window": 2} | change), "line 3") for change in (
-            {"window": "0"}, {"window": True}, {"window": -1}, {"window": 10**9}, {"end": 0}, {"start": "soon"},
-            {"recording": ""}, {"words": "A"}, {"words": ["A B"]}, {"words": [""]}, {"words": [1]}, {"speaker": None},
-            {"speaker": ""}, {"times": []}, {"times": [[1]]}, {"times": [[2, 1]]}, {"times": [[18, 19]]},
-            {"times": [[1, float("nan")]]}, {"confidences": [1, 2]},
-        )),
+        *(
+            (json.dumps({**GOOD, "window": 2} | change), "line 3")
+            for change in (
+                {"window": "0"},
+                {"window": True},
+                {"window": -1},
+                {"window": 10**9},
+                {"end": 0},
+                {"start": "soon"},
+                {"recording": ""},
+                {"words": "A"},
+                {"words": ["A B"]},
+                {"words": [""]},
+                {"words": [1]},
+                {"speaker": None},
+                {"speaker": ""},
+                {"times": []},
+                {"times": [[1]]},
+                {"times": [[2, 1]]},
+                {"times": [[18, 19]]},
+                {"times": [[1, float("nan")]]},
+                {"confidences": [1, 2]},
+            )
+        ),
         *((line, "line 3") for line in ("[1]", "{", '{"recording": "r"}')),
         (json.dumps(GOOD), "r: speaker a .* window 0"),
     ],
-)  # fmt: skip
+)
 def test_lines_that_are_refused(tmp_path, line, place):
     (tmp_path / "hyp.jsonl").write_text("\n".join([*LINES, line]))
     with pytest.raises(InputError, match=f"hyp.jsonl: {place}"):

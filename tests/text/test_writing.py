@@ -79,8 +79,10 @@ def test_several_recordings_and_speakers(tmp_path):
     write_transcript(tmp_path / "x.json", recordings, "seglst")
     read = SegLST(json.loads((tmp_path / "x.json").read_text()))
     assert [(item["session_id"], item["speaker"], item["words"]) for item in read] == [
-        ("a", "ann", "one"), ("a", "bob", "two six"), ("b_c", "ann", "one"),
-    ]  # fmt: skip
+        ("a", "ann", "one"),
+        ("a", "bob", "two six"),
+        ("b_c", "ann", "one"),
+    ]
     assert (float(read[1]["start_time"]), float(read[1]["end_time"])) == (1.0, 2.0)
     write_transcript(tmp_path / "x.ctm", recordings, "ctm")
     words = [line.split() for line in (tmp_path / "x.ctm").read_text().splitlines()]
@@ -122,8 +124,12 @@ def test_turns_come_back_in_order_and_meeteval_takes_them(tmp_path):
     assert read_segments(tmp_path / "turns.json") == [*turns[::-1], *rest]
     write_segments(tmp_path / "turns.json", turns)
     loaded = meeteval.io.asseglst(json.loads((tmp_path / "turns.json").read_text()))
-    assert [(turn["session_id"], turn["speaker"], turn["words"], float(turn["start_time"])) for turn in loaded] == [
-        ("r", "a", "ONE", 0.0), ("r", "b", "TWO 你好", 2.5),
-    ]  # fmt: skip
+    assert [
+        (turn["session_id"], turn["speaker"], turn["words"], float(turn["start_time"]))
+        for turn in loaded
+    ] == [
+        ("r", "a", "ONE", 0.0),
+        ("r", "b", "TWO 你好", 2.5),
+    ]
     write_segments(tmp_path / "turns.json", [])
     assert read_segments(tmp_path / "turns.json", may_be_empty=True) == []
