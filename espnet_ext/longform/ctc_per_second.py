@@ -33,8 +33,9 @@ class CTCPerSecondModel(ESPnetASRModel):
         text_lengths: torch.Tensor,
         **kwargs: torch.Tensor,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Return loss of a second, statistics and the batch's seconds; arguments as of
-        ``ESPnetASRModel.forward``.
+        """Return loss of a second, statistics and the batch's seconds.
+
+        Arguments are those of ``ESPnetASRModel.forward``.
         """
         loss, stats, _ = super().forward(
             speech, speech_lengths, text, text_lengths, **kwargs

@@ -63,8 +63,9 @@ Item = tuple[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Recordings:
-    """The tables above, by recording; ``duration`` in seconds. Empty ``features`` are
-    computed from ``speech``.
+    """The tables above, by recording.
+
+    ``duration`` in seconds. Empty ``features`` are computed from ``speech``.
     """
 
     speech: Mapping[str, str]
@@ -198,8 +199,9 @@ class ChunkDataset(Dataset):
 
 
 def share_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:
-    """Return the batches with a chunk for each process; all processes leave out smaller
-    ones, such as the last.
+    """Return the batches with a chunk for each process.
+
+    All processes leave out smaller ones, such as the last.
     """
     return (batch for batch in plan if len(batch) >= processes)
 
@@ -236,8 +238,9 @@ class ChunkIterFactory(AbsIterFactory):
         ]
 
     def build_iter(self, epoch: int, shuffle: bool | None = None) -> DataLoader:
-        """Return the batches of an epoch; ``shuffle`` has no effect, since the plan
-        sets the order.
+        """Return the batches of an epoch.
+
+        ``shuffle`` has no effect, since the plan sets the order.
         """
         return DataLoader(
             self.dataset,
@@ -274,8 +277,9 @@ class RecordingsASRTask(ASRTask):
 
     @classmethod
     def main_worker(cls, args: argparse.Namespace) -> None:
-        """Set the options that follow from the data, then train as ESPnet does. Bad
-        tables or settings are refused.
+        """Set the options that follow from the data, then train as ESPnet does.
+
+        Bad tables or settings are refused.
         """
         features = make_checked(RecordingFeatures, args.features_conf, "features_conf")
         if args.input_size != features.n_mels:

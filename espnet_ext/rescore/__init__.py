@@ -38,8 +38,9 @@ class ScorerKind(NamedTuple):
 
 
 def check_model_path(name: str | Path) -> None:
-    """Refuse a language model's path that is no folder; a hub name is ``model`` or
-    ``user/model``.
+    """Refuse a language model's path that is no folder.
+
+    A hub name is ``model`` or ``user/model``.
     """
     text = str(name)
     is_path = (

@@ -55,8 +55,9 @@ def share[Item](items: Sequence[Item]) -> list[Item]:
 def map_shared[Item, Value](
     function: Callable[[list[Item]], Sequence[Value]], items: Sequence[Item]
 ) -> list[Value]:
-    """Return what ``function`` gives for all items, in their order; each process
-    computes its share.
+    """Return what ``function`` gives for all items, in their order.
+
+    Each process computes its share.
     """
     from accelerate.utils import gather_object
 

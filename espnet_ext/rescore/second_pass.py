@@ -76,26 +76,24 @@ class LanguageModel:
     amp: bool = False
 
     def load(self, ngpu: int = 0, log: Callable[[str], None] = print) -> ListScorer:
-        """Load the model, and return a function that scores lists with it; 1 as
-        ``ngpu`` takes a GPU.
+        """Load the model, and return a function that scores lists with it.
+
+        With 1 as ``ngpu`` it takes a GPU.
         """
         # torch and transformers take seconds to import: bad lists are refused without
         # them
         from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 
         device = device_for(ngpu)
-        model = (
-            load_lm(self.path, self.scorer, casing=self.casing, dtype=self.dtype)
-            .to(device)
-            .eval()
-        )
+        model = load_lm(self.path, self.scorer, casing=self.casing, dtype=self.dtype)
+        model = model.to(device).eval()
         model.budget = self.positions or model.budget
         model.amp = self.amp and has_bfloat16(device, "amp")
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
-            if warning := model.casing_warning(
-                hyp.text for nbest in lists for hyp in nbest.hyps
-            ):
+            texts = (hyp.text for nbest in lists for hyp in nbest.hyps)
+            warning = model.casing_warning(texts)
+            if warning:
                 log(warning)
             return map_shared(lambda own: score_nbest(model, own), lists)
 
@@ -171,7 +169,8 @@ def rescore(
         )
     weights = _check_given_weights(job, names)
     same = development == lists
-    scored, tuned_on = lists, [] if same else development
+    scored = lists
+    tuned_on = [] if same else development
     for model in models:
         score = model.load(ngpu, log)
         tuned_on = add_scores(tuned_on, score, model.label) if tuned_on else []

@@ -165,7 +165,8 @@ def find_envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]
     slopes = right - left
     # The highest line at w = 0; of several, the one that is highest just after it.
     # lexsort is stable: first of equals.
-    line = int(np.lexsort((-slopes, -left))[0])
+    highest_first = np.lexsort((-slopes, -left))
+    line = int(highest_first[0])
     pieces = [(0.0, line)]
     while True:
         # Only a steeper line can rise above this one, further to the right.
@@ -180,7 +181,8 @@ def find_envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]
             return pieces
         # Of several that cross there, the steepest is highest just after it.
         at_corner = steeper[crossings == corner]
-        steepest = np.argmax(slopes[at_corner])
+        own_slopes = slopes[at_corner]
+        steepest = own_slopes.argmax()
         line = int(at_corner[steepest])
         # Rounding may put a corner before the last one.
         begin = max(corner, pieces[-1][0])

@@ -95,8 +95,9 @@ def make_lists(
     nj: int = 1,
     parallel: Place | None = None,
 ) -> list[list[NBest]]:
-    """Return the lists of data dirs, sorted by utterance; what is done from the same
-    inputs is not done again.
+    """Return the lists of data dirs, sorted by utterance.
+
+    What is done from the same inputs is not done again.
 
     A job is a Kaldi data dir without ``segments``, whose ``text``, if there is one,
     gives the references, and a folder whose ``log`` holds the shards and their logs.
@@ -156,16 +157,17 @@ def plan(
     they hold neighbours in length. The number of shards depends on ``nj`` only for
     small sets, so that a run can be resumed with another ``nj``.
     """
-    audio, text = audio_tables.read_audio_table(data), data / "text"
+    audio = audio_tables.read_audio_table(data)
+    text = data / "text"
     references = read_table(text) if text.exists() else {}
-    if lost := [
-        utterance for utterance in audio if references and utterance not in references
-    ]:
+    lost = [utterance for utterance in audio if utterance not in references]
+    if references and lost:
         raise InputError(
             f"{text}: {lost[0]} of wav.scp is missing: add its transcript, or "
             "drop the utterance"
         )
-    seconds, batch = audio_tables.read_durations(data, audio), first_pass.batch
+    seconds = audio_tables.read_durations(data, audio)
+    batch = first_pass.batch
     size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
     if batch == 1:
@@ -202,8 +204,9 @@ def plan(
 
 
 def run_shard(shard: ListShard) -> None:
-    """Make the lists of one shard (in a worker process); with several GPUs as many
-    batches at the same time.
+    """Make the lists of one shard (in a worker process).
+
+    With several GPUs, as many batches are decoded at the same time.
     """
     if shard.is_done():  # its worker died after it had finished
         return

@@ -164,8 +164,9 @@ def converted(model: str, folder: Path) -> str:
 
 
 def token_limit(seconds: float, per_second: int, spare: int) -> int:
-    """Return the most tokens of some audio. A search that repeats itself would run to
-    the last position.
+    """Return the most tokens of some audio.
+
+    A search that repeats itself would run to the last position.
 
     >>> token_limit(2.5, 12, 10), token_limit(30.0, 12, 10)
     (40, 224)
@@ -205,8 +206,9 @@ def whole_words(parts: Iterable[Word], longest: float = math.inf) -> tuple[Word,
 
 
 def inside(word: Word, start: float, end: float) -> tuple[float, float]:
-    """Return a word's start and end in the recording, for a word of a window; Whisper's
-    may lie past the window's end.
+    """Return a word's start and end in the recording, for a word of a window.
+
+    Whisper's may lie past the window's end.
 
     >>> inside(Word("late", 1.5, 2.5), 10.0, 12.0)
     (11.5, 12.0)

@@ -216,7 +216,8 @@ def decode_turns(
 
 def decode_shard(shard: WindowShard) -> list[Segment]:
     """Recognise a shard's windows (in a worker process)."""
-    whisper, normalise = WindowWhisper(shard.search), find_normaliser(LIBRISPEECH)[0]
+    whisper = WindowWhisper(shard.search)
+    normalise, _ = find_normaliser(LIBRISPEECH)
     samples = {key: read_samples(key, span, RATE) for key, span in shard.spans.items()}
     found: list[Segment] = []
     for key, words in zip(samples, whisper.decode(list(samples.values())), strict=True):

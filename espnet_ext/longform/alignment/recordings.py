@@ -36,8 +36,9 @@ def align_recordings(
     nj: int = 1,
     ngpu: int = 0,
 ) -> Iterator[tuple[str, list[Word] | str]]:
-    """Yield the words of each recording with times in seconds; or, in place of them,
-    what is wrong with the recording.
+    """Yield the words of each recording with times in seconds.
+
+    Or, in place of them, what is wrong with the recording.
 
     ``output`` is the folder of what is done: a recording whose audio, transcript and
     model are the same is not aligned again. The model is an ESPnet model with CTC, all
@@ -79,8 +80,9 @@ def align_recordings(
 
 
 def align_recording(shard: AlignmentShard) -> None:
-    """Align one recording (in a worker process). That it does not agree with its
-    transcript is a result too.
+    """Align one recording (in a worker process).
+
+    That it does not agree with its transcript is a result too.
     """
     if shard.is_done():  # the worker died after finishing it
         return
@@ -88,7 +90,8 @@ def align_recording(shard: AlignmentShard) -> None:
 
     model = load_aligner(shard.config, shard.model, device_of(shard.ngpu))
     with work.attempt(shard) as folder:
-        words, fault = [], ""
+        words = []
+        fault = ""
         try:
             words = model.words(shard.audio, shard.words)
         except InputError as error:

@@ -55,8 +55,9 @@ class RecordingShard(Shard):
 
 
 def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Place | None = None) -> int:
-    """Decode every recording of each job into its ``output/text``; return their number.
-    Finished ones are skipped.
+    """Decode every recording of each job into its ``output/text``.
+
+    Return their number. Finished ones are skipped.
 
     ``decode.json`` holds the settings. The recordings of all jobs share the processes.
     """
@@ -146,7 +147,8 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
         sorted(audio, key=lambda name: -Path(audio[name]).stat().st_size), 1
     ):
         table = {"wav.scp": {recording: audio[recording]}}
-        cut, log = tuple(regions.get(recording, ())), job.output / "log"
+        cut = tuple(regions.get(recording, ()))
+        log = job.output / "log"
         key = work.fingerprint(inputs, cut, work.stamp_files(table["wav.scp"]))
         base = (
             recording,

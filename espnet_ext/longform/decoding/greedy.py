@@ -24,8 +24,9 @@ class GreedyDecoder:
         self._open: Token | None = None
 
     def step(self, posteriors: np.ndarray) -> list[Token]:
-        """Take the posteriors of the next frames, (frames, vocabulary); return the
-        tokens that have ended.
+        """Take the posteriors of the next frames, (frames, vocabulary).
+
+        Return the tokens that have ended.
         """
         ended = []
         for token, confidence in zip(

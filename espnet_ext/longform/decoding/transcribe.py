@@ -94,8 +94,9 @@ def load_transcriber(
     *,
     device: str = "cpu",
 ) -> Transcriber:
-    """Load a model by its ``config.yaml`` and checkpoint; one that this process has
-    loaded last is taken again.
+    """Load a model by its ``config.yaml`` and checkpoint.
+
+    One that this process has loaded last is taken again.
 
     Windows without a length have ``max_seconds`` of the config's ``chunk_conf``,
     otherwise half a minute. Refused are files that do not fit each other, a
@@ -140,8 +141,9 @@ def _load(
 
 
 def find_bpemodel(path: Path, config: Mapping[str, Any]) -> str | None:
-    """Return where a config's sentencepiece model is; a relative path may start at the
-    config's folder.
+    """Return where a config's sentencepiece model is.
+
+    A relative path may start at the config's folder.
     """
     name = config.get("bpemodel")
     return (
@@ -156,8 +158,9 @@ def find_bpemodel(path: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
-    """Yield the lines of an audio file, each as soon as it is done; a recording without
-    speech has none.
+    """Yield the lines of an audio file, each as soon as it is done.
+
+    A recording without speech has none.
     """
     with (
         open_recording(Path(path), transcriber.model.rate) as recording,

@@ -39,8 +39,9 @@ def compute_states(
 
 
 def is_plain(model: PreTrainedModel) -> bool:
-    """Tell whether the logits are the output of the vocabulary layer; some models scale
-    or bound them afterwards.
+    """Tell whether the logits are the output of the vocabulary layer.
+
+    Some models scale or bound them afterwards.
     """
     layer = model.get_output_embeddings()
     if not isinstance(layer, torch.nn.Linear):

@@ -41,6 +41,7 @@ MASK_PROBABILITY = 0.15
 
 class LmSettings(ModelSettings):
     """Set a training on text: ``sentences`` of it are drawn at random, None for all.
+
     See :func:`train_lm`.
     """
 
@@ -119,8 +120,9 @@ def train_lm(
     log: Callable[[str], None] = print,
     mask_probability: float = MASK_PROBABILITY,
 ) -> dict[str, Any]:
-    """Train a ``causal`` or ``pll`` scorer on sentences in its casing; the model that
-    is best on ``dev_texts`` stays.
+    """Train a ``causal`` or ``pll`` scorer on sentences in its casing.
+
+    The model that is best on ``dev_texts`` stays.
 
     The loss is in nats per predicted token. A sentence that is too long for the model
     is cut at its end. A masked model has to predict a token with ``mask_probability``:

@@ -123,8 +123,10 @@ def train_mwer(
     output: Path,
     log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train on N-best lists; keep the model that rescores the development lists best,
-    which may be the initial one.
+    """Train on N-best lists.
+
+    Keep the model that rescores the development lists best, which may be the initial
+    one.
 
     The best model has the lowest word error rate with lambda of eq. 1 tuned on the same
     lists, as it is tuned afterwards; of equals, the fewest expected errors at the
@@ -176,8 +178,9 @@ def train_mwer(
 
 
 def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) -> None:
-    """Refuse texts that are too long for the model, before hours of training are spent;
-    name the utterance.
+    """Refuse texts that are too long for the model, before hours of training are spent.
+
+    The utterance is named.
     """
     lists, names = loss.texts(items), [item.nbest.utt_id for item in items]
     for start in range(0, len(items), CHECKED_TOGETHER):
@@ -186,8 +189,9 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) ->
 
 
 def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
-    """Return the lists of several files; prints what must be wrong with those of a
-    file.
+    """Return the lists of several files.
+
+    What must be wrong with those of a file is printed.
     """
     found = []
     for path in paths:

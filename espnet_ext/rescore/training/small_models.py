@@ -37,8 +37,9 @@ def train_byte_pairs(texts: Sequence[str], vocabulary: int) -> PreTrainedTokeniz
 
 
 def train_word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
-    """Train BERT's WordPiece, cased. It has all letters of the text and of ASCII, at
-    the start and inside of a word.
+    """Train BERT's WordPiece, cased.
+
+    It has all letters of the text and of ASCII, at the start and inside of a word.
     """
     letters = sorted(set(LETTERS).union(*texts) - set(" "))
     # The trainer numbers letters inside of words in the order of a hash table, so ids

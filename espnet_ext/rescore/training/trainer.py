@@ -1,5 +1,6 @@
-"""Train a scorer: updates, evaluations, the best model kept; a killed training resumes
-with the same numbers.
+"""Train a scorer: updates, evaluations, the best model kept.
+
+A killed training resumes with the same numbers.
 
 MWER has a gradient for each chunk of a batch, so the updates are written out here;
 Accelerate has the processes and the states of a resumed training. Processes have the
@@ -242,8 +243,9 @@ class _Run:
         return _weighted_means(gather_object([(len(own), numbers)]))
 
     def _sum_gradients(self, weight: float) -> None:
-        """Replace each gradient by the weighted sum over processes; a missing gradient
-        is zero.
+        """Replace each gradient by the weighted sum over processes.
+
+        A missing gradient is zero.
         """
         if self.accelerator.num_processes == 1:
             return
@@ -262,8 +264,9 @@ class _Run:
         vector_to_parameters(total, gradients)
 
     def _batch(self) -> list[Any]:
-        """Return the examples of the next update; they depend only on the seed and the
-        number of the update.
+        """Return the examples of the next update.
+
+        They depend only on the seed and the number of the update.
         """
         count, size = len(self.task.examples), self.settings.batch_size
         epoch, number = divmod(self.step, math.ceil(count / size))
@@ -312,8 +315,9 @@ class _Run:
         return int(min(self.history, key=rank)["step"])
 
     def _save_model(self) -> None:
-        """Replace the best model. Killed in between, a training resumes before this
-        evaluation and saves it again.
+        """Replace the best model.
+
+        Killed in between, a training resumes before this evaluation and saves it again.
         """
         partial = self.output / f".{MODEL}"
         shutil.rmtree(partial, ignore_errors=True)

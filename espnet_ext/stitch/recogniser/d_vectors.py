@@ -78,8 +78,9 @@ class DVectorEncoder(AbsEncoder):
         ilens: torch.Tensor,
         prev_states: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Return d-vectors of the windows of samples, (B, N), with lengths, (B,); the
-        last one is filled with silence.
+        """Return d-vectors of the windows of samples, (B, N), with lengths, (B,).
+
+        The last one is filled with silence.
 
         Returns d-vectors, (B, W, 256), zero for windows without any sound; numbers of
         windows, (B,); None.

@@ -70,8 +70,9 @@ class SpeakerDecoding:
 def decode_speakers(
     jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Place | None = None
 ) -> int:
-    """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the
-    number of utterances.
+    """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``.
+
+    Return the number of utterances.
 
     ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text``
     has the utterances of a window in one line, in the order of their starts, with
@@ -201,8 +202,9 @@ def find_profile(entry: str) -> str:
 
 
 def _read_recordings(data: Path) -> dict[str, str]:
-    """Return the recording of each utterance; without ``segments`` an utterance is a
-    recording.
+    """Return the recording of each utterance.
+
+    Without ``segments`` an utterance is a recording.
     """
     segments = data / "segments"
     if not segments.exists():
@@ -223,8 +225,9 @@ def _measure_duration(utterance: str, path: str) -> float:
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process); the model stays loaded from shard to
-    shard.
+    """Decode one shard (in a worker process).
+
+    The model stays loaded from shard to shard.
     """
     if shard.is_done():  # its worker died after it had finished
         return
@@ -233,7 +236,8 @@ def decode_shard(shard: Shard) -> None:
         model, to_words, rate = _load(
             job["config"], job["model"], device_of(job["ngpu"])
         )
-        inventories, spans = Inventories(read_profiles(job["profiles"])), {}
+        inventories = Inventories(read_profiles(job["profiles"]))
+        spans = {}
         for key, row in shard.tables["spans"].items():
             start, end, path = row.split(" ", 2)
             spans[key] = AudioSpan(path, float(start), float(end))
@@ -246,20 +250,22 @@ def decode_shard(shard: Shard) -> None:
         found = _recognise_windows(
             model, samples, profiles, to_words, SearchOptions(**job["search"])
         )
-        heard, texts, speakers = [], {}, {}
+        heard = []
+        texts = {}
+        speakers = {}
         for key, span in spans.items():
-            names, best = (
-                [entry.partition("=")[0] for entry in entries[key]],
-                found[key],
-            )
+            # An entry is a name, or a name and the profile that it has.
+            names = [entry.partition("=")[0] for entry in entries[key]]
+            best = found[key]
             recording, window = parse_window_id(key)
+            # An id may look like a window's and be that of a whole recording.
             if recording != shard.tables["recordings"][key]:
-                recording, window = key, 0
+                recording = key
+                window = 0
             heard += by_speaker(best, names, recording, window, span.start, span.end)
             segments = best.segments if best else ()
-            texts[key] = f" {SPEAKER_CHANGE} ".join(
-                " ".join(each.words) for each in segments
-            )
+            turns = [" ".join(each.words) for each in segments]
+            texts[key] = f" {SPEAKER_CHANGE} ".join(turns)
             speakers[key] = " ".join(names[each.speaker] for each in segments)
         write_hypotheses(folder / "hypotheses.jsonl", heard)
         write_table(folder / "text", texts)
@@ -273,27 +279,24 @@ def _recognise_windows(
     to_words: ToWords,
     options: SearchOptions,
 ) -> dict[str, "SpeakerHypothesis | None"]:
-    """Return the best hypothesis of each window; windows of the same length are encoded
-    together.
+    """Return the best hypothesis of each window.
+
+    Windows of the same length are encoded together.
     """
     from espnet_ext.stitch.recogniser.search import recognise_together
 
     lengths: dict[int, list[str]] = {}
     for key, own in samples.items():
         lengths.setdefault(len(own), []).append(key)
+    groups: list[tuple[str, ...]] = []
+    for same in lengths.values():
+        groups += batched(same, WINDOWS_TOGETHER)
     best: dict[str, SpeakerHypothesis | None] = {}
-    for keys in (
-        part for same in lengths.values() for part in batched(same, WINDOWS_TOGETHER)
-    ):
-        speeches, inventories = (
-            [samples[key] for key in keys],
-            [profiles[key] for key in keys],
-        )
-        for key, found in zip(
-            keys,
-            recognise_together(model, speeches, inventories, to_words, options),
-            strict=True,
-        ):
+    for keys in groups:
+        speeches = [samples[key] for key in keys]
+        inventories = [profiles[key] for key in keys]
+        heard = recognise_together(model, speeches, inventories, to_words, options)
+        for key, found in zip(keys, heard, strict=True):
             best[key] = found[0] if found else None
     return best
 
@@ -306,8 +309,9 @@ def by_speaker(
     start: float,
     end: float,
 ) -> list[Segment]:
-    """Return what was heard of each speaker in a window; if nobody was heard, one line
-    that says so.
+    """Return what was heard of each speaker in a window.
+
+    If nobody was heard, one line that says so.
 
     Several utterances of the same speaker are joined, in the order of their starts. The
     times of words are approximate: where the recogniser's attention points.

@@ -26,8 +26,9 @@ class RNNReadout(torch.nn.Module):
         self.hidden_size = self.decoder.output.in_features
 
     def take_output(self) -> torch.nn.Linear:
-        """Remove and return the output layer; without it the decoder gives its hidden
-        states.
+        """Remove and return the output layer.
+
+        Without it the decoder gives its hidden states.
         """
         output, self.decoder.output = self.decoder.output, torch.nn.Identity()
         return output
@@ -53,8 +54,9 @@ class RNNReadout(torch.nn.Module):
         return hidden, torch.stack(weights, dim=1)
 
     def init_state(self, x: torch.Tensor) -> Any:
-        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T,
-        D).
+        """Return the state before the first token.
+
+        ``x``: encodings, (T, D) or (B, T, D).
         """
         return self.decoder.batch_init_state(x)
 
@@ -104,8 +106,9 @@ class TransformerReadout(torch.nn.Module):
         return self.decoder.decoders[self.block].src_attn
 
     def take_output(self) -> torch.nn.Linear:
-        """Remove and return the output layer; without it the decoder gives its hidden
-        states.
+        """Remove and return the output layer.
+
+        Without it the decoder gives its hidden states.
         """
         output, self.decoder.output_layer = self.decoder.output_layer, None
         return output
@@ -138,8 +141,9 @@ class TransformerReadout(torch.nn.Module):
 
 
 def readout(decoder: AbsDecoder, block: int = -1) -> RNNReadout | TransformerReadout:
-    """Return the readout of a decoder that ESPnet has built; ``block``: see
-    :class:`TransformerReadout`.
+    """Return the readout of a decoder that ESPnet has built.
+
+    ``block``: see :class:`TransformerReadout`.
     """
     if isinstance(decoder, RNNDecoder):
         return RNNReadout(decoder)

@@ -1,4 +1,5 @@
 """Plans of multi-talker mixtures: which utterances, and when each starts (P4, 4.1.1).
+
 No audio is read here.
 
 P4's sets use the utterances of a corpus about once: dev_clean's 54,402 words are 513 x
@@ -197,8 +198,9 @@ def _draw_turns(
 
 @dataclass(frozen=True)
 class SetCounts:
-    """The size of a set of mixtures as in P4's Table 1, and the mean overlap; ``UNITS``
-    holds the units.
+    """The size of a set of mixtures as in P4's Table 1, and the mean overlap.
+
+    ``UNITS`` holds the units.
     """
 
     samples: int

@@ -131,8 +131,9 @@ def _list_mixed_parts(mixture: Mixture) -> list[MixedPart]:
 
 
 def _find_audio(folder: Path, mixture: Mixture, on_the_fly: bool) -> Path:
-    """Return where a mixture is written; one that is a single utterance is the
-    utterance's own file.
+    """Return where a mixture is written.
+
+    One that is a single utterance is the utterance's own file.
     """
     own = mixture.parts[0].source.path
     if (
@@ -163,8 +164,9 @@ def write_mixtures(
     on_the_fly: bool = False,
     nj: int = 1,
 ) -> None:
-    """Write a set of mixtures into a folder (see this module's description); the tables
-    last.
+    """Write a set of mixtures into a folder (see this module's description).
+
+    The tables are written last.
     """
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
@@ -199,8 +201,9 @@ def _write_data_dir(
 
 
 def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[str, str]:
-    """Write what needs no audio: references and tables of text, ``text`` last; return
-    each mixture's text.
+    """Write what needs no audio: references and tables of text, ``text`` last.
+
+    Return each mixture's text.
     """
     folder = Path(folder)
     write_segments(
@@ -315,8 +318,9 @@ def draw_span(
 
 
 def cut_turns(turns: Sequence[Segment], start: float, end: float) -> list[Segment]:
-    """Return what is said between two times: the words whose middle is there. Turns
-    without any are left out.
+    """Return what is said between two times: the words whose middle is there.
+
+    Turns without any are left out.
     """
     inside = []
     for turn in turns:

@@ -1,5 +1,6 @@
-"""d-vectors of a data dir's recordings, computed once; otherwise training computes them
-in every epoch.
+"""d-vectors of a data dir's recordings, computed once.
+
+Otherwise training computes them in every epoch.
 """
 
 import functools

@@ -68,8 +68,9 @@ def read_profiles(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
 
 
 def write_profiles(folder: str | Path, profiles: Mapping[str, np.ndarray]) -> Path:
-    """Write ``profiles.ark`` and ``profiles.scp``, sorted by speaker; return the path
-    of the latter.
+    """Write ``profiles.ark`` and ``profiles.scp``, sorted by speaker.
+
+    Return the path of the latter.
     """
     if not profiles:
         raise InputError(
@@ -217,8 +218,9 @@ def resemblyzer() -> Embed:
 
 
 def espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
-    """Return a function that makes embeddings by a speaker model of ESPnet; InputError
-    for one that does not fit.
+    """Return a function that makes embeddings by a speaker model of ESPnet.
+
+    InputError for one that does not fit.
     """
     for path in (config, model_file):
         if not Path(path).is_file():

@@ -74,16 +74,18 @@ class SpeakerScorer(BatchScorerInterface):
         self.inventory = (speaker_encodings, profiles, present)
 
     def init_state(self, x: torch.Tensor) -> State:
-        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T,
-        D).
+        """Return the state before the first token.
+
+        ``x``: encodings, (T, D) or (B, T, D).
         """
         return self.decoder.init_state(x)
 
     def batch_score(
         self, ys: torch.Tensor, states: Sequence[State], xs: torch.Tensor
     ) -> tuple[torch.Tensor, list[State]]:
-        """Score the next token of n hypotheses, n / B of each utterance; return also
-        their states after it.
+        """Score the next token of n hypotheses, n / B of each utterance.
+
+        Return also their states after it.
         """
         return self.decoder.step(ys, states, xs, *self.inventory)
 
@@ -104,8 +106,9 @@ def recognise_together(
     options: SearchOptions = DEFAULT,
     nbest: int = 1,
 ) -> list[list[SpeakerHypothesis]]:
-    """Recognise windows of the same length in one batch and search; each has the
-    ``nbest`` best hypotheses, or fewer.
+    """Recognise windows of the same length in one batch and search.
+
+    Each has the ``nbest`` best hypotheses, or fewer.
 
     ``speeches`` are samples, (N,), or features, (N, D), all as long: nothing is padded,
     and each result is that of the window alone. ``inventories`` are profiles of the

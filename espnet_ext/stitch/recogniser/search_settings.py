@@ -42,8 +42,9 @@ class DecodingSettings(StrictMapping):
 
 
 def read_decoding_settings(model: Path) -> DecodingSettings:
-    """Read the settings of the search beside a checkpoint, or beside its config; the
-    defaults if there are none.
+    """Read the settings of the search beside a checkpoint, or beside its config.
+
+    The defaults if there are none.
     """
     path = model.with_name(DECODING)
     return (
@@ -56,8 +57,9 @@ def read_decoding_settings(model: Path) -> DecodingSettings:
 def with_options(
     options: SearchOptions, changes: Mapping[str, Any], where: str
 ) -> SearchOptions:
-    """Change options of the search; InputError, which begins with ``where``, if one is
-    unknown or out of range.
+    """Change options of the search.
+
+    InputError, which begins with ``where``, if one is unknown or out of range.
     """
     return checked(SearchOptions, {**options.model_dump(), **changes}, where)
 

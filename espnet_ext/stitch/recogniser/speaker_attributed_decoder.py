@@ -29,8 +29,9 @@ class Readout(Protocol):
     hidden_size: int
 
     def take_output(self) -> torch.nn.Linear:
-        """Remove and return the output layer; without it the decoder gives its hidden
-        states.
+        """Remove and return the output layer.
+
+        Without it the decoder gives its hidden states.
         """
 
     def __call__(
@@ -45,8 +46,9 @@ class Readout(Protocol):
         """
 
     def init_state(self, x: torch.Tensor) -> Any:
-        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T,
-        D).
+        """Return the state before the first token.
+
+        ``x``: encodings, (T, D) or (B, T, D).
         """
 
     def step(
@@ -120,8 +122,9 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         return self.output(hidden + self.profile(weighted)), log_posteriors
 
     def init_state(self, x: torch.Tensor) -> State:
-        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T,
-        D).
+        """Return the state before the first token.
+
+        ``x``: encodings, (T, D) or (B, T, D).
         """
         lstm = self.query.lstm
         cells = x.new_zeros(2, lstm.num_layers, lstm.hidden_size)

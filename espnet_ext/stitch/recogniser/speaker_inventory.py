@@ -89,8 +89,9 @@ def inventory_attention(
 
 
 def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
-    """Return the segment of each token, (B, L), from 0; the speaker-change symbol,
-    ``change``, ends its segment.
+    """Return the segment of each token, (B, L), from 0.
+
+    The speaker-change symbol, ``change``, ends its segment.
     """
     changes = (tokens == change).long()
     return changes.cumsum(dim=1) - changes

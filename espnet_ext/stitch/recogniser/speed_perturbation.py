@@ -86,8 +86,9 @@ def perturb_speed(
 def _write_shard(
     shard: Sequence[tuple[str, AudioSpan, float]], folder: Path
 ) -> dict[str, float]:
-    """Write the audio of a shard (in a worker process); return the seconds of each
-    utterance.
+    """Write the audio of a shard (in a worker process).
+
+    Return the seconds of each utterance.
     """
     import soxr
 

@@ -76,7 +76,8 @@ def find_best_limit(candidates: Iterable[tuple[float, int]]) -> float:
         total += gain
         last = place + 1 == len(ordered) or ordered[place + 1][0] > distance
         if last and total > best:
-            best, limit = total, distance
+            best = total
+            limit = distance
     return limit
 
 

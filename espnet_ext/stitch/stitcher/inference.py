@@ -130,8 +130,9 @@ def _make_lines(speakers: Mapping[str, Sequence[Word]]) -> list[Segment]:
 
 
 class Stitcher:
-    """Stitch with a trained model; InputError for a missing file, or a checkpoint that
-    does not fit.
+    """Stitch with a trained model.
+
+    InputError for a missing file, or a checkpoint that does not fit.
     """
 
     def __init__(self, options: StitcherOptions):
@@ -174,8 +175,9 @@ class Stitcher:
         )
 
     def stitch(self, grouped: Grouped) -> Merge:
-        """Stitch all speakers of all recordings; return a function from a speaker's
-        windows to the transcript.
+        """Stitch all speakers of all recordings.
+
+        Return a function from a speaker's windows to the transcript.
         """
         pairs.require_windows(
             self.trained_on.windows, pairs.find_windowing(grouped), self.folder
@@ -210,8 +212,9 @@ class Stitcher:
         return transcript if self.guard is None else guarded(transcript, self.guard)
 
     def _rewrite(self, parts: Sequence[Windows]) -> Iterator[tuple[str, ...]]:
-        """Write the transcript of each part; parts of about equal length are rewritten
-        together.
+        """Write the transcript of each part.
+
+        Parts of about equal length are rewritten together.
         """
         import torch
 

@@ -105,8 +105,9 @@ def serialise_windows(
 def _serialise_aligned(
     windows: Sequence[Segment], within: float
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of tokens; on each side a change of windows comes before the first
-    word of the new window.
+    """Yield pairs of tokens.
+
+    On each side a change of windows comes before the first word of the new window.
     """
     at = [0, 1]  # the window that each side is in
     changes = ((WINDOW_CHANGE, GAP), (GAP, WINDOW_CHANGE))
@@ -315,8 +316,9 @@ def read_trained_on(folder: str | Path) -> TrainedOn:
 
 
 def find_windowing(grouped: Grouped) -> Windowing | None:
-    """Return how most recordings are cut; None if no recording has two windows, or they
-    overlap by more than half.
+    """Return how most recordings are cut.
+
+    None if no recording has two windows, or they overlap by more than half.
     """
     recordings = [
         next(iter(speakers.values())) for speakers in grouped.values() if speakers

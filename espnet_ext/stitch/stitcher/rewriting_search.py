@@ -85,8 +85,9 @@ def rewriting_search(
 def rewrite(
     model: ESPnetMTModel, search: RewritingSearch, sources: list[torch.Tensor]
 ) -> list[list[int]]:
-    """Rewrite texts, token ids (L,) each, with a model in evaluation mode; return token
-    ids without start and end.
+    """Rewrite texts, token ids (L,) each, with a model in evaluation mode.
+
+    Return token ids without start and end.
     """
     device = next(model.parameters()).device
     padded = torch.nn.utils.rnn.pad_sequence(

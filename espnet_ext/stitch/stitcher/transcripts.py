@@ -36,8 +36,9 @@ def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
 
 
 def take_only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:
-    """Return the words of a recording that was decoded without segmentation; refuse
-    several windows.
+    """Return the words of a recording that was decoded without segmentation.
+
+    Several windows are refused.
     """
     if len(windows) > 1:
         raise InputError(
