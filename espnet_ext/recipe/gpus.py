@@ -71,14 +71,19 @@ def plan_rounds(jobs: Sequence[str], gpus: Lane, most: int) -> list[Round]:
     single: list[Lane] = [(name,) for name in gpus]
     # of the jobs that fill no round of a GPU each
     left = len(jobs) % len(gpus)
-    gpus_each = min(most, len(gpus) // left) if left else 1
+    gpus_each = 1
+    if left:
+        gpus_each = min(most, len(gpus) // left)
     if gpus_each <= 1:
-        return [Round(list(jobs), single[: len(jobs)])]
-    shared: list[Lane] = list(batched(gpus[: gpus_each * left], gpus_each))
+        lanes = single[: len(jobs)]
+        return [Round(list(jobs), lanes)]
+    given = gpus[: gpus_each * left]
+    shared: list[Lane] = list(batched(given, gpus_each))
     last = Round(list(jobs[-left:]), shared)
     if len(jobs) == left:
         return [last]
-    return [Round(list(jobs[:-left]), single), last]
+    first = Round(list(jobs[:-left]), single)
+    return [first, last]
 
 
 def describe_plan(planned: Sequence[Round], hours: Mapping[str, float]) -> list[str]:
@@ -112,14 +117,20 @@ def _describe_round(
     ends = [begun] * len(planned.lanes)
     shown: list[list[str]] = [[] for _ in planned.lanes]
     for name in planned.jobs:
-        first = ends.index(min(ends))
+        free_first = ends.index(min(ends))
         # with hours unknown the lanes take jobs in turn
-        ends[first] += hours.get(name, 1.0)
-        shown[first].append(f"{name} ({hours[name]:.1f} h)" if hours else name)
+        ends[free_first] += hours.get(name, 1.0)
+        text = name
+        if hours:
+            text += f" ({hours[name]:.1f} h)"
+        shown[free_first].append(text)
     lines = []
     for lane, end, own in zip(planned.lanes, ends, shown, strict=True):
-        until = f"; until hour {end:.1f}" if hours and own else ""
-        lines.append(f"GPU {'+'.join(lane)}: {', '.join(own)}{until}")
+        gpus = "+".join(lane)
+        line = f"GPU {gpus}: {', '.join(own)}"
+        if hours and own:
+            line += f"; until hour {end:.1f}"
+        lines.append(line)
     return lines, max(ends)
 
 
@@ -140,9 +151,14 @@ def read_known_hours(run: Run, jobs: Iterable[str]) -> dict[str, float]:
         rehearsed = json.loads(path.read_text(encoding="utf-8"))
     usual = None
     if run.scale == "full":
-        usual = run.sections.get("settings", {}).get("hours")
-    found = {name: rehearsed.get(remove_seed(name), usual) for name in jobs}
-    return {name: value for name, value in found.items() if value is not None}
+        settings = run.sections.get("settings", {})
+        usual = settings.get("hours")
+    found = {}
+    for name in jobs:
+        hours = rehearsed.get(remove_seed(name), usual)
+        if hours is not None:
+            found[name] = hours
+    return found
 
 
 def remove_seed(name: str) -> str:
@@ -199,18 +215,26 @@ def run_side_by_side(
     if trains and run.launch and jobs:
         _run_by_launcher(run, jobs)
         return
-    elsewhere = run.parallel if shards else trains and run.train_options
+    elsewhere = shards and run.parallel is not None
+    if trains:
+        elsewhere = bool(run.train_options)
     if not run.ngpu or elsewhere:
-        limit = 1 if run.ngpu else max(1, min(len(jobs), run.nj))
-        run_jobs((make(run, max(1, run.nj // limit)) for make in jobs.values()), limit)
+        limit = 1
+        if not run.ngpu:
+            limit = max(1, min(len(jobs), run.nj))
+        nj = max(1, run.nj // limit)
+        run_jobs((make(run, nj) for make in jobs.values()), limit)
         return
     gpus = list_gpus_of_run(run)
-    hours = read_known_hours(run, jobs) if trains else {}
+    hours = {}
+    if trains:
+        hours = read_known_hours(run, jobs)
     # the shorter ones fill the gaps at the end of a round
     longest_first = sorted(jobs, key=lambda name: -hours.get(name, 0.0))
     most = len(gpus)
     if not shards:
-        most = run.sections.get("settings", {}).get("training_gpus") or len(gpus)
+        settings = run.sections.get("settings", {})
+        most = settings.get("training_gpus") or most
     planned = plan_rounds(longest_first, gpus, most)
     if trains and len(gpus) > 1 and len(jobs) > 1:
         for line in describe_plan(planned, hours):
@@ -232,7 +256,8 @@ def _run_rounds(run: Run, jobs: Mapping[str, Make], planned: Sequence[Round]) ->
     failures: list[Exception] = []
     for names, lanes in planned:
         ngpu = len(lanes[0])
-        own = replace(run, options={**run.options, "ngpu": str(ngpu)})
+        options = {**run.options, "ngpu": str(ngpu)}
+        own = replace(run, options=options)
         nj = max(ngpu, run.nj // len(lanes))
         try:
             run_jobs((jobs[name](own, nj) for name in names), lanes=lanes)

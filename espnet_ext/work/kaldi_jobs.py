@@ -23,6 +23,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.work import gpus
+from espnet_ext.work.calls import Failure
 from espnet_ext.work.launch import (
     PLAIN,
     check_interpreter,
@@ -117,8 +118,6 @@ def run_share(folder: Path, number: int, jobs: int, ngpu: int) -> int:
 
     After a failure the job ends, as Kaldi's do.
     """
-    from espnet_ext.work.parallel import Failure
-
     take_gpu(number, ngpu)
     calls = pickle.loads((folder / CALLS).read_bytes())
     for index in range(number - 1, len(calls), jobs):

@@ -6,26 +6,24 @@ messages). The function writes files and returns something small. If a worker di
 the shard that it was running is lost, and runs again.
 """
 
-import errno
 import os
 import signal
 import sys
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Any, Self
 
 from espnet_ext.errors import InputError, escape_controls
 from espnet_ext.work import cluster, gpus, kaldi_jobs
+from espnet_ext.work.calls import Failure, ShardError, call_on_shard
 
 PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.2
@@ -35,25 +33,8 @@ DIED = (
     "it (out of memory? killed?): "
     "look at the log, give it more memory or fewer jobs, and run again"
 )
-# One process works on one shard at a time: shards chdir, redirect output and share one
-# cached model.
-_ONE_SHARD = Lock()
 # Where shards run: the YAML of a Dask cluster, or a wrapper; None: on this machine.
 type Place = Path | kaldi_jobs.Wrapper
-
-
-class ShardError(InputError):
-    """A shard failed, but not because of bad input; commands show it with the worker's
-    traceback, not their own.
-    """
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a shard failed: by bad input, or with a traceback."""
-
-    message: str
-    bad_input: bool = False
 
 
 def map_shards[Shard, Result](
@@ -89,7 +70,9 @@ def map_shards[Shard, Result](
     with _Progress(describe, shards) as progress:
         workers = min(nj if settings is None else settings.n_workers or nj, len(shards))
         if wrapper is not None:
-            calls = [partial(_call, function, shard, os.getcwd()) for shard in shards]
+            calls = [
+                partial(call_on_shard, function, shard, os.getcwd()) for shard in shards
+            ]
             with cluster.exit_on_signals():
                 kaldi_jobs.run_calls(
                     wrapper, calls, workers, ngpu, progress.done, describe
@@ -102,7 +85,7 @@ def map_shards[Shard, Result](
                 _map_here(function, workers, _how_to_start(ngpu), progress)
         else:
             for index, shard in enumerate(shards):
-                progress.done(index, _call(function, shard, os.getcwd()))
+                progress.done(index, call_on_shard(function, shard, os.getcwd()))
         return [progress.results[index] for index in range(len(shards))]
 
 
@@ -135,7 +118,8 @@ def _map_here(
     calls = [(function, shard, os.getcwd()) for shard in progress.shards]
     try:
         waiting: dict[Any, int] = {
-            pool.schedule(_call, args=call): index for index, call in enumerate(calls)
+            pool.schedule(call_on_shard, args=call): index
+            for index, call in enumerate(calls)
         }
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
@@ -147,7 +131,7 @@ def _map_here(
                     progress.print(LOST)
                     if deaths[index] > cluster.ALLOWED_FAILURES:
                         progress.done(index, Failure(DIED))
-                    waiting[pool.schedule(_call, args=calls[index])] = index
+                    waiting[pool.schedule(call_on_shard, args=calls[index])] = index
     finally:
         pool.stop()
         pool.join()
@@ -185,7 +169,7 @@ def _map_on(
 
     watch = _Watch(client)
     futures = [
-        client.submit(_call, function, shard, os.getcwd(), pure=False)
+        client.submit(call_on_shard, function, shard, os.getcwd(), pure=False)
         for shard in progress.shards
     ]
     index_of = {future.key: index for index, future in enumerate(futures)}
@@ -243,32 +227,6 @@ class _Watch:
         for _ in range(count):
             self._lost.popleft()
         return count
-
-
-def _call(function: Callable, shard: Any, folder: str) -> Any:
-    """Run one shard, in a worker or in this process. Exceptions are returned as text,
-    since not all can be pickled.
-    """
-    with _ONE_SHARD:
-        try:
-            os.chdir(
-                folder
-                # a cluster may start its jobs elsewhere, and data dirs hold relative
-                # paths
-            )
-            return function(shard)
-        except InputError as error:
-            return Failure(str(error), bad_input=not isinstance(error, ShardError))
-        except (Exception, SystemExit) as error:
-            if isinstance(error, OSError) and error.errno in (
-                errno.ENOSPC,
-                errno.EDQUOT,
-            ):
-                return Failure(
-                    f"{error.filename}: {error.strerror}: make room and run again",
-                    bad_input=True,
-                )
-            return Failure(traceback.format_exc())
 
 
 class _Progress:

@@ -15,7 +15,8 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.work import cluster
-from espnet_ext.work.parallel import ShardError, map_shards
+from espnet_ext.work.calls import ShardError
+from espnet_ext.work.parallel import map_shards
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml
 

@@ -15,7 +15,8 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.work import gpus, parallel
-from espnet_ext.work.parallel import ShardError, map_shards
+from espnet_ext.work.calls import ShardError
+from espnet_ext.work.parallel import map_shards
 
 LOCAL = Path(__file__).parents[2] / "conf" / "parallel" / "local.yaml"
 
