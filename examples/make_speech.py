@@ -29,7 +29,7 @@ from espnet_ext.sharing.pack import describe_recipe, pack  # noqa: E402
 from espnet_ext.text.windows import Windowing  # noqa: E402
 from espnet_ext.text.words import Segment  # noqa: E402
 from espnet_ext.text.writing import write_hypotheses, write_segments  # noqa: E402
-from espnet_ext.transcription.engines import times_of_words  # noqa: E402
+from espnet_ext.transcription.engines import align_words  # noqa: E402
 
 RATE = 16000
 EXP = RECIPE / "exp/mini_digits-digits"
@@ -147,7 +147,7 @@ def windows_of(recogniser, samples: np.ndarray):
         part = samples[round(window.start * RATE) : round(window.end * RATE)]
         tokens = recogniser(part)[0][2]
         words = (
-            times_of_words(recogniser, part, tokens, len(part) / RATE) if tokens else []
+            align_words(recogniser, part, tokens, len(part) / RATE) if tokens else []
         )
         times = tuple(
             (round(window.start + word.start, 2), round(window.start + word.end, 2))

@@ -69,15 +69,16 @@ def test_sets(run: Run) -> list[str]:
 
 
 def own_valid(run: Run) -> bool:
-    """Has a corpus without a dev set a part of its own on which trainings are watched?
-    SEAME has in ESPnet's recipe.
+    """Tell whether a corpus without a dev set has a part to watch trainings on.
+
+    SEAME has one in ESPnet's recipe.
     """
     corpus = run.options["corpus"]
-    there = (
-        VALID in part_folders(run)
-        or find_part_folder(corpus, run.corpus, VALID).exists()
-    )
-    return not run.synthetic and corpus in WITHOUT_DEV and there
+    if run.synthetic or corpus not in WITHOUT_DEV:
+        return False
+    if VALID in part_folders(run):
+        return True
+    return find_part_folder(corpus, run.corpus, VALID).exists()
 
 
 def without_dev(run: Run) -> bool:

@@ -121,7 +121,7 @@ def transcribe(
     transcript that was not written here, or was changed since, stays.
     """
     from espnet_ext.longform.decoding.settings import SHORTEST
-    from espnet_ext.transcription.engines import engine_for
+    from espnet_ext.transcription.engines import choose_engine
     from espnet_ext.transcription.notes import key_of, unfinished
     from espnet_ext.transcription.recordings import find_recordings
     from espnet_ext.transcription.request import Request, find_enrolment
@@ -162,7 +162,7 @@ def transcribe(
                 "silent": _silent,
             }
             failures += transcribe_files(
-                engine_for(model, request),
+                choose_engine(model, request),
                 left,
                 output,
                 wanted,

@@ -1,7 +1,7 @@
-"""What turns an audio file into words with times: beam search, moving windows, Whisper,
-a model that tells speakers.
+"""What turns an audio file into words with times.
 
-Each engine is a function from a file to :class:`~espnet_ext.text.words.Segment` s.
+Engines are beam search, moving windows, Whisper, and a model that tells speakers. Each
+engine is a function from a file to :class:`~espnet_ext.text.words.Segment` s.
 """
 
 import math
@@ -20,7 +20,7 @@ from espnet_ext.transcription.request import (
     Engine,
     Request,
     check_options,
-    loading,
+    raise_unusable,
 )
 from espnet_ext.whisper.model import is_converted
 from espnet_ext.work.yaml_files import read_yaml
@@ -33,22 +33,22 @@ SHORTEST = 0.25
 # Of moving windows, the share by which the next one starts later. Words near the edges
 # of a window are lost where few windows share a frame (egs/spotify_longctx/RESULTS.md);
 # a model of long recordings has what its paper has.
-STRIDE, LONG_STRIDE = 0.5, 0.125
+STRIDE = 0.5
+LONG_STRIDE = 0.125
 LONG = "long"  # the task of models without a decoder, for long recordings
-BOUNDARY, SPACE = "▁", "<space>"
+BOUNDARY = "▁"
+SPACE = "<space>"
 # Models of ESPnet's task whose output is not one text by beam search -> the program of
 # ESPnet for them.
 OTHER_DECODING = {
     "pit_espnet": "espnet2.bin.asr_inference --multi_asr true",
     "maskctc": "espnet2.bin.asr_inference_maskctc",
 }
-SEVERAL_TEXTS = (
-    "multi_asr",
-    "enh_s2t_task",
-)  # options of the search with which it gives a text for each speaker
+# Options of the search with which it gives a text for each speaker.
+SEVERAL_TEXTS = ("multi_asr", "enh_s2t_task")
 
 
-def engine_for(model: str | Path | None, request: Request) -> Engine:
+def choose_engine(model: str | Path | None, request: Request) -> Engine:
     """Return the engine that suits a model.
 
     ``model`` is what :func:`espnet_ext.sharing.model_files.find_model` takes, the
@@ -80,7 +80,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
             f"{files.name}: a model of the kind {kind}, which "
             f"{OTHER_DECODING[kind]} decodes: use that"
         )
-    long = windows(request, files)
+    long = make_window_engine(request, files)
     if files.task == LONG:
         if request.config:
             raise InputError(
@@ -88,35 +88,36 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
                 "none: leave it out"
             )
         return long
-    short, limit = (
-        beam_search(request, files),
-        request.window or _trained_seconds(files) or SHORT,
-    )
-    return lambda path: (short if seconds_of(path) <= limit else long)(path)
+    short = make_search_engine(request, files)
+    limit = request.window or _find_trained_seconds(files) or SHORT
+
+    def recognise(path: Path) -> Iterator[Segment]:
+        engine = short if measure_seconds(path) <= limit else long
+        return engine(path)
+
+    return recognise
 
 
-def seconds_of(path: Path) -> float:
+def measure_seconds(path: Path) -> float:
     """Return the length of an audio file."""
     with open_recording(path, RATE) as recording:
         return recording.seconds
 
 
-def _trained_seconds(model: ModelFiles) -> float | None:
-    """Return the longest sequences that a model was trained on, if its config says so."""
+def _find_trained_seconds(model: ModelFiles) -> float | None:
+    """Return the longest sequences of a model's training, if its config says so."""
     from espnet_ext.longform.decoding.settings import find_trained_seconds
 
     return find_trained_seconds(read_yaml(model.config), Path(model.name))
 
 
-def windows(request: Request, model: ModelFiles) -> Engine:
-    """Make an engine of moving windows and CTC, for recordings of any length (P5,
-    section 2.2).
-    """
+def make_window_engine(request: Request, model: ModelFiles) -> Engine:
+    """Make an engine of moving windows and CTC, for any length (P5, section 2.2)."""
     from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.work.settings import checked
 
     own = {
-        "window": _trained_seconds(model) or SHORT,
+        "window": _find_trained_seconds(model) or SHORT,
         "stride": model.search.get(
             "stride", LONG_STRIDE if model.task == LONG else STRIDE
         ),
@@ -135,7 +136,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
         from espnet_ext.sharing.load import explain_faults
 
-        with loading(), explain_faults(model):
+        with raise_unusable(), explain_faults(model):
             loaded = load_transcriber(
                 model.config, model.model, settings, device=request.device
             )
@@ -144,10 +145,8 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     return lines
 
 
-def beam_search(request: Request, model: ModelFiles) -> Engine:
-    """Return the model's own search, with the times of words from an alignment with its
-    CTC.
-    """
+def make_search_engine(request: Request, model: ModelFiles) -> Engine:
+    """Make an engine of the model's own search; its CTC aligns the words."""
     from espnet_ext.upstream.options import read_sampling_rate
 
     loaded: list[Any] = []
@@ -160,19 +159,13 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
             from espnet_ext.sharing.load import build, explain_faults
 
             options = read_yaml(request.config) if request.config else {}
-            several = next(
-                (
-                    name
-                    for name in SEVERAL_TEXTS
-                    if {**model.search, **options}.get(name)
-                ),
-                None,
-            )
-            with loading():
+            chosen = {**model.search, **options}
+            several = [name for name in SEVERAL_TEXTS if chosen.get(name)]
+            with raise_unusable():
                 if several:
-                    source = request.config if several in options else model.name
+                    source = request.config if several[0] in options else model.name
                     raise InputError(
-                        f"{source}: {several} gives a text for each speaker: "
+                        f"{source}: {several[0]} gives a text for each speaker: "
                         "leave it out"
                     )
                 with explain_faults(model, request.config):
@@ -185,43 +178,44 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
                 0, max(recording.length, round(SHORTEST * recording.rate))
             )
         found = recogniser(samples)
-        hypotheses = (
-            found[0] if isinstance(found, tuple) else found
-        )  # with what a model's intermediate CTCs hear
-        if any(
-            math.isnan(hypothesis.score) for *_, hypothesis in hypotheses
-        ):  # it would read as silence
+        # A tuple also has what a model's intermediate CTCs hear.
+        hypotheses = found[0] if isinstance(found, tuple) else found
+        # NaN would read as silence.
+        if any(math.isnan(hypothesis.score) for *_, hypothesis in hypotheses):
             raise InputError(
                 f"{path}: {model.name} scores it with NaN: listen to it, or use "
                 "another checkpoint"
             )
         if hypotheses and hypotheses[0][2]:
+            tokens = hypotheses[0][2]
+            seconds = len(samples) / recording.rate
             yield from split_into_lines(
-                times_of_words(
-                    recogniser, samples, hypotheses[0][2], len(samples) / recording.rate
-                )
+                align_words(recogniser, samples, tokens, seconds)
             )
 
     return lines
 
 
-def times_of_words(
-    recogniser: Any, samples: np.ndarray, tokens: Sequence[int], seconds: float
+def align_words(
+    recogniser: Any,
+    samples: np.ndarray,
+    tokens: Sequence[int],
+    seconds: float,
 ) -> list[Word]:
-    """Return words of a hypothesis with times and confidences, from the best path of
-    the CTC through its tokens.
+    """Return the words of a hypothesis with times and confidences.
 
-    A confidence is the mean of the CTC's posteriors of the word's tokens, each at its
-    best frame. Without a CTC, or if it has fewer frames than the hypothesis needs, the
-    words share the whole time. ``recogniser`` is ESPnet's ``Speech2Text``,
-    ``samples`` the audio, (samples,), of so many ``seconds``, ``tokens`` the ids of the
-    hypothesis.
+    Times are from the best path of the CTC through the tokens. A confidence is the mean
+    of the CTC's posteriors of the word's tokens, each at its best frame. Without a CTC,
+    or if it has fewer frames than the hypothesis needs, the words share the whole time.
+    ``recogniser`` is ESPnet's ``Speech2Text``, ``samples`` the audio, (samples,), of so
+    many ``seconds``, ``tokens`` the ids of the hypothesis.
     """
     import torch
     import torchaudio
 
-    model, names = recogniser.asr_model, recogniser.asr_train_args.token_list
-    groups = grouped(tokens, names, recogniser.asr_train_args.token_type)
+    model = recogniser.asr_model
+    names = recogniser.asr_train_args.token_list
+    groups = group_by_word(tokens, names, recogniser.asr_train_args.token_type)
     texts = [
         recogniser.tokenizer.tokens2text([names[token] for token in group]).strip()
         for group in groups
@@ -240,6 +234,7 @@ def times_of_words(
         )
         encoded = encoded[0] if isinstance(encoded, tuple) else encoded
         posteriors = model.ctc.log_softmax(encoded).float().cpu()
+    # Between two equal tokens CTC needs a blank, a frame more.
     repeats = sum(a == b for a, b in zip(tokens, tokens[1:], strict=False))
     if posteriors.shape[1] < len(tokens) + repeats:
         return whole
@@ -247,37 +242,38 @@ def times_of_words(
         posteriors, torch.tensor([list(tokens)], dtype=torch.int32)
     )
     aligned = torchaudio.functional.merge_tokens(path[0], scores[0].exp())
-    unit, words, first = seconds / posteriors.shape[1], [], 0
+    frame = seconds / posteriors.shape[1]
+    words: list[Word] = []
+    first = 0
     for text, group in zip(texts, groups, strict=True):
         own = aligned[first : first + len(group)]
         first += len(group)
         if text:
             best = [float(scores[0, span.start : span.end].exp().max()) for span in own]
-            words.append(
-                Word(
-                    text, own[0].start * unit, own[-1].end * unit, sum(best) / len(best)
-                )
-            )
+            start = own[0].start * frame
+            end = own[-1].end * frame
+            words.append(Word(text, start, end, sum(best) / len(best)))
     return words
 
 
-def grouped(
-    tokens: Sequence[int], names: Sequence[str], token_type: str
+def group_by_word(
+    tokens: Sequence[int],
+    names: Sequence[str],
+    token_type: str,
 ) -> list[list[int]]:
     """Return the tokens of each word.
 
-    >>> grouped([1, 2, 1], ["<blank>", "▁th", "e"], "bpe"), grouped([1, 1], ["", "the"], "word")
-    ([[1, 2], [1]], [[1], [1]])
-    >>> grouped([1, 2, 1], ["<blank>", "a", "<space>"], "char")
+    >>> group_by_word([1, 2, 1], ["<blank>", "▁th", "e"], "bpe")
+    [[1, 2], [1]]
+    >>> group_by_word([1, 1], ["", "the"], "word")
+    [[1], [1]]
+    >>> group_by_word([1, 2, 1], ["<blank>", "a", "<space>"], "char")
     [[1], [2, 1]]
     """
     groups: list[list[int]] = []
     for token in tokens:
-        if (
-            not groups
-            or token_type == "word"
-            or names[token].startswith((BOUNDARY, SPACE))
-        ):
+        begins_word = names[token].startswith((BOUNDARY, SPACE))
+        if not groups or token_type == "word" or begins_word:
             groups.append([])
         groups[-1].append(token)
     return groups

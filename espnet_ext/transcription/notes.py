@@ -13,7 +13,7 @@ from typing import Any
 
 from espnet_ext.sharing.model_files import drop_training, find_model
 from espnet_ext.stitch.recogniser.search_settings import DECODING
-from espnet_ext.transcription.recordings import Failed, Recording, targets_of
+from espnet_ext.transcription.recordings import Failed, Recording, list_targets
 from espnet_ext.transcription.request import Request
 from espnet_ext.upstream.config_paths import find_named_files
 from espnet_ext.whisper.model import is_converted
@@ -31,7 +31,8 @@ def key_of(model: Path | None, request: Request) -> str:
     that these name.
     """
     options = {
-        name: getattr(request, name) for name in sorted(request.given() - _NOT_IN_KEY)
+        name: getattr(request, name)
+        for name in sorted(request.list_given() - _NOT_IN_KEY)
     }
     paths = [value for value in options.values() if isinstance(value, Path)]
     if request.speaker_model:
@@ -94,7 +95,7 @@ def unfinished(
     for recording in recordings:
         note, targets = (
             Note(output, recording),
-            targets_of(output, recording.name, kinds),
+            list_targets(output, recording.name, kinds),
         )
         if (state := note.finished(targets, key)) is not None:
             done(recording.path, state)

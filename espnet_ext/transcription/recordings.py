@@ -1,6 +1,4 @@
-"""Which files are transcribed: those that are given, and those below folders; what
-their transcripts are called.
-"""
+"""Which files are transcribed, and what their transcripts are called."""
 
 import os
 from collections import Counter
@@ -25,40 +23,37 @@ Failed = Callable[[Path, str], None]
 
 
 class Recording(NamedTuple):
-    """An audio file; ``name`` is that of its transcripts, without ending:
-    ``monday/talk`` of a file in a folder.
-    """
+    """An audio file."""
 
     path: Path
-    name: str
+    name: str  # of its transcripts, without ending: monday/talk of a file in a folder
 
 
-def targets_of(output: Path, name: str, kinds: Sequence[str]) -> list[Path]:
+def list_targets(output: Path, name: str, kinds: Sequence[str]) -> list[Path]:
     """Return the files of a recording's transcripts, one of each format."""
     return [output / f"{name}.{ENDINGS.get(kind, kind)}" for kind in kinds]
 
 
 def find_recordings(
-    files: Sequence[Path], failed: Failed, kinds: Sequence[str] = KINDS
+    files: Sequence[Path],
+    failed: Failed,
+    kinds: Sequence[str] = KINDS,
 ) -> tuple[list[Recording], int]:
-    """Return the audio files among ``files`` and below the folders among these, each
-    once, and how many are refused.
+    """Return the audio files among ``files`` and below folders, each once.
 
-    ``failed`` is called with each that cannot be transcribed into these ``kinds``, and
-    why: it does not exist, its name is explain_misfit, or another file's transcripts would have
-    the same. Raises InputError, without calling it: nothing is left.
+    Also returned is how many are refused. ``failed`` is called with each that cannot be
+    transcribed into these ``kinds``, and why: it does not exist, its name is
+    explain_misfit, or another file's transcripts would have the same. Raises
+    InputError, without calling it: nothing is left.
     """
     faults: list[tuple[Path, str]] = []
-    found = list(
-        dict.fromkeys(
-            recording for path in files for recording in _expanded(path, faults)
-        )
-    )
-    counts = Counter(
-        target
-        for recording in found
-        for target in targets_of(Path(), recording.name, kinds)
-    )
+    every: list[Recording] = []
+    for path in files:
+        every += _expand_path(path, faults)
+    found = list(dict.fromkeys(every))
+    counts: Counter[Path] = Counter()
+    for recording in found:
+        counts.update(list_targets(Path(), recording.name, kinds))
     kept = []
     for recording in found:
         path, name = recording
@@ -66,11 +61,12 @@ def find_recordings(
             faults.append(
                 (
                     path,
-                    f"{escape_controls(str(path))}: its name is not UTF-8: rename the file "
+                    f"{escape_controls(str(path))}: its name is not UTF-8: rename "
+                    "the file "
                     "or its folder",
                 )
             )
-        elif any(counts[target] > 1 for target in targets_of(Path(), name, kinds)):
+        elif any(counts[target] > 1 for target in list_targets(Path(), name, kinds)):
             advice = "rename one, or give the folder above them"
             faults.append(
                 (
@@ -92,17 +88,15 @@ def find_recordings(
             kept.append(recording)
     if faults and not kept:
         reason = faults[0][1]
-        raise InputError(
-            reason
-            if len(faults) == 1
-            else f"{reason} (none of {len(faults)} can be transcribed)"
-        )
+        if len(faults) > 1:
+            reason += f" (none of {len(faults)} can be transcribed)"
+        raise InputError(reason)
     for path, reason in faults:
         failed(path, reason)
     return kept, len(faults)
 
 
-def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]:
+def _expand_path(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]:
     path = Path(os.path.abspath(path))
     try:
         if not path.is_dir():
@@ -113,7 +107,7 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
         return
     before = len(faults)
 
-    def closed(error: OSError) -> None:
+    def note_closed(error: OSError) -> None:
         faults.append(
             (
                 path,
@@ -122,7 +116,7 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
             )
         )
 
-    inside = [file for file in files_below(path, closed) if is_audio(file)]
+    inside = [file for file in files_below(path, note_closed) if is_audio(file)]
     if not inside and len(faults) == before:
         faults.append(
             (
@@ -131,10 +125,9 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
                 f"({', '.join(ALL_SUFFIXES)}): name another",
             )
         )
-    yield from (
-        Recording(file, file.relative_to(path).with_suffix("").as_posix())
-        for file in _leave_out_links(inside)
-    )
+    for file in _leave_out_links(inside):
+        name = file.relative_to(path).with_suffix("").as_posix()
+        yield Recording(file, name)
 
 
 def _leave_out_links(files: Sequence[Path]) -> list[Path]:

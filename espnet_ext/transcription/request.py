@@ -1,6 +1,4 @@
-"""What users ask of a transcription, which options each kind of engine reads, and
-folders of enrolled speakers.
-"""
+"""What users ask of a transcription, and which options each kind of engine reads."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,46 +16,38 @@ RATE = 16000  # Hz, of models that do not say theirs
 
 @dataclass(frozen=True)
 class Request:
-    """How files are transcribed. None: the model's own choice, which its engine
-    describes.
+    """How files are transcribed.
+
+    None: the model's own choice, which its engine describes.
     """
 
-    enrolment: Path | None = (
-        None  # folder with a folder of audio files for each speaker
-    )
-    channels: str | None = (
-        # separate: recognise each by itself, as a speaker of its own; None: all
-        # together
-        None
-    )
+    # folder with a folder of audio files for each speaker
+    enrolment: Path | None = None
+    # separate: recognise each by itself, as a speaker of its own; None: all together
+    channels: str | None = None
     track: int | None = None  # number of the audio track, from 1; None: the default
     language: str | None = None  # for multilingual models of Whisper; None: heard
     window: float | None = None  # seconds
-    window_overlap: float | None = (
-        None  # the share of it that two neighbours have in common
-    )
+    # the share of a window that two neighbours have in common
+    window_overlap: float | None = None
     config: Path | None = None  # YAML with options of the search
-    stitcher: Path | None = (
-        None  # folder; it merges windows of a speaker-attributed model; None: by time
-    )
-    speaker_model: Path | None = (
-        None  # checkpoint of ESPnet, beside its config.yaml; None: Resemblyzer
-    )
+    # folder; it merges windows of a speaker-attributed model; None: by time
+    stitcher: Path | None = None
+    # checkpoint of ESPnet, beside its config.yaml; None: Resemblyzer
+    speaker_model: Path | None = None
     device: str = "cpu"
-    work: Path | None = (
-        None  # folder for what is not finished, which a later run goes on with
-    )
+    # folder for what is not finished, which a later run goes on with
+    work: Path | None = None
     temporary: Path = Path("work")  # the same, as long as the run lasts
-    broken: Callable[[Path, str], None] | None = (
-        None  # is told of an enrolment file that is left out; None: refused
-    )
+    # is told of an enrolment file that is left out; None: refused
+    broken: Callable[[Path, str], None] | None = None
 
     @property
     def folder(self) -> Path:
         """The folder for what is not finished."""
         return self.work or self.temporary
 
-    def given(self) -> set[str]:
+    def list_given(self) -> set[str]:
         """Return the options that the user has chosen."""
         named = {
             field.name
@@ -72,7 +62,7 @@ class UnusableModel(InputError):
 
 
 @contextmanager
-def loading() -> Iterator[None]:
+def raise_unusable() -> Iterator[None]:
     """Turn bad input into an :class:`UnusableModel`."""
     try:
         yield
@@ -91,8 +81,8 @@ READ = {  # the options that each kind of engine reads
 
 
 def check_options(kind: str, request: Request) -> None:
-    """Refuse a given option that this kind of engine, a key of ``READ``, does not read."""
-    wrong = min(request.given() - READ[kind], default=None)
+    """Refuse an option that this kind of engine, a key of ``READ``, does not read."""
+    wrong = min(request.list_given() - READ[kind], default=None)
     if wrong is not None:
         suits = " or ".join(
             other for other, options in READ.items() if wrong in options
@@ -103,7 +93,7 @@ def check_options(kind: str, request: Request) -> None:
         )
 
 
-def listed(folder: Path) -> list[Path]:
+def list_folder(folder: Path) -> list[Path]:
     """Return what is in a folder, sorted."""
     try:
         return sorted(folder.iterdir())
@@ -126,8 +116,8 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
             "each speaker"
         )
     found = {
-        path.name: sorted(filter(is_audio, listed(path)))
-        for path in listed(folder)
+        path.name: sorted(filter(is_audio, list_folder(path)))
+        for path in list_folder(folder)
         if path.is_dir() and not path.name.startswith(".")
     }
     if not found:

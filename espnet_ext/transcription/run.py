@@ -1,5 +1,6 @@
-"""Transcribe files one by one, and write each in several formats. A file that fails is
-named, and the others go on.
+"""Transcribe files one by one, and write each in several formats.
+
+A file that fails is named, and the others go on.
 """
 
 import logging
@@ -18,14 +19,14 @@ from espnet_ext.errors import InputError
 from espnet_ext.pages.transcript import RATE, write_transcript_page
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import show_line, write_transcript
-from espnet_ext.transcription.engines import seconds_of
+from espnet_ext.transcription.engines import measure_seconds
 from espnet_ext.transcription.notes import NOTES, Note
 from espnet_ext.transcription.recordings import (
     KINDS,
     PAGE,
     Failed,
     Recording,
-    targets_of,
+    list_targets,
 )
 from espnet_ext.transcription.request import Engine, UnusableModel
 
@@ -70,28 +71,26 @@ def transcribe_files(
     failed: Failed = lambda path, reason: None,
     silent: Callable[[Path], None] = lambda path: None,
 ) -> int:
-    """Transcribe audio files into ``<output>/<name>.<kind>``, and replace what is
-    there; return how many failed.
+    """Transcribe audio files into ``<output>/<name>.<kind>``; return how many failed.
 
-    Lines go to ``<output>/<name>.txt.part`` as they are done, which remains if the file
-    fails or the process is killed. ``key`` is what transcripts depend on besides the
-    audio, see :mod:`espnet_ext.transcription.notes`; ``separate`` recognises each
-    channel by itself, as a speaker of its own; ``track`` is the number of the audio
-    track, from 1. ``show`` is called with each line as it
-    is done, and the share of its file, 0 to 1; ``failed`` with each file that fails,
-    and why; ``silent`` with each without a word.
+    What is there is replaced. Lines go to ``<output>/<name>.txt.part`` as they are
+    done, which remains if the file fails or the process is killed. ``key`` is what
+    transcripts depend on besides the audio, see :mod:`espnet_ext.transcription.notes`;
+    ``separate`` recognises each channel by itself, as a speaker of its own; ``track``
+    is the number of the audio track, from 1. ``show`` is called with each line as it is
+    done, and the share of its file, 0 to 1; ``failed`` with each file that fails, and
+    why; ``silent`` with each without a word.
     """
     failures = 0
     for recording in recordings:
-        targets = dict(
-            zip(kinds, targets_of(output, recording.name, kinds), strict=True)
-        )
-        partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
+        paths = list_targets(output, recording.name, kinds)
+        targets = dict(zip(kinds, paths, strict=True))
+        partial = output / f"{recording.name}.txt.part"
+        note = Note(output, recording)
         lines: list[Segment] = []
         try:
-            with make_readable(
-                recording.path, track
-            ) as audio:  # converted once, if at all
+            # Converted once, if at all, for all that follows.
+            with make_readable(recording.path, track) as audio:
                 _recognise(
                     engine, recording.path, audio, lines, partial, show, separate
                 )
@@ -105,14 +104,13 @@ def transcribe_files(
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", recording.path, exc_info=error)
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            reason = (
-                first if isinstance(error, InputError) else f"{recording.path}: {first}"
-            )
+            reason = first
+            if not isinstance(error, InputError):
+                reason = f"{recording.path}: {first}"
+            if lines:
+                reason = f"{reason} (the lines until then: {partial})"
             failures += 1
-            failed(
-                recording.path,
-                f"{reason} (the lines until then: {partial})" if lines else reason,
-            )
+            failed(recording.path, reason)
             continue
         if not lines:
             silent(recording.path)
@@ -128,12 +126,10 @@ def _recognise(
     show: Callable[[Path, Segment, float], None],
     separate: bool,
 ) -> None:
-    """Add the lines of a recording to ``lines`` and to the file ``partial``, each as it
-    is done.
-    """
-    seconds = seconds_of(audio)
+    """Add the lines of a recording to ``lines`` and ``partial``, each as it is done."""
+    seconds = measure_seconds(audio)
     ends: dict[str, float] = {}
-    found = _lines_by_channel(engine, audio) if separate else engine(audio)
+    found = _recognise_channels(engine, audio) if separate else engine(audio)
     for line in found:
         line = fit_times(line, ends.get(line.speaker, 0.0), seconds)
         ends[line.speaker] = line.end
@@ -146,13 +142,14 @@ def _recognise(
 
 
 def fit_times(line: Segment, earliest: float, seconds: float) -> Segment:
-    """Return a line whose words follow each other within a recording of so many
-    seconds, none before ``earliest``, where the speaker's line before it ends.
+    """Return a line whose words follow each other within a recording.
 
-    Recognisers give pauses to the words beside them, and end beyond the audio. The
-    first word of a line keeps its end, another one its start.
+    The recording lasts ``seconds``, and no word begins before ``earliest``, where the
+    speaker's line before it ends. Recognisers give pauses to the words beside them, and
+    end beyond the audio. The first word of a line keeps its end, another one its start.
     """
-    times, after = [], min(earliest, seconds)
+    times = []
+    after = min(earliest, seconds)
     for number, (start, end) in enumerate(line.word_spans):
         start = min(max(start, after), seconds)
         end = min(max(end, start), seconds)
@@ -163,10 +160,8 @@ def fit_times(line: Segment, earliest: float, seconds: float) -> Segment:
     return replace(line, start=times[0][0], end=times[-1][1], times=tuple(times))
 
 
-def _lines_by_channel(engine: Engine, audio: Path) -> Iterator[Segment]:
-    """Yield the lines of each channel, one after the other, with the channel as
-    speaker.
-    """
+def _recognise_channels(engine: Engine, audio: Path) -> Iterator[Segment]:
+    """Yield the lines of one channel after the other, with the channel as speaker."""
     with tempfile.TemporaryDirectory() as folder:
         for speaker, channel in split_channels(audio, Path(folder)).items():
             with name_original(audio, channel):
@@ -174,10 +169,15 @@ def _lines_by_channel(engine: Engine, audio: Path) -> Iterator[Segment]:
 
 
 def _write(
-    target: Path, recording: Recording, audio: Path, lines: Sequence[Segment], kind: str
+    target: Path,
+    recording: Recording,
+    audio: Path,
+    lines: Sequence[Segment],
+    kind: str,
 ) -> None:
-    """Write a transcript in one format; ``audio`` is what soundfile reads of the
-    recording.
+    """Write a transcript in one format.
+
+    ``audio`` is what soundfile reads of the recording.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if kind != PAGE:

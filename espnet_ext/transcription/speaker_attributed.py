@@ -38,7 +38,12 @@ from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.windows import WINDOW_SECONDS, Windowing, cut_into_windows
 from espnet_ext.text.words import Segment, make_spoken_lines
-from espnet_ext.transcription.request import Engine, Request, find_enrolment, loading
+from espnet_ext.transcription.request import (
+    Engine,
+    Request,
+    find_enrolment,
+    raise_unusable,
+)
 from espnet_ext.work.once import digest
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -117,7 +122,7 @@ def _check_loads(model: ModelFiles) -> None:
     from espnet_ext.sharing.load import explain_faults
     from espnet_ext.stitch.recogniser.task import SAASRTask
 
-    with loading(), explain_faults(model), strict_loading():
+    with raise_unusable(), explain_faults(model), strict_loading():
         SAASRTask.build_model_from_file(model.config, model.model)
 
 
@@ -137,7 +142,7 @@ def find_windowing(request: Request, model: ModelFiles) -> Windowing:
 
 
 def embed_enrolment(request: Request, embed: Embed) -> dict[str, np.ndarray]:
-    """Speaker -> embeddings of the enrolment files, (files, E); their audio is copied."""
+    """Embed the enrolment files, whose audio is copied: speaker -> (files, E)."""
     assert request.enrolment
     found, work = find_enrolment(request.enrolment), request.folder
     utterances = {

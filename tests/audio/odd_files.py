@@ -62,10 +62,17 @@ def by_soundfile(
 
 
 def by_av(
-    form: str, codec: str, *, samples: np.ndarray | None = None, video: bool = False, audio: bool = True,
-    at: Callable[[int], float] = lambda second: 0.0, rate: int = 48000, **options: str,
-) -> Callable[[Path], object]:  # fmt: skip
-    """Write one track, and perhaps a video; ``at`` moves the time stamps of a second."""
+    form: str,
+    codec: str,
+    *,
+    samples: np.ndarray | None = None,
+    video: bool = False,
+    audio: bool = True,
+    at: Callable[[int], float] = lambda second: 0.0,
+    rate: int = 48000,
+    **options: str,
+) -> Callable[[Path], object]:
+    """Write a track, and perhaps a video; ``at`` moves the time stamps of a second."""
 
     def write(path: Path) -> None:
         sound = tones(rate=rate) if samples is None else samples
@@ -192,27 +199,61 @@ def frames_of_flac(count: int) -> Callable[[bytes], bytes]:
 
 
 BY_SOUNDFILE = {
-    "wav16.wav": {"subtype": "PCM_16"}, "wav24.wav": {"subtype": "PCM_24"}, "wav32.wav": {"subtype": "PCM_32"},
-    "wav8.wav": {"subtype": "PCM_U8"}, "float.wav": {"subtype": "FLOAT"}, "double.wav": {"subtype": "DOUBLE"},
-    "ulaw.wav": {"subtype": "ULAW"}, "alaw.wav": {"subtype": "ALAW"}, "ima.wav": {"subtype": "IMA_ADPCM"},
-    "ms.wav": {"subtype": "MS_ADPCM"}, "gsm.wav": {"subtype": "GSM610"}, "wavex.wav": {"format": "WAVEX"},
-    "rf64.wav": {"format": "RF64"}, "w64.w64": {"format": "W64"}, "flac.flac": {}, "vorbis.ogg": {},
-    "opus.opus": {"format": "OGG", "subtype": "OPUS"}, "mp3.mp3": {}, "aiff.aiff": {}, "au.au": {},
-    "ulaw.au": {"subtype": "ULAW"}, "caf.caf": {}, "alac.caf": {"subtype": "ALAC_16"}, "nist.sph": {"format": "NIST"},
-}  # fmt: skip
+    "wav16.wav": {"subtype": "PCM_16"},
+    "wav24.wav": {"subtype": "PCM_24"},
+    "wav32.wav": {"subtype": "PCM_32"},
+    "wav8.wav": {"subtype": "PCM_U8"},
+    "float.wav": {"subtype": "FLOAT"},
+    "double.wav": {"subtype": "DOUBLE"},
+    "ulaw.wav": {"subtype": "ULAW"},
+    "alaw.wav": {"subtype": "ALAW"},
+    "ima.wav": {"subtype": "IMA_ADPCM"},
+    "ms.wav": {"subtype": "MS_ADPCM"},
+    "gsm.wav": {"subtype": "GSM610"},
+    "wavex.wav": {"format": "WAVEX"},
+    "rf64.wav": {"format": "RF64"},
+    "w64.w64": {"format": "W64"},
+    "flac.flac": {},
+    "vorbis.ogg": {},
+    "opus.opus": {"format": "OGG", "subtype": "OPUS"},
+    "mp3.mp3": {},
+    "aiff.aiff": {},
+    "au.au": {},
+    "ulaw.au": {"subtype": "ULAW"},
+    "caf.caf": {},
+    "alac.caf": {"subtype": "ALAC_16"},
+    "nist.sph": {"format": "NIST"},
+}
 BY_AV = {
-    "aac.m4a": ("ipod", "aac"), "alac.m4a": ("ipod", "alac"), "aac.mp4": ("mp4", "aac"),
+    "aac.m4a": ("ipod", "aac"),
+    "alac.m4a": ("ipod", "alac"),
+    "aac.mp4": ("mp4", "aac"),
     "pcm.mov": ("mov", "pcm_s16le"),
-    "aac.mkv": ("matroska", "aac"), "flac.mkv": ("matroska", "flac"), "opus.webm": ("webm", "libopus"),
-    "wma.wma": ("asf", "wmav2"), "mp3.avi": ("avi", "libmp3lame"), "aac.flv": ("flv", "aac"), "aac.3gp": ("3gp", "aac"),
-    "aac.aac": ("adts", "aac"), "ac3.ac3": ("ac3", "ac3"), "aac.ts": ("mpegts", "aac"),
-}  # fmt: skip
+    "aac.mkv": ("matroska", "aac"),
+    "flac.mkv": ("matroska", "flac"),
+    "opus.webm": ("webm", "libopus"),
+    "wma.wma": ("asf", "wmav2"),
+    "mp3.avi": ("avi", "libmp3lame"),
+    "aac.flv": ("flv", "aac"),
+    "aac.3gp": ("3gp", "aac"),
+    "aac.aac": ("adts", "aac"),
+    "ac3.ac3": ("ac3", "ac3"),
+    "aac.ts": ("mpegts", "aac"),
+}
 # What is a row of packets and says nowhere how many there are: a part is as good as a
 # whole.
 ROWS = {"aac.aac", "ac3.ac3", "aac.ts"}
 JOINABLE = {
-    "flac.flac", "vorbis.ogg", "opus.opus", "mp3.mp3", "aac.mkv", "flac.mkv", "opus.webm", "mp3.avi", *ROWS
-}  # fmt: skip
+    "flac.flac",
+    "vorbis.ogg",
+    "opus.opus",
+    "mp3.mp3",
+    "aac.mkv",
+    "flac.mkv",
+    "opus.webm",
+    "mp3.avi",
+    *ROWS,
+}
 
 
 def writer(name: str) -> Callable[[Path], object]:
@@ -227,13 +268,20 @@ def containers() -> list[Case]:
     for name in (*BY_SOUNDFILE, *BY_AV):
         cases += [
             Case("whole", f"whole_{name}", writer(name), SECONDS),
-            Case("cut", f"cut_{name}", changed(writer(name), half), HALF if name in ROWS else "breaks off|or cut",
-                 "decoded" if name == "aac.aac" else ""),
             Case(
-                "joined", f"twice_{name}", changed(writer(name), lambda content: 2 * content),
+                "cut",
+                f"cut_{name}",
+                changed(writer(name), half),
+                HALF if name in ROWS else "breaks off|or cut",
+                "decoded" if name == "aac.aac" else "",
+            ),
+            Case(
+                "joined",
+                f"twice_{name}",
+                changed(writer(name), lambda content: 2 * content),
                 TWICE if name in JOINABLE else "second file",
             ),
-        ]  # fmt: skip
+        ]
     return cases
 
 
@@ -252,7 +300,13 @@ def headers() -> list[Case]:
     )
     table = [
         ("riff_0.wav", changed(wav, put(4, bytes(4))), SECONDS),
-        ("riff_36.wav", changed(wav, lambda content: size_of_data(0)(put(4, b"\x24\0\0\0")(content))), SECONDS),
+        (
+            "riff_36.wav",
+            changed(
+                wav, lambda content: size_of_data(0)(put(4, b"\x24\0\0\0")(content))
+            ),
+            SECONDS,
+        ),
         ("data_0.wav", changed(wav, size_of_data(0)), SECONDS),
         ("data_0_stereo.wav", changed(stereo, size_of_data(0)), SECONDS),
         ("data_ffffffff.wav", changed(wav, size_of_data(0xFFFFFFFF)), SECONDS),
@@ -265,54 +319,159 @@ def headers() -> list[Case]:
         ("too_long.flac", changed(flac, frames_of_flac(10 * RATE)), "breaks off"),
         ("too_short.flac", changed(flac, frames_of_flac(2 * RATE)), SECONDS),
         ("unknown.au", changed(writer("au.au"), put(8, b"\xff" * 4)), SECONDS),
-        ("tag_after.wav", changed(wav, lambda content: content + b"TAG" + bytes(125)), SECONDS),
-        ("line_end_after.wav", changed(wav, lambda content: content + b"\r\n" * 6), SECONDS),
-        ("variable_no_xing.mp3", changed(variable, without_first_frame), (*SECONDS[:-1], SILENCE)),
-        *((f"xing_{name}.mp3", changed(mp3, frames_of_xing(change)), SECONDS)
-          for name, change in (("half", lambda n: n // 2), ("zero", lambda n: 0), ("twice", lambda n: 2 * n),
-                               ("one_less", lambda n: n - 1))),
-        ("xing_half_twice.mp3", changed(mp3, lambda c: 2 * frames_of_xing(lambda n: n // 2)(c)), TWICE),
+        (
+            "tag_after.wav",
+            changed(wav, lambda content: content + b"TAG" + bytes(125)),
+            SECONDS,
+        ),
+        (
+            "line_end_after.wav",
+            changed(wav, lambda content: content + b"\r\n" * 6),
+            SECONDS,
+        ),
+        (
+            "variable_no_xing.mp3",
+            changed(variable, without_first_frame),
+            (*SECONDS[:-1], SILENCE),
+        ),
+        *(
+            (f"xing_{name}.mp3", changed(mp3, frames_of_xing(change)), SECONDS)
+            for name, change in (
+                ("half", lambda n: n // 2),
+                ("zero", lambda n: 0),
+                ("twice", lambda n: 2 * n),
+                ("one_less", lambda n: n - 1),
+            )
+        ),
+        (
+            "xing_half_twice.mp3",
+            changed(mp3, lambda c: 2 * frames_of_xing(lambda n: n // 2)(c)),
+            TWICE,
+        ),
         ("tagged_twice.mp3", changed(mp3, lambda content: 2 * tagged(content)), TWICE),
-        ("no_xing_twice.mp3", changed(by_av("mp3", "libmp3lame", write_xing="0"), lambda content: 2 * content), TWICE),
+        (
+            "no_xing_twice.mp3",
+            changed(
+                by_av("mp3", "libmp3lame", write_xing="0"), lambda content: 2 * content
+            ),
+            TWICE,
+        ),
         ("no_xing.mp3", by_av("mp3", "libmp3lame", write_xing="0"), SECONDS),
-        ("id3v1.mp3", changed(mp3, lambda content: content + b"TAG" + bytes(125)), SECONDS),
-        ("id3v2.mp3", changed(mp3, lambda content: b"ID3\x04\0\0\0\0\x02\0" + bytes(256) + content), SECONDS),
-        ("id3v2.flac", changed(flac, lambda content: b"ID3\x04\0\0\0\0\x02\0" + bytes(256) + content), SECONDS),
-        ("zeros_after.ogg", changed(ogg, lambda content: content + bytes(5000)), SECONDS),
-        ("zeros_after.wav", changed(wav, lambda content: content + bytes(5000)), SECONDS),
-        ("list_after.wav", changed(wav, lambda content: content + b"LIST\4\0\0\0INFO"), SECONDS),
+        (
+            "id3v1.mp3",
+            changed(mp3, lambda content: content + b"TAG" + bytes(125)),
+            SECONDS,
+        ),
+        (
+            "id3v2.mp3",
+            changed(
+                mp3, lambda content: b"ID3\x04\0\0\0\0\x02\0" + bytes(256) + content
+            ),
+            SECONDS,
+        ),
+        (
+            "id3v2.flac",
+            changed(
+                flac, lambda content: b"ID3\x04\0\0\0\0\x02\0" + bytes(256) + content
+            ),
+            SECONDS,
+        ),
+        (
+            "zeros_after.ogg",
+            changed(ogg, lambda content: content + bytes(5000)),
+            SECONDS,
+        ),
+        (
+            "zeros_after.wav",
+            changed(wav, lambda content: content + bytes(5000)),
+            SECONDS,
+        ),
+        (
+            "list_after.wav",
+            changed(wav, lambda content: content + b"LIST\4\0\0\0INFO"),
+            SECONDS,
+        ),
         ("odd_byte.wav", changed(wav, lambda content: content[:-1]), "breaks off"),
-        ("hole.flac", changed(flac, lambda c: c[: len(c) // 2] + bytes(3000) + c[len(c) // 2 + 3000 :]), "breaks off"),
+        (
+            "hole.flac",
+            changed(
+                flac, lambda c: c[: len(c) // 2] + bytes(3000) + c[len(c) // 2 + 3000 :]
+            ),
+            "breaks off",
+        ),
         ("live.mkv", by_av("matroska", "aac", live="1"), SECONDS),
-        ("fragments.mp4", by_av("mp4", "aac", movflags="frag_keyframe+empty_moov+default_base_moof"), SECONDS),
+        (
+            "fragments.mp4",
+            by_av("mp4", "aac", movflags="frag_keyframe+empty_moov+default_base_moof"),
+            SECONDS,
+        ),
         ("moov_first.mp4", by_av("mp4", "aac", movflags="faststart"), SECONDS),
-        ("moov_first_cut.mp4", changed(by_av("mp4", "aac", movflags="faststart"), half), "breaks off"),
-        ("video_cut.mkv", changed(by_av("matroska", "aac", video=True), half), "breaks off"),
+        (
+            "moov_first_cut.mp4",
+            changed(by_av("mp4", "aac", movflags="faststart"), half),
+            "breaks off",
+        ),
+        (
+            "video_cut.mkv",
+            changed(by_av("matroska", "aac", video=True), half),
+            "breaks off",
+        ),
         ("wav_called.mp3", by_soundfile(format="WAV"), SECONDS),
         ("m4a_called.wav", by_av("ipod", "aac"), SECONDS),
         ("mp3_in.wav", by_av("wav", "libmp3lame"), SECONDS),
-        *((f"{rate}.wav", by_soundfile(rate=rate), SECONDS) for rate in (8000, 11025, 22050, 48000, 96000, 192000)),
-    ]  # fmt: skip
+        *(
+            (f"{rate}.wav", by_soundfile(rate=rate), SECONDS)
+            for rate in (8000, 11025, 22050, 48000, 96000, 192000)
+        ),
+    ]
     # What is lost of the packets of a row leaves no gap, as they have no times.
     holes = [
         Case("headers", "hole_200.mp3", changed(mp3, hole(200)), SECONDS, "decoded"),
-        Case("headers", "hole_1400.mp3", changed(mp3, hole(1400)), (0, 1, 3), "decoded"),
-        Case("headers", "hole_200.aac", changed(writer("aac.aac"), hole(200)), SECONDS, "decoded"),
-    ]  # fmt: skip
+        Case(
+            "headers", "hole_1400.mp3", changed(mp3, hole(1400)), (0, 1, 3), "decoded"
+        ),
+        Case(
+            "headers",
+            "hole_200.aac",
+            changed(writer("aac.aac"), hole(200)),
+            SECONDS,
+            "decoded",
+        ),
+    ]
     return [Case("headers", name, write, right) for name, write, right in table] + holes
 
 
 def tracks() -> list[Case]:
     """Return several audio tracks, and packets without time stamps."""
     table: list[tuple] = [
-        ("second_is_default.mkv", of_two_tracks("matroska", 1), SECONDS, "2 audio tracks: track 2"),
-        ("second_is_default.mp4", of_two_tracks("mp4", 1), SECONDS, "2 audio tracks: track 2"),
-        ("first_is_default.mkv", of_two_tracks("matroska", 0), (SILENCE,) * 4, "2 audio tracks: track 1"),
-        ("none_is_default.mkv", of_two_tracks("matroska", None), (SILENCE,) * 4, "2 audio tracks: track 1"),
+        (
+            "second_is_default.mkv",
+            of_two_tracks("matroska", 1),
+            SECONDS,
+            "2 audio tracks: track 2",
+        ),
+        (
+            "second_is_default.mp4",
+            of_two_tracks("mp4", 1),
+            SECONDS,
+            "2 audio tracks: track 2",
+        ),
+        (
+            "first_is_default.mkv",
+            of_two_tracks("matroska", 0),
+            (SILENCE,) * 4,
+            "2 audio tracks: track 1",
+        ),
+        (
+            "none_is_default.mkv",
+            of_two_tracks("matroska", None),
+            (SILENCE,) * 4,
+            "2 audio tracks: track 1",
+        ),
         ("two_rates.aac", in_two_rates("adts", "aac"), TWICE, ""),
         ("two_rates.ac3", in_two_rates("ac3", "ac3"), TWICE, ""),
         ("two_rates.mp3", in_two_rates("mp3", "libmp3lame"), TWICE, ""),
-    ]  # fmt: skip
+    ]
     return [Case("tracks", *row) for row in table]
 
 
@@ -323,16 +482,31 @@ def times() -> list[Case]:
     wrong = lambda second: 360000.0 if second >= 2 else 0.0  # noqa: E731
     paused = (0, 1, SILENCE, SILENCE, SILENCE, 2, 3)
     table = [
-        *((f"late.{end}", by_av(form, codec, video=True, at=late), (SILENCE, SILENCE, *SECONDS))
-          for end, form, codec in (("mkv", "matroska", "aac"), ("mp4", "mp4", "aac"), ("mov", "mov", "aac"))),
-        *((f"pause.{end}", by_av(form, codec, at=pause), paused)
-          for end, form, codec in (("mkv", "matroska", "flac"), ("webm", "webm", "libopus"))),
+        *(
+            (
+                f"late.{end}",
+                by_av(form, codec, video=True, at=late),
+                (SILENCE, SILENCE, *SECONDS),
+            )
+            for end, form, codec in (
+                ("mkv", "matroska", "aac"),
+                ("mp4", "mp4", "aac"),
+                ("mov", "mov", "aac"),
+            )
+        ),
+        *(
+            (f"pause.{end}", by_av(form, codec, at=pause), paused)
+            for end, form, codec in (
+                ("mkv", "matroska", "flac"),
+                ("webm", "webm", "libopus"),
+            )
+        ),
         ("pause_video.mkv", by_av("matroska", "aac", video=True, at=pause), paused),
         ("alone_late.mkv", by_av("matroska", "aac", at=late), SECONDS),
         ("jump.mkv", by_av("matroska", "aac", at=wrong), "jump"),
         ("with_video.mp4", by_av("mp4", "aac", video=True), SECONDS),
         ("with_video.webm", by_av("matroska", "libopus", video=True), SECONDS),
-    ]  # fmt: skip
+    ]
     return [Case("times", name, write, right) for name, write, right in table]
 
 
@@ -355,27 +529,81 @@ def levels() -> list[Case]:
     quiet = one / 300  # its peaks are at -60 dBFS
     bad = {"nan": np.nan, "inf": np.inf, "huge": 1e30}
     table: list[tuple] = [
-        *((f"int{bits}.wav", by_soundfile(one * 2.0 ** (bits - 1), **flat), SECONDS, "level")
-          for bits in (8, 16, 24, 32)),
+        *(
+            (
+                f"int{bits}.wav",
+                by_soundfile(one * 2.0 ** (bits - 1), **flat),
+                SECONDS,
+                "level",
+            )
+            for bits in (8, 16, 24, 32)
+        ),
         ("int16.aiff", by_soundfile(one * 32768, **flat), SECONDS, "level"),
         ("int16.caf", by_soundfile(one * 32768, **flat), SECONDS, "level"),
-        ("int16_double.wav", by_soundfile(one * 32768, subtype="DOUBLE"), SECONDS, "level"),
-        ("int16.mkv", by_av("matroska", "pcm_f32le", samples=tones(rate=48000) * 32768), SECONDS, "level"),
-        *((f"opposite.{end}", by_soundfile(opposite), SECONDS, "cancel") for end in ("wav", "flac", "ogg", "mp3")),
-        *((f"opposite.{end}", by_av(*BY_AV[f"aac.{end}"], samples=opposite_48), SECONDS, "cancel")
-          for end in ("m4a", "mkv", "mp4")),
-        *((f"quiet.{end}", by_soundfile(quiet), SECONDS, "level") for end in ("wav", "flac", "ogg", "mp3", "aiff")),
-        ("quiet.m4a", by_av("ipod", "aac", samples=tones(rate=48000) / 300), SECONDS, "level"),
+        (
+            "int16_double.wav",
+            by_soundfile(one * 32768, subtype="DOUBLE"),
+            SECONDS,
+            "level",
+        ),
+        (
+            "int16.mkv",
+            by_av("matroska", "pcm_f32le", samples=tones(rate=48000) * 32768),
+            SECONDS,
+            "level",
+        ),
+        *(
+            (f"opposite.{end}", by_soundfile(opposite), SECONDS, "cancel")
+            for end in ("wav", "flac", "ogg", "mp3")
+        ),
+        *(
+            (
+                f"opposite.{end}",
+                by_av(*BY_AV[f"aac.{end}"], samples=opposite_48),
+                SECONDS,
+                "cancel",
+            )
+            for end in ("m4a", "mkv", "mp4")
+        ),
+        *(
+            (f"quiet.{end}", by_soundfile(quiet), SECONDS, "level")
+            for end in ("wav", "flac", "ogg", "mp3", "aiff")
+        ),
+        (
+            "quiet.m4a",
+            by_av("ipod", "aac", samples=tones(rate=48000) / 300),
+            SECONDS,
+            "level",
+        ),
         ("quiet_float.wav", by_soundfile(one / 1000, **flat), SECONDS, "level"),
-        *((f"offset.{end}", by_soundfile(one + 0.4), SECONDS, "offset") for end in ("wav", "flac", "mp3")),
+        *(
+            (f"offset.{end}", by_soundfile(one + 0.4), SECONDS, "offset")
+            for end in ("wav", "flac", "mp3")
+        ),
         ("offset_small.wav", by_soundfile(one + 0.06), SECONDS, ""),
         ("offset_quiet.wav", by_soundfile(quiet + 0.4, **flat), SECONDS, "offset"),
         ("click.wav", by_soundfile(click), SECONDS, "level"),
-        *((f"spike.{end}", by_soundfile(spike, **flat), SECONDS, "1.51 s") for end in ("wav", "aiff", "caf")),
+        *(
+            (f"spike.{end}", by_soundfile(spike, **flat), SECONDS, "1.51 s")
+            for end in ("wav", "aiff", "caf")
+        ),
         ("spike_int16.wav", by_soundfile(spike * 32768, **flat), SECONDS, "1.51 s"),
-        ("spike_stereo.wav", by_soundfile(np.stack((spike, one), axis=1), **flat), SECONDS, "1.51 s"),
-        ("spike.mkv", by_av("matroska", "pcm_f32le", samples=np.repeat(spike, 3)), SECONDS, "1.51 s"),
-        *((f"turned.{end}", by_soundfile(turned), SECONDS, "50 %") for end in ("wav", "flac", "ogg")),
+        (
+            "spike_stereo.wav",
+            by_soundfile(np.stack((spike, one), axis=1), **flat),
+            SECONDS,
+            "1.51 s",
+        ),
+        (
+            "spike.mkv",
+            by_av("matroska", "pcm_f32le", samples=np.repeat(spike, 3)),
+            SECONDS,
+            "1.51 s",
+        ),
+        *(
+            (f"turned.{end}", by_soundfile(turned), SECONDS, "50 %")
+            for end in ("wav", "flac", "ogg")
+        ),
         ("turned_8000.wav", by_soundfile(turned[::2], rate=8000), SECONDS, "50 %"),
         ("shifted.wav", by_soundfile(shifted), SECONDS, "offset"),
         ("shifted.flac", by_soundfile(shifted[::2], rate=8000), SECONDS, "offset"),
@@ -384,11 +612,30 @@ def levels() -> list[Case]:
         ("one_side.wav", by_soundfile(sides), SECONDS, ""),
         ("surround.wav", by_soundfile(surround), SECONDS, ""),
         ("silence.wav", by_soundfile(np.zeros(4 * RATE)), (SILENCE,) * 4, ""),
-        ("silence.m4a", by_av("ipod", "aac", samples=np.zeros(4 * 48000)), (SILENCE,) * 4, ""),
-        *((f"{name}.wav", by_soundfile(np.append(one, value), **flat), " 4.00 s .*NaN", "")
-          for name, value in bad.items()),
-        ("nan.mkv", by_av("matroska", "pcm_f32le", samples=np.append(tones(rate=48000), np.nan)), "NaN", ""),
-    ]  # fmt: skip
+        (
+            "silence.m4a",
+            by_av("ipod", "aac", samples=np.zeros(4 * 48000)),
+            (SILENCE,) * 4,
+            "",
+        ),
+        *(
+            (
+                f"{name}.wav",
+                by_soundfile(np.append(one, value), **flat),
+                " 4.00 s .*NaN",
+                "",
+            )
+            for name, value in bad.items()
+        ),
+        (
+            "nan.mkv",
+            by_av(
+                "matroska", "pcm_f32le", samples=np.append(tones(rate=48000), np.nan)
+            ),
+            "NaN",
+            "",
+        ),
+    ]
     return [Case("levels", *row) for row in table]
 
 

@@ -248,12 +248,14 @@ def command_in_wav_scp(corpus: Path) -> None:
         (listed(*LINES), r"no transcript of utterance G2-1 \(.*/G2/G2-1.wav\)"),
         (
             lost_transcript,
-            r"no audio file for utterance T9G1S7 \(.*no transcript of utterance T9G1S0 \(",
+            r"no audio file for utterance T9G1S7 \("
+            r".*no transcript of utterance T9G1S0 \(",
         ),
         (listed(*LINES, "G2-1 好", "G1-0 好"), "G1-0 comes twice"),
         (
             audio_twice,
-            r"G1-0 comes twice, and the files differ: .*/G1/G1-0.wav and .*/G3/G1-0.wav",
+            r"G1-0 comes twice, and the files differ: "
+            r".*/G1/G1-0.wav and .*/G3/G1-0.wav",
         ),
         (listed(*LINES, "G2-1 \t "), r"empty transcript of G2-1 \(.*/transcript.txt\)"),
         (

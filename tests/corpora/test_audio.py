@@ -99,7 +99,8 @@ def test_formats_that_must_be_converted_are_named(folder):
         file.write("three 1 0 1 b\nfour 1 0 1 b\n")
     with pytest.raises(
         InputError,
-        match=r"three\.M4A: \.M4A files must be converted first: ffmpeg -i three\.M4A three\.flac",
+        match=r"three\.M4A: \.M4A files must be converted first: "
+        r"ffmpeg -i three\.M4A three\.flac",
     ) as raised:
         of_ctm(folder)
     assert "no audio of four" in str(raised.value) and "two" not in str(raised.value)
@@ -113,7 +114,8 @@ def test_overlapping_word_times_drop_their_region(folder):
     half = ("one 1 0.10 0.40 hello", "one 1 0.30 0.30 you", *rest)
     with pytest.raises(
         InputError,
-        match=r"in 0\.5 of 3\.9 s \(12\.8%\), most in one \(0\.5 s\) .*regions: .*_dropped.txt.: at most 2 %",
+        match=r"in 0\.5 of 3\.9 s \(12\.8%\), most in one \(0\.5 s\) "
+        r".*regions: .*_dropped.txt.: at most 2 %",
     ):
         of_ctm(folder, *half)
     dropped = folder / "out" / "audio_train_dropped.txt"

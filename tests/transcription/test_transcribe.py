@@ -356,7 +356,7 @@ def test_names_of_files(audio, tmp_path):
 
 def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        engines, "engine_for", lambda model, request: lambda path: iter(LINES)
+        engines, "choose_engine", lambda model, request: lambda path: iter(LINES)
     )
     for day in ("monday", "tuesday/late"):
         (tmp_path / "talks" / day).mkdir(parents=True)
@@ -406,7 +406,7 @@ def test_a_name_with_a_mark_of_direction_is_printed_escaped(
     audio, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(
-        engines, "engine_for", lambda model, request: lambda path: iter(LINES)
+        engines, "choose_engine", lambda model, request: lambda path: iter(LINES)
     )
     path = shutil.copy(audio, tmp_path / "a\u202egpj.flac")
     call(["transcribe", str(path), "--output", str(tmp_path / "out")])
@@ -492,7 +492,7 @@ def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(
     loaded = []
     monkeypatch.setattr(
         engines,
-        "engine_for",
+        "choose_engine",
         lambda model, request: loaded.append(1) or (lambda path: iter(LINES)),
     )
     files = [
@@ -534,16 +534,19 @@ def test_files_that_cannot_be_transcribed_are_named_before_a_model_is_loaded(
         ("AUDIO --channels separate --enrolment PEOPLE", "--enrolment .* Whisper"),
         ("AUDIO --output AUDIO", "--output .*my talk.flac"),
         ("AUDIO --output /proc/out", "--output /proc/out"),
-        ("AUDIO --model MODEL --window 1 --work there", (
-            "--work .* this is a "
-            "recogniser"
-        )),
+        (
+            "AUDIO --model MODEL --window 1 --work there",
+            ("--work .* this is a recogniser"),
+        ),
         pytest.param(
-            "AUDIO --model MODEL --ngpu 1", "--ngpu 1",
-            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+            "AUDIO --model MODEL --ngpu 1",
+            "--ngpu 1",
+            marks=pytest.mark.skipif(
+                torch.cuda.is_available(), reason="there is a GPU"
+            ),
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_before_any_work(
     words, place, audio, model, tmp_path, monkeypatch
 ):
