@@ -127,8 +127,5 @@ def test_languages_come_from_the_file(tmp_path):
     assert decoder.state_dict()["token_languages"].dtype is torch.uint8
     with pytest.raises(InputError, match=rf"^{path}: 9 tokens, .*12"):
         LanguageTransformerDecoder(12, 16, **options)
-    with pytest.raises(
-        InputError,
-        match=rf"^{path}: the language 'zh' of a token is not one of en, fr: set languages",
-    ):
+    with pytest.raises(InputError, match=rf"^{path}: .*'zh'.* en, fr"):
         LanguageTransformerDecoder(len(TOKENS), 16, languages=("en", "fr"), **options)

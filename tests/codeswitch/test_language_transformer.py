@@ -232,10 +232,14 @@ def test_all_modes_start_from_the_values_of_espnets_decoder(mode):
 @pytest.mark.parametrize(
     "options",
     [
-        {"mode": "share"}, {"blocks": [0]}, {"blocks": [7]}, {"blocks": 2}, {"languages": ["en"]},
+        {"mode": "share"},
+        {"blocks": [0]},
+        {"blocks": [7]},
+        {"blocks": 2},
+        {"languages": ["en"]},
         {"languages": ["en", "zh", "en"]},
     ],
-)  # fmt: skip
+)
 def test_bad_options_are_refused(options):
     place = (
         next(iter(options))

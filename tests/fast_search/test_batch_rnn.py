@@ -269,10 +269,12 @@ def test_from_rnn_shares_parameters():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"att_conf": {"atype": "coverage"}}, {"att_conf": {"atype": ["location", "location"]}}, {"num_encs": 2},
+        {"att_conf": {"atype": "coverage"}},
+        {"att_conf": {"atype": ["location", "location"]}},
+        {"num_encs": 2},
         {"rnn_type": "rnn"},
     ],
-)  # fmt: skip
+)
 def test_bad_settings_are_refused(changes):
     ((name, value),) = changes.items()
     with pytest.raises(

@@ -1,5 +1,6 @@
-"""The memory of a tree of prefixes; tests/codeswitch compares what attends to it with the
-forward pass.
+"""The memory of a tree of prefixes.
+
+What attends to it is compared with the forward pass in tests/codeswitch.
 """
 
 import torch

@@ -196,10 +196,14 @@ def test_half_precision(stats_file, monkeypatch, dtype, tolerance):
 @pytest.mark.parametrize(
     "options",
     [
-        {"eta_min": 0.0, "eta_max": -1.0}, {"eta_min": float("-inf")}, {"eta_max": float("nan")}, {"scale": "mel"},
-        {"max_scale": 0.5}, {"max_scale": float("nan")},
+        {"eta_min": 0.0, "eta_max": -1.0},
+        {"eta_min": float("-inf")},
+        {"eta_max": float("nan")},
+        {"scale": "mel"},
+        {"max_scale": 0.5},
+        {"max_scale": float("nan")},
     ],
-)  # fmt: skip
+)
 def test_bad_settings_and_log_mel_features_are_refused(stats_file, options):
     with pytest.raises(InputError, match=f"sem_global_mvn: .*{next(iter(options))}"):
         SEMGlobalMVN(stats_file, **options)

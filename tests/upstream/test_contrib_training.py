@@ -1,7 +1,8 @@
-"""The patches of ESPnet's tasks and trainings: each beside ESPnet as it is installed."""
+"""The patches of ESPnet's tasks and trainings, each beside ESPnet as installed."""
 
 import importlib
 import logging
+from dataclasses import fields
 from importlib.metadata import EntryPoint, version
 from types import SimpleNamespace
 
@@ -24,6 +25,22 @@ from espnet_ext.upstream import random_numbers, whole_checkpoints
 pytestmark = pytest.mark.skipif(
     version("espnet").partition(".")[0] != "202611",
     reason="the patches are for ESPnet 202611",
+)
+
+# options of ESPnet's trainer that are off in the smallest training
+FLAGS = (
+    "resume",
+    "use_amp",
+    "grad_noise",
+    "no_forward_run",
+    "use_matplotlib",
+    "use_tensorboard",
+    "use_wandb",
+    "use_adapter",
+    "sharded_ddp",
+    "unused_parameters",
+    "create_graph_in_tensorboard",
+    "gradient_as_bucket_view",
 )
 
 
@@ -188,3 +205,69 @@ def test_init_param_that_loads_nothing_is_refused(both, tmp_path):
         patched.load_pretrained_model(wrong, target, False)
     patched.load_pretrained_model(f"{tmp_path}/model.pth", target, False)
     assert torch.equal(target.weight, source.weight)
+
+
+def test_a_training_without_an_update_fails(both, tmp_path):
+    """All gradients of an epoch are NaN: the trainer skips each of its steps."""
+    from espnet2.iterators.abs_iter_factory import AbsIterFactory
+    from espnet2.train.abs_espnet_model import AbsESPnetModel
+    from espnet2.train.distributed_utils import DistributedOption
+
+    class Scale(AbsESPnetModel):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+
+        def forward(self, speech, **others):
+            loss = (self.weight * speech).sum()
+            return loss, {"loss": loss.detach()}, torch.tensor(1.0)
+
+        def collect_feats(self, **batch):
+            raise NotImplementedError
+
+    class Batches(AbsIterFactory):
+        def __init__(self, value):
+            self.value = value
+
+        def build_iter(self, epoch, shuffle=None):
+            yield ["u1"], {"speech": torch.tensor([[self.value]])}
+
+    def train(module, value, folder):
+        folder.mkdir()
+        options = {each.name: None for each in fields(module.TrainerOptions)}
+        options |= dict.fromkeys(FLAGS, False)
+        options |= {
+            "ngpu": 0,
+            "train_dtype": "float32",
+            "accum_grad": 1,
+            "grad_clip": 5.0,
+            "grad_clip_type": 2.0,
+            "log_interval": 1,
+            "output_dir": str(folder),
+            "max_epoch": 2,
+            "seed": 0,
+            "keep_nbest_models": 1,
+            "nbest_averaging_interval": 0,
+            "wandb_model_log_interval": 0,
+            "best_model_criterion": [("valid", "loss", "min")],
+            "save_strategy": "all",
+        }
+        model = Scale()
+        module.Trainer.run(
+            model=model,
+            optimizers=[torch.optim.SGD(model.parameters(), 0.1)],
+            schedulers=[None],
+            train_iter_factory=Batches(value),
+            valid_iter_factory=Batches(1.0),
+            plot_attention_iter_factory=None,
+            trainer_options=module.TrainerOptions(**options),
+            distributed_option=DistributedOption(),
+        )
+        return sorted(path.name for path in folder.glob("*epoch.pth"))
+
+    installed, patched = both(TRAINER)
+    # one epoch of two, and yet its end looks as if all were well
+    assert train(installed, float("nan"), tmp_path / "installed") == ["1epoch.pth"]
+    with pytest.raises(RuntimeError, match="1epoch"):
+        train(patched, float("nan"), tmp_path / "patched")
+    assert "2epoch.pth" in train(patched, 1.0, tmp_path / "sound")

@@ -30,8 +30,9 @@ CONFIG = {
 def run(tmp_path, monkeypatch, changes: dict) -> None:
     """``python -m espnet_ext.bin.asr_train`` with a config."""
     (tmp_path / "train.yaml").write_text(yaml.safe_dump({**CONFIG, **changes}))
-    monkeypatch.setattr(sys, "argv", ["asr_train", "--config", str(tmp_path / "train.yaml"), "--dry_run", "true",
-                                      "--output_dir", str(tmp_path / "exp")])  # fmt: skip
+    words = ["asr_train", "--config", str(tmp_path / "train.yaml")]
+    words += ["--dry_run", "true", "--output_dir", str(tmp_path / "exp")]
+    monkeypatch.setattr(sys, "argv", words)
     with_plugins(ASRTask.main, "__main__")
 
 

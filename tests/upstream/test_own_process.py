@@ -1,4 +1,4 @@
-"""ESPnet's checks of types wait for the first call, and then refuse what they refused."""
+"""ESPnet's checks of types wait for the first call, and then refuse as before."""
 
 import asyncio
 import inspect

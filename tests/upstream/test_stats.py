@@ -196,7 +196,7 @@ def test_bad_options_are_refused(job, options):
 
 
 def test_large_networks_are_not_built(job, monkeypatch):
-    """Statistics need the frontend only. The model's registry is as before afterwards."""
+    """Statistics need the frontend only. ESPnet has its classes again afterwards."""
     from espnet2.tasks.asr import decoder_choices, encoder_choices
 
     def fail(*args, **options):

@@ -77,7 +77,7 @@ def features(tmp_path, make_training_data) -> Path:
 
 @pytest.fixture
 def train(tmp_path, monkeypatch):
-    """Return a function that runs one of our commands as a user does, in this process."""
+    """Return a function that runs one of our commands, in this process."""
 
     def run(
         data: Path,
@@ -427,7 +427,7 @@ def test_a_slip_in_the_data_is_one_line(
 def test_audio_that_breaks_off_names_its_utterance(
     workers, train, tmp_path, make_training_data
 ):
-    """Its header is whole, so that it is found when it is read, in whichever process."""
+    """Its header is whole: it is found when it is read, in whichever process."""
     random = np.random.default_rng(1)
     data = tmp_path / "audio"
     data.mkdir()
