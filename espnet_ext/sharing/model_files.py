@@ -55,6 +55,7 @@ TRAINING: Mapping[str, Any] = {
     "dist_init_method": "env://",
     "dist_master_addr": None,
     "init_param": [],
+    "stages": [],  # of a training that grows (P2), with lists of its utterances
     "ignore_init_mismatch": False,
     **{
         f"{part}_{name}": []

@@ -327,12 +327,14 @@ def test_what_a_training_has_of_its_owner_is_not_packed(training):
     for name in ("noise.scp", "rir.scp"):
         Path("data").mkdir(exist_ok=True)
         Path("data", name).write_text("a /home/ann/secret/a.wav\n")
+    Path("data/secret_shape").write_text("ann-secret-1 16000\n")
     settings = Path("exp/seed1/config.yaml")
     config = yaml.safe_load(settings.read_text())
     private = {
         "preprocessor_conf": {"noise_scp": "data/noise.scp", "rir_scp": "/secret/rir"},
         **{f"wandb_{key}": "secret" for key in ("project", "entity", "name", "id")},
         "dist_init_method": "file:///home/ann/secret",
+        "stages": [{"epochs": 1, "shape_file": "data/secret_shape"}],
     }
     settings.write_text(yaml.safe_dump(config | private))
     went = pack(packing(training), training / "shared")
