@@ -126,7 +126,12 @@ def _draw_pause(rng: np.random.Generator) -> int:
     return int(SAMPLE_RATE * rng.uniform(*_PAUSE))
 
 
-def _draw_noise(length: int, scene: Scene, rng: np.random.Generator) -> np.ndarray:
+def _draw_noise(
+    length: int,
+    scene: Scene,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draw what is heard beside the speech: the room's hum, and babble if any."""
     hum = _draw_coloured_noise(length, scene.colour, rng)
     if scene.babble is None:
         return hum
