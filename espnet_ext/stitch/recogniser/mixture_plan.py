@@ -130,6 +130,7 @@ def plan_mixtures(
 
 
 def _check_sources(sources: Sequence[SourceUtterance]) -> None:
+    """Raise an InputError for utterances that cannot be mixed."""
     if not sources:
         raise InputError("there are no utterances to mix: check the data dirs")
     seen: set[str] = set()
@@ -148,8 +149,9 @@ def _deal(
     settings: MixtureSettings,
     rng: np.random.Generator,
 ) -> Iterator[list[SourceUtterance]]:
-    """Deal out every utterance once, in groups of the wanted size, in the order in
-    which they are to be spoken.
+    """Deal out every utterance once, in groups of the wanted size.
+
+    In a group they are in the order in which they are to be spoken.
     """
     left: dict[str, list[SourceUtterance]] = {}
     for source in sorted(sources, key=lambda source: source.id):
@@ -175,11 +177,11 @@ def _deal(
 def _draw_turns(
     counts: np.ndarray, settings: MixtureSettings, rng: np.random.Generator
 ) -> list[int]:
-    """Draw who speaks in a mixture, turn by turn: indices of speakers, who have so many
-    utterances left, (speakers,).
+    """Draw who speaks in a mixture, turn by turn, as indices of speakers.
 
-    Those who have more left are drawn more often, so that all are used up at about the
-    same time and the last mixtures of a pass still have several speakers.
+    ``counts``: how many utterances each has left, (speakers,). Those who have more left
+    are drawn more often, so that all are used up at about the same time and the last
+    mixtures of a pass still have several speakers.
     """
     size = int(rng.integers(settings.utterances[0], settings.utterances[1] + 1))
     most = min(settings.speakers, size, int(np.count_nonzero(counts)))

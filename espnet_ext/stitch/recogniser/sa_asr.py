@@ -184,11 +184,10 @@ class SAASRModel(ESPnetASRModel):
         speech_lengths: torch.Tensor,
         d_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return encodings (P4, eq. 1), (B, T, D), speaker encodings (P4, eq. 6), (B,
-        T, D'), and frames, (B,).
+        """Return encodings (P4, eq. 1), speaker encodings (P4, eq. 6), and frames.
 
-        ``speech``: (B, N); ``d_vectors``: what a speaker encoder that reads samples
-        gives for it, if it is known.
+        They are (B, T, D), (B, T, D') and (B,). ``speech``: (B, N); ``d_vectors``: what
+        a speaker encoder that reads samples gives for it, if it is known.
         """
         # as in ESPnet's encode(): float16 has no room for powers, nor for the floor
         # below their logarithms
@@ -200,16 +199,13 @@ class SAASRModel(ESPnetASRModel):
                 feats, lengths = self.normalize(feats, lengths)
         encodings, frames, _ = self.encoder(feats, lengths)
         if getattr(self.speaker_encoder, "reads_samples", False):
-            vectors, windows = (
-                d_vectors or self.speaker_encoder(speech, speech_lengths)[:2]
+            if d_vectors is None:
+                d_vectors = self.speaker_encoder(speech, speech_lengths)[:2]
+            vectors, windows = d_vectors
+            speaker_encodings = self.speaker_encoder.at_frames(
+                vectors, windows, speech_lengths, frames
             )
-            return (
-                encodings,
-                self.speaker_encoder.at_frames(
-                    vectors, windows, speech_lengths, frames
-                ),
-                frames,
-            )
+            return encodings, speaker_encodings, frames
         speaker_encodings = self.speaker_encoder(feats, lengths)[0]
         if encodings.size(1) != speaker_encodings.size(1):
             raise InputError(

@@ -147,13 +147,12 @@ def recognise_together(
     found = _search(model, scorer, options)(
         x=encodings, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio
     )
-    return [
-        [
-            _make_hypothesis(model, each, to_words, encodings.size(1))
-            for each in own[:nbest]
-        ]
-        for own in found
-    ]
+    frames = encodings.size(1)
+    lists = []
+    for own in found:
+        best = [_make_hypothesis(model, each, to_words, frames) for each in own[:nbest]]
+        lists.append(best)
+    return lists
 
 
 def _search(
@@ -163,12 +162,13 @@ def _search(
         raise InputError(
             "ctc_weight is set, but the model was trained without CTC: set it to 0"
         )
+    ctc = None
+    if options.ctc_weight:
+        ctc = CTCPrefixScorer(ctc=model.ctc, eos=model.eos)
     search = BatchBeamSearch(
         scorers={
             "decoder": scorer,
-            "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos)
-            if options.ctc_weight
-            else None,
+            "ctc": ctc,
             "length_bonus": LengthBonus(model.vocab_size),
         },
         weights={
@@ -176,9 +176,8 @@ def _search(
             "ctc": options.ctc_weight,
             "length_bonus": options.penalty,
         },
-        beam_size=min(
-            options.beam_size, model.vocab_size
-        ),  # the first step has no more tokens to choose from
+        # The first step has no more tokens to choose from than the vocabulary.
+        beam_size=min(options.beam_size, model.vocab_size),
         vocab_size=model.vocab_size,
         sos=model.sos,
         eos=model.eos,

@@ -139,44 +139,38 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         profiles: torch.Tensor,
         present: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, list[State]]:
-        """Score the token after each of n prefixes of B utterances, n / B of each,
-        utterance after utterance.
+        """Score the token after each of n prefixes of B utterances.
 
-        ``ys``: prefixes that begin with sos, (n, L); ``states``: :meth:`init_state`, or
-        those that a call for all tokens but the last returned; ``xs``: encodings, (n,
-        T, D); the others as in :meth:`forward`. Returns log-probabilities (P4, eq. 5),
-        (n, vocabulary), and the states, with the posteriors of the token's speaker.
+        There are n / B prefixes of each, utterance after utterance. ``ys``: prefixes
+        that begin with sos, (n, L); ``states``: :meth:`init_state`, or those that a
+        call for all tokens but the last returned; ``xs``: encodings, (n, T, D); the
+        others as in :meth:`forward`. Returns log-probabilities (P4, eq. 5), (n,
+        vocabulary), and the states, with the posteriors of the token's speaker.
         """
         utterances = len(speaker_encodings)
-        hidden, weights, asr_states = self.asr.step(
-            ys, [state["asr"] for state in states], xs
-        )
-        cells = torch.stack([state["query"] for state in states], dim=2)
-        contexts = (weights.unflatten(0, (utterances, -1)) @ speaker_encodings).flatten(
-            0, 1
-        )
+        own_states = [state["asr"] for state in states]
+        hidden, weights, asr_states = self.asr.step(ys, own_states, xs)
+        # (B, n / B, ...): encodings and profiles are there once for each utterance.
+        by_utterance = weights.unflatten(0, (utterances, -1))
+        contexts = (by_utterance @ speaker_encodings).flatten(0, 1)
+        h, c = torch.stack([state["query"] for state in states], dim=2)
         queries, cells = self.query(
-            contexts.unsqueeze(1),
-            ys[:, -1:],
-            (cells[0].contiguous(), cells[1].contiguous()),
+            contexts.unsqueeze(1), ys[:, -1:], (h.contiguous(), c.contiguous())
         )
         cells = torch.stack(cells)
         queries = queries.squeeze(1).unflatten(0, (utterances, -1))
         log_posteriors, weighted = inventory_attention(
             queries, profiles, present, self.cosine_scale
         )
-        scores = self.output(hidden + self.profile(weighted.flatten(0, 1))).log_softmax(
-            dim=-1
-        )
-        log_posteriors, frames = log_posteriors.flatten(0, 1), weights.argmax(dim=1)
-        return scores, [
-            {
-                "asr": own,
-                "query": cells[:, :, row],
-                "tokens": ScoredToken(state["tokens"], row, log_posteriors, frames),
-            }
-            for row, (own, state) in enumerate(zip(asr_states, states, strict=True))
-        ]
+        said = hidden + self.profile(weighted.flatten(0, 1))
+        scores = self.output(said).log_softmax(dim=-1)
+        log_posteriors = log_posteriors.flatten(0, 1)
+        frames = weights.argmax(dim=1)
+        new_states = []
+        for row, (own, state) in enumerate(zip(asr_states, states, strict=True)):
+            token = ScoredToken(state["tokens"], row, log_posteriors, frames)
+            new_states.append({"asr": own, "query": cells[:, :, row], "tokens": token})
+        return scores, new_states
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,18 +69,16 @@ def inventory_attention(
     present: torch.Tensor | None = None,
     scale: torch.Tensor | float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Apply InventoryAttention: a softmax over cosines (P4, eq. 9), by which profiles
-    are averaged (P4, eq. 10).
+    """Apply InventoryAttention (P4, eq. 9 and 10).
 
-    ``queries`` are (B, L, E), ``profiles`` (B, K, E), padded along K; ``present``, (B,
-    K), is true where one is no padding. ``scale`` is of the cosines: with 1 no speaker
-    of eight gets a posterior above 0.52. Returned are logarithms of the posteriors (P4,
-    eq. 11), (B, L, K), minus infinity for padding, and weighted profiles, (B, L, E).
+    Profiles are averaged by a softmax over their cosines with a query. ``queries`` are
+    (B, L, E), ``profiles`` (B, K, E), padded along K; ``present``, (B, K), is true
+    where one is no padding. ``scale`` is of the cosines: with 1 no speaker of eight
+    gets a posterior above 0.52. Returned are logarithms of the posteriors (P4, eq. 11),
+    (B, L, K), minus infinity for padding, and weighted profiles, (B, L, E).
     """
-    cosines = (
-        torch.nn.functional.normalize(queries, dim=-1)
-        @ torch.nn.functional.normalize(profiles, dim=-1).mT
-    )
+    directions = torch.nn.functional.normalize(queries, dim=-1)
+    cosines = directions @ torch.nn.functional.normalize(profiles, dim=-1).mT
     scores = scale * cosines
     if present is not None:
         scores = scores.masked_fill(~present.unsqueeze(1), -torch.inf)
@@ -93,6 +91,7 @@ def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
 
     The speaker-change symbol, ``change``, ends its segment.
     """
+    # A symbol counts for the tokens after it, not for itself.
     changes = (tokens == change).long()
     return changes.cumsum(dim=1) - changes
 
@@ -100,12 +99,13 @@ def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
 def segment_posteriors(
     posteriors: torch.Tensor, tokens: torch.Tensor, change: int
 ) -> torch.Tensor:
-    """Return the mean posteriors of each segment with its closing symbol, (segments,
-    K); ``posteriors``: of tokens, (L, K).
+    """Return the mean posteriors of each segment, (segments, K).
+
+    Its closing symbol is a part of it. ``posteriors``: of tokens, (L, K).
     """
     numbers = segment_indices(tokens.unsqueeze(0), change)[0]
     count = int(numbers[-1]) + 1
-    sums = posteriors.new_zeros(count, posteriors.size(1)).index_add(
-        0, numbers, posteriors
-    )
-    return sums / numbers.bincount(minlength=count).unsqueeze(1)
+    zeros = posteriors.new_zeros(count, posteriors.size(1))
+    sums = zeros.index_add(0, numbers, posteriors)
+    sizes = numbers.bincount(minlength=count)
+    return sums / sizes.unsqueeze(1)
