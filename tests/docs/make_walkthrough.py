@@ -31,7 +31,7 @@ again and fails if a file that ran is missing here.
 """
 
 
-def stages_of(calls: Iterable[Call]) -> list[tuple[str, list[Call]]]:
+def split_by_stage(calls: Iterable[Call]) -> list[tuple[str, list[Call]]]:
     """Return the calls of each stage, which begins with its function in recipe.py."""
     stages: list[tuple[str, list[Call]]] = [("before the first stage", [])]
     names = read_stage_names()
@@ -57,18 +57,12 @@ def format_page(calls: list[Call]) -> str:
     count = sum(len(names) for names in functions.values())
     lines = [INTRODUCTION, f"{len(functions)} files, {count} functions."]
     shown: set[str] = set()
-    for title, stage in stages_of(calls):
+    for title, stage in split_by_stage(calls):
         rows = []
         for call in stage:
             if call.file not in shown:
                 shown.add(call.file)
-                cells = (
-                    f"`{call.file.removeprefix('espnet_ext/')}`",
-                    f"`{call.function}`",
-                    str(len(functions[call.file])),
-                    first_sentence(call.file),
-                )
-                rows.append(f"| {' | '.join(cells)} |")
+                rows.append(format_row(call, len(functions[call.file])))
         if rows:
             lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
             lines += ["| file | enters at | functions | what it is for |"]
@@ -76,7 +70,14 @@ def format_page(calls: list[Call]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def files_on(page: str) -> set[str]:
+def format_row(call: Call, count: int) -> str:
+    """Return the row of a file, of which ``count`` functions ran, this one first."""
+    name = call.file.removeprefix("espnet_ext/")
+    purpose = first_sentence(call.file)
+    return f"| `{name}` | `{call.function}` | {count} | {purpose} |"
+
+
+def list_files(page: str) -> set[str]:
     """Return the files that a page has rows for, below the repository."""
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     names = [row.split("`")[1] for row in rows]

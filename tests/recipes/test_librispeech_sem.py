@@ -20,7 +20,7 @@ import pytest
 import torch
 import yaml
 from kaldi_stand_in import read_calls, write_wrapper
-from make_walkthrough import OPTIONS, PAGE, files_on
+from make_walkthrough import OPTIONS, PAGE, list_files
 from runs import (
     EGS,
     assert_nothing_is_repeated,
@@ -79,7 +79,7 @@ def test_every_file_that_ran_is_on_the_walkthrough(smoke):
     """If not, run ``python tests/docs/make_walkthrough.py``."""
     folder, _ = smoke
     ran = {call.file for call in call_trace.read_trace(folder / "trace")}
-    page = files_on(PAGE.read_text(encoding="utf-8"))
+    page = list_files(PAGE.read_text(encoding="utf-8"))
     assert len(ran) > 80
     assert sorted(ran - page) == []
     assert all((call_trace.ROOT / file).is_file() for file in page)
