@@ -52,7 +52,8 @@ def check_python() -> str:
 
 def check_bash() -> str:
     """Return the version of the bash that runs the recipes."""
-    if (path := shutil.which("bash")) is None:
+    path = shutil.which("bash")
+    if path is None:
         raise InputError("bash is not on PATH; the recipes are bash scripts")
     banner = subprocess.run(
         [path, "--version"], capture_output=True, text=True, check=True

@@ -38,7 +38,8 @@ def synthetic_corpus(
 
     ``size`` is one of its sizes, by default the setting ``corpus_size``.
     """
-    output, size = folder or run.corpus, size or run.sections["settings"]["corpus_size"]
+    output = folder or run.corpus
+    size = size or run.sections["settings"]["corpus_size"]
     return Step(
         name="synthetic corpus",
         log=run.datadir / "log" / "corpus.log",
@@ -181,7 +182,8 @@ def tokens_step(
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
     from espnet_ext.text.tokens import make_tokens
 
-    text, more = run.whole_text(train), [run.whole_text(name) for name in english]
+    text = run.whole_text(train)
+    more = [run.whole_text(name) for name in english]
     own = (
         {"english_texts": more}
         if token_type == "mixed"

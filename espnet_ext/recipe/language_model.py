@@ -46,7 +46,8 @@ def train_language_model(
     if not uses_language_model(run):
         show("no decoding of these rows uses a language model")
         return
-    folder, dev = run.lm, run.datadir / valid / "text"
+    folder = run.lm
+    dev = run.datadir / valid / "text"
     large = [run.sections["lm_large"]] if run.setting("lm_size") == "large" else []
     config = run.section_config("lm", *large, name=folder.name)
     splits, lengths, dev_lengths = (

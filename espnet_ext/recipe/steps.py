@@ -160,7 +160,8 @@ def run_jobs(
     chains go on. InputError: an input is missing, or a folder has work of another
     config or other data.
     """
-    waiting, free = iter(jobs), list(lanes) or [()] * max(1, side_by_side)
+    waiting = iter(jobs)
+    free = list(lanes) or [()] * max(1, side_by_side)
     chains: list[tuple[Iterator[Step], tuple[str, ...]]] = []
     running: dict[Any, _Started] = {}
     failures: list[Exception] = []
@@ -305,7 +306,8 @@ class _Started:
     def finish(self) -> None:
         """Report how the step ended; StepFailed if it failed."""
         self.process.join()
-        status, seconds = self.process.exitcode, time.monotonic() - self.began
+        status = self.process.exitcode
+        seconds = time.monotonic() - self.began
         kill_group(self.process.pid)  # processes that it left running
         for watch in watches[-1:]:
             reason = (

@@ -20,7 +20,8 @@ _MARKERS = "osD^vPX*"
 
 def write_picture(result: TableResult, folder: Path) -> Path:
     """Draw a figure into ``<name>.png``."""
-    save_png(draw(result), path := folder / f"{result.table.id}.png")
+    path = folder / f"{result.table.id}.png"
+    save_png(draw(result), path)
     return path
 
 
@@ -31,7 +32,8 @@ def draw(result: TableResult) -> Picture:
     In the colour of a curve, a dotted line is the paper's largest reduction, a cross
     its own rate.
     """
-    figure, curves = result.table.figure, result.curves
+    figure = result.table.figure
+    curves = result.curves
     assert figure is not None
     with matplotlib.rc_context(STYLE):
         picture = Picture(figsize=(7.4, 5.0), layout="constrained")

@@ -69,7 +69,8 @@ def grid_of(
     relative reductions, then seeds.
     """
     rows = [row for row in result.rows if row_names is None or row.name in row_names]
-    head, body = ["row"], [[row.name] for row in rows]
+    head = ["row"]
+    body = [[row.name] for row in rows]
     for column in columns:
         pairs = [
             (
@@ -125,7 +126,8 @@ def curve_grid(result: TableResult) -> Grid:
 
 
 def _point(point: ResultRow) -> str:
-    here, reduced = point.cell.here, ""
+    here = point.cell.here
+    reduced = ""
     if point.reduction:
         spread = (
             "" if point.reduction.spread is None else f" ± {point.reduction.spread:.1f}"
@@ -369,7 +371,8 @@ def markdown_table(result: TableResult, heading: str, pictures: str = "") -> lis
 
 def run_text(run: RunRecord, versions: bool = True) -> str:
     """Return how results were made: command, commit, date, machine and versions."""
-    git, machine = run.git, run.hardware
+    git = run.git
+    machine = run.hardware
     commit = (
         "not in git"
         if git is None

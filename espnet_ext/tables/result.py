@@ -222,7 +222,8 @@ class TableResult:
         """
         if self.reference is None:
             return None, None
-        own, base = row.cells[column], self.reference.cells[column]
+        own = row.cells[column]
+        base = self.reference.cells[column]
         ours = (
             reduction(own.here.value, base.here.value)
             if own.here and base.here

@@ -228,7 +228,8 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
     or damaged.
     """
     folder = Path(folder)
-    meta, path = read_meta(folder), folder / SCORES
+    meta = read_meta(folder)
+    path = folder / SCORES
     rates: dict[Key, dict[int, dict[str, tuple[int, int]]]] = {}
     for number, line in enumerate(_read_lines(path), start=2):
         key = Key(line.system, line.decoding, line.set, line.measure or None)

@@ -164,7 +164,8 @@ def _run_test(
     # (trainings, units) -> (rows, seeds, units)
     errors = errors.reshape(len(rows), len(seeds), -1)
     sound = _find_sound_units(errors, words, design.failed_units)
-    errors, words = errors[:, :, sound], words[sound]
+    errors = errors[:, :, sound]
+    words = words[sound]
     merged = _are_merged(rows, tables, design)
     half = len(better)
     ours = _compute_change(list(errors[:half]))

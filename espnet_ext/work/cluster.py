@@ -68,7 +68,8 @@ def start(settings: ClusterSettings, workers: int) -> Iterator[tuple[Any, list[s
             name: os.environ.get(name) or threads for name in THREAD_VARIABLES
         },
     }
-    children, client = set(multiprocessing.active_children()), None
+    children = set(multiprocessing.active_children())
+    client = None
     with exit_on_signals(), _quiet() as errors, dask.config.set(changes):
         try:
             try:

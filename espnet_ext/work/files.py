@@ -49,7 +49,9 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.umask(mask := os.umask(0))
+        # the mask can only be read by setting another
+        mask = os.umask(0)
+        os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
     except BaseException as error:

@@ -179,7 +179,8 @@ def require_own_gpus(number: int) -> None:
         return
     import torch
 
-    seen, visible = torch.cuda.device_count(), os.environ.get(VISIBLE)
+    seen = torch.cuda.device_count()
+    visible = os.environ.get(VISIBLE)
     _refuse_more(number, seen)
     if visible is not None and seen > len(list_names(visible)):
         # it would take a GPU that is another process's

@@ -106,9 +106,11 @@ def _map_here(
 
     deaths = [0] * len(progress.shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    forked, sharing = True, 1
+    forked = True
+    sharing = 1
     if isinstance(context, gpus.NewWorkers):
-        forked, sharing = False, context.count_sharing(workers)
+        forked = False
+        sharing = context.count_sharing(workers)
     pool = ProcessPool(
         workers,
         context=context,
@@ -279,7 +281,8 @@ class _Progress:
 
     def _tick(self) -> None:
         while not self._stop.wait(PROGRESS_SECONDS):
-            done, total = len(self.results), len(self.shards)
+            done = len(self.results)
+            total = len(self.shards)
             eta = self._elapsed((total - done) / done) if done else "not known yet"
             self.print(f"{done}/{total} shards, {self._elapsed()} elapsed, ETA {eta}")
 

@@ -48,8 +48,10 @@ def fault(content: Any, error: ValidationError) -> str:
     adds, as the branch of a union.
     """
     first = error.errors(include_url=False)[0]
-    missing, location = first["type"] == "missing", first["loc"]
-    place, inside = "", content
+    missing = first["type"] == "missing"
+    location = first["loc"]
+    place = ""
+    inside = content
     for part in location[:-1] if missing else location:
         if isinstance(inside, dict) and part in inside:
             inside = inside[part]
@@ -84,7 +86,8 @@ _MESSAGES = {  # by pydantic's kind of error; ``text`` is its own message
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    context, value = error.get("ctx", {}), error["input"]
+    context = error.get("ctx", {})
+    value = error["input"]
     if error["type"] == "value_error":
         return str(context["error"])
     if error["type"] not in _MESSAGES:
