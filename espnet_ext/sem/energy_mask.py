@@ -16,7 +16,10 @@ PEAK_PERCENTILE = 95
 SCALES = ("power_mel", "normalized", "none")
 
 
-def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def peak(
+    x: torch.Tensor,
+    lengths: torch.Tensor,
+) -> torch.Tensor:
     """Return the 95th percentile of each utterance's bins, (B,) (P2, eq. 2).
 
     ``x``: (B, T, C); ``lengths``: (B,). It is the nearest-rank percentile (numpy's
@@ -42,9 +45,8 @@ def _find_peak_by_partition(
     # numpy has no bfloat16; float32 holds every half-precision number exactly
     values = x.to(_promote_type(x)).flatten(1).numpy()
     peaks = []
-    for utterance, count, rank in zip(
-        values, bins.tolist(), ranks.tolist(), strict=True
-    ):
+    places = zip(values, bins.tolist(), ranks.tolist(), strict=True)
+    for utterance, count, rank in places:
         # ranks count from 1
         peaks.append(np.partition(utterance[:count], rank - 1)[rank - 1])
     return torch.tensor(peaks, dtype=x.dtype)
@@ -58,8 +60,11 @@ def _find_peak_by_sorting(
     # one kernel for the batch, without waiting for lengths from the accelerator;
     # padding is sorted last
     values = x.flatten(1)
-    values = values.masked_fill(~mark_valid_frames(bins, values.size(1)), torch.inf)
-    return values.sort(dim=1).values.gather(1, ranks.unsqueeze(1) - 1).squeeze(1)
+    padding = ~mark_valid_frames(bins, values.size(1))
+    values, _ = values.masked_fill(padding, torch.inf).sort(dim=1)
+    # ranks count from 1
+    places = ranks.unsqueeze(1) - 1
+    return values.gather(1, places).squeeze(1)
 
 
 def draw_threshold_db(
@@ -75,7 +80,7 @@ def draw_threshold_db(
     return eta_min + (eta_max - eta_min) * torch.rand(batch_size, device=device)
 
 
-def small_energy_mask(
+def compute_mask(
     x: torch.Tensor,
     lengths: torch.Tensor,
     eta_db: torch.Tensor,
@@ -88,32 +93,44 @@ def small_energy_mask(
     """
     precise = _promote_type(x)
     # dB of energies, as a factor of their POWER
-    factor = 10.0 ** (eta_db.to(precise) * (POWER / 10.0))
-    threshold = (peak(x, lengths).to(precise) * factor).unsqueeze(1)
+    exponent = eta_db.to(precise) * (POWER / 10.0)
+    threshold = peak(x, lengths).to(precise) * 10.0**exponent
     # nothing reaches a threshold of NaN
     padding = ~mark_valid_frames(lengths, x.size(1))
-    return x >= threshold.masked_fill(padding, torch.nan).unsqueeze(2)
+    by_frame = threshold.unsqueeze(1).masked_fill(padding, torch.nan)
+    return x >= by_frame.unsqueeze(2)
 
 
-def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def masked_share(
+    mask: torch.Tensor,
+    lengths: torch.Tensor,
+) -> torch.Tensor:
     """Return the share of bins that a mask removes, the mean over utterances.
 
     ``mask``: (B, T, C), 0 on padding too; ``lengths``: (B,).
     """
-    kept = (mask != 0).sum(dim=(1, 2)) / (lengths * mask.size(2))
-    return 1.0 - kept.mean()
+    bins = lengths * mask.size(2)
+    kept = (mask != 0).sum(dim=(1, 2))
+    return 1.0 - (kept / bins).mean()
 
 
-def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def sum_utterances(
+    x: torch.Tensor,
+    lengths: torch.Tensor,
+) -> torch.Tensor:
     """Sum each utterance's bins without padding, in float32 or better, (B,).
 
     ``x``: (B, T, C); ``lengths``: (B,).
     """
     frames = x.sum(dim=2, dtype=_promote_type(x))
-    return frames.masked_fill(~mark_valid_frames(lengths, x.size(1)), 0.0).sum(dim=1)
+    padding = ~mark_valid_frames(lengths, x.size(1))
+    return frames.masked_fill(padding, 0.0).sum(dim=1)
 
 
-def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
+def compute_ratio(
+    total: torch.Tensor,
+    rest: torch.Tensor,
+) -> torch.Tensor:
     """Return the scaling coefficient r >= 1 of P2, eq. 10, (B,).
 
     ``total`` and ``rest``: sums before and after masking, (B,) each. r and its gradient
@@ -122,7 +139,8 @@ def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
     compensates for what was removed, so it cannot be smaller).
     """
     ratio = total / rest.masked_fill(rest == 0.0, 1.0)
-    usable = (rest != 0.0) & torch.isfinite(ratio) & (ratio >= 1.0)
+    usable = torch.isfinite(ratio) & (rest != 0.0)
+    usable &= ratio >= 1.0
     return ratio.masked_fill(~usable, 1.0)
 
 

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
-from espnet_ext.sem.energy_mask import POWER, peak, small_energy_mask
+from espnet_ext.sem.energy_mask import POWER, compute_mask, peak
 from espnet_ext.sem.power_mel import PowerMelFrontend
 
 STEP_DB = 0.5
@@ -80,7 +80,7 @@ class EnergyHistogram:
         return np.cumsum(self.energies[:-1]) / self.energies.sum()
 
 
-def edge_index(eta_db: float) -> int:
+def find_edge(eta_db: float) -> int:
     """Return the index of a threshold in ``EDGES_DB``.
 
     ValueError: it is not one of the edges.
@@ -93,7 +93,7 @@ def peak_energy(energies: torch.Tensor) -> float:
     return peak(energies.unsqueeze(0), torch.tensor([energies.size(0)])).item()
 
 
-def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
+def count_bins(energies: torch.Tensor) -> EnergyHistogram:
     """Count the bins of one utterance with filterbank energies (T, C).
 
     One whose e_peak is zero adds only to ``silent``.
@@ -141,8 +141,8 @@ def survey(
     example = (float("inf"), "")
     limit = EXAMPLE_SECONDS * frontend.fs
     for utterance, span in tqdm(spans.items(), desc="energies", unit="utt"):
-        energies, samples = utterance_energies(utterance, span, frontend)
-        part = histogram_of(energies)
+        energies, samples = read_energies(utterance, span, frontend)
+        part = count_bins(energies)
         histogram += part
         if part.utterances:
             # Below the limit, longer is better (negative, so always first); above it,
@@ -157,7 +157,7 @@ def survey(
     return histogram, example[1]
 
 
-def utterance_energies(
+def read_energies(
     utterance: str,
     span: AudioSpan,
     frontend: PowerMelFrontend,
@@ -190,7 +190,7 @@ class MaskExample:
         return 1.0 - float(self.kept[eta_db].mean())
 
 
-def mask_example(
+def make_mask_example(
     utterance: str,
     span: AudioSpan,
     frontend: PowerMelFrontend,
@@ -200,7 +200,7 @@ def mask_example(
 
     InputError: it is silent.
     """
-    energies, _ = utterance_energies(utterance, span, frontend)
+    energies, _ = read_energies(utterance, span, frontend)
     x = energies.pow(POWER).unsqueeze(0)
     lengths = torch.tensor([energies.size(0)])
     if peak_energy(energies) <= 0.0:
@@ -210,7 +210,7 @@ def mask_example(
         )
     kept = {}
     for eta in thresholds_db:
-        (mask,) = small_energy_mask(x, lengths, torch.tensor([eta]))
+        (mask,) = compute_mask(x, lengths, torch.tensor([eta]))
         kept[eta] = mask.numpy()
     return MaskExample(utterance, x[0].numpy(), kept, frontend.hop_length / frontend.fs)
 
@@ -222,7 +222,7 @@ def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
     """
     marks = {}
     for eta in np.arange(-80.0, 1.0, 10.0).tolist():
-        marks[f"{eta:g}"] = edge_index(eta)
+        marks[f"{eta:g}"] = find_edge(eta)
     share = histogram.share_below()
     energy = histogram.energy_below()
     return {

@@ -12,11 +12,11 @@ from espnet2.layers.global_mvn import GlobalMVN
 from espnet_ext.errors import InputError
 from espnet_ext.sem.energy_mask import (
     SCALES,
+    compute_mask,
+    compute_ratio,
     draw_threshold_db,
     masked_share,
-    small_energy_mask,
-    sum_ratio,
-    utterance_sums,
+    sum_utterances,
 )
 from espnet_ext.upstream.padding import mark_valid_frames
 
@@ -108,17 +108,19 @@ class SEMGlobalMVN(GlobalMVN):
         eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
         # a mask of numbers: on a CPU, multiplying by it is several times faster than
         # masked_fill
-        mask = small_energy_mask(x, ilens, eta_db).to(x.dtype)
+        mask = compute_mask(x, ilens, eta_db).to(x.dtype)
         self.masked = masked_share(mask, ilens)
         normalized = self._normalize(x)
         masked = normalized * mask
         if self.scale == "none":
             return masked, ilens
         if self.scale == "power_mel":
-            ratio = sum_ratio(utterance_sums(x, ilens), utterance_sums(x * mask, ilens))
+            ratio = compute_ratio(
+                sum_utterances(x, ilens), sum_utterances(x * mask, ilens)
+            )
         else:
-            ratio = sum_ratio(
-                utterance_sums(normalized, ilens), utterance_sums(masked, ilens)
+            ratio = compute_ratio(
+                sum_utterances(normalized, ilens), sum_utterances(masked, ilens)
             )
             ratio = ratio.clamp(max=self.max_scale)
         return masked * ratio.to(masked.dtype)[:, None, None], ilens

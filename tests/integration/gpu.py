@@ -519,13 +519,13 @@ def energy_mask() -> Found:
     """Small Energy Masking has a path of its own on a GPU."""
     import torch
 
-    from espnet_ext.sem.energy_mask import small_energy_mask
+    from espnet_ext.sem.energy_mask import compute_mask
 
     energies = torch.rand(8, 1500, 40)
     lengths = torch.linspace(1500, 3, 8).long()
     thresholds = -80 * torch.rand(8)
-    on_cpu = small_energy_mask(energies, lengths, thresholds)
-    other = small_energy_mask(*(x.to(device) for x in (energies, lengths, thresholds)))
+    on_cpu = compute_mask(energies, lengths, thresholds)
+    other = compute_mask(*(x.to(device) for x in (energies, lengths, thresholds)))
     differ = int((on_cpu != other.cpu()).sum())
     return Found(
         differ < 1e-5 * energies.numel(), f"{differ} of {energies.numel()} bins differ"

@@ -12,14 +12,14 @@ from espnet_ext.sem.energy_statistics import (
     EDGES_DB,
     EnergyHistogram,
     MaskExample,
-    edge_index,
-    histogram_of,
+    count_bins,
+    find_edge,
 )
 
 
 def histogram() -> EnergyHistogram:
     energies = 10.0 ** (np.random.default_rng(0).normal(-30.0, 15.0, (500, 40)) / 10.0)
-    return histogram_of(torch.from_numpy(energies.astype(np.float32)))
+    return count_bins(torch.from_numpy(energies.astype(np.float32)))
 
 
 def example() -> MaskExample:
@@ -50,7 +50,7 @@ def test_distribution_shows_density_and_both_shares():
         r"$\eta = -20$ dB",
         *curves,
     ]
-    assert f"{100 * shown.share_below()[edge_index(-20.0)]:.1f} %" in texts(figure)
+    assert f"{100 * shown.share_below()[find_edge(-20.0)]:.1f} %" in texts(figure)
     assert "1/dB" in upper.get_ylabel()
     assert "(dB)" in lower.get_xlabel()
     assert "toy: 1 utterances, 20,000 bins" in figure.get_suptitle()
@@ -59,13 +59,13 @@ def test_distribution_shows_density_and_both_shares():
 def test_range_is_at_least_the_papers_and_hides_next_to_nothing():
     energies = torch.full((100, 40), 1e-11)
     energies[:20] = 1.0
-    lowest, highest = shown_range(histogram_of(energies))
+    lowest, highest = shown_range(count_bins(energies))
     assert (lowest, highest) == (-120.0, 10.0)
     wide = histogram()
     lowest, highest = shown_range(wide)
     assert lowest <= -90.0
     assert highest >= 10.0
-    assert wide.energy_below()[edge_index(highest)] >= 0.995
+    assert wide.energy_below()[find_edge(highest)] >= 0.995
 
 
 def test_masks_show_the_spectrogram_and_what_is_left_of_it():

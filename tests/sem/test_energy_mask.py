@@ -38,7 +38,7 @@ def test_mask_on_features_equals_equations_6_to_8_on_energies(eta_range):
     lengths = [120, 77, 33, 2, 1]
     e = energies(5, 120, 40)
     eta = energy_mask.draw_threshold_db(5, *eta_range, "cpu")
-    kept = energy_mask.small_energy_mask(
+    kept = energy_mask.compute_mask(
         torch.from_numpy(e ** (1 / 15)), torch.tensor(lengths), eta
     )
     expected = masks_of_the_paper(e, lengths, eta.double().numpy())

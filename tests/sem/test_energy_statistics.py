@@ -34,7 +34,7 @@ def eta_of(energies: np.ndarray) -> np.ndarray:
 
 def accumulated(arrays: list[np.ndarray]) -> energy_statistics.EnergyHistogram:
     return sum(
-        (energy_statistics.histogram_of(torch.from_numpy(array)) for array in arrays),
+        (energy_statistics.count_bins(torch.from_numpy(array)) for array in arrays),
         energy_statistics.EnergyHistogram.empty(),
     )
 
@@ -51,7 +51,7 @@ def test_shares_over_several_utterances_are_those_of_all_bins_together():
     assert histogram.zeros == 20 * 40
     assert histogram.total == eta.size
     for threshold in (-120.0, -90.0, -40.0, -20.0, -0.5, 0.0, 0.5, 10.0, 40.0):
-        index = energy_statistics.edge_index(threshold)
+        index = energy_statistics.find_edge(threshold)
         assert histogram.share_below()[index] == pytest.approx(
             (eta < threshold).mean(), abs=1e-12
         )
@@ -79,23 +79,23 @@ def test_a_bin_on_the_threshold_is_not_below_it():
     energies = torch.cat([torch.full((94,), 1e-6), torch.full((6,), 3.0)]).reshape(
         10, 10
     )
-    histogram = energy_statistics.histogram_of(energies)
-    assert histogram.share_below()[energy_statistics.edge_index(0.0)] == pytest.approx(
+    histogram = energy_statistics.count_bins(energies)
+    assert histogram.share_below()[energy_statistics.find_edge(0.0)] == pytest.approx(
         0.94
     )
-    assert histogram.share_below()[energy_statistics.edge_index(0.5)] == 1.0
+    assert histogram.share_below()[energy_statistics.find_edge(0.5)] == 1.0
 
 
 def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
     span = audio(tmp_path, "a", seconds=3.0)
     frontend = PowerMelFrontend()
     histogram = energy_statistics.survey({"a": span}, frontend)[0]
-    example = energy_statistics.mask_example("a", span, frontend)
+    example = energy_statistics.make_mask_example("a", span, frontend)
     assert list(example.kept) == [-40.0, -20.0, 0.0]
     for eta in example.kept:
         # float32 features against float64 energies: a bin may lie on the threshold.
         assert example.masked_share(eta) == pytest.approx(
-            histogram.share_below()[energy_statistics.edge_index(eta)], abs=2e-4
+            histogram.share_below()[energy_statistics.find_edge(eta)], abs=2e-4
         )
     assert (
         0.0
@@ -146,7 +146,7 @@ def test_only_silence_is_refused(tmp_path):
     with pytest.raises(InputError, match="all 1 utterances are silent"):
         energy_statistics.survey({"silent": span}, PowerMelFrontend())
     with pytest.raises(InputError, match="silent.wav: utterance silent: silent"):
-        energy_statistics.mask_example("silent", span, PowerMelFrontend())
+        energy_statistics.make_mask_example("silent", span, PowerMelFrontend())
 
 
 def test_values_are_plain(tmp_path):
@@ -156,7 +156,7 @@ def test_values_are_plain(tmp_path):
     values = json.loads(
         json.dumps(
             energy_statistics.as_values(
-                histogram, energy_statistics.mask_example("a", span, frontend)
+                histogram, energy_statistics.make_mask_example("a", span, frontend)
             ),
             allow_nan=False,
         )
@@ -164,6 +164,6 @@ def test_values_are_plain(tmp_path):
     assert list(values["example"]["masked"]) == ["-40", "-20", "0"]
     assert (
         values["bins_below"]["-20"]
-        == histogram.share_below()[energy_statistics.edge_index(-20.0)]
+        == histogram.share_below()[energy_statistics.find_edge(-20.0)]
     )
     assert values["bins"] == 198 * 40

@@ -13,7 +13,7 @@ from espnet_ext.sem.energy_statistics import (
     STEP_DB,
     EnergyHistogram,
     MaskExample,
-    edge_index,
+    find_edge,
 )
 from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION
 
@@ -52,9 +52,9 @@ def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
     hidden_left = histogram.share_below() - histogram.zeros / histogram.total
     # The curve of the energy reaches 1 last.
     hidden_right = 1.0 - histogram.energy_below()
-    while lowest > EDGES_DB[0] and hidden_left[edge_index(lowest)] > HIDDEN_SHARE:
+    while lowest > EDGES_DB[0] and hidden_left[find_edge(lowest)] > HIDDEN_SHARE:
         lowest -= 10.0
-    while highest < EDGES_DB[-1] and hidden_right[edge_index(highest)] > HIDDEN_SHARE:
+    while highest < EDGES_DB[-1] and hidden_right[find_edge(highest)] > HIDDEN_SHARE:
         highest += 10.0
     return lowest, highest
 
@@ -75,7 +75,7 @@ def _draw_density(axes: Axes, histogram: EnergyHistogram) -> None:
 
 
 def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
-    index = edge_index(MARKED_DB)
+    index = find_edge(MARKED_DB)
     curves = (
         (histogram.share_below(), r"bins: cumulative density of $\eta$", BLUE, "-"),
         (histogram.energy_below(), r"energy: $r_e(\eta)$", VERMILLION, "--"),

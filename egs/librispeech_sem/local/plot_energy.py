@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         {key: spans[key] for key in chosen}, frontend
     )
     utterance = args.utterance or longest
-    example = statistics.mask_example(utterance, spans[utterance], frontend)
+    example = statistics.make_mask_example(utterance, spans[utterance], frontend)
 
     name = args.name or args.data.resolve().name
     figures = {
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def print_summary(histogram: statistics.EnergyHistogram) -> None:
-    index = statistics.edge_index(MARKED_DB)
+    index = statistics.find_edge(MARKED_DB)
     masked, energy = histogram.share_below()[index], histogram.energy_below()[index]
     zeros = histogram.zeros / histogram.total
     print(
