@@ -168,23 +168,20 @@ class LanguageTransformerDecoder(CachedTransformerDecoder):
         length = ys_in_pad.size(1)
         valid = ~make_pad_mask(ys_in_lens, maxlen=length).to(hs_pad.device).unsqueeze(1)
         mask = valid & subsequent_mask(length, device=hs_pad.device)
-        memory_mask = ~make_pad_mask(hlens, maxlen=hs_pad.size(1)).to(
-            hs_pad.device
-        ).unsqueeze(1)
+        memory_padding = make_pad_mask(hlens, maxlen=hs_pad.size(1)).to(hs_pad.device)
+        memory_mask = ~memory_padding.unsqueeze(1)
 
         def block(layer: DecoderLayer, x: torch.Tensor) -> torch.Tensor:
-            attention = layer.self_attn
-            by_language = isinstance(attention, LanguageAttention)
-            return run_block(
-                layer,
-                x,
-                lambda x: (
-                    attention(x, mask, languages)
-                    if by_language
-                    else attention(x, x, x, mask)
-                ),
-                lambda x: layer.src_attn(x, hs_pad, hs_pad, memory_mask),
-            )
+            def attend_to_tokens(x: torch.Tensor) -> torch.Tensor:
+                # ``blocks`` may leave some to ESPnet's attention
+                if isinstance(layer.self_attn, LanguageAttention):
+                    return layer.self_attn(x, mask, languages)
+                return layer.self_attn(x, x, x, mask)
+
+            def attend_to_encodings(x: torch.Tensor) -> torch.Tensor:
+                return layer.src_attn(x, hs_pad, hs_pad, memory_mask)
+
+            return run_block(layer, x, attend_to_tokens, attend_to_encodings)
 
         x = self.embed(ys_in_pad)
         outputs = []
