@@ -225,7 +225,8 @@ def tune(
     """
     words = sum(len(split_reference(nbest)) for nbest in lists)
     weights = dict.fromkeys([*models, FIRST_PASS], 1.0)
-    tables = [tabulate_errors(nbest, list(weights)) for nbest in lists]
+    names = list(weights)
+    tables = [tabulate_errors(nbest, names) for nbest in lists]
     if not words:
         raise InputError(
             "no N-best lists to tune the interpolation weight on, or no words in "

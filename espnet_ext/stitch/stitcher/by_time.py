@@ -46,7 +46,8 @@ def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word,
         elif item.end > before.end:
             slack = before.end - before.start
             if timed and is_timed((before, item)):
-                slack = limit_shift(before.end - item.start)
+                seconds = before.end - item.start
+                slack = limit_shift(seconds)
             # Only words from `first` on, and before `last`, can be in both windows.
             first = len(merged)
             earliest = item.start - slack
