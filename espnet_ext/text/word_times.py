@@ -85,9 +85,12 @@ class RecordingWords:
     """The words of a recording, in order as :func:`find_word_fault` demands."""
 
     def __init__(self, words: Sequence[Word]):
+        starts = [word.start for word in words]
+        ends = [word.end for word in words]
         self._words = words
-        self._starts = np.array([word.start for word in words], dtype=np.float32)
-        self._ends = np.array([word.end for word in words], dtype=np.float32)
+        # Single precision: hours of words are kept in memory, of many recordings.
+        self._starts = np.array(starts, dtype=np.float32)
+        self._ends = np.array(ends, dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self._words)
@@ -129,8 +132,9 @@ class RecordingWords:
         for begin, until, word in self._find_around(start, end):
             if word.text != DROPPED or begin >= end or until <= start:
                 continue
-            region = (max(float(begin), start), min(float(until), end))
-            regions.append(region)
+            first = max(float(begin), start)
+            last = min(float(until), end)
+            regions.append((first, last))
         return regions
 
 
@@ -146,14 +150,12 @@ def write_word_times(
     with atomic_write(packed, "wb") as file:
         for recording, words in recordings:
             offsets[recording] = f"{packed}:{file.tell()}"
-            content = [_make_entry(word) for word in words]
+            content = []
+            for word in words:
+                content.append([word.text, float(word.start), float(word.end)])
             line = json.dumps(content, ensure_ascii=False)
             file.write(f"{recording} {line}\n".encode())
     write_table(packed.with_suffix(".scp"), offsets)
-
-
-def _make_entry(word: Word) -> tuple[str, float, float]:
-    return word.text, float(word.start), float(word.end)
 
 
 def read_word_times(recording: str, entry: str) -> RecordingWords:
@@ -187,8 +189,9 @@ def write_regions(path: str | Path, regions: Mapping[str, Sequence[Span]]) -> No
     with atomic_write(path) as file:
         for recording, own in sorted(regions.items()):
             for start, end in own:
-                span = f"{format_seconds(start)} {format_seconds(end)}"
-                file.write(f"{recording} {span}\n")
+                begin = format_seconds(start)
+                until = format_seconds(end)
+                file.write(f"{recording} {begin} {until}\n")
 
 
 def read_regions(path: Path) -> dict[str, list[Span]]:
