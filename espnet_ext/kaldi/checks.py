@@ -66,7 +66,7 @@ def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableSc
     ]
     scans = {
         name: dataclasses.replace(
-            scan_table(path / name), odd_lines=tuple(_odd_lines(path / name))
+            scan_table(path / name), odd_lines=tuple(_find_odd_lines(path / name))
         )
         for name in names
     }
@@ -79,7 +79,7 @@ def scan_data_dir(path: str | Path) -> tuple[data_dir.DataDir, dict[str, TableSc
     ), scans
 
 
-def _odd_lines(path: Path) -> Iterator[tuple[str, str]]:
+def _find_odd_lines(path: Path) -> Iterator[tuple[str, str]]:
     """Yield what Kaldi's ``validate_data_dir.sh`` and ``validate_text.pl`` refuse in
     lines, and the id of each.
     """
@@ -92,16 +92,16 @@ def _odd_lines(path: Path) -> Iterator[tuple[str, str]]:
             if path.name == "text" and not line.endswith("\n"):
                 yield "no line feed at the end of the line of", key
             if path.name == "text":
-                yield from ((what, key) for what in _odd_in_text(line))
+                yield from ((what, key) for what in _find_odd_in_text(line))
 
 
-def _text_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
+def _find_text_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, str]]:
     """Yield (file, what, utterance) for transcripts that Kaldi refuses."""
     for key, value in (data.text or {}).items():
-        yield from (("text", what, key) for what in _odd_in_text(value))
+        yield from (("text", what, key) for what in _find_odd_in_text(value))
 
 
-def _odd_in_text(line: str) -> Iterator[str]:
+def _find_odd_in_text(line: str) -> Iterator[str]:
     inside = line.rstrip("\r\n").replace("\t", " ")
     if _OTHER_SPACE.search(inside):
         yield "white space other than blanks and tabs (such as U+00A0) in"
@@ -204,7 +204,7 @@ def _form(name: str, scan: TableScan) -> Iterator[Problem]:
         if found := tuple(ids):
             yield Problem(name, what, found, advice)
     odd = ((name, what, key) for what, key in scan.odd_lines)
-    yield from _by_kind(odd, "fix these lines")
+    yield from _group_by_kind(odd, "fix these lines")
 
 
 def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Problem]:
@@ -220,7 +220,7 @@ def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Probl
         problems.append(
             Problem("text", "no such file", (), "add it, or check with --no-text")
         )
-    problems += _by_kind(find_utterance_faults(data), _FIX)
+    problems += _group_by_kind(find_utterance_faults(data), _FIX)
     for file, ids in find_derived_faults(data).items():
         problems.append(
             Problem(
@@ -233,7 +233,9 @@ def validate(data: data_dir.DataDir, *, require_text: bool = True) -> list[Probl
     return problems
 
 
-def _by_kind(faults: Iterable[tuple[str, str, str]], advice: str) -> list[Problem]:
+def _group_by_kind(
+    faults: Iterable[tuple[str, str, str]], advice: str
+) -> list[Problem]:
     kinds: dict[tuple[str, str], list[str]] = {}
     for file, what, key in faults:
         kinds.setdefault((file, what), []).append(key)
@@ -276,12 +278,12 @@ def find_utterance_faults(data: data_dir.DataDir) -> Iterator[tuple[str, str, st
         elif (
             utterance in audio
             and data.segments is not None
-            and (fault := _segment_fault(data, audio[utterance]))
+            and (fault := _find_segment_fault(data, audio[utterance]))
         ):
             yield audio_file, fault, utterance
 
 
-def _segment_fault(data: data_dir.DataDir, value: str) -> str:
+def _find_segment_fault(data: data_dir.DataDir, value: str) -> str:
     try:
         recording, start, end = data_dir.parse_segment(value)
     except ValueError:
@@ -380,7 +382,7 @@ def find_late_segments(data: data_dir.DataDir) -> list[Problem]:
     sound = {
         key: value
         for key, value in (data.segments or {}).items()
-        if not _segment_fault(data, value)
+        if not _find_segment_fault(data, value)
     }
     ends = {key: data_dir.parse_segment(value) for key, value in sorted(sound.items())}
     late = tuple(
@@ -414,7 +416,7 @@ def check_files(data: data_dir.DataDir) -> list[Problem]:
             )
             faults.append(("wav.scp", what, f"{recording} ({value})"))
     return sorted(
-        _by_kind(faults, "check the corpus folder and the paths"),
+        _group_by_kind(faults, "check the corpus folder and the paths"),
         key=lambda problem: problem.what,
     )
 
@@ -467,7 +469,7 @@ def check_audio(
         for recording, found in inspected.items()
         if found.fault
     ]
-    problems = _by_kind(faults, "replace the audio files, or drop what uses them")
+    problems = _group_by_kind(faults, "replace the audio files, or drop what uses them")
     rates = {
         recording: found.rate for recording, found in inspected.items() if found.rate
     }
@@ -478,7 +480,7 @@ def check_audio(
         for key, found in rates.items()
         if found != wanted
     ]
-    problems += _by_kind(others, f"resample to {wanted} Hz")
+    problems += _group_by_kind(others, f"resample to {wanted} Hz")
     if data.segments is not None:
         # With the true lengths as reco2dur, the check of the tables finds segments
         # beyond the end.
@@ -510,10 +512,12 @@ def fix(data: data_dir.DataDir) -> tuple[data_dir.DataDir, list[Problem], list[s
     first = {
         utterance: (file, what, utterance)
         for file, what, utterance in reversed(
-            [*find_utterance_faults(data), *_text_faults(data)]
+            [*find_utterance_faults(data), *_find_text_faults(data)]
         )
     }
-    dropped = _by_kind(sorted(first.values(), key=lambda fault: fault[2]), "dropped")
+    dropped = _group_by_kind(
+        sorted(first.values(), key=lambda fault: fault[2]), "dropped"
+    )
     keep = set(data.wav_scp if data.segments is None else data.segments) - first.keys()
     if not keep:
         reasons = "; ".join(

@@ -25,17 +25,17 @@ def keep_utterances(data: data_dir.DataDir, keep: set[str]) -> data_dir.DataDir:
         data_dir.RECORDING_FILES, sorted(recordings)
     )
     fields: dict[str, Any] = {
-        field: _only(getattr(data, field), wanted) for field, wanted in ids.items()
+        field: _keep_keys(getattr(data, field), wanted) for field, wanted in ids.items()
     }
     # It need not cover everything, so nothing may remain of it.
     fields |= {
-        field: _only(getattr(data, field), sorted(speakers)) or None
+        field: _keep_keys(getattr(data, field), sorted(speakers)) or None
         for field in data_dir.SPEAKER_FILES
     }
     return dataclasses.replace(data, **fields)
 
 
-def _only(table: Mapping | None, keys: Sequence[str]) -> dict | None:
+def _keep_keys(table: Mapping | None, keys: Sequence[str]) -> dict | None:
     return None if table is None else {key: table[key] for key in keys if key in table}
 
 
@@ -94,10 +94,10 @@ def combine(parts: Sequence[data_dir.DataDir]) -> data_dir.DataDir:
             )
     fields: dict[str, Any] = {}
     for field, name in data_dir.FILES.items():
-        fields[field] = _merged([getattr(part, field) for part in parts], name)
+        fields[field] = _merge([getattr(part, field) for part in parts], name)
     for field, name in data_dir.SPEAKER_FILES.items():  # need not name every speaker
         fields[field] = (
-            _merged([getattr(part, field) or {} for part in parts], name) or None
+            _merge([getattr(part, field) or {} for part in parts], name) or None
         )
     return data_dir.DataDir(**fields)
 
@@ -131,9 +131,7 @@ def add_suffix(data: data_dir.DataDir, suffix: str) -> data_dir.DataDir:
     return dataclasses.replace(data, **fields)
 
 
-def _merged(
-    tables: Sequence[data_dir.Table | None], name: str
-) -> dict[str, str] | None:
+def _merge(tables: Sequence[data_dir.Table | None], name: str) -> dict[str, str] | None:
     merged: dict[str, str] = {}
     for table in tables:
         if table is None:

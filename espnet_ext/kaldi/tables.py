@@ -71,7 +71,7 @@ def scan_table(path: str | Path) -> TableScan:
     duplicates: dict[str, bool] = {}  # whether the lines differ
     unsorted, lines_without_id = [], []
     previous = ""
-    for number, key, value in _rows(path):
+    for number, key, value in _read_rows(path):
         if not key:
             lines_without_id.append(number)
             continue
@@ -93,7 +93,7 @@ def read_table_lines(
     """Yield the ids and values of a table, one line in memory at a time, whatever the
     order of the ids.
     """
-    for number, key, value in _rows(path, marked):
+    for number, key, value in _read_rows(path, marked):
         if not key:
             raise InputError(
                 f"{path}: line {number} has no id; each line must be `id value`: "
@@ -102,7 +102,9 @@ def read_table_lines(
         yield key, value
 
 
-def _rows(path: str | Path, marked: bool = False) -> Iterator[tuple[int, str, str]]:
+def _read_rows(
+    path: str | Path, marked: bool = False
+) -> Iterator[tuple[int, str, str]]:
     """Yield the number of each line, its id ("" if it has none), and its value."""
     for number, line in enumerate(read_text_lines(path, marked=marked), start=1):
         key, *rest = _BLANK.split(line, maxsplit=1)
@@ -120,9 +122,9 @@ def read_text_lines(path: str | Path, *, marked: bool = False) -> Iterator[str]:
             encoding, mark = _marked_encoding(file) if marked else ("utf-8", b"")
             if encoding == "utf-8":
                 file.read(len(mark))
-                yield from _decoded(path, file)
+                yield from _decode(path, file)
             else:
-                yield from _decoded(path, io.BytesIO(_recoded(path, file, encoding)))
+                yield from _decode(path, io.BytesIO(_recode(path, file, encoding)))
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file: check the path, or run the stage that writes it"
@@ -148,9 +150,9 @@ def _marked_encoding(file: BinaryIO) -> tuple[str, bytes]:
     return "utf-8", b""
 
 
-def _recoded(path: str | Path, file: BinaryIO, encoding: str) -> bytes:
+def _recode(path: str | Path, file: BinaryIO, encoding: str) -> bytes:
     """Return the content of a file in another encoding as UTF-8."""
-    data = _limited(path, file)
+    data = _read_limited(path, file)
     try:
         return data.decode(encoding).encode()
     except UnicodeError:
@@ -160,7 +162,7 @@ def _recoded(path: str | Path, file: BinaryIO, encoding: str) -> bytes:
         ) from None
 
 
-def _limited(path: str | Path, file: BinaryIO) -> bytes:
+def _read_limited(path: str | Path, file: BinaryIO) -> bytes:
     data = file.read(LONGEST_LINE + 1)
     if len(data) > LONGEST_LINE:
         raise InputError(
@@ -177,7 +179,7 @@ def read_text(path: str | Path) -> str:
     try:
         with unpacked(path) as file:
             encoding, mark = _marked_encoding(file)
-            data = _limited(path, file)
+            data = _read_limited(path, file)
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file: check the path, or run the stage that writes it"
@@ -194,7 +196,7 @@ def read_text(path: str | Path) -> str:
         ) from None
 
 
-def _decoded(path: str | Path, file: BinaryIO) -> Iterator[str]:
+def _decode(path: str | Path, file: BinaryIO) -> Iterator[str]:
     blank: (
         list[str] | None
     ) = []  # lines before the first that holds something; None: it was found

@@ -62,8 +62,8 @@ def read_kaldi(path: Path) -> list[NBest]:
                     "utterance and rank"
                 )
             parts = {
-                "acoustic": -_number(acoustic[key], folder, key),
-                "lm": -_number(lm[key], folder, key),
+                "acoustic": -_parse_number(acoustic[key], folder, key),
+                "lm": -_parse_number(lm[key], folder, key),
             }
             ranks = found.setdefault(match[1], {})
             if int(match[2]) in ranks:
@@ -89,7 +89,7 @@ def read_srilm(path: Path) -> list[NBest]:
     ``score`` is the acoustic score plus the language model's.
     """
     lists: dict[str, list[Hypothesis]] = {}
-    for file in [path] if path.is_file() else _plain_files(path):
+    for file in [path] if path.is_file() else _list_plain_files(path):
         lines = list(read_text_lines(file))
         kind = lines[0].strip() if lines[0].startswith("NBestList") else ""
         if kind and kind not in ("NBestList1.0", "NBestList2.0"):
@@ -106,26 +106,27 @@ def read_srilm(path: Path) -> list[NBest]:
             )
         numbered = list(enumerate(lines, start=1))[bool(kind) :]
         lists[name] = [
-            _srilm_hypothesis(line, kind, file, number) for number, line in numbered
+            _parse_srilm_hypothesis(line, kind, file, number)
+            for number, line in numbered
         ]
     return [make_list(path, name, lists[name]) for name in sorted(lists)]
 
 
 def is_srilm(path: Path) -> bool:
     """Tell whether the first file of a folder begins as SRILM writes n-best lists."""
-    files = _plain_files(path) if path.is_dir() else []
+    files = _list_plain_files(path) if path.is_dir() else []
     if not files:
         return False
     try:
         first = next(read_text_lines(files[0]))
         return first.startswith("NBestList") or bool(
-            _srilm_hypothesis(first, "", files[0], 1)
+            _parse_srilm_hypothesis(first, "", files[0], 1)
         )
     except InputError:
         return False
 
 
-def _plain_files(folder: Path) -> list[Path]:
+def _list_plain_files(folder: Path) -> list[Path]:
     return sorted(
         file
         for file in folder.iterdir()
@@ -133,7 +134,9 @@ def _plain_files(folder: Path) -> list[Path]:
     )
 
 
-def _srilm_hypothesis(line: str, kind: str, file: Path, number: int) -> Hypothesis:
+def _parse_srilm_hypothesis(
+    line: str, kind: str, file: Path, number: int
+) -> Hypothesis:
     try:
         if kind:
             score, rest = re.fullmatch(r"\s*\(\s*(\S+?)\s*\)(.*)", line).groups()  # type: ignore[union-attr]
@@ -177,9 +180,9 @@ def read_nemo(path: Path) -> list[NBest]:
     beams = (
         path
         if path.is_file()
-        else _only(path, NEMO_BEAMS, "beams, one file per folder")
+        else _find_only(path, NEMO_BEAMS, "beams, one file per folder")
     )
-    manifest = _only(beams.parent, "*.json", "manifest beside the beams")
+    manifest = _find_only(beams.parent, "*.json", "manifest beside the beams")
     lines, records = list(read_text_lines(beams)), formats.read_nemo(manifest)
     match = _WIDTH.search(beams.name)
     if match is None:
@@ -187,8 +190,10 @@ def read_nemo(path: Path) -> list[NBest]:
             f"{beams}: its name has no width, such as width8 or bw8: rename it as NeMo "
             "does"
         )
-    rows = [_nemo_line(line, beams, number) for number, line in enumerate(lines, 1)]
-    sizes, sign = _nemo_lists(rows, int(match[1]), len(records), beams)
+    rows = [
+        _parse_nemo_line(line, beams, number) for number, line in enumerate(lines, 1)
+    ]
+    sizes, sign = _measure_nemo_lists(rows, int(match[1]), len(records), beams)
     if sign < 0:
         warn(f"{beams}: its scores rise within lists: read as costs")
     lists = []
@@ -202,16 +207,16 @@ def read_nemo(path: Path) -> list[NBest]:
     return lists
 
 
-def _nemo_line(line: str, beams: Path, number: int) -> tuple[str, float]:
+def _parse_nemo_line(line: str, beams: Path, number: int) -> tuple[str, float]:
     text, tab, score = line.rpartition("\t")
     if not tab:
         raise InputError(
             f"{beams}: line {number} is not text and score with a tab between them"
         )
-    return join_lines(text), _number(score, beams, f"line {number}")
+    return join_lines(text), _parse_number(score, beams, f"line {number}")
 
 
-def _nemo_lists(
+def _measure_nemo_lists(
     rows: Sequence[tuple[str, float]], width: int, number: int, beams: Path
 ) -> tuple[list[int], int]:
     """Return the lengths of the lists, and -1 where their scores are costs.
@@ -231,7 +236,7 @@ def _nemo_lists(
             "costs or log-probabilities: write the lists as JSONL"
         )
     for sign in (1, -1):
-        sizes = _falling_runs([sign * score for score in scores])
+        sizes = _measure_falling_runs([sign * score for score in scores])
         if len(sizes) == number and max(sizes) <= width:
             return sizes, sign
     raise InputError(
@@ -246,7 +251,7 @@ def _falls(scores: Sequence[float]) -> bool:
     return all(later <= score for score, later in pairwise(scores))
 
 
-def _falling_runs(scores: Sequence[float]) -> list[int]:
+def _measure_falling_runs(scores: Sequence[float]) -> list[int]:
     """Return the lengths of stretches in which scores fall."""
     sizes = [1]
     for score, later in pairwise(scores):
@@ -257,7 +262,7 @@ def _falling_runs(scores: Sequence[float]) -> list[int]:
     return sizes
 
 
-def _only(folder: Path, pattern: str, what: str) -> Path:
+def _find_only(folder: Path, pattern: str, what: str) -> Path:
     files = sorted(folder.glob(pattern))
     if len(files) != 1:
         advice = f"; of several, name one, as {files[0]}" if files else ""
@@ -286,7 +291,9 @@ def read_wenet(path: Path) -> list[NBest]:
         elif word == "candidate" and current:
             score, _, text = rest.partition(" ")
             lists[current].append(
-                Hypothesis(join_lines(text), _number(score, path, f"line {number}"))
+                Hypothesis(
+                    join_lines(text), _parse_number(score, path, f"line {number}")
+                )
             )
         else:
             raise InputError(
@@ -311,7 +318,7 @@ def read_icefall(path: Path) -> list[NBest]:
     decoded: dict[Path, set[str]] = {}
     for file in [path] if path.is_file() else sorted(path.glob("recogs-*.txt*")):
         own: set[tuple[str, str]] = set()
-        for number, cut, what, text in _recogs(file):
+        for number, cut, what, text in _read_recogs(file):
             if (cut, what) in own:
                 raise InputError(
                     f"{file}: line {number}: {cut} comes twice in this decoding"
@@ -342,7 +349,7 @@ def read_icefall(path: Path) -> list[NBest]:
     ]
 
 
-def _recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
+def _read_recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
     """Return the number of the line, cut, ref or hyp, and words."""
     for number, line in enumerate(read_text_lines(file), start=1):
         if _TIMESTAMPS.match(line):
@@ -415,7 +422,7 @@ def read_whisper(path: Path) -> list[NBest]:
                 raise InputError(
                     f"{file}: another file has this name but for blanks: rename one"
                 )
-            own[name] = _whisper_hypothesis(file)
+            own[name] = _read_whisper_hypothesis(file)
     first: dict[str, Hypothesis] = next(iter(decodings.values()), {})
     for folder, own in decodings.items():
         if odd := sorted(own.keys() ^ first.keys()):
@@ -447,7 +454,7 @@ def _segments(record: Any) -> list[dict[str, Any]] | None:
     return segments if fits else None
 
 
-def _whisper_hypothesis(path: Path) -> Hypothesis:
+def _read_whisper_hypothesis(path: Path) -> Hypothesis:
     segments = _segments(_read_json(path))
     if segments is None:
         raise InputError(
@@ -491,7 +498,7 @@ def _read_json(path: Path) -> Any:
         ) from None
 
 
-def _number(text: str, where: Path, what: str) -> float:
+def _parse_number(text: str, where: Path, what: str) -> float:
     try:
         return float(text)
     except ValueError:

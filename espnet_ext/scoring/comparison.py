@@ -115,12 +115,12 @@ def compare_systems(
         system.name: [align_to(real, rows, next(heard), measure) for _ in system.files]
         for system in systems
     }
-    kind, unit_of = _units(rows, real, utt2spk)
+    kind, unit_of = _find_units(rows, real, utt2spk)
     place = {
         name: number for number, name in enumerate(dict.fromkeys(unit_of.values()))
     }
     units = np.array([place[unit_of[row.whole]] for row in rows])
-    words = _by_unit(units, [len(row.tokens) for row in rows])
+    words = _sum_by_unit(units, [len(row.tokens) for row in rows])
     counts = {
         name: [
             [count_pairs(found[row.key]) for row in rows] for found in found_in_files
@@ -129,11 +129,11 @@ def compare_systems(
     }
     errors = {
         name: np.stack(
-            [_by_unit(units, [each.errors for each in own]) for own in several]
+            [_sum_by_unit(units, [each.errors for each in own]) for own in several]
         )
         for name, several in counts.items()
     }
-    empty = _empty(rows)
+    empty = _find_empty(rows)
     result = {
         "version": VERSION,
         "rate": measure.rate,
@@ -142,7 +142,7 @@ def compare_systems(
         "reference": {
             "path": str(reference),
             "format": real.format,
-            "holds": f"{_whole(real)}s",
+            "holds": f"{_list_names(real)}s",
             "number": len(unit_of),
             "empty": len(empty),
             "tokens": int(words.sum()),
@@ -150,7 +150,7 @@ def compare_systems(
         "unit": {"kind": kind, "names": list(place)},
         "words": words.tolist(),
         "systems": [
-            _system(
+            _describe_system(
                 system,
                 [sum(own, start=ZERO) for own in counts[system.name]],
                 errors[system.name],
@@ -158,23 +158,23 @@ def compare_systems(
             )
             for system in systems
         ],
-        "pairs": _corrected(
+        "pairs": _correct_p_values(
             [
-                _pair(a.name, b.name, errors, words, kind)
+                _compare_pair(a.name, b.name, errors, words, kind)
                 for a, b in combinations(systems, 2)
             ]
         ),
-        "warnings": [*loaded.warnings, *_warnings(real, paths, rows, aligned)],
+        "warnings": [*loaded.warnings, *_find_warnings(real, paths, rows, aligned)],
     }
     return Compared(result, rows, aligned)
 
 
-def _whole(transcripts: Transcripts) -> str:
+def _list_names(transcripts: Transcripts) -> str:
     """Return what a file names."""
     return "utterance" if transcripts.of_utterances else "recording"
 
 
-def _empty(rows: Sequence[Row]) -> list[str]:
+def _find_empty(rows: Sequence[Row]) -> list[str]:
     """Return the utterances or recordings in which nothing is said."""
     spoken = {row.whole for row in rows if row.tokens}
     return [
@@ -184,7 +184,7 @@ def _empty(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _units(
+def _find_units(
     rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None
 ) -> tuple[str, dict[str, str]]:
     """Return what the units of the test are, and that of each utterance or recording.
@@ -201,7 +201,7 @@ def _units(
             lost,
             str(utt2spk),
             f"of {reference.path} has no speaker: add it",
-            _whole(reference),
+            _list_names(reference),
         )
         return "speaker", speaker_of
     speakers: dict[str, set[str]] = {}
@@ -211,17 +211,17 @@ def _units(
         unit_of = {key: next(iter(names)) for key, names in speakers.items()}
         if len(set(unit_of.values())) < len(wholes):
             return "speaker", unit_of
-    return _whole(reference), dict(zip(wholes, wholes, strict=True))
+    return _list_names(reference), dict(zip(wholes, wholes, strict=True))
 
 
-def _by_unit(units: NDArray[np.int64], numbers: Sequence[int]) -> Errors:
+def _sum_by_unit(units: NDArray[np.int64], numbers: Sequence[int]) -> Errors:
     """Sum a number for each row by unit."""
     sums = np.zeros(units.max() + 1, dtype=np.int64)
     np.add.at(sums, units, numbers)
     return sums
 
 
-def _system(
+def _describe_system(
     system: System, totals: Sequence[ErrorRate], errors: Errors, words: Errors
 ) -> dict[str, Any]:
     values = [percent(errors[seed].sum() / words.sum()) for seed in range(len(totals))]
@@ -238,7 +238,7 @@ def _system(
     }
 
 
-def _pair(
+def _compare_pair(
     a: str, b: str, errors: Mapping[str, Errors], words: Errors, unit: str
 ) -> dict[str, Any]:
     first, second = np.broadcast_arrays(errors[a], errors[b])
@@ -267,7 +267,7 @@ def _pair(
     }
 
 
-def _corrected(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _correct_p_values(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the tests with p-values that are corrected for their number, and which
     system is better.
     """
@@ -283,7 +283,7 @@ def _corrected(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return pairs
 
 
-def _warnings(
+def _find_warnings(
     reference: Transcripts,
     hypotheses: Sequence[Path],
     rows: Sequence[Row],
@@ -293,8 +293,8 @@ def _warnings(
     numbers.
     """
     warnings = []
-    if empty := _empty(rows):
-        what = f"{len(empty)} {_whole(reference)}s ({empty[0]})"
+    if empty := _find_empty(rows):
+        what = f"{len(empty)} {_list_names(reference)}s ({empty[0]})"
         warnings.append(
             f"{reference.path}: nothing is said in {what}: what is heard there is "
             "inserted"

@@ -57,7 +57,7 @@ def read_trn(path: Path) -> dict[str, str]:
         text, key = found.groups()
         if key in texts:
             raise InputError(f"{where}: id {key} comes twice: keep one of its lines")
-        texts[key] = _plain(text.strip(), where)
+        texts[key] = _refuse_alternatives(text.strip(), where)
     return texts
 
 
@@ -80,15 +80,15 @@ def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
                 "or force another format"
             )
         name, channel, speaker, start, end, *text = line.split(maxsplit=5)
-        span = _checked_span(float(start), float(end), where)
+        span = _check_span(float(start), float(end), where)
         words = _STM_LABEL.sub("", "".join(text).strip() + " ", count=1).strip()
-        words = words if alternatives else _plain(words, where)
+        words = words if alternatives else _refuse_alternatives(words, where)
         if words.upper() == IGNORED:
             words = IGNORED
         yield Segment(name, speaker, tuple(words.split()), *span, channel=channel)
 
 
-def _plain(text: str, where: str) -> str:
+def _refuse_alternatives(text: str, where: str) -> str:
     """Return a text without sclite's alternatives, such as ``{ uh / um / @ }``, which
     are not supported.
     """
@@ -118,10 +118,12 @@ def read_ctm(path: Path) -> Iterator[Segment]:
                 f"{where} has alternatives ({fields[4]}), which are not supported: "
                 "write one of them"
             )
-        yield _ctm_word(fields, where)
+        yield _parse_ctm_word(fields, where)
 
 
-def _ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Segment:
+def _parse_ctm_word(
+    fields: Sequence[str], where: str, layout: str = CTM_LAYOUT
+) -> Segment:
     """Return the word in the fields of a line; the message names ``layout``."""
     recording, channel, start, seconds, text, score, _, speaker = [
         *fields[:_MOST],
@@ -148,7 +150,7 @@ def read_rttm(path: Path) -> Iterator[Segment]:
         if line.split()[0] == "LEXEME":
             timed, labels = line.split()[1:6], line.split()[6:]
             kind, who, score = [*labels, *["NA"] * 3][:3]
-            yield _ctm_word(
+            yield _parse_ctm_word(
                 [*timed, score, kind, who] if len(timed) == 5 else timed,
                 where,
                 RTTM_LAYOUT,
@@ -171,10 +173,10 @@ def load_json(path: Path) -> Any:
             raise InputError(
                 f"{path}: {what}: write Whisper's JSON or SegLST"
             ) from None
-    return [_json_line(line, f"{path}: line {number}") for number, line in lines]
+    return [_parse_json_line(line, f"{path}: line {number}") for number, line in lines]
 
 
-def _json_line(line: str, where: str) -> Any:
+def _parse_json_line(line: str, where: str) -> Any:
     try:
         return parse_json(line)
     except ValueError as error:
@@ -204,13 +206,11 @@ def read_seglst(path: Path) -> Iterator[Segment]:
                 "speaker"
             )
         times = turn.start_time, turn.end_time
-        span = (
-            (0.0, math.inf) if times == (None, None) else _checked_span(*times, where)
-        )
+        span = (0.0, math.inf) if times == (None, None) else _check_span(*times, where)
         yield Segment(turn.session_id, turn.speaker, tuple(turn.words.split()), *span)
 
 
-def _checked_span(start: float | None, end: float | None, where: str) -> Span:
+def _check_span(start: float | None, end: float | None, where: str) -> Span:
     """Return a time span in seconds, after a check.
 
     Raises InputError: an end is missing or not finite, or the span runs backwards.
@@ -259,7 +259,7 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
     """
     lines = read_text(path).split("\n")
     windows = [
-        _window(line, f"{path}: line {number}")
+        _parse_window(line, f"{path}: line {number}")
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
@@ -276,10 +276,10 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
     return windows
 
 
-def _window(line: str, where: str) -> Segment:
+def _parse_window(line: str, where: str) -> Segment:
     from espnet_ext.text.json_records import WindowRecord, check_record
 
-    record = check_record(WindowRecord, _json_line(line, where), where, "fix it")
+    record = check_record(WindowRecord, _parse_json_line(line, where), where, "fix it")
     try:
         if record.words and not record.speaker:
             raise ValueError("words without a speaker")

@@ -79,7 +79,7 @@ class Transcripts:
         }
 
 
-def _windows_of_whisper(path: Path) -> Iterator[Segment]:
+def _read_whisper_segments(path: Path) -> Iterator[Segment]:
     """Return the segments.
 
     A window, or a file, without a word is a recording in which nobody speaks.
@@ -88,7 +88,7 @@ def _windows_of_whisper(path: Path) -> Iterator[Segment]:
         yield from window.segments or (Segment(window.utterance, "", ()),)
 
 
-def _refused_windows(path: Path) -> list[Segment]:
+def _refuse_windows(path: Path) -> list[Segment]:
     raise InputError(
         f"{path}: hypotheses of windows overlap: join them first (espnet-ext "
         "stitch join)"
@@ -123,7 +123,7 @@ def read_transcripts(
     return Transcripts(path, form, {}, tuple(scored), tuple(ignored))
 
 
-def _words(
+def _make_word_reader(
     read: Callable[[Path], Iterable[Segment]],
 ) -> Callable[[Path], Iterator[Segment]]:
     """Return a reader of words.
@@ -138,13 +138,13 @@ def _words(
 
 _SEGMENTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
     STM: formats.read_stm,
-    CTM: _words(formats.read_ctm),
-    RTTM: _words(formats.read_rttm),
+    CTM: _make_word_reader(formats.read_ctm),
+    RTTM: _make_word_reader(formats.read_rttm),
     SEGLST: formats.read_seglst,
-    WHISPER: _windows_of_whisper,
+    WHISPER: _read_whisper_segments,
     SRT: captions.read_captions,
     VTT: captions.read_captions,
-    WINDOWS: _refused_windows,
+    WINDOWS: _refuse_windows,
 }
 
 
@@ -181,7 +181,7 @@ def detect_format(path: Path) -> str:
     if suffix in _JSON or _JSON_BEGIN.match(
         next((line for line in read_text_lines(path, marked=True) if line.strip()), "")
     ):
-        return _json_format(path)
+        return _detect_json_format(path)
     lines = [line for _, line in islice(formats.read_nist_lines(path), _SAMPLE)]
     if lines and lines[0].startswith("WEBVTT"):
         return VTT
@@ -225,7 +225,7 @@ def _are_times(lines: list[str], places: slice) -> bool:
     )
 
 
-def _json_format(path: Path) -> str:
+def _detect_json_format(path: Path) -> str:
     content: Any = formats.load_json(path)
     if content == []:
         return SEGLST

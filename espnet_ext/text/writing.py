@@ -36,20 +36,20 @@ def clock(seconds: float, mark: str = ".") -> str:
 
 def show_line(line: Segment) -> str:
     """Return a line for a terminal: times, the speaker if known, and the words."""
-    return f"[{clock(line.start)} --> {clock(line.end)}] {_said(line)}"
+    return f"[{clock(line.start)} --> {clock(line.end)}] {_format_line(line)}"
 
 
-def _said(line: Segment) -> str:
+def _format_line(line: Segment) -> str:
     return f"{line.speaker}: {line.text}" if line.speaker else line.text
 
 
-def _txt(recordings: Recordings) -> str:
+def _format_txt(recordings: Recordings) -> str:
     return "".join(
-        f"{_said(line)}\n" for lines in recordings.values() for line in lines
+        f"{_format_line(line)}\n" for lines in recordings.values() for line in lines
     )
 
 
-def _json(recordings: Recordings) -> str:
+def _format_json(recordings: Recordings) -> str:
     (lines,) = recordings.values()
     segments = [
         {
@@ -69,16 +69,16 @@ def _json(recordings: Recordings) -> str:
         }
         for line in lines
     ]
-    return _dumped(
+    return _dump_json(
         {"text": " ".join(line.text for line in lines), "segments": segments}
     )
 
 
-def _dumped(content: Any) -> str:
+def _dump_json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
-def _seglst_entry(segment: Segment) -> dict[str, Any]:
+def _make_seglst_entry(segment: Segment) -> dict[str, Any]:
     times = (
         {"start_time": segment.start, "end_time": segment.end}
         if segment.has_span
@@ -94,7 +94,9 @@ def _seglst_entry(segment: Segment) -> dict[str, Any]:
 
 def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
     """Write segments as SegLST, sorted by recording and start."""
-    write_json(path, [_seglst_entry(segment) for segment in sort_by_start(segments)])
+    write_json(
+        path, [_make_seglst_entry(segment) for segment in sort_by_start(segments)]
+    )
 
 
 def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
@@ -127,7 +129,7 @@ def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _seglst(recordings: Recordings) -> str:
+def _format_seglst(recordings: Recordings) -> str:
     turns = (
         Segment(
             name,
@@ -139,12 +141,12 @@ def _seglst(recordings: Recordings) -> str:
         for name, lines in recordings.items()
         for line in lines
     )
-    return _dumped(list(map(_seglst_entry, turns)))
+    return _dump_json(list(map(_make_seglst_entry, turns)))
 
 
-def _ctm(recordings: Recordings) -> str:
+def _format_ctm(recordings: Recordings) -> str:
     speakers = {line.speaker for lines in recordings.values() for line in lines}
-    names = _without_blanks(speakers, "speakers")
+    names = _replace_blanks(speakers, "speakers")
     if changed := [name for name in sorted(speakers) if names[name] != name]:
         warn(
             f"a CTM's names have no blanks: speaker {changed[0]} is written "
@@ -160,7 +162,7 @@ def _ctm(recordings: Recordings) -> str:
     )
 
 
-def _without_blanks(names: Iterable[str], what: str) -> dict[str, str]:
+def _replace_blanks(names: Iterable[str], what: str) -> dict[str, str]:
     """Return names as formats have them in which blanks separate fields."""
     written = {name: "_".join(name.split()) for name in names}
     if len(set(written.values())) < len(written):
@@ -172,7 +174,7 @@ def _without_blanks(names: Iterable[str], what: str) -> dict[str, str]:
     return written
 
 
-def _times_of_cues(lines: Sequence[Segment]) -> Iterator[tuple[float, float]]:
+def _time_cues(lines: Sequence[Segment]) -> Iterator[tuple[float, float]]:
     """Yield start and end of each subtitle in seconds, shown until the next."""
     for place, line in enumerate(lines):
         end = max(line.end + AFTER, line.start + SHOWN)
@@ -185,7 +187,7 @@ def _times_of_cues(lines: Sequence[Segment]) -> Iterator[tuple[float, float]]:
         yield line.start, end
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     """Break a text that is too long for a line near its middle."""
     spaces = [place for place, letter in enumerate(text) if letter == " "]
     if len(text) <= SCREEN or not spaces:
@@ -194,7 +196,7 @@ def _wrapped(text: str) -> str:
     return f"{text[:middle]}\n{captions.escape_bracket(text[middle + 1 :])}"
 
 
-def _cues(
+def _make_cues(
     recordings: Recordings,
     escape: Callable[[str], str],
     voice: Callable[[str], str],
@@ -206,39 +208,37 @@ def _cues(
     texts = [escape(line.text) for line in lines]
     if not any(line.speaker for line in lines):
         texts = captions.escape_names(texts)
-    for line, (start, end), text in zip(
-        lines, _times_of_cues(lines), texts, strict=True
-    ):
+    for line, (start, end), text in zip(lines, _time_cues(lines), texts, strict=True):
         name = voice(escape(line.speaker)) if line.speaker else ""
         own = text if name else captions.escape_bracket(text)
-        yield start, end, name + _wrapped(own)
+        yield start, end, name + _wrap(own)
 
 
-def _srt(recordings: Recordings) -> str:
+def _format_srt(recordings: Recordings) -> str:
     def voice(name: str) -> str:
         return f"[{name.replace('[', '&#91;').replace(']', '&#93;')}]: "
 
-    cues = _cues(recordings, captions.escape_srt, voice)
+    cues = _make_cues(recordings, captions.escape_srt, voice)
     return "\n".join(
         f"{number}\n{clock(start, ',')} --> {clock(end, ',')}\n{text}\n"
         for number, (start, end, text) in enumerate(cues, 1)
     )
 
 
-def _vtt(recordings: Recordings) -> str:
-    cues = _cues(recordings, captions.escape_vtt, "<v {}>".format)
+def _format_vtt(recordings: Recordings) -> str:
+    cues = _make_cues(recordings, captions.escape_vtt, "<v {}>".format)
     blocks = (f"{clock(start)} --> {clock(end)}\n{text}\n" for start, end, text in cues)
     return "\n".join(["WEBVTT\n", *blocks])
 
 
 FORMATS: Mapping[str, Callable[[Recordings], str]] = MappingProxyType(
     {
-        "txt": _txt,
-        "json": _json,
-        "seglst": _seglst,
-        "ctm": _ctm,
-        "srt": _srt,
-        "vtt": _vtt,
+        "txt": _format_txt,
+        "json": _format_json,
+        "seglst": _format_seglst,
+        "ctm": _format_ctm,
+        "srt": _format_srt,
+        "vtt": _format_vtt,
     }
 )
 OF_SEVERAL = ("txt", "seglst", "ctm")  # formats that may hold more than one recording
@@ -283,7 +283,7 @@ def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> Non
             f"{path}: {kind} holds one recording, not {len(recordings)}: choose "
             f"{', '.join(OF_SEVERAL)}"
         )
-    names = _without_blanks(recordings, "recordings")
+    names = _replace_blanks(recordings, "recordings")
     named = {
         names[name]: [_split_words(line) for line in lines]
         for name, lines in recordings.items()
