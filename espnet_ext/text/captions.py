@@ -462,11 +462,15 @@ def _find_names(texts: Sequence[str], path: Path) -> set[str]:
         (name,) = names
         has_number = re.search(r"[\d_]", name) is not None
         several_words = " " in name
-        sure = has_number or (several_words and _has_capitals(name))
-        return {name} if sure else set()
+        if not has_number and not (several_words and _has_capitals(name)):
+            return set()
     for name, count in names.items():
         if " " in name and count == 1 and not _has_capitals(name):
             return set()
+    if names:  # or sentences that all begin so, of which words would be missed
+        warn(
+            f"{path}: all cues begin with a name, as `{min(names)}:`: taken as speakers"
+        )
     return set(names)
 
 

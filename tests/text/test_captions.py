@@ -237,6 +237,13 @@ def test_a_line_of_no_cue_is_named(tmp_path, capsys):
     assert "a.vtt: line 6" in capsys.readouterr().err
 
 
+def test_names_that_are_taken_are_named(tmp_path, capsys):
+    (tmp_path / "a.srt").write_text(srt("So: what now", "So: what then"))
+    assert [turn.speaker for turn in read_segments(tmp_path / "a.srt")] == ["So", "So"]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "a.srt" in line and "So:" in line
+
+
 @pytest.mark.parametrize(
     "times",
     [
