@@ -31,7 +31,9 @@ def main(cmd: Sequence[str] | None = None) -> None:
                 f"--model_tag {options.model_tag}: a model of the task "
                 f"{files.task}, not asr"
             )
-        parser.set_defaults(**files.options(), **choose_search_options(files, {}, Speech2Text))
+        parser.set_defaults(
+            **files.options(), **choose_search_options(files, {}, Speech2Text)
+        )
         options = parser.parse_args(cmd)
         options.model_tag = None
     inference(options)
