@@ -3,6 +3,9 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from espnet_ext.errors import escape_controls
 
 # ESPnet's RNN attention logs this at each decoder step of each batch. It concerns only
 # tracing.
@@ -15,6 +18,29 @@ def drop_repeated_warnings() -> None:
     Calling it again changes nothing.
     """
     logging.getLogger().addFilter(_is_news)
+
+
+def escape_logged_controls() -> None:
+    """Escape what a terminal would obey in all that is logged in this process.
+
+    ESPnet logs values of configs, which come from anybody. Calling it again changes
+    nothing.
+    """
+    make = logging.getLogRecordFactory()
+    if getattr(make, "escapes", False):
+        return
+
+    def make_escaped(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = make(*arguments, **named)
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):  # which logging itself reports, with the place
+            return record
+        record.msg, record.args = escape_controls(text), None
+        return record
+
+    setattr(make_escaped, "escapes", True)  # noqa: B010 - mypy knows no such attributes
+    logging.setLogRecordFactory(make_escaped)
 
 
 @contextmanager

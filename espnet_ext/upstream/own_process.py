@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from espnet_ext.errors import say
+from espnet_ext.upstream.logs import escape_logged_controls
 
 # Packages whose checks of types wait. typeguard parses a module again for each function
 # that it decorates, which is a third of the time that ESPnet takes to load.
@@ -37,6 +38,7 @@ def prepare_process() -> None:
 
 def prepare_imports() -> None:
     """Say that ESPnet is being loaded, and make that faster and quieter."""
+    escape_logged_controls()
     if "espnet2.tasks" in sys.modules:
         return
     say_loading()
