@@ -11,6 +11,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError, warn
 from espnet_ext.text import captions
+from espnet_ext.text.formats import NO_SPEAKER
 from espnet_ext.text.words import SPEAKER, Segment, Word, divide_span, sort_by_start
 from espnet_ext.work.files import atomic_write, write_json
 
@@ -151,6 +152,13 @@ def _format_ctm(recordings: Recordings) -> str:
         warn(
             f"a CTM's names have no blanks: speaker {changed[0]} is written "
             f"{names[changed[0]]}"
+        )
+    comments = [name for name in recordings if name.startswith(";;")]
+    nobody = [name for name in names.values() if name in NO_SPEAKER]
+    if comments or nobody:
+        raise InputError(
+            f"{(comments + nobody)[0]!r}: in a CTM ;; begins a comment, and NA is "
+            "nobody: rename it"
         )
     return "".join(
         f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} "

@@ -133,3 +133,11 @@ def test_turns_come_back_in_order_and_meeteval_takes_them(tmp_path):
     ]
     write_segments(tmp_path / "turns.json", [])
     assert read_segments(tmp_path / "turns.json", may_be_empty=True) == []
+
+
+@pytest.mark.parametrize(("recording", "speaker"), [(";;talk", "ann"), ("talk", "NA")])
+def test_names_that_a_ctm_cannot_hold_are_refused(tmp_path, recording, speaker):
+    path = tmp_path / "talk.ctm"
+    with pytest.raises(InputError, match=recording if speaker == "ann" else "'NA'"):
+        write_transcript(path, {recording: [Segment.of(WORDS, speaker)]}, "ctm")
+    assert not path.exists()
