@@ -15,7 +15,7 @@ P1 to P5 in docstrings are these papers:
 
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def register() -> None:
