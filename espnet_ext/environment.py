@@ -16,10 +16,9 @@ def require_environment() -> None:
     """
     if sys.version_info < (3, 12) or any(find_spec(name) is None for name in NEEDED):
         sys.exit(
-            "error: {} (Python {}.{}) is not the environment of this repository: activate it "
-            "(. tools/venv/bin/activate), or make it first (make -C tools install)".format(
-                sys.executable, *sys.version_info[:2]
-            )
+            "error: {} (Python {}.{}) is not the environment of this repository: "
+            "activate it (. tools/venv/bin/activate), or make it first "
+            "(make -C tools install)".format(sys.executable, *sys.version_info[:2])
         )
 
 
@@ -27,8 +26,10 @@ def espnet_release(version: str) -> "tuple[str, str]":
     """Return which side of the tested releases an ESPnet is on ("older", "tested" or
     "newer"), and their names.
 
-    >>> espnet_release("202610.post2"), espnet_release("202511")[0], espnet_release("202701")[0]
-    (('tested', '202610 to 202611'), 'older', 'newer')
+    >>> espnet_release("202610.post2")
+    ('tested', '202610 to 202611')
+    >>> espnet_release("202511")[0], espnet_release("202701")[0]
+    ('older', 'newer')
     """
     oldest, newest = ESPNET_TESTED
     release = version.partition(".")[0]

@@ -26,21 +26,35 @@ PACKAGE = "espnet_ext"
 PLUGINS = {
     "frontend.power_mel": "espnet_ext.sem.power_mel:PowerMelFrontend",
     "normalize.sem_global_mvn": "espnet_ext.sem.sem_global_mvn:SEMGlobalMVN",
-    "normalize.dropout_global_mvn": "espnet_ext.sem.dropout_global_mvn:DropoutGlobalMVN",
+    "normalize.dropout_global_mvn": (
+        "espnet_ext.sem.dropout_global_mvn:DropoutGlobalMVN"
+    ),
     "model.sa_asr": "espnet_ext.stitch.recogniser.sa_asr:SAASRModel",
     "model.espnet_layer_stats": "espnet_ext.sem.layer_stats:LayerStatsASRModel",
     "model.ctc_per_second": "espnet_ext.longform.ctc_per_second:CTCPerSecondModel",
     "mt_model.stitcher": "espnet_ext.stitch.stitcher.stitcher_model:StitcherModel",
     "encoder.blstm_maxpool": "espnet_ext.sem.blstm_maxpool:BLSTMMaxPoolEncoder",
-    "encoder.aligned_pairs": "espnet_ext.stitch.stitcher.aligned_pairs:AlignedPairsEncoder",
+    "encoder.aligned_pairs": (
+        "espnet_ext.stitch.stitcher.aligned_pairs:AlignedPairsEncoder"
+    ),
     "encoder.d_vectors": "espnet_ext.stitch.recogniser.d_vectors:DVectorEncoder",
-    "encoder.stored_encodings": "espnet_ext.codeswitch.stored_encodings:StoredEncodings",
-    "encoder.long_fastconformer": "espnet_ext.longform.long_fastconformer:LongFastConformerEncoder",
-    "decoder.language_transformer": "espnet_ext.codeswitch.language_transformer:LanguageTransformerDecoder",
-    "decoder.weight_feedback_rnn": "espnet_ext.sem.weight_feedback_rnn:WeightFeedbackRNNDecoder",
+    "encoder.stored_encodings": (
+        "espnet_ext.codeswitch.stored_encodings:StoredEncodings"
+    ),
+    "encoder.long_fastconformer": (
+        "espnet_ext.longform.long_fastconformer:LongFastConformerEncoder"
+    ),
+    "decoder.language_transformer": (
+        "espnet_ext.codeswitch.language_transformer:LanguageTransformerDecoder"
+    ),
+    "decoder.weight_feedback_rnn": (
+        "espnet_ext.sem.weight_feedback_rnn:WeightFeedbackRNNDecoder"
+    ),
     "decoder.batch_rnn": "espnet_ext.fast_search.batch_rnn:BatchRNNDecoder",
     "optim.madgrad": "madgrad:MADGRAD",
-    "scheduler.newbob_multi_epoch": "espnet_ext.sem.newbob_multi_epoch:NewbobMultiEpoch",
+    "scheduler.newbob_multi_epoch": (
+        "espnet_ext.sem.newbob_multi_epoch:NewbobMultiEpoch"
+    ),
     "scheduler.warmup_cosine": "espnet_ext.longform.warmup_cosine:WarmupCosine",
 }
 

@@ -90,10 +90,9 @@ def check_gpu() -> str:
             "or install an older build: "
             "UV_TORCH_BACKEND=cu126 uv pip install --reinstall torch torchaudio"
         )
-    return (
-        f"{build}; "
-        f"{f'{count} GPU visible' if count else 'no NVIDIA driver here, so work runs on the CPU'}"
-    )
+    if not count:
+        return f"{build}; no NVIDIA driver here, so work runs on the CPU"
+    return f"{build}; {count} GPU visible"
 
 
 def check_whisper_gpu() -> str:

@@ -100,7 +100,7 @@ def oracle(nbest: Path, ref: Path | None, reference_form: str, form: str) -> Non
 def _weights(
     _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float]:
-    """Return weights by the names of scores; a number alone does not say whose it is."""
+    """Return weights by names of scores; a number alone does not say whose it is."""
     from espnet_ext.rescore.weights import FIRST_PASS
 
     found: dict[str, float] = {}

@@ -41,7 +41,8 @@ class Utf8Path(click.Path):
     ) -> Any:
         if not is_utf8(value):
             self.fail(
-                f"{escape_controls(str(value))} is not UTF-8: rename the file or the folder",
+                f"{escape_controls(str(value))} is not UTF-8: rename the file or "
+                "the folder",
                 param,
                 ctx,
             )

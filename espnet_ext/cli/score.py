@@ -27,7 +27,7 @@ _speakers = common.path("--utt2spk", "Score each speaker too.")
 
 @click.group(cls=common.OrderedGroup)
 def score() -> None:
-    """Word, mixed and speaker-attributed error rates, and paired tests between systems."""
+    """Word, mixed and speaker-attributed error rates, and tests between systems."""
 
 
 _normaliser = common.choice("--normaliser", NORMALISERS, "Normalise both texts first.")

@@ -56,9 +56,9 @@ def join(
 
     By default they are merged by the times of their words, and may overlap or not; no
     model is needed. Where they share little, times must be exact: off by 0.1 s they
-    lose no word from an overlap of 2 % on, off by 0.3 s from 10 %. Other methods: one after the other
-    (block), P4's overlapping inference (overlapping), or a recording that is a single
-    window (no). Prints the transcript, with times and speakers.
+    lose no word from an overlap of 2 % on, off by 0.3 s from 10 %. Other methods: one
+    after the other (block), P4's overlapping inference (overlapping), or a recording
+    that is a single window (no). Prints the transcript, with times and speakers.
 
     A JSON object says `start` and `end` of its window in seconds, or `offset` and
     `duration` if its times begin with the window; and `recording`, if files of other

@@ -48,7 +48,7 @@ class StepKey:
 
 @contextmanager
 def named_folders(folders: Mapping[str, Iterable[str | Path]]) -> Iterator[None]:
-    """Within this block, keys of steps are the same however these folders are called."""
+    """In this block, keys of steps are the same however these folders are called."""
     names = {name: [str(path) for path in paths] for name, paths in folders.items()}
     token = _folders.set(names)
     try:
@@ -186,7 +186,8 @@ def refuse_other_work(step: str, folder: Path, note: Path, key: StepKey) -> None
     files = list_differing_files(old, key.made_of)
     if settings:
         raise InputError(
-            f"{place} was begun with other settings: {show_first(settings)}: give the old "
+            f"{place} was begun with other settings: {show_first(settings)}: give "
+            "the old "
             "ones again, or another --expdir, or begin anew without what is there "
             f"(rm -r {folder})"
         )

@@ -106,8 +106,8 @@ class Design(StrictMapping):
     own_voices: Flag = False  # of recordings or sessions: no two share a voice
     columns: Columns | None = None  # in place of those of its claims
     against: Text | None = None  # the only baseline of its claims that it knew
-    # for how many p-values they are corrected, looks included; 1 where claims were to be
-    # tested in order; None: its claims
+    # for how many p-values they are corrected, looks included; 1 where claims were to
+    # be tested in order; None: its claims
     tests: Count | None = None
     margin: Weight | None = None  # in points; differences below it count as none
     # a training with a higher loss on the dev sets has failed, and is left out

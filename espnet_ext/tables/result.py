@@ -80,8 +80,8 @@ class Effect:
     """
 
     points: float
-    # corrected as the p-value of the claim is; None, as ``p_value``, where there are too
-    # few seeds or units
+    # corrected as the p-value of the claim is; None, as ``p_value``, where there are
+    # too few seeds or units
     interval: tuple[float, float] | None
     p_value: float | None
     within: bool  # whether it is less than the margin of the design, either way

@@ -93,7 +93,8 @@ def run_calls(
         raise InputError(
             f"{describe}: {wrapper.words[0]} has ended with status {status} before "
             f"{len(waiting)} of {len(calls)} shards were done: see "
-            f"{folder}/{first}.log, then run the same command again; what is done is not repeated"
+            f"{folder}/{first}.log, then run the same command again; what is done "
+            "is not repeated"
         )
     shutil.rmtree(folder, ignore_errors=True)
 

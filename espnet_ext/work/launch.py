@@ -70,7 +70,8 @@ def check_launcher(words: Sequence[str], name: str, folder: Path) -> None:
         if not shutil.which(program) and not (runs_by_perl and os.path.isfile(program)):
             raise InputError(
                 f"{name}: {program!r} is no program that can be started here: give a "
-                "prefix such as srun, or a wrapper of Kaldi's such as queue.pl, that is "
+                "prefix such as srun, or a wrapper of Kaldi's such as queue.pl, "
+                "that is "
                 "on PATH and executable"
             )
     if place is not None:
@@ -98,7 +99,8 @@ def _check_wrapper_options(words: Sequence[str], name: str) -> None:
             continue
         if not word.startswith("-"):
             raise InputError(
-                f"{name}: {word!r} stands where {wrapper} expects its log, which run.sh "
+                f"{name}: {word!r} stands where {wrapper} expects its log, which "
+                "run.sh "
                 "gives: leave it out"
             )
         place += 1 + ARGUMENTS.get(word, 1)

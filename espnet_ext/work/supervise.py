@@ -1,8 +1,8 @@
 """Run a command, and end it when the process that started this one is gone.
 
 ``python -I supervise.py COMMAND...`` has a session of its own: a signal that kills the
-group of its parent does not reach it. The command gets SIGTERM first, at which ``srun`` and
-Kaldi's wrappers cancel their jobs.
+group of its parent does not reach it. The command gets SIGTERM first, at which ``srun``
+and Kaldi's wrappers cancel their jobs.
 """
 
 import os

@@ -105,7 +105,8 @@ def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     So if ``over`` changes ``X``, the ``X_conf`` of ``base`` belongs to another class,
     and is dropped before that of ``over`` is merged.
 
-    >>> deep_merge({"optim": "adam", "optim_conf": {"eps": 0.1}}, {"optim": "sgd", "optim_conf": {"lr": 2.0}})
+    >>> adam = {"optim": "adam", "optim_conf": {"eps": 0.1}}
+    >>> deep_merge(adam, {"optim": "sgd", "optim_conf": {"lr": 2.0}})
     {'optim': 'sgd', 'optim_conf': {'lr': 2.0}}
     """
     changed = {f"{key}_conf" for key in over if key in base and base[key] != over[key]}

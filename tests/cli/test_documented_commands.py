@@ -23,7 +23,9 @@ PAGES = [
     *ROOT.glob("egs/*/conf/*.yaml"),
 ]
 PROGRAM = re.compile(
-    r"(?:^|[\s`(;&|'])((?:espnet-ext|\./run\.sh|python -m espnet_ext\.bin\.\w+|make -C tools)(?=[\s`]|$)[^`\n]*)"
+    r"(?:^|[\s`(;&|'])"
+    r"((?:espnet-ext|\./run\.sh|python -m espnet_ext\.bin\.\w+|make -C tools)"
+    r"(?=[\s`]|$)[^`\n]*)"
 )
 
 

@@ -118,8 +118,10 @@ def test_windows_of_a_data_dir(tmp_path, capsys):
     ]
     call(["stitch", "windows", *options, "0.25"])
     assert read_table(tmp_path / "windows" / "segments") == {
-        "r-w00000": "r 0 16", "r-w00001": "r 12 28", "r-w00002": "r 24 30",
-    }  # fmt: skip
+        "r-w00000": "r 0 16",
+        "r-w00001": "r 12 28",
+        "r-w00002": "r 24 30",
+    }
     assert "3 windows of 1 recordings" in capsys.readouterr().out
 
 
@@ -158,9 +160,15 @@ def test_a_time_with_one_end_keeps_it_and_an_inverted_one_is_named(tmp_path, cap
 
 def test_names_with_blanks_are_read_again(tmp_path, capsys):
     turns = [
-        {"session_id": "m", "speaker": name, "start_time": at, "end_time": at + 1.0, "words": words}
+        {
+            "session_id": "m",
+            "speaker": name,
+            "start_time": at,
+            "end_time": at + 1.0,
+            "words": words,
+        }
         for name, at, words in (("ann lee", 0.0, "one <unk> two"), ("bob", 2.0, "six"))
-    ]  # fmt: skip
+    ]
     (tmp_path / "m.json").write_text(json.dumps(turns))
     for ending in ("ctm", "srt", "vtt", "json"):
         output = tmp_path / f"out.{ending}"
@@ -169,8 +177,11 @@ def test_names_with_blanks_are_read_again(tmp_path, capsys):
         name = "ann_lee" if ending == "ctm" else "ann lee"
         assert {turn.speaker for turn in found} == {name, "bob"}
         assert [word for turn in found for word in turn.words] == [
-            "one", "<unk>", "two", "six",
-        ]  # fmt: skip
+            "one",
+            "<unk>",
+            "two",
+            "six",
+        ]
         assert capsys.readouterr().err.count("ann_lee") == (ending == "ctm")
 
 

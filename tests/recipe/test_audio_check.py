@@ -1,4 +1,4 @@
-"""All audio of a large corpus is decoded beside other steps; here two files are many."""
+"""All audio of a large corpus is decoded beside other steps; here two are many."""
 
 from pathlib import Path
 

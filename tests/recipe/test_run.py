@@ -29,7 +29,8 @@ from espnet_ext.recipe.run import Recipe
 
 def show(run):
     print("named", run.options["name"])
-    print("corpus", run.corpus, "seeds", run.seeds, "command", run.command, "launch", run.launch, run.train_options)
+    print("corpus", run.corpus, "seeds", run.seeds, "command", run.command, end=" ")
+    print("launch", run.launch, run.train_options)
 
 
 def fail(run):
@@ -54,7 +55,10 @@ paper: {id: P0, title: A title, authors: Nobody, year: 2020, metric: WER (%)}
 test_sets: [test]
 systems: {base: {kind: train, config: train, data: train}}
 tables:
-  "1": {caption: A table, columns: [test], rows: [{name: "-60dB", system: base, paper: [1.0]}]}
+  "1":
+    caption: A table
+    columns: [test]
+    rows: [{name: "-60dB", system: base, paper: [1.0]}]
 """
 
 
@@ -104,7 +108,7 @@ def toy(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def prepared(toy, monkeypatch):
-    """Return a function that prepares the toy recipe as a run in another folder would."""
+    """Return a function that prepares the toy recipe as a run elsewhere would."""
 
     def prepare_it(caller: Path | None = None, **options: str) -> Run:
         monkeypatch.chdir(caller or toy)

@@ -40,7 +40,8 @@ def count():
 
 def append_after(pid_file, word):
     append(word)
-    while not Path(pid_file).exists() or Path(f"/proc/{Path(pid_file).read_text()}").exists():
+    pid = Path(pid_file)
+    while not pid.exists() or Path("/proc", pid.read_text()).exists():
         time.sleep(0.01)
 
 
@@ -90,7 +91,8 @@ def see(ngpu=0):
 
 
 def step(name, function, *, log="log", **settings):
-    return Step(name=name, log=Path(log) / (name + ".log"), function=function, **settings)
+    path = Path(log) / (name + ".log")
+    return Step(name=name, log=path, function=function, **settings)
 """
 
 
@@ -385,7 +387,11 @@ def test_where_gpus_are_seen_steps_are_new_processes_that_see_their_own(
 def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
     body = f"""
     bad = [step("a", fail, arguments={{"pid_file": "a.pid"}})]
-    good = ([step(name, append_after, arguments={{"word": name, "pid_file": "a.pid"}})] for name in "bcd")
+    def good_job(name):
+        arguments = {{"word": name, "pid_file": "a.pid"}}
+        return [step(name, append_after, arguments=arguments)]
+
+    good = map(good_job, "bcd")
     run_jobs([bad, *good], {limit})
     print("reached")"""
     result = run(tmp_path, body)
@@ -419,7 +425,8 @@ def test_an_exception_between_the_steps_of_a_job_ends_the_run(tmp_path):
 def test_all_jobs_are_over_when_run_jobs_returns(limit, tmp_path):
     # a job continues once as many have started as may run at the same time
     body = f"""
-    jobs = [[step(name, wait_for_others, arguments={{"limit": {limit}}})] for name in "abcd"]
+    limit = {{"limit": {limit}}}
+    jobs = [[step(name, wait_for_others, arguments=limit)] for name in "abcd"]
     run_jobs(jobs, {limit})
     print(len(Path("ran").read_text().split()))"""
     result = run(tmp_path, body)

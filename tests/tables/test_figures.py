@@ -34,18 +34,25 @@ figures:
     y: reduction
     baseline: 10
     curves:
-      - {name: Calls, system: base, column: calls, paper: {10: 27.7}, spread: {10: 0.6}, largest: 12.2}
+      - {name: Calls, system: base, column: calls,
+         paper: {10: 27.7}, spread: {10: 0.6}, largest: 12.2}
       - {name: Noisy talks, system: base, decoding: {noisy: 5}, column: talks}
       - {name: Deep, system: deep, column: calls}
 tables: {}
 """
 DESIGN = """
 claims:
-  short: {text: short is worse, better: figure1/Calls at 10 s, worse: figure1/Calls at 2.5 s}
-  long: {text: long is better, better: figure1/Calls at 41 s, worse: figure1/Calls at 10 s}
+  short:
+    {text: short is worse, better: figure1/Calls at 10 s,
+     worse: figure1/Calls at 2.5 s}
+  long:
+    {text: long is better, better: figure1/Calls at 41 s,
+     worse: figure1/Calls at 10 s}
 designs:
-  - {corpus: c, scale: mini, commit: abc, claims: [short], seeds: [1, 2, 3], units: 20 recordings}
-  - {corpus: c, scale: full, commit: abc, claims: [long], seeds: [1, 2, 3], units: 20 recordings}
+  - {corpus: c, scale: mini, commit: abc, claims: [short], seeds: [1, 2, 3],
+     units: 20 recordings}
+  - {corpus: c, scale: full, commit: abc, claims: [long], seeds: [1, 2, 3],
+     units: 20 recordings}
 """
 
 

@@ -1,4 +1,4 @@
-"""What the selected tables need, and the configs of systems and decodings at a scale."""
+"""What tables need, and the configs of systems and decodings at a scale."""
 
 from pathlib import Path
 
@@ -158,7 +158,8 @@ def test_decode_config(toy: Path, recipe: Path):
         ),
         (
             "settings: {vocab: 1}",
-            r"mini\.yaml: settings: unknown setting 'vocab': full.*; known are vocab_size",
+            r"mini\.yaml: settings: unknown setting 'vocab': full.*; "
+            "known are vocab_size",
         ),
         (
             "sizes: {wide: {}}",

@@ -20,9 +20,12 @@ EGS = Path(__file__).parents[2] / "egs"
 RECIPES = sorted({path.parents[2] for path in EGS.glob("*/results/*/meta.json")})
 
 PAGE = """\
-| row | clean, paper | ours | other, paper | ours | average, paper | ours | against base row, paper | ours | seeds |
-| -1dB | 4.00 | 4.17 ± 1.18 [3.27, 5.06] | 10.00 | 20.00 [20.00, 20.00] | 7.00 | 12.50 | 44.0% | - | 1 2 |
-| base row | 5.00 | 10.00 ± 0.00 [10.00, 10.00] | 20.00 | - | 12.50 | - | 0.0% | - | 1 2 |
+| row | clean, paper | ours | other, paper | ours | average, paper | ours \
+| against base row, paper | ours | seeds |
+| -1dB | 4.00 | 4.17 ± 1.18 [3.27, 5.06] | 10.00 | 20.00 [20.00, 20.00] \
+| 7.00 | 12.50 | 44.0% | - | 1 2 |
+| base row | 5.00 | 10.00 ± 0.00 [10.00, 10.00] | 20.00 | - | 12.50 | - | 0.0% | - \
+| 1 2 |
 """
 
 

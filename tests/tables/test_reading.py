@@ -119,7 +119,8 @@ tables:
     rows:
       - {name: base, system: base, paper: [5.0]}
       - {name: low, system: {mask: [-80.0, -0.5]}, paper: [4.0]}
-      - {name: low with lm, system: {mask: [-80, -0.5]}, decoding: {lm: 0.40}, paper: [4.0]}
+      - {name: low with lm, system: {mask: [-80, -0.5]}, decoding: {lm: 0.40},
+         paper: [4.0]}
       - {name: a+b, system: {more: a_b}, paper: [null]}
       - {name: cut, system: {cut: windows25}, paper: [3.0]}
 """

@@ -4,8 +4,8 @@
 
 from pathlib import Path
 
-# Each call is noted beside the program. The log is opened before anything is known of the
-# command, as Kaldi's do: what is given as the log is lost.
+# Each call is noted beside the program. The log is opened before anything is known of
+# the command, as Kaldi's do: what is given as the log is lost.
 WRAPPER = r"""#!/bin/bash
 name=$(basename "$0") jobname= first=1 last=1
 note=$(dirname "$0")/$name.calls
@@ -20,7 +20,8 @@ for round in 1 2; do
     shift
   fi
 done
-(($# >= 2)) || { echo "Usage: $name [options] [JOB=1:n] log-file command..." >&2; exit 1; }
+usage="Usage: $name [options] [JOB=1:n] log-file command..."
+(($# >= 2)) || { echo "$usage" >&2; exit 1; }
 log=$1 && shift
 printf '%s %s %s\n' "$jobname=$first:$last" "$log" "$*" >> "$note"
 if [[ -n $jobname && $last -gt $first && $log != *"$jobname"* ]]; then

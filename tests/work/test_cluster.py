@@ -47,7 +47,7 @@ def end_the_job_once(mark):
 
 @pytest.fixture
 def commands(tmp_path, monkeypatch):
-    """Return a function that puts a shell script on PATH under the name of a command."""
+    """Return a function that puts a script on PATH under the name of a command."""
     folder = tmp_path / "commands"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

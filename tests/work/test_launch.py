@@ -1,5 +1,5 @@
-"""Commands that ``train_cmd`` starts: by prefixes, and by stand-ins of Kaldi's wrappers,
-whose log is whatever comes first.
+"""Commands that ``train_cmd`` starts: by prefixes, and by stand-ins of Kaldi's
+wrappers, whose log is whatever comes first.
 """
 
 import os
@@ -161,7 +161,7 @@ def test_words_are_read_back_by_bash_and_not_run_by_a_here_document(tmp_path):
 
 
 def test_what_a_launcher_has_started_ends_with_the_step(here):
-    """A killed step cannot end it, so its supervisor does; it has time to cancel jobs."""
+    """A killed step cannot end it, so its supervisor does, after cancelling jobs."""
     (here / "train.pl").write_text(
         f"#!/bin/bash\ntrap 'touch {here}/cancelled; exit 1' TERM\n"
         f"touch {here}/begun\nwhile :; do sleep 0.1; done\n"
