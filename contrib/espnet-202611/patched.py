@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from unittest.mock import patch
 
 import espnet2
 
@@ -65,12 +64,17 @@ def apply(folder: Path) -> Callable[[str], ModuleType]:
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # typeguard looks there for the source
-        # The others import what the patches add to this one.
         if name == SEEDS:
             spec.loader.exec_module(module)
-        else:
-            with patch.dict(sys.modules, {module_name(SEEDS): load(SEEDS)}):
-                spec.loader.exec_module(module)
+            return module
+        # The others import what the patches add to this one. Its name alone is put
+        # back: what they import besides stays, since libraries load only once.
+        installed = importlib.import_module(module_name(SEEDS))
+        sys.modules[module_name(SEEDS)] = load(SEEDS)
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.modules[module_name(SEEDS)] = installed
         return module
 
     return load

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from call_trace import VARIABLE
 from fake_gpus import LOG, read_uses
 from stage_server import environment
 
@@ -62,10 +63,12 @@ def smoke_run(
         "--datadir",
         str(datadir or folder / "data"),
     ]
+    # Set for one run, while the environment of the server is that of its start.
+    trace = {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
     done = subprocess.run(
         ["./run.sh", "--scale", "smoke", "--nj", "1", *folders, *options],
         cwd=EGS / recipe,
-        env={**environment(), LOG: str(uses)},
+        env={**environment(), LOG: str(uses), **trace},
         capture_output=True,
         text=True,
         timeout=PATIENCE,

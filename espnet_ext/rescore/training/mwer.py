@@ -46,9 +46,10 @@ def make_examples(lists: Sequence[NBest]) -> list[Example]:
 
 
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
-    """Return the expected word errors of one N-best list (P3, eq. 4 to 6).
+    """Return the expected word errors (P3, eq. 4) of one N-best list.
 
-    Posteriors are the softmax of the scores. ``scores``: s_i of eq. 1,
+    They are over the list in place of all texts (P3, eq. 5), by posteriors (P3, eq. 6):
+    the softmax of the scores. ``scores``: s_i of eq. 1,
     log-probabilities up to a constant, (n,); ``errors``: E(y_i, y*), (n,).
 
     >>> expected_errors(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 3.0]))
