@@ -208,9 +208,10 @@ def _list_outputs(
     left_out = tuple(excluded.split(",")) if excluded else ()
     found = []
     for name, value in load_parameters(path, "meta").items():
-        inner = name.removeprefix(start)
-        if not name.startswith(start) or inner.startswith(left_out):
+        # ESPnet leaves out by whole names, before it takes the module's part of them.
+        if not name.startswith(start) or name.startswith(left_out):
             continue
+        inner = name.removeprefix(start)
         # its name in the new model
         whole = f"{target}.{inner}" if target else inner
         module, _, _ = whole.partition(".")

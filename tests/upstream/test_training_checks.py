@@ -16,6 +16,7 @@ import yaml
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from espnet_ext.errors import InputError
+from espnet_ext.upstream import resuming
 from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.upstream.training_ends import check_training_end
 from espnet_ext.upstream.with_plugins import run_checked, set_up
@@ -315,6 +316,16 @@ def test_tokens_in_another_order_are_refused(train, features):
     for part in ("encoder:encoder", "::decoder,ctc"):
         given = f"{start}:{part}"
         train(features, {}, "--init_param", given, output=part[0])
+
+
+@pytest.mark.parametrize("excluded, taken", [("decoder.embed", False), ("embed", True)])
+def test_parameters_are_left_out_by_their_whole_names(tmp_path, excluded, taken):
+    """As ESPnet leaves them out, before it takes the part of ``decoder`` of a name."""
+    state = {"decoder.embed.weight": torch.zeros(9, 4), "decoder.w": torch.zeros(4, 4)}
+    torch.save(state, tmp_path / "model.pth")
+    path = str(tmp_path / "model.pth")
+    found = resuming._list_outputs(path, "decoder", "decoder", excluded, 9)
+    assert bool(found) == taken
 
 
 def test_an_earlier_epoch_that_was_cut_short_is_named_before_training(train, features):
