@@ -16,5 +16,5 @@
                                       the training log
 ====================================  ==================================================
 
-The recipe is ``egs/librispeech_sem``; the prior of Table 5 is in ``fast_search``.
+The recipe is ``egs/librispeech_sem``; the prior of Table 5 is ``upstream/prior.py``.
 """

@@ -38,24 +38,29 @@ def overview(recipe: str | Path) -> str:
 def _rates(scores: Scores) -> str:
     """Write the rates of one run, in the order of its tables."""
     sets = list(dict.fromkeys(key.test_set for key in scores.rates))
-    lines: dict[tuple[str, str, str], dict[str, str]] = {}
-    seeds: dict[tuple[str, str, str], set[int]] = {}
+    # Only some recipes have measures besides the rate itself.
+    has_measures = any(key.measure for key in scores.rates)
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
+    seeds: dict[tuple[str, ...], set[int]] = {}
     for key, by_seed in scores.rates.items():
-        line = key.system, key.decoding, key.measure or ""
-        lines.setdefault(line, {})[key.test_set] = _mean(by_seed.values())
+        line: tuple[str, ...] = (key.system, key.decoding)
+        if has_measures:
+            line = (*line, key.measure or "")
+        cells.setdefault(line, {})[key.test_set] = _mean(by_seed.values())
         seeds.setdefault(line, set()).update(by_seed)
-    rows = [
-        [*line, len(seeds[line]), *(cells.get(each, NOTHING) for each in sets)]
-        for line, cells in lines.items()
-    ]
-    heads = ["system", "decoding", "measure", "seeds", *sets]
-    if not any(measure for _, _, measure in lines):
-        heads.remove("measure")
-        rows = [[*row[:2], *row[3:]] for row in rows]
+    rows = []
+    for line, rates in cells.items():
+        shown = [rates.get(each, NOTHING) for each in sets]
+        rows.append([*line, len(seeds[line]), *shown])
+    heads = ["system", "decoding"]
+    if has_measures:
+        heads.append("measure")
+    heads += ["seeds", *sets]
     return tabulate(rows, heads, "simple", disable_numparse=True)
 
 
 def _mean(scores: Iterable[Score]) -> str:
     """Write the mean rate over seeds, with its spread if there are several."""
     values = [score.value for score in scores]
-    return format_value(fmean(values), stdev(values) if len(values) > 1 else None)
+    spread = stdev(values) if len(values) > 1 else None
+    return format_value(fmean(values), spread)
