@@ -26,14 +26,14 @@ from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import (
     average_step,
-    averaged,
-    data_options,
-    free_of,
-    token_options,
+    list_data_options,
+    list_token_options,
+    make_free_arguments,
+    name_average,
     train_step,
 )
 from espnet_ext.registry import plain_name
-from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.files import user_path
 from espnet_ext.work.yaml_files import deep_merge
@@ -257,7 +257,7 @@ def trained_on(run: Run) -> Iterator[tuple[Mapping[str, Any], str]]:
     if shared(run):
         return
     for system in run.systems:
-        config = system_config(run.sections, system)
+        config = merge_system_config(run.sections, system)
         if pretrained(run):  # as the encoder with which it begins
             yield config, all_data
         yield config, training_set(system)
@@ -272,7 +272,7 @@ def encoder(run: Run) -> None:
         return
     folder, all_data = encoder_folder(run), "+".join(train_parts(run))
     settings = run.sections["settings"]
-    config = run.section_config("train", run.sections["encoder"], name="encoder")
+    config = run.write_section_config("train", run.sections["encoder"], name="encoder")
     run_steps(
         asr.asr_train_step(
             run,
@@ -305,7 +305,9 @@ def encoder_folder(run: Run) -> Path:
 
 
 def encoder_model(run: Run) -> Path:
-    return encoder_folder(run) / averaged(run.sections["settings"]["encoder_average"])
+    return encoder_folder(run) / name_average(
+        run.sections["settings"]["encoder_average"]
+    )
 
 
 def encodings(run: Run) -> Path:
@@ -325,7 +327,7 @@ def encode_step(run: Run, name: str) -> Step:
             "config": encoder_folder(run) / "config.yaml",
             "model": encoder_model(run),
         },
-        free=free_of(run),
+        free=make_free_arguments(run),
         inputs=[run.datadir / name / table for table in ("wav.scp", "text")],
         outputs=[encodings(run) / name / "feats.scp"],
         preload=["espnet2.tasks.asr"],
@@ -339,7 +341,9 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
             if shared(run)
             else train_further_step(run, system, seed)
         )
-        yield average_step(run, run.folder_of(system, seed), run.setting("average"))
+        yield average_step(
+            run, run.locate_training(system, seed), run.setting("average")
+        )
         return
     yield from asr.train_and_average(
         run,
@@ -354,7 +358,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
 
 def language_options(run: Run, system: System) -> list[str]:
     """Return the option that names the tokens' languages, if the decoder has it."""
-    decoder = system_config(run.sections, system).get("decoder")
+    decoder = merge_system_config(run.sections, system).get("decoder")
     if plain_name(decoder) != "language_transformer":
         return []
     return ["--decoder_conf", f"languages_file={asr.tokens_dir(run) / 'languages.txt'}"]
@@ -364,14 +368,18 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
     """Train a decoder on the kept outputs of the encoder, whose CTC layer it takes
     over.
     """
-    config = deep_merge(system_config(run.sections, system), run.sections["stored"])
+    config = deep_merge(
+        merge_system_config(run.sections, system), run.sections["stored"]
+    )
     path = run.write_config(
         system.name, config, f"system {system.name} on the outputs of one encoder"
     )
     words = [
         "--seed",
         str(seed),
-        *token_options(asr.tokens_dir(run), run.sections["settings"]["token_type"]),
+        *list_token_options(
+            asr.tokens_dir(run), run.sections["settings"]["token_type"]
+        ),
     ]
     words += [
         *language_options(run, system),
@@ -386,12 +394,12 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
             (folder / "text", "text", "text"),
         ]
         words += [
-            *data_options(part, tables),
+            *list_data_options(part, tables),
             f"--{part}_shape_file",
             str(folder / SHAPES),
         ]
         made += [folder / "feats.scp", folder / "text"]
-    folder = run.folder_of(system, seed)
+    folder = run.locate_training(system, seed)
     return train_step(
         run, folder, "asr_train", words, inputs=made, files={"--config": path}
     )
@@ -403,12 +411,12 @@ def train_further_step(run: Run, system: System, seed: int) -> Step:
     """
     settings, name = run.sections["settings"], training_set(system)
     encoder_trained = deep_merge(
-        system_config(run.sections, system), run.sections["encoder"]
+        merge_system_config(run.sections, system), run.sections["encoder"]
     )
     config = deep_merge(encoder_trained, run.sections["pretrained"])
     return asr.asr_train_step(
         run,
-        run.folder_of(system, seed),
+        run.locate_training(system, seed),
         run.write_config(
             system.name,
             config,

@@ -27,7 +27,7 @@ from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
-from espnet_ext.recipe.training import data_options, free_of
+from espnet_ext.recipe.training import list_data_options, make_free_arguments
 from espnet_ext.stitch.recogniser.decode import SpeakerDecoding, decode_speakers
 from espnet_ext.stitch.recogniser.mixture_plan import ON_THE_FLY
 from espnet_ext.stitch.recogniser.precomputed_d_vectors import write_d_vectors
@@ -104,7 +104,7 @@ def recogniser_config(run: Run, training: str = "") -> Path:
     if far_field(run):
         files = {name: str(run.path(name)) for name in FAR_FIELD if run.path(name)}
         overlays.append({**run.sections["sa_asr_far_field"], **files})
-    return run.section_config(
+    return run.write_section_config(
         section, *overlays, name=f"sa_asr_{training}" if training else section
     )
 
@@ -207,7 +207,7 @@ def d_vectors_step(run: Run, name: str) -> Step:
         log=output / "log" / "d_vectors.log",
         function=write_d_vectors,
         arguments={"data": data, "output": output, "options": options},
-        free=free_of(run, ngpu=run.gpu),
+        free=make_free_arguments(run, ngpu=run.gpu),
         inputs=[data / "wav.scp", data / "text"],
         outputs=[output / "d_vectors.scp"],
         preload=["espnet_ext.stitch.recogniser.d_vectors"],
@@ -236,7 +236,7 @@ def train_recogniser(run: Run) -> Iterator[Step]:
             if computed_d_vectors(run):
                 vectors = d_vectors_dir(run, source.name) / "d_vectors.scp"
                 tables.append((vectors, "d_vectors", "kaldi_ark"))
-            options += data_options(part, tables)
+            options += list_data_options(part, tables)
             inputs += [path for path, _, _ in tables]
         yield asr.asr_train_step(
             run,
@@ -309,7 +309,7 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
         log=sets.below(run, "heard") / "log" / f"{names[0]}.log",
         function=recognise_sets,
         arguments={"jobs": jobs},
-        free=free_of(run, ngpu=run.gpu),
+        free=make_free_arguments(run, ngpu=run.gpu),
         inputs=[*(job.data / "wav.scp" for job in jobs), model / CHECKPOINT],
         outputs=[job.output / "hypotheses.jsonl" for job in jobs],
         preload=[
@@ -383,7 +383,7 @@ def trained(stage: Callable[[Run], None]) -> Callable[[Run], None]:
     return decoded(idle_if(sets.whisper, "Whisper is not trained")(stage))
 
 
-def tables_of(options: Mapping[str, str]) -> str:
+def choose_tables(options: Mapping[str, str]) -> str:
     """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has, and
     more than Whisper.
     """
@@ -509,7 +509,7 @@ RECIPE = Recipe(
     },
     variant=variant,
     untagged=("recogniser",),  # the training of another one is refused
-    tables_of=tables_of,
+    choose_tables=choose_tables,
     check=check,
     trains=lambda run: trains_stitchers(run) or not sets.whisper(run),
     uses_gpu_here=lambda run: "stitching" if trains_stitchers(run) else "",

@@ -21,17 +21,17 @@ from espnet_ext.recipe import asr, librispeech
 from espnet_ext.recipe.audio_check import run_beside_audio_check
 from espnet_ext.recipe.gpus import Make, run_each_system, run_side_by_side
 from espnet_ext.recipe.language_model import require_lm_text
-from espnet_ext.recipe.librispeech import dev_set_of, dev_sets, lm_text, test_sets
+from espnet_ext.recipe.librispeech import choose_dev_set, dev_sets, lm_text, test_sets
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
-from espnet_ext.recipe.training import average_step, averaged, free_of
+from espnet_ext.recipe.training import average_step, make_free_arguments, name_average
 from espnet_ext.rescore import ScorerKind
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
 from espnet_ext.synthetic.librispeech import make_lm_text
-from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.gpus import device_of
 from espnet_ext.work.launch import is_kaldi_wrapper
@@ -196,7 +196,10 @@ def recognise(run: Run) -> Iterator[Step]:
         settings["asr_vocab_size"],
         settings["asr_average"],
     )
-    tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
+    tokens, config = (
+        run.datadir / f"tokens_bpe{size}",
+        run.write_section_config("asr_train"),
+    )
     if not run.of_data_dirs:  # of which one is called so
         yield asr.combine_step(run, "dev", dev_sets(run))
     yield asr.tokens_step(run, part, tokens, "bpe", size)
@@ -204,8 +207,8 @@ def recognise(run: Run) -> Iterator[Step]:
     yield asr.statistics_step(run, features, part, "dev", tokens, "bpe")
     yield asr.asr_train_step(run, folder, config, part, "dev", tokens, "bpe", 1)
     yield average_step(run, folder, average)
-    decoding = run.section_config("asr_decode", name="decode_nbest")
-    model = folder / averaged(average)
+    decoding = run.write_section_config("asr_decode", name="decode_nbest")
+    model = folder / name_average(average)
     yield asr.decode_steps(
         run, folder, model, ["nbest"], list_parts(run), run.nj, configs=[decoding]
     )
@@ -223,11 +226,11 @@ def whisper_step(run: Run) -> Step:
         log=run.expdir / "lists" / "log" / "first_pass.log",
         function=write_lists,
         arguments={
-            "config": run.section_config("first_pass", model, name="whisper"),
+            "config": run.write_section_config("first_pass", model, name="whisper"),
             "data": [run.datadir / part for part in parts],
             "outputs": outputs,
         },
-        free=free_of(run, ngpu=run.gpu),
+        free=make_free_arguments(run, ngpu=run.gpu),
         inputs=[
             run.datadir / part / table
             for part in parts
@@ -265,7 +268,7 @@ def report_steps(run: Run) -> Iterator[Step]:
 def language_model(run: Run) -> None:
     names = sorted(
         {
-            system_config(run.sections, system)["lm"]
+            merge_system_config(run.sections, system)["lm"]
             for system in run.systems
             if system.config
         }
@@ -406,8 +409,11 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
 
     if system.kind != TRAIN:
         return
-    run.system_config(system)  # for people
-    config, folder = system_config(run.sections, system), run.folder_of(system, seed)
+    run.write_system_config(system)  # for people
+    config, folder = (
+        merge_system_config(run.sections, system),
+        run.locate_training(system, seed),
+    )
     parts = train_parts(run)
     corpus: dict[str, Any] = {
         "lists": lists_of(run, parts),
@@ -436,12 +442,12 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
     """Rescore the test sets. The weight is tuned "on the corresponding development
     sets" (P3, section 4.2.2).
     """
-    folder = run.folder_of(system, seed)
+    folder = run.locate_training(system, seed)
     for part in test_sets(run):
-        lists, dev_lists = lists_of(run, (part, dev_set_of(run, part)))
+        lists, dev_lists = lists_of(run, (part, choose_dev_set(run, part)))
         output = folder / "decode_default" / part
         if system.config:
-            lm = system_config(run.sections, system)["lm"]
+            lm = merge_system_config(run.sections, system)["lm"]
             model = (
                 folder / "model"
                 if system.kind == TRAIN
@@ -485,9 +491,9 @@ def scoring(run: Run) -> None:
     run_jobs([asr.score_systems(run, test_sets(run), normaliser=RULES)])
     for system in run.systems:
         if system.kind == TRAIN:
-            write_quantities(run.folder_of(system, 1).parent)
+            write_quantities(run.locate_training(system, 1).parent)
     scorers = {
-        run.folder_of(system, 1): scorer_of(run, system)
+        run.locate_training(system, 1): scorer_of(run, system)
         for system in run.systems
         if system.config
     }
@@ -501,7 +507,7 @@ def scoring(run: Run) -> None:
 
 def scorer_of(run: Run, system: System) -> ScorerKind:
     """What a system's latency depends on."""
-    config = system_config(run.sections, system)
+    config = merge_system_config(run.sections, system)
     return ScorerKind(config["lm"], config["scorer"], config.get("pooling"))
 
 

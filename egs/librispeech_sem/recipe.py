@@ -27,7 +27,7 @@ from espnet_ext.recipe.librispeech import (
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
-from espnet_ext.recipe.training import average_step, token_options
+from espnet_ext.recipe.training import average_step, list_token_options
 from espnet_ext.sem import pretraining
 from espnet_ext.sem.curriculum import (
     Selection,
@@ -35,7 +35,7 @@ from espnet_ext.sem.curriculum import (
     select,
     write_selection,
 )
-from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.text.lm_text import write_lengths
 from espnet_ext.work.settings import checked
@@ -49,7 +49,7 @@ def check(run: Run) -> None:
         require_lm_text(lm_text(run))
     for system in run.systems:
         try:
-            planned(run, system_config(run.sections, system))
+            planned(run, merge_system_config(run.sections, system))
         except InputError as error:
             raise InputError(f"system {system.name}: {error}") from None
 
@@ -95,8 +95,8 @@ def configs_by_features(run: Run) -> dict[Path, dict[str, Any]]:
     """Return the configs of systems that differ in features, by the folder of their
     statistics.
     """
-    configs = [system_config(run.sections, system) for system in run.systems]
-    return {run.stats_of(config): config for config in configs}
+    configs = [merge_system_config(run.sections, system) for system in run.systems]
+    return {run.locate_stats(config): config for config in configs}
 
 
 def language_model(run: Run) -> None:
@@ -154,10 +154,10 @@ def selection_steps(run: Run) -> list[Step]:
     """Select what trainings see, once for all that see the same."""
     steps = {}
     for system in run.systems:
-        config = system_config(run.sections, system)
+        config = merge_system_config(run.sections, system)
         for selection in selections(run, config):
             if selection.name:
-                step = selection_step(run, run.stats_of(config), selection)
+                step = selection_step(run, run.locate_stats(config), selection)
                 steps[step.outputs[0]] = step
     return list(steps.values())
 
@@ -184,9 +184,12 @@ def selection_step(run: Run, every_stats: Path, selection: Selection) -> Step:
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Train a system: its encoder grows layer by layer where the scale pre-trains."""
-    folder = run.folder_of(system, seed)
-    path, config = run.system_config(system), system_config(run.sections, system)
-    stages, stats = planned(run, config), run.stats_of(config)
+    folder = run.locate_training(system, seed)
+    path, config = (
+        run.write_system_config(system),
+        merge_system_config(run.sections, system),
+    )
+    stages, stats = planned(run, config), run.locate_stats(config)
     if stages:
         staged = pretraining.staged_config(config, stages, partial(seen, run, stats))
         path = run.write_config(
@@ -246,7 +249,7 @@ def whole_lengths(run: Run) -> Path:
 def lengths_step(run: Run, texts: Path) -> Step:
     """Count the tokens of the whole corpus, in a rehearsal."""
     kind = run.sections["settings"]["token_type"]
-    options = token_options(asr.tokens_dir(run), kind)
+    options = list_token_options(asr.tokens_dir(run), kind)
     tokeniser = [options[3], *options[5:]]
     return Step(
         name="lengths of the whole corpus",

@@ -19,9 +19,14 @@ from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.run import STATS, Recipe, Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
-from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
+from espnet_ext.recipe.training import (
+    list_data_options,
+    list_token_options,
+    make_free_arguments,
+    train_step,
+)
 from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
-from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.gpus import device_of
 from espnet_ext.work.parallel import Place
@@ -37,7 +42,7 @@ LONG_KEYS = ("chunk_conf", "features_conf", "scheduler", "scheduler_conf")
 CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
 
-def tables_of(options: Mapping[str, str]) -> str:
+def choose_tables(options: Mapping[str, str]) -> str:
     """Return the tables of ``--figure`` and ``--table``; without both, figure 1."""
     figures = (
         FIGURES
@@ -77,7 +82,7 @@ def statistics(run: Run) -> None:
         corpora.TRAIN: run.skip_faulty,
     }
     configs = [corpora.training_config(run, system) for system in run.systems]
-    different = {run.stats_of(config): config for config in configs}
+    different = {run.locate_stats(config): config for config in configs}
     run_steps(
         *(
             statistics_step(run, config, name, share)
@@ -96,7 +101,7 @@ def statistics_step(
     A share ``skip_silent`` of the recordings may be silent, and is then left out of
     training.
     """
-    output = run.stats_of(config) / name
+    output = run.locate_stats(config) / name
     return Step(
         name=f"{output.parent.name.replace(STATS, 'statistics')} of {name}",
         log=output / "log" / "statistics.log",
@@ -108,7 +113,7 @@ def statistics_step(
             "keep_features": keeps_features(run),
             "skip_silent": skip_silent,
         },
-        free=free_of(run),
+        free=make_free_arguments(run),
         inputs=[run.datadir / name / "wav.scp"],
         outputs=[output / "statistics.scp"],
         preload=["espnet_ext.longform.recording_features"],
@@ -152,7 +157,7 @@ def recording_tables(
     # podcasts that were held out are of the training part
     own_dev = run.synthetic or run.of_data_dirs
     part = corpora.VALID if name == corpora.VALID and own_dev else corpora.TRAIN
-    stats, data_dir = run.stats_of(config) / name, run.datadir / name
+    stats, data_dir = run.locate_stats(config) / name, run.datadir / name
     tables = {
         "speech": data_dir / "wav.scp",
         "duration": data_dir / "utt2dur",
@@ -168,7 +173,7 @@ def with_shared_gpus(run: Run, system: System) -> Run:
     """Return the run with as many GPUs as a batch of a system has sequences to share
     among them.
     """
-    chunks = system_config(run.sections, system)["chunk_conf"]
+    chunks = merge_system_config(run.sections, system)["chunk_conf"]
     sequences = math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])
     if run.ngpu <= sequences:
         return run
@@ -186,14 +191,14 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         "train": recording_tables(run, values, corpora.TRAIN),
         "valid": recording_tables(run, values, corpora.VALID),
     }
-    folder, pieces = run.folder_of(system, seed), asr.tokens_dir(run)
+    folder, pieces = run.locate_training(system, seed), asr.tokens_dir(run)
     options = [
         "--seed",
         str(seed),
-        *token_options(pieces, run.sections["settings"]["token_type"]),
+        *list_token_options(pieces, run.sections["settings"]["token_type"]),
     ]
     for part, tables in sets.items():
-        options += data_options(part, tables)
+        options += list_data_options(part, tables)
     inputs = [path for tables in sets.values() for path, *_ in tables]
     config = run.write_config(system.name, values, f"system {system.name}")
     yield train_step(
@@ -220,18 +225,18 @@ def model_of(run: Run, system: System, seed: int) -> Path:
     return (
         published / system.name / name / MODEL
         if published
-        else run.folder_of(system, seed) / LATEST
+        else run.locate_training(system, seed) / LATEST
     )
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Decode by a system in one step for all decodings: it loads the model once."""
-    folder, decodings = run.folder_of(system, seed), run.decodings[system.name]
+    folder, decodings = run.locate_training(system, seed), run.decodings[system.name]
     model = model_of(run, system, seed)
     ignored = run.datadir / "tedlium_ignored_test.txt"
     jobs: list[dict[str, Any]] = [
         {
-            "config": run.decode_config(decoding),
+            "config": run.write_decode_config(decoding),
             "data": str(run.datadir / name),
             "output": str(folder / f"decode_{decoding}" / name),
             "zeroed": ignored if name == "tedlium" else None,
@@ -251,7 +256,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
             "jobs": jobs,
             "musan": run.options["musan"],
         },
-        free=free_of(run, ngpu=run.gpu) | {"nj": nj},
+        free=make_free_arguments(run, ngpu=run.gpu) | {"nj": nj},
         inputs=[
             model.with_name("config.yaml"),
             *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs),
@@ -306,7 +311,7 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
     normaliser = run.sections["settings"]["normaliser"]
     for name, sets in run.decodings[system.name].items():
         for part in sets:
-            folder = run.folder_of(system, seed) / f"decode_{name}" / part
+            folder = run.locate_training(system, seed) / f"decode_{name}" / part
             yield asr.score_step(
                 run, part, folder, normaliser=normaliser, kinds=kinds_of(run, part)
             )
@@ -432,7 +437,9 @@ def check(run: Run) -> None:
                 "or choose other --rows"
             )
         published_models.check_model(
-            model.with_name(CONFIG), system.name, system_config(run.sections, system)
+            model.with_name(CONFIG),
+            system.name,
+            merge_system_config(run.sections, system),
         )
 
 
@@ -468,7 +475,7 @@ RECIPE = Recipe(
     choices={"keep_features": ("true", "false"), "schedule": ("counts", "shares")},
     paths=("tedlium", "earnings22", "rev16", "musan", *corpora.ALIGNED),
     variant=lambda options: corpora.PUBLISHED if options[corpora.PUBLISHED] else "",
-    tables_of=tables_of,
+    choose_tables=choose_tables,
     untagged=("table", "figure", "keep_features"),
     check=check,
     trains=lambda run: not run.options[corpora.PUBLISHED],

@@ -47,7 +47,7 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
     """
     import yaml
 
-    from espnet_ext.tables.plan import load_scale, system_config
+    from espnet_ext.tables.plan import load_scale, merge_system_config
     from espnet_ext.tables.reading import load_tables
     from espnet_ext.work.settings import known
 
@@ -59,7 +59,7 @@ def config(recipe: Path, scale: str, system: str | None) -> None:
         raise InputError(
             f"{tables.path}: no system {system!r}; {known(tables.systems)}"
         )
-    found = system_config(load_scale(recipe, scale), tables.systems[system])
+    found = merge_system_config(load_scale(recipe, scale), tables.systems[system])
     click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 
@@ -71,9 +71,9 @@ def runs(recipe: Path) -> None:
     Each run in exp has a table: a line for each decoding of each system, the mean and
     the spread over its seeds.
     """
-    from espnet_ext.tables.overview import overview
+    from espnet_ext.tables.overview import summarise_runs
 
-    say(overview(recipe))
+    say(summarise_runs(recipe))
 
 
 @table.command()
@@ -92,24 +92,24 @@ def results(recipe: tuple[Path, ...], results: Path | None) -> None:
     design: baselines, units, verdict and p-value.
     """
     from espnet_ext.tables.publish import (
+        find_recipes_with_results,
         keep_results,
         read_claims,
-        recipes_with_results,
         write_pages,
     )
-    from espnet_ext.tables.render import claim_lines
+    from espnet_ext.tables.render import list_claim_lines
 
     if results and len(recipe) != 1:
         raise InputError("--results: give the one --recipe that these results are of")
     if results:
         say(f"kept: {keep_results(results, recipe[0])}")
-    for folder in recipe or recipes_with_results():
+    for folder in recipe or find_recipes_with_results():
         changed = write_pages(folder)
         for path in changed:
             say(f"written: {path}")
         if not changed:
             say(f"{folder}: all pages are up to date")
-        say("\n".join(claim_lines(read_claims(folder))))
+        say("\n".join(list_claim_lines(read_claims(folder))))
 
 
 @table.command()
@@ -119,9 +119,9 @@ def verify(recipe: tuple[Path, ...]) -> None:
 
     A difference ends the command with status 1.
     """
-    from espnet_ext.tables.publish import recipes_with_results, verify_pages
+    from espnet_ext.tables.publish import find_recipes_with_results, verify_pages
 
-    for folder in recipe or recipes_with_results():
+    for folder in recipe or find_recipes_with_results():
         for path in verify_pages(folder):
             say(f"{path}: as the scores give it")
 

@@ -20,16 +20,16 @@ from espnet_ext.pages.clips import write_clips
 from espnet_ext.pages.page import write_page
 from espnet_ext.scoring.alignment_file import read_alignment
 from espnet_ext.scoring.alignments import Aligned, Key, Row
-from espnet_ext.tables.publish import TABLES, kept_folders, read_results
+from espnet_ext.tables.publish import TABLES, list_kept_folders, read_results
 from espnet_ext.tables.render import (
     EFFECT,
     Grid,
-    claims_grid,
-    counts_text,
-    curve_grid,
-    grid_of,
-    legend,
-    run_text,
+    describe_counts,
+    describe_run,
+    explain_signs,
+    lay_out_claims,
+    lay_out_figure,
+    lay_out_table,
 )
 from espnet_ext.tables.result import TableResult
 from espnet_ext.tables.schema import DEFAULT_DECODING
@@ -60,7 +60,7 @@ class Section:
     @property
     def verdicts(self) -> str:
         """How many claims have which verdict."""
-        return counts_text(list(chain(*(result.claims for result in self.results))))
+        return describe_counts(list(chain(*(result.claims for result in self.results))))
 
 
 def write_report(folders: Sequence[Path], output: Path) -> list[str]:
@@ -127,7 +127,7 @@ def find_runs(folders: Sequence[Path]) -> dict[Path, list[Path]]:
         exp = folder / "exp" if folder == home else folder
         runs = [exp] if _is_run(exp) else sorted(filter(_is_run, exp.glob("*")))
         recipes[home] = list(dict.fromkeys([*recipes.get(home, []), *runs]))
-    if not any(runs or kept_folders(home) for home, runs in recipes.items()):
+    if not any(runs or list_kept_folders(home) for home, runs in recipes.items()):
         raise InputError(
             f"{folders[0]}: nothing has run here: run the recipe first (./run.sh)"
         )
@@ -145,7 +145,7 @@ def _list_sections(home: Path, runs: Sequence[Path]) -> list[Section]:
     """
     own = [run / "results" for run in runs]
     sources = [folder for folder in own if (folder / META).is_file()]
-    sources += kept_folders(home)
+    sources += list_kept_folders(home)
     sections: dict[tuple[str, str], Section] = {}
     for source in sources:
         results = read_results(source, home)
@@ -179,10 +179,10 @@ def _write_recipe(
         notes=notes,
         picture_of=partial(_copy_picture, home, site),
         effect=EFFECT,
-        claims_grid=claims_grid,
+        lay_out_claims=lay_out_claims,
         grids=_list_grids,
-        legend=legend,
-        run_text=run_text,
+        explain_signs=explain_signs,
+        describe_run=describe_run,
     )
     return notes
 
@@ -203,9 +203,9 @@ def _copy_picture(
 
 def _list_grids(result: TableResult) -> list[Grid]:
     return (
-        [curve_grid(result)]
+        [lay_out_figure(result)]
         if result.table.figure
-        else [grid_of(result, columns) for columns in result.groups]
+        else [lay_out_table(result, columns) for columns in result.groups]
     )
 
 

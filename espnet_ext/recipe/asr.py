@@ -15,10 +15,10 @@ from espnet_ext.recipe.run import STATS, Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import (
     average_step,
-    averaged,
-    data_options,
-    free_of,
-    token_options,
+    list_data_options,
+    list_token_options,
+    make_free_arguments,
+    name_average,
     train_step,
 )
 from espnet_ext.tables.reading import Table
@@ -182,8 +182,8 @@ def tokens_step(
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
     from espnet_ext.text.tokens import make_tokens
 
-    text = run.whole_text(train)
-    more = [run.whole_text(name) for name in english]
+    text = run.locate_whole_text(train)
+    more = [run.locate_whole_text(name) for name in english]
     own = (
         {"english_texts": more}
         if token_type == "mixed"
@@ -215,10 +215,10 @@ def statistics_step(
     task: str = "asr",
 ) -> Step:
     """Collect lengths of utterances, and mean and variance of the features of a
-    training config, in ``run.stats_of(config) / train``.
+    training config, in ``run.locate_stats(config) / train``.
     """
-    folder = run.stats_of(config) / train
-    _, token_list, *options = token_options(tokens, token_type)
+    folder = run.locate_stats(config) / train
+    _, token_list, *options = list_token_options(tokens, token_type)
     parts = run.datadir / train, run.datadir / valid
     return Step(
         name=f"{folder.parent.name.replace(STATS, 'statistics')} of {train}",
@@ -227,14 +227,14 @@ def statistics_step(
         arguments={
             "job": Statistics(
                 *parts,
-                run.features_config(config),
+                run.write_features_config(config),
                 Path(token_list),
                 folder,
                 tuple(options),
                 task,
             )
         },
-        free=free_of(run),
+        free=make_free_arguments(run),
         inputs=[part / table for part in parts for table in ("wav.scp", "text")],
         outputs=[folder / "train" / "feats_stats.npz"],
         preload=["espnet2.tasks.asr", "espnet_ext.upstream.stats"],
@@ -266,12 +266,12 @@ def asr_train_step(
     type of the audio, ``files`` are options whose values are files.
     """
     values = read_yaml(config)
-    every_stats = run.stats_of(values)
+    every_stats = run.locate_stats(values)
     stats = every_stats / train
     features = every_stats / (statistics or train) / "train" / "feats_stats.npz"
     words = [
         *("--seed", str(seed)),
-        *token_options(tokens, token_type),
+        *list_token_options(tokens, token_type),
         *options,
     ]
     if needs_statistics(values):
@@ -286,7 +286,7 @@ def asr_train_step(
             (run.datadir / name / "text", "text", "text"),
         ]
         words += [
-            *data_options(part, tables),
+            *list_data_options(part, tables),
             f"--{part}_shape_file",
             str(part_shapes[part]),
         ]
@@ -342,7 +342,7 @@ def decode_steps(
             options=tuple(options),
         )
         for name, config in zip(
-            decodings, configs or map(run.decode_config, decodings), strict=True
+            decodings, configs or map(run.write_decode_config, decodings), strict=True
         )
         for part in sets
     ]
@@ -351,7 +351,7 @@ def decode_steps(
         log=folder / f"decode_{decodings[0]}{run.decoding_tag}" / "log" / "decode.log",
         function=decode_sets,
         arguments={"jobs": jobs},
-        free=free_of(run, ngpu=run.gpu) | {"nj": nj},
+        free=make_free_arguments(run, ngpu=run.gpu) | {"nj": nj},
         inputs=[source / part / ("feats.scp" if data else "wav.scp") for part in sets],
         outputs=[job.output / "text" for job in jobs],
         preload=["espnet_ext.upstream.decode", "espnet2.bin.asr_inference"],
@@ -422,9 +422,9 @@ def train_and_average(
     options: Sequence[str] = (),
 ) -> Iterator[Step]:
     """Train a system, and average the epochs that are decoded."""
-    folder = run.folder_of(system, seed)
+    folder = run.locate_training(system, seed)
     token_type = run.sections["settings"]["token_type"]
-    config = run.system_config(system)
+    config = run.write_system_config(system)
     yield asr_train_step(
         run, folder, config, train, valid, tokens, token_type, seed, options=options
     )
@@ -443,8 +443,8 @@ def decode_system(
     """Decode with a system: one step for decodings with its model alone, one for those
     with a language model too.
     """
-    folder = run.folder_of(system, seed)
-    model = folder / averaged(run.setting("average"))
+    folder = run.locate_training(system, seed)
+    model = folder / name_average(run.setting("average"))
     names = list(run.decodings.get(system.name, {}))
     fused = [name for name in names if run.decoding(name).get("lm_weight")]
     for group, lm in (
@@ -464,11 +464,11 @@ def score_systems(
 ) -> Iterator[Step]:
     """Return the error rates of all decodings of all systems and seeds."""
     for system in run.systems:
-        for seed in run.seeds_of(system):
+        for seed in run.list_seeds(system):
             for decoding in run.decodings.get(system.name, {}):
                 for part in sets:
                     folder = (
-                        run.folder_of(system, seed)
+                        run.locate_training(system, seed)
                         / f"decode_{decoding}{run.decoding_tag}"
                         / part
                     )

@@ -134,7 +134,7 @@ def _describe_round(
     return lines, max(ends)
 
 
-def hours_file(run: Run) -> Path:
+def locate_hours_file(run: Run) -> Path:
     """Return the file in which a rehearsal leaves the hours of each job, beside the
     run's experiments.
     """
@@ -145,7 +145,7 @@ def read_known_hours(run: Run, jobs: Iterable[str]) -> dict[str, float]:
     """Return the hours of jobs, of any seed, on one GPU, as a rehearsal or the settings
     of full scale have them.
     """
-    path = hours_file(run)
+    path = locate_hours_file(run)
     rehearsed: dict[str, Any] = {}
     if path.is_file():
         rehearsed = json.loads(path.read_text(encoding="utf-8"))
@@ -281,8 +281,8 @@ def run_each_system(
         return lambda run, nj: work(run, system, seed, nj)
 
     jobs = {
-        run.name_of(system, seed): make_job(system, seed)
+        run.name_training(system, seed): make_job(system, seed)
         for system in run.systems
-        for seed in run.seeds_of(system)
+        for seed in run.list_seeds(system)
     }
     run_side_by_side(run, jobs, **kind)

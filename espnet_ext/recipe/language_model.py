@@ -8,7 +8,12 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step, show
-from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
+from espnet_ext.recipe.training import (
+    list_data_options,
+    list_token_options,
+    make_free_arguments,
+    train_step,
+)
 from espnet_ext.text.lm_text import write_lengths, write_split_lengths, write_splits
 from espnet_ext.work.once import NOTE
 
@@ -49,7 +54,7 @@ def train_language_model(
     folder = run.lm
     dev = run.datadir / valid / "text"
     large = [run.sections["lm_large"]] if run.setting("lm_size") == "large" else []
-    config = run.section_config("lm", *large, name=folder.name)
+    config = run.write_section_config("lm", *large, name=folder.name)
     splits, lengths, dev_lengths = (
         folder / "text",
         folder / "text_shape",
@@ -66,7 +71,7 @@ def train_language_model(
         },
         outputs=[splits / "num_splits"],
     )
-    options = token_options(tokens, token_type)
+    options = list_token_options(tokens, token_type)
     tokeniser = [options[3], *options[5:]]
     models, preload = (
         [Path(path) for path in tokeniser[1:]],
@@ -77,7 +82,7 @@ def train_language_model(
         log=folder / "log" / "lengths.log",
         function=write_split_lengths,
         arguments={"text": splits, "tokeniser": tokeniser, "output": str(lengths)},
-        free=free_of(run),
+        free=make_free_arguments(run),
         inputs=[splits / NOTE, *models],
         outputs=[lengths / "num_splits"],
         preload=preload,
@@ -92,8 +97,8 @@ def train_language_model(
         preload=preload,
     )
     data = [
-        *data_options("train", [(splits, "text", "text")]),
-        *data_options("valid", [(dev, "text", "text")]),
+        *list_data_options("train", [(splits, "text", "text")]),
+        *list_data_options("valid", [(dev, "text", "text")]),
     ]
     shapes = [
         "--train_shape_file",

@@ -10,7 +10,7 @@ from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import run_steps
 
 
-def without_other(run: Run, parts: Sequence[str]) -> list[str]:
+def drop_other_parts(run: Run, parts: Sequence[str]) -> list[str]:
     """Return parts; with ``--clean_only true`` without those whose speech is called
     "other".
     """
@@ -25,24 +25,24 @@ def train_parts(run: Run) -> list[str]:
     """Return the parts that systems are trained on (a setting of the scale)."""
     if run.of_data_dirs:
         return [TRAIN]
-    return without_other(run, run.sections["settings"]["train_parts"])
+    return drop_other_parts(run, run.sections["settings"]["train_parts"])
 
 
 def dev_sets(run: Run) -> list[str]:
     """Return the parts on which trainings are watched and weights are tuned."""
     if run.of_data_dirs:
         return [DEV]
-    return without_other(run, ("dev-clean", "dev-other"))
+    return drop_other_parts(run, ("dev-clean", "dev-other"))
 
 
 def test_sets(run: Run) -> list[str]:
     """Return the parts on which systems are compared."""
     if run.of_data_dirs:
         return run.data_tests
-    return without_other(run, ("test-clean", "test-other"))
+    return drop_other_parts(run, ("test-clean", "test-other"))
 
 
-def dev_set_of(run: Run, test_set: str) -> str:
+def choose_dev_set(run: Run, test_set: str) -> str:
     """Return the part on which weights for a test set are tuned."""
     if run.of_data_dirs:
         return DEV

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.reading import Row, Table, Tables
 from espnet_ext.tables.schema import TRAIN, Names, System
 from espnet_ext.work.files import atomic_write
@@ -104,7 +104,7 @@ class OwnSystem:
         )
 
 
-def stored_systems(expdir: Path, tag: str) -> Iterator[tuple[Path, StoredSystem]]:
+def read_stored_systems(expdir: Path, tag: str) -> Iterator[tuple[Path, StoredSystem]]:
     """Return the systems of the user's own that earlier runs in a folder have trained;
     ``tag`` ends the names of their folders.
     """
@@ -166,12 +166,12 @@ def add_own_system(
         }
     chosen = {each: tables.tables[each] for each in given.tables}
     of_base = None if trained.section else base
-    like = _system_like(tables, list(chosen.values()), trained, of_base, place)
+    like = _find_similar_system(tables, list(chosen.values()), trained, of_base, place)
     if base is None:
-        config = {**_taken_over(sections, like, trained), **changes}
+        config = {**_inherit_settings(sections, like, trained), **changes}
     else:
         config = deep_merge(
-            _config_below(sections, like, trained, base, place), changes
+            _choose_base_config(sections, like, trained, base, place), changes
         )
     system = like.model_copy(update={"name": name})
     if not trained.section:
@@ -179,7 +179,7 @@ def add_own_system(
             update={"config": name, "overrides": {}, "size": None}
         )
     added = {
-        each: _with_rows(tables, table, system, like) for each, table in chosen.items()
+        each: _add_rows(tables, table, system, like) for each, table in chosen.items()
     }
     tables = replace(
         tables,
@@ -190,7 +190,7 @@ def add_own_system(
     return tables, {**sections, name: config}, own
 
 
-def rows_of(tables: Tables, table_ids: Sequence[str], system: str) -> list[Row]:
+def list_rows(tables: Tables, table_ids: Sequence[str], system: str) -> list[Row]:
     """Return the rows of a system in some tables."""
     return [
         row
@@ -200,7 +200,9 @@ def rows_of(tables: Tables, table_ids: Sequence[str], system: str) -> list[Row]:
     ]
 
 
-def _taken_over(sections: Sections, like: System, trained: Trained) -> dict[str, Any]:
+def _inherit_settings(
+    sections: Sections, like: System, trained: Trained
+) -> dict[str, Any]:
     """Return what a whole config has where it says nothing itself."""
     name = like.config or ""
     if trained.section:
@@ -261,7 +263,7 @@ def needs_statistics(config: Mapping[str, Any]) -> bool:
     return config.get("normalize") not in (None, "none", "null", "utterance_mvn")
 
 
-def _system_like(
+def _find_similar_system(
     tables: Tables,
     chosen: Sequence[Table],
     trained: Trained,
@@ -290,14 +292,14 @@ def _system_like(
     )
 
 
-def _config_below(
+def _choose_base_config(
     sections: Sections, like: System, trained: Trained, base: str | None, place: str
 ) -> dict[str, Any]:
     """Return the config that the changes go over: of a system, or the section that
     ``base`` names.
     """
     if not trained.section:
-        return system_config(sections, like)
+        return merge_system_config(sections, like)
     names = {
         name.removeprefix(trained.section): name
         for name in sections
@@ -308,7 +310,7 @@ def _config_below(
     return dict(sections[names[base]]) if base is not None else {}
 
 
-def _with_rows(tables: Tables, table: Table, system: System, like: System) -> Table:
+def _add_rows(tables: Tables, table: Table, system: System, like: System) -> Table:
     """Return a table with a row of the system, or in a figure points, decoded as those
     of the one that it is like.
     """

@@ -23,19 +23,19 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.parts import choose_spread, keep_utterances
 from espnet_ext.recipe.audio_check import show_what_is_not_decoded
-from espnet_ext.recipe.gpus import hours_file, list_gpus_of_run
+from espnet_ext.recipe.gpus import list_gpus_of_run, locate_hours_file
 from espnet_ext.recipe.rehearsal_report import (
     OF_RESCORERS,
     Job,
     Seen,
     describe_jobs,
     describe_sets,
-    hours_of_trainings,
     list_jobs,
     list_problems,
+    list_training_hours,
 )
 from espnet_ext.recipe.run import WHOLE_TEXT, Run
-from espnet_ext.recipe.steps import Step, Watch, one_line, show, watches
+from espnet_ext.recipe.steps import Step, Watch, describe_error, show, watches
 from espnet_ext.text.lm_text import read_sentences
 from espnet_ext.work import once
 from espnet_ext.work.files import atomic_write, write_json
@@ -165,9 +165,9 @@ def _rehearse(run: Run, top: Path) -> None:
             again = start_again(small, others, first)
     for line in describe_jobs(jobs, run, checked - began, time.monotonic() - checked):
         show(line)
-    hours = hours_of_trainings(jobs)
+    hours = list_training_hours(jobs)
     if hours:
-        write_json(hours_file(run), hours)
+        write_json(locate_hours_file(run), hours)
     problems = [*list_causes(first.faults), *again, *list_problems(jobs, run)]
     clear(top, logs_stay=bool(problems) or any(top.rglob(f"*{FAULTS}*")))
     for line in problems:
@@ -249,7 +249,7 @@ def start_stages(run: Run, stages: Sequence[str], notes: Notes) -> None:
             try:
                 run.recipe.stages[stage](run)
             except Exception as error:
-                notes.faults.append(Fault(stage, "", one_line(error)))
+                notes.faults.append(Fault(stage, "", describe_error(error)))
     finally:
         watches.pop()
 

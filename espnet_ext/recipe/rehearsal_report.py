@@ -29,7 +29,7 @@ from espnet_ext.recipe.plans import (
     find_warmup_fault,
 )
 from espnet_ext.recipe.run import WHOLE_CONFIGS, Run
-from espnet_ext.recipe.steps import Step, paths_in
+from espnet_ext.recipe.steps import Step, find_paths
 from espnet_ext.work.yaml_files import read_yaml
 
 UPDATE = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: .*train_time=([0-9.e+-]+)")
@@ -268,7 +268,7 @@ def _count_examples(step: Step, amounts: Amounts, run: Run, *, of_dev: bool) -> 
     ]
     names = [
         path.parent.name if path.name == "text" else path.stem
-        for path in paths_in(values)
+        for path in find_paths(values)
     ]
     return sum(amounts.count_utterances(run, name) for name in names)
 
@@ -371,11 +371,11 @@ def describe_jobs(
         "one: an update of a training, an utterance that is decoded; hours of one "
         "seed, at most: long batches"
     )
-    hours = hours_of_trainings(jobs)
+    hours = list_training_hours(jobs)
     names = [
-        run.name_of(system, seed)
+        run.name_training(system, seed)
         for system in run.systems
-        for seed in run.seeds_of(system)
+        for seed in run.list_seeds(system)
     ]
     of_seed = {
         name: hours[remove_seed(name)] for name in names if remove_seed(name) in hours
@@ -388,7 +388,7 @@ def describe_jobs(
     return lines
 
 
-def hours_of_trainings(jobs: Sequence[Job]) -> dict[str, float]:
+def list_training_hours(jobs: Sequence[Job]) -> dict[str, float]:
     """Return the hours of trainings, by their names without a seed."""
     return {
         remove_seed(job.name): job.hours
@@ -443,7 +443,7 @@ def list_problems(jobs: Sequence[Job], run: Run) -> list[str]:
     """Return what would fail later: plans of trainings, a disk that is too small."""
     faults = [f"training: {job.name}: {job.fault}" for job in jobs if job.fault]
     seeds = {
-        remove_seed(run.name_of(system, 1)): len(run.seeds_of(system))
+        remove_seed(run.name_training(system, 1)): len(run.list_seeds(system))
         for system in run.systems
     }
     needed = sum(job.disk * seeds.get(remove_seed(job.name), 1) for job in jobs)

@@ -12,16 +12,16 @@ from espnet_ext.corpora.checks import read_skip_share
 from espnet_ext.corpora.data_dirs import find_test_sets
 from espnet_ext.recipe.own_system import OwnSystem, Trained
 from espnet_ext.recipe.step_keys import (
-    all_names,
     follow_moved_folders,
+    list_spellings,
     named_folders,
 )
 from espnet_ext.recipe.steps import show
 from espnet_ext.tables.plan import (
-    decode_config,
-    sets_needed,
-    system_config,
-    systems_needed,
+    list_needed_sets,
+    list_needed_systems,
+    merge_decode_config,
+    merge_system_config,
 )
 from espnet_ext.tables.reading import Table, Tables
 from espnet_ext.tables.schema import TRAIN, System
@@ -61,7 +61,8 @@ class Recipe:
     """The object ``RECIPE`` in ``egs/<recipe>/recipe.py``.
 
     ``unused`` are the sections of ``full.yaml`` whose trainings a run with these
-    options has not, ``tables_of`` the tables that it makes, in the form of ``--table``.
+    options has not; ``choose_tables`` returns the tables that it makes, in the form of
+    ``--table``.
     """
 
     # a function for each stage that run.sh names
@@ -90,7 +91,9 @@ class Recipe:
     shows_test_sets: bool = True
     # the section of full.yaml whose features most systems have
     features: str = "train"
-    tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
+    choose_tables: "Callable[[Mapping[str, str]], str]" = lambda options: options[
+        "table"
+    ]
     # raises InputError if options contradict each other
     check: "Callable[[Run], None]" = lambda run: None
     unused: "Callable[[Mapping[str, str]], Sequence[str]]" = lambda options: ()
@@ -180,13 +183,13 @@ class Run:
         """The seeds of ``--seed``; 1 if there is none."""
         return [int(seed) for seed in (self.options["seed"] or "1").split(",")]
 
-    def seeds_of(self, system: System) -> list[int]:
+    def list_seeds(self, system: System) -> list[int]:
         """Return the seeds of a system: those of ``--seed``, otherwise those of the
         design in tables.yaml.
         """
         if self.options["seed"] or system.name in self.own_systems:
             return self.seeds
-        return self.tables.seeds_of(system.name, self.scale)
+        return self.tables.list_seeds(system.name, self.scale)
 
     @property
     def synthetic(self) -> bool:
@@ -218,12 +221,14 @@ class Run:
         """The name of the corpus in results."""
         return "synthetic" if self.synthetic else self.corpus.name
 
-    def stats_of(self, config: Mapping[str, Any]) -> Path:
+    def locate_stats(self, config: Mapping[str, Any]) -> Path:
         """Return the folder of the statistics of a training config's features: those of
         the recipe's own, or of others, by their key.
         """
-        features = features_of(config)
-        if features == features_of(self.sections.get(self.recipe.features, {})):
+        features = select_feature_settings(config)
+        if features == select_feature_settings(
+            self.sections.get(self.recipe.features, {})
+        ):
             return self.expdir / STATS
         return self.expdir / f"{STATS}_{fingerprint(features)[:8]}"
 
@@ -238,7 +243,7 @@ class Run:
         corpus or variant may run.
         """
         note = self.expdir / MADE_BY
-        names = names_of_folders(self, read_note(note).get("folders", {}))
+        names = list_folder_names(self, read_note(note).get("folders", {}))
         with named_folders({**names, "RECIPE": [Path.cwd()]}):
             if changed := follow_moved_folders(self.expdir):
                 show(f"moved here: the paths in {len(changed)} configs are corrected")
@@ -257,13 +262,13 @@ class Run:
         """
         return self.options.get(name) or self.sections["settings"][name]
 
-    def name_of(self, system: System, seed: int) -> str:
+    def name_training(self, system: System, seed: int) -> str:
         """Return the name of a system's folder for a seed, below ``expdir``."""
         return f"{system.name}{self.system_tag}/seed{seed}"
 
-    def folder_of(self, system: System, seed: int) -> Path:
+    def locate_training(self, system: System, seed: int) -> Path:
         """Return the folder of a system with a seed."""
-        return self.expdir / self.name_of(system, seed)
+        return self.expdir / self.name_training(system, seed)
 
     @cached_property
     def system_tag(self) -> str:
@@ -295,13 +300,15 @@ class Run:
     @cached_property
     def systems(self) -> list[System]:
         """The systems that the rows of this run need, each once."""
-        return systems_needed(self.tables, self.selected)
+        return list_needed_systems(self.tables, self.selected)
 
     @cached_property
     def decodings(self) -> dict[str, dict[str, list[str]]]:
         """system -> decoding -> test sets that the rows of this run need."""
         needed: dict[str, dict[str, list[str]]] = {}
-        for (system, decoding), sets in sets_needed(self.tables, self.selected).items():
+        for (system, decoding), sets in list_needed_sets(
+            self.tables, self.selected
+        ).items():
             needed.setdefault(system, {})[decoding] = sets
         return needed
 
@@ -314,11 +321,11 @@ class Run:
                 config,
                 f"Written by run.sh: {source}",
             )
-            config = rehearsed_config(config)
+            config = shorten_config(config)
         write_yaml(path, config, f"Written by run.sh: {source}")
         return path
 
-    def whole_text(self, name: str) -> Path:
+    def locate_whole_text(self, name: str) -> Path:
         """Return the transcripts of a training set, of which a rehearsal takes all: its
         tokens are the real ones.
         """
@@ -328,13 +335,15 @@ class Run:
                     return path
         return self.datadir / name / "text"
 
-    def system_config(self, system: System) -> Path:
+    def write_system_config(self, system: System) -> Path:
         """Write a system's config: its section, then its overrides."""
         return self.write_config(
-            system.name, system_config(self.sections, system), f"system {system.name}"
+            system.name,
+            merge_system_config(self.sections, system),
+            f"system {system.name}",
         )
 
-    def section_config(
+    def write_section_config(
         self, section: str, *overlays: Mapping[str, Any], name: str = ""
     ) -> Path:
         """Write a section as a config, with overlays merged over it in order."""
@@ -345,19 +354,19 @@ class Run:
             name or section, config, f"section {section} of scale {self.scale}"
         )
 
-    def features_config(self, config: Mapping[str, Any]) -> Path:
+    def write_features_config(self, config: Mapping[str, Any]) -> Path:
         """Write a config with the features of a training config and the recipe's own
         model, the same file for all systems that have these features.
         """
         common = self.sections[self.recipe.features]
         model = {name: value for name, value in common.items() if name not in FEATURES}
         return self.write_config(
-            self.stats_of(config).name,
-            deep_merge(model, features_of(config)),
+            self.locate_stats(config).name,
+            deep_merge(model, select_feature_settings(config)),
             "the features that systems have, and a model",
         )
 
-    def decode_config(self, decoding: str) -> Path:
+    def write_decode_config(self, decoding: str) -> Path:
         """Write a decoding's config: the section ``decode``, then the decoding's
         overrides.
         """
@@ -367,7 +376,7 @@ class Run:
 
     def decoding(self, decoding: str) -> dict[str, Any]:
         """Return the merged config of a decoding."""
-        return decode_config(self.sections, self.tables, decoding)
+        return merge_decode_config(self.sections, self.tables, decoding)
 
 
 def is_cluster_file(place: str) -> bool:
@@ -375,7 +384,7 @@ def is_cluster_file(place: str) -> bool:
     return place.endswith((".yaml", ".yml"))
 
 
-def features_of(config: Mapping[str, Any]) -> dict[str, Any]:
+def select_feature_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a training config the statistics of its features depend on.
 
     What ESPnet takes where a config says nothing is left out.
@@ -391,18 +400,18 @@ def features_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def names_of_folders(run: Run, before: Mapping[str, Any]) -> dict[str, list[str]]:
+def list_folder_names(run: Run, before: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the names of a run's folders: those that they have now, then those that
     they had ``before``, since configs of trainings keep them.
     """
-    now = {"EXPDIR": all_names(run.expdir), "DATADIR": all_names(run.datadir)}
+    now = {"EXPDIR": list_spellings(run.expdir), "DATADIR": list_spellings(run.datadir)}
     return {
         folder: list(dict.fromkeys((*names, *before.get(folder, ()))))
         for folder, names in now.items()
     }
 
 
-def rehearsed_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def shorten_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config of a training by ESPnet with one epoch, a pass over its data,
     in each of its stages.
     """

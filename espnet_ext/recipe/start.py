@@ -13,8 +13,8 @@ from espnet_ext.recipe.own_system import (
     StoredSystem,
     add_own_system,
     check_name,
-    rows_of,
-    stored_systems,
+    list_rows,
+    read_stored_systems,
 )
 from espnet_ext.recipe.run import DATA, MADE_BY, PLACES, Recipe, Run
 from espnet_ext.recipe.scripts import load_script
@@ -65,7 +65,7 @@ def prepare(
     if options[DATA] and recipe.shows_test_sets:
         names = find_test_sets(options[DATA], recipe.data_parts)
         tables = replace_test_sets(tables, names)
-    wanted = recipe.tables_of(options)
+    wanted = recipe.choose_tables(options)
     tables_wanted = None if wanted == "all" else split_names(wanted)
     rows = split_names(options["rows"]) if options["rows"] else None
     tag = _name_run(recipe, options)
@@ -113,7 +113,7 @@ def add_own_systems(run: Run, table_ids: Sequence[str] | None) -> Run:
     trained = run.recipe.trained
     found = {
         stored.name: (path, stored)
-        for path, stored in stored_systems(run.expdir, run.system_tag)
+        for path, stored in read_stored_systems(run.expdir, run.system_tag)
     }
     option = next((name for name in trained if options[name]), None)
     if option:
@@ -152,7 +152,7 @@ def select_rows(
     """
     chosen = [table.id for table in select(run.tables, table_ids)]
     own_rows = {
-        own.name: [row.name for row in rows_of(run.tables, chosen, own.name)]
+        own.name: [row.name for row in list_rows(run.tables, chosen, own.name)]
         for own in run.own_systems.values()
     }
     for own in run.own_systems.values():

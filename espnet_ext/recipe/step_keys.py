@@ -57,7 +57,7 @@ def named_folders(folders: Mapping[str, Iterable[str | Path]]) -> Iterator[None]
         _folders.reset(token)
 
 
-def all_names(path: Path) -> list[str]:
+def list_spellings(path: Path) -> list[str]:
     """Return the names of a folder: as it is given, absolute, and from here."""
     absolute = os.path.abspath(path)
     names = [str(path), absolute, os.path.relpath(absolute)]
@@ -83,12 +83,12 @@ def make_key(
         hashes[name] = hash_file(path)
         is_config = path.suffix == ".yaml" and path.is_file()
         if is_config and path.stat().st_size <= MOST_BYTES:
-            values[name] = plain(read_yaml(path))
+            values[name] = make_plain(read_yaml(path))
     made_of = {
         # without its module: where a function is kept says nothing about its result
         "function": function.__qualname__,
-        "arguments": plain(arguments),
-        "depends": plain(depends),
+        "arguments": make_plain(arguments),
+        "depends": make_plain(depends),
         "files": hashes,
     }
     return StepKey(fingerprint(made_of), {**made_of, "values": values})
@@ -105,7 +105,7 @@ def name_paths(text: str) -> str:
     return text
 
 
-def present_names(text: str) -> str:
+def restore_folders(text: str) -> str:
     """Replace the fixed names of the run's folders in a text by what they are called
     now.
     """
@@ -130,7 +130,7 @@ def follow_moved_folders(folder: Path) -> list[Path]:
     changed = []
     for path in sorted(folder.rglob("config.yaml")):
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        new = present_names(name_paths(text))
+        new = restore_folders(name_paths(text))
         if new != text:
             with atomic_write(path, "wb") as file:
                 file.write(new.encode(errors="surrogateescape"))
@@ -149,18 +149,18 @@ def hash_file(path: Path) -> str | None:
     return hashlib.sha256(named).hexdigest()
 
 
-def plain(value: Any) -> Any:
+def make_plain(value: Any) -> Any:
     """Return a value as JSON has it, with the run's folders by their fixed names."""
     if isinstance(value, BaseModel):
-        return plain(value.model_dump())
+        return make_plain(value.model_dump())
     if hasattr(value, "__dataclass_fields__") and not inspect.isclass(value):
-        return plain(vars(value))
+        return make_plain(vars(value))
     if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): make_plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [make_plain(each) for each in value]
     if isinstance(value, set | frozenset):
-        return sorted(plain(each) for each in value)
+        return sorted(make_plain(each) for each in value)
     if value is None or isinstance(value, bool | int | float):
         return value
     return name_paths(str(value))
@@ -202,7 +202,7 @@ def refuse_other_work(step: str, folder: Path, note: Path, key: StepKey) -> None
 def show_first(differences: Sequence[str]) -> str:
     """Return the first differences, and the number of the others."""
     more = len(differences) - SHOWN
-    text = present_names("; ".join(differences[:SHOWN]))
+    text = restore_folders("; ".join(differences[:SHOWN]))
     return f"{text}; and {more} more" if more > 0 else text
 
 

@@ -15,7 +15,7 @@ _END = 16_000  # bytes of a log, in which its last line is sought
 LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 
-def last_line(log: Path) -> str:
+def find_last_line(log: Path) -> str:
     """Return the last line of a log, to show progress, without lines that begin with #
     or contain one of ``ASIDE``.
     """
@@ -30,7 +30,7 @@ def last_line(log: Path) -> str:
     )[:120]
 
 
-def warnings_in(log: Path) -> list[str]:
+def list_warnings(log: Path) -> list[str]:
     """Return the lines of a log that begin with ``warning:``, of many the first few."""
     if not log.is_file():
         return []
@@ -44,9 +44,9 @@ def warnings_in(log: Path) -> list[str]:
     return found[:WARNINGS] + more
 
 
-def failure_text(name: str, log: Path, status: int) -> str:
+def describe_failure(name: str, log: Path, status: int) -> str:
     """Say how the step ``name`` ended, the last lines of its log, and what to do."""
-    lines = [f"\n{name}: {_ended(status)}. The end of its log:"]
+    lines = [f"\n{name}: {_describe_exit(status)}. The end of its log:"]
     text = tail(log, 20_000)
     for line in [line for line in text.splitlines() if line.strip()][-15:]:
         # an error is shown in full, however long its paths are; other lines are cut
@@ -65,23 +65,23 @@ def failure_text(name: str, log: Path, status: int) -> str:
     return "\n".join(lines)
 
 
-def failure_reason(log: Path, status: int) -> str:
+def find_failure_reason(log: Path, status: int) -> str:
     """Return why a step failed, in one line: the last error in its log, or how it
     ended.
     """
     errors = [
         line for line in tail(log, 20_000).splitlines() if line.startswith("error: ")
     ]
-    return errors[-1].removeprefix("error: ") if errors else _ended(status)
+    return errors[-1].removeprefix("error: ") if errors else _describe_exit(status)
 
 
-def _ended(status: int) -> str:
+def _describe_exit(status: int) -> str:
     return (
         f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
     )
 
 
-def cannot_write(name: str, log: Path, error: OSError) -> str:
+def explain_write_failure(name: str, log: Path, error: OSError) -> str:
     """Say why a step cannot write its log or its note, and what to do."""
     path = Path(error.filename) if error.filename else log
     start = f"{name}: cannot write {path}: "

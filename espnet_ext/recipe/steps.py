@@ -33,11 +33,11 @@ from espnet_ext.recipe.guard import end_with_parent, kill_group
 from espnet_ext.recipe.scripts import pickle_with_scripts
 from espnet_ext.recipe.step_keys import StepKey, make_key, refuse_other_work
 from espnet_ext.recipe.step_logs import (
-    cannot_write,
-    failure_reason,
-    failure_text,
-    last_line,
-    warnings_in,
+    describe_failure,
+    explain_write_failure,
+    find_failure_reason,
+    find_last_line,
+    list_warnings,
 )
 from espnet_ext.upstream.own_process import (
     defer_type_checks,
@@ -96,7 +96,7 @@ class Step:
         ""  # what it runs, to be copied into a shell; it is shown as the step begins
     )
     progress: Callable[[Path], str] = (
-        last_line  # makes a short line from the log, shown every ten seconds
+        find_last_line  # makes a short line from the log, shown every ten seconds
     )
 
     @property
@@ -112,7 +112,7 @@ class Step:
     def key(self) -> StepKey:
         """Return the key of everything that the result depends on."""
         files = {Path(path) for path in self.inputs}
-        files.update(path for path in paths_in(self.arguments) if path.is_file())
+        files.update(path for path in find_paths(self.arguments) if path.is_file())
         files.difference_update(Path(path) for path in self.outputs)
         return make_key(self.function, self.arguments, self.depends, sorted(files))
 
@@ -176,11 +176,11 @@ def run_jobs(
                             break
                         chains.append((iter(job), free.pop(0)))
                     chain, lane = chains.pop(0)
-                    if _advance(chain, lane, running):
+                    if _start_next_step(chain, lane, running):
                         continue
                 except Exception as error:
                     if watches:
-                        watches[-1].failed(one_line(error))
+                        watches[-1].failed(describe_error(error))
                     else:
                         failures.append(error)
                 free.append(lane)
@@ -217,7 +217,7 @@ def join_errors(failures: Sequence[Exception]) -> Exception:
     )
 
 
-def one_line(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what an error says: its message, after its type if it is a fault of the
     program.
     """
@@ -228,7 +228,7 @@ def one_line(error: BaseException) -> str:
     )
 
 
-def _advance(
+def _start_next_step(
     chain: Iterator[Step], lane: tuple[str, ...], running: "dict[Any, _Started]"
 ) -> bool:
     """Start the next step of a chain that is not done, and say whether there is one."""
@@ -313,7 +313,7 @@ class _Started:
             reason = (
                 ""
                 if status in (0, DONE_BY_ANOTHER)
-                else failure_reason(self.step.log, status or 0)
+                else find_failure_reason(self.step.log, status or 0)
             )
             watch.ended(self.step, self.lane, seconds, reason)
         if status == 0:
@@ -324,14 +324,14 @@ class _Started:
         else:
             if status != NOT_BEGUN:
                 say(
-                    failure_text(self.step.name, self.step.log, status),
+                    describe_failure(self.step.name, self.step.log, status),
                     error=True,
                 )
             raise StepFailed(f"{self.step.name}: failed")
 
 
 def _show_warnings(step: Step) -> None:
-    for warning in warnings_in(step.log):
+    for warning in list_warnings(step.log):
         show(f"{step.name}: {warning}")
 
 
@@ -357,7 +357,7 @@ def _run(step: Step, key: StepKey, parent: int) -> None:
     end_with_parent(parent)
     user = os.dup(2)  # the log takes its place
     try:
-        status = _do(step, key)
+        status = _run_locked(step, key)
     except InputError as error:
         os.write(user, f"error: {error}\n".encode())
         status = NOT_BEGUN
@@ -366,7 +366,7 @@ def _run(step: Step, key: StepKey, parent: int) -> None:
     os._exit(status)
 
 
-def _do(step: Step, key: StepKey) -> int:
+def _run_locked(step: Step, key: StepKey) -> int:
     def on_wait(seconds: float) -> None:
         text = (
             "another process is running it, waiting for it to "
@@ -390,17 +390,17 @@ def _do(step: Step, key: StepKey) -> int:
             _redirect(
                 step.log,
                 f"# {datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}\n# "
-                f"{_call_of(step)}\n",
+                f"{_describe_call(step)}\n",
             )
-            if not _succeeds(step):
+            if not _call_function(step):
                 return FAILED
             once.write_note(step.note, key.key, step=step.name)
     except OSError as error:
-        raise InputError(cannot_write(step.name, step.log, error)) from None
+        raise InputError(explain_write_failure(step.name, step.log, error)) from None
     return 0
 
 
-def _succeeds(step: Step) -> bool:
+def _call_function(step: Step) -> bool:
     call = partial(step.function, **step.arguments, **step.free)
     try:
         if step.launch:
@@ -413,7 +413,7 @@ def _succeeds(step: Step) -> bool:
             return True
         if isinstance(error, SystemExit) and not isinstance(error.code, str):
             return False  # what ends with a status has said why
-        reason = one_line(error)
+        reason = describe_error(error)
         if not isinstance(error, InputError):
             traceback.print_exc()
         if isinstance(error, OSError):
@@ -459,22 +459,22 @@ def _redirect(log: Path, head: str) -> None:
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", buffering=1, closefd=False)
 
 
-def _call_of(step: Step) -> str:
+def _describe_call(step: Step) -> str:
     values = ", ".join(
         f"{name}={value!s}" for name, value in {**step.arguments, **step.free}.items()
     )
     return f"{step.function.__module__}.{step.function.__qualname__}({values})"
 
 
-def paths_in(value: Any) -> Iterator[Path]:
+def find_paths(value: Any) -> Iterator[Path]:
     """Return the paths in nested lists, tuples, mappings and dataclasses."""
     if isinstance(value, Path):
         yield value
     elif isinstance(value, Mapping | list | tuple | set):
         for each in value.values() if isinstance(value, Mapping) else value:
-            yield from paths_in(each)
+            yield from find_paths(each)
     elif hasattr(value, "__dataclass_fields__") and not inspect.isclass(value):
-        yield from paths_in(vars(value))
+        yield from find_paths(vars(value))
 
 
 # run.sh gives its process id: it may have been killed before this line runs.

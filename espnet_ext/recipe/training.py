@@ -40,7 +40,7 @@ def run_command(
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
-    say(f"# {command_line(command, options, launch, more, ngpu, log)}")
+    say(f"# {format_command(command, options, launch, more, ngpu, log)}")
     if launch:
         assert log is not None
         run_launched(launch, log, ["-m", name, *words])
@@ -66,7 +66,7 @@ def _run_program(words: Sequence[str]) -> None:
         sys.exit(status)
 
 
-def command_line(
+def format_command(
     command: str,
     options: Sequence[str],
     launch: Sequence[str] = (),
@@ -123,12 +123,12 @@ def train_step(
         outputs=[folder / "config.yaml"],
         resumes=folder,
         preload=[] if run.launch or run.ngpu else [f"espnet_ext.bin.{command}"],
-        command=command_line(command, words, **launched),
-        progress=train_progress,
+        command=format_command(command, words, **launched),
+        progress=read_progress,
     )
 
 
-def train_progress(log: Path) -> str:
+def read_progress(log: Path) -> str:
     """Return epoch, batch, loss and accuracy from a training's log, in a line."""
     last = EPOCH.findall(tail(log, 20_000))[-1:]
     return "".join(
@@ -137,11 +137,11 @@ def train_progress(log: Path) -> str:
     )
 
 
-def averaged(which: str) -> str:
+def name_average(which: str) -> str:
     """Return the name of the checkpoint with the mean of epochs: ``best:N`` (on the
     development set) or ``last:N``.
 
-    >>> averaged("best:5")
+    >>> name_average("best:5")
     'best5.ave.pth'
     """
     check_average(which)
@@ -159,7 +159,7 @@ def average_step(
     """Average the parameters of several epochs of a training; the best are those by
     ``criterion``, from an epoch on.
     """
-    output = folder / averaged(which)
+    output = folder / name_average(which)
     if run.rehearsed:  # there is one epoch of the whole network
         which, first_epoch = "best:1", 1
     kind, _, count = which.partition(":")
@@ -180,7 +180,7 @@ def average_step(
     )
 
 
-def token_options(tokens: Path, token_type: str) -> list[str]:
+def list_token_options(tokens: Path, token_type: str) -> list[str]:
     """Return the options with which ESPnet's commands find the tokens in a folder."""
     options = ["--token_list", str(tokens / "tokens.txt")]
     if token_type in ("bpe", "unigram", "mixed"):
@@ -194,7 +194,7 @@ def token_options(tokens: Path, token_type: str) -> list[str]:
     return [*options, "--token_type", token_type]
 
 
-def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
+def list_data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
     """Return the options with which ESPnet reads the tables of a part, ``train`` or
     ``valid``: path, name and type.
     """
@@ -206,7 +206,7 @@ def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str
     ]
 
 
-def free_of(run: Run, **more: Any) -> dict[str, Any]:
+def make_free_arguments(run: Run, **more: Any) -> dict[str, Any]:
     """Return arguments of work over shards that do not change its result: at least one
     process for each GPU.
     """

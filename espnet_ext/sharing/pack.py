@@ -256,7 +256,7 @@ def describe_recipe(folder: Path, decoding: str = "default") -> Packing:
     named: ``default-average_best_3``. Raises InputError: the recipe has no such system
     or decoding.
     """
-    from espnet_ext.tables.plan import decode_config, load_scale
+    from espnet_ext.tables.plan import load_scale, merge_decode_config
     from espnet_ext.tables.reading import load_tables
 
     folder = folder.resolve()
@@ -277,7 +277,7 @@ def describe_recipe(folder: Path, decoding: str = "default") -> Packing:
     options = ""
     if name != decoding:
         options = f", with the options `{decoding[len(name) + 1 :]}`"
-    search = decode_config(load_scale(recipe, scale), tables, name)
+    search = merge_decode_config(load_scale(recipe, scale), tables, name)
     lm = expdir / ("lm_large" if "lm_size_large" in options else "lm")
     average = re.search(r"average_(best|last)_(\d+)", options)
     fused = any(search.get(name) for name in ("lm_weight", "prior_weight"))

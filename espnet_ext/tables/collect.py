@@ -14,9 +14,9 @@ from espnet_ext.tables.result import (
     Result,
     ResultRow,
     TableResult,
-    reduction,
+    compute_reduction,
 )
-from espnet_ext.tables.score_table import Meta, Score, Scores, errors_and_words
+from espnet_ext.tables.score_table import Meta, Score, Scores, make_count_arrays
 from espnet_ext.tables.verdicts import judge_claims
 
 
@@ -29,22 +29,22 @@ def collect(
     have names of their own. Claims are decided as the designs for the corpus and scale
     say; without one there are none.
     """
-    names_here = tables.names_on(meta.corpus, meta.synthetic_sets)
+    names_here = tables.choose_names(meta.corpus, meta.synthetic_sets)
     is_of_paper = meta.paper and _has_speakers_of_paper(tables, scores)
     if not meta.paper or (names_here is None and not is_of_paper):
-        tables = tables.without_paper()
+        tables = tables.remove_paper()
     claims = [
         claim
-        for design in tables.designs_of(meta.scale, meta.corpus)
+        for design in tables.select_designs(meta.scale, meta.corpus)
         for claim in judge_claims(tables, design, scores)
     ]
     if names_here is not None:
         rows = {row.name: name_row(row, names_here) for row in tables.rows.values()}
-        tables = tables.without_paper(names_here)
+        tables = tables.remove_paper(names_here)
         claims = [_rename_tests(claim, tables, rows) for claim in claims]
     wanted = set(names)
     return [
-        _collect(
+        _collect_table(
             tables,
             table,
             scores,
@@ -83,7 +83,7 @@ def _rename_tests(
     return replace(claim, tests=tests)
 
 
-def _collect(
+def _collect_table(
     tables: Tables,
     table: Table,
     scores: Scores,
@@ -91,7 +91,7 @@ def _collect(
     claims: Sequence[ClaimResult],
 ) -> TableResult:
     rows = [
-        _row(row, [tables.columns[name] for name in row.paper], scores)
+        _make_row(row, [tables.columns[name] for name in row.paper], scores)
         for row in table.rows
     ]
     if table.figure:
@@ -99,7 +99,7 @@ def _collect(
             row.curve: row.cell.here for row in rows if row.x == table.figure.start
         }
         rows = [
-            replace(row, reduction=reduced_result(row.cell.here, starts.get(row.curve)))
+            replace(row, reduction=reduce_rate(row.cell.here, starts.get(row.curve)))
             for row in rows
         ]
     reference = None
@@ -107,14 +107,14 @@ def _collect(
         of, _, name = table.baseline.partition("/")
         shown = name if of == table.id else f"{name} of table {of}"
         reference = replace(
-            _row(tables.rows[table.baseline], table.columns, scores), name=shown
+            _make_row(tables.rows[table.baseline], table.columns, scores), name=shown
         )
     return TableResult(
         table, tables.file.paper, tuple(rows), reference, tuple(claims), meta
     )
 
 
-def _row(row: Row, columns: Sequence[Column], scores: Scores) -> ResultRow:
+def _make_row(row: Row, columns: Sequence[Column], scores: Scores) -> ResultRow:
     seeds: set[int] = set()
     cells = {}
     for column in columns:
@@ -124,12 +124,12 @@ def _row(row: Row, columns: Sequence[Column], scores: Scores) -> ResultRow:
         ]
         seeds |= {seed for by_seed in found for seed in by_seed}
         cells[column] = Cell(
-            row.paper.get(column.name), _cell(scores, row, column, found)
+            row.paper.get(column.name), _make_cell(scores, row, column, found)
         )
     return ResultRow(**vars(row), seeds=tuple(sorted(seeds)), cells=cells)
 
 
-def _cell(
+def _make_cell(
     scores: Scores,
     row: Row,
     column: Column,
@@ -138,19 +138,23 @@ def _cell(
     if not column.sets:
         value = scores.quantities.get(row.system, {}).get(column.heading)
         return None if value is None else Result(value, {})
-    return _average(per_test_set) if column.average else _rate(per_test_set[0])
+    return (
+        _compute_average(per_test_set)
+        if column.average
+        else _compute_rate(per_test_set[0])
+    )
 
 
-def _rate(by_seed: Mapping[int, Score]) -> Result | None:
+def _compute_rate(by_seed: Mapping[int, Score]) -> Result | None:
     """Return the error rate of one test set, with its interval over units."""
     if not by_seed:
         return None
-    errors, words = errors_and_words(list(by_seed.values()))
+    errors, words = make_count_arrays(list(by_seed.values()))
     found = estimate_interval(errors, words)
     interval = (
         None if found is None else (round(100 * found[0], 4), round(100 * found[1], 4))
     )
-    rate = _mean({seed: score.value for seed, score in by_seed.items()})
+    rate = _compute_mean({seed: score.value for seed, score in by_seed.items()})
     return replace(
         rate,
         interval=interval,
@@ -159,7 +163,7 @@ def _rate(by_seed: Mapping[int, Score]) -> Result | None:
     )
 
 
-def _average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
+def _compute_average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
     """Return the mean of the error rates of test sets, not pooled, over the seeds that
     have run on all of them.
     """
@@ -170,7 +174,7 @@ def _average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
     ]
     if not seeds:
         return None
-    return _mean(
+    return _compute_mean(
         {
             seed: statistics.fmean(scores[seed].value for scores in per_test_set)
             for seed in seeds
@@ -178,13 +182,13 @@ def _average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
     )
 
 
-def _mean(by_seed: Mapping[int, float]) -> Result:
+def _compute_mean(by_seed: Mapping[int, float]) -> Result:
     spread = round(statistics.stdev(by_seed.values()), 4) if len(by_seed) > 1 else None
     rounded = {seed: round(value, 4) for seed, value in by_seed.items()}
     return Result(round(statistics.fmean(by_seed.values()), 4), rounded, spread)
 
 
-def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
+def reduce_rate(rate: Result | None, base: Result | None) -> Result | None:
     """Return the relative reduction of the mean rate from a baseline, in percent, over
     the seeds that both have.
 
@@ -192,7 +196,7 @@ def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
     the baseline of the same seed.
 
     >>> base = Result(10.0, {1: 8.0, 2: 12.0})
-    >>> reduced = reduced_result(Result(9.0, {1: 8.0, 2: 9.0, 3: 10.0}), base)
+    >>> reduced = reduce_rate(Result(9.0, {1: 8.0, 2: 9.0, 3: 10.0}), base)
     >>> reduced.value, reduced.spread, reduced.by_seed
     (15.0, 17.6777, {1: 0.0, 2: 25.0})
     """
@@ -208,7 +212,7 @@ def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
         return None
 
     def of(value: float, reference: float) -> float:
-        return round(reduction(value, reference) or 0.0, 4)
+        return round(compute_reduction(value, reference) or 0.0, 4)
 
     def mean(result: Result) -> float:
         # Of all errors, which is more exact than the mean of rounded rates.

@@ -79,11 +79,11 @@ class Claim(StrictMapping):
         of a change, ``from`` first.
         """
         return tuple(
-            row for side in (self.better, *self.worse) for row in rows_of_side(side)
+            row for side in (self.better, *self.worse) for row in list_side_rows(side)
         )
 
 
-def rows_of_side(side: "str | Change") -> tuple[str, ...]:
+def list_side_rows(side: "str | Change") -> tuple[str, ...]:
     """Return the rows of one side of a claim: its row, or ``from`` and ``to``."""
     return (side,) if isinstance(side, str) else (side.before, side.after)
 

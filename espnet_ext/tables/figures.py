@@ -64,7 +64,7 @@ def draw(result: TableResult) -> Picture:
                     ys,
                     spreads,
                     color=colour,
-                    label=_label(figure, name, points),
+                    label=_label_curve(figure, name, points),
                     **style,
                 )
             _draw_paper(axes, figure, name, points, colour)
@@ -90,7 +90,7 @@ def draw(result: TableResult) -> Picture:
         return picture
 
 
-def _label(figure: Figure, curve: str, points: Sequence[ResultRow]) -> str:
+def _label_curve(figure: Figure, curve: str, points: Sequence[ResultRow]) -> str:
     """Return the curve's name; with reductions, also the rates at the baseline, here
     and in the paper.
     """

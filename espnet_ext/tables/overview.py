@@ -11,18 +11,18 @@ from espnet_ext.scoring.formatting import NOTHING, format_value
 from espnet_ext.tables.score_table import META, Score, Scores, read_scores
 
 
-def result_folders(recipe: str | Path) -> list[Path]:
+def list_result_folders(recipe: str | Path) -> list[Path]:
     """Return the folders of the results of all runs in a recipe's ``exp``."""
     return sorted(path.parent for path in Path(recipe).glob(f"exp/*/results/{META}"))
 
 
-def overview(recipe: str | Path) -> str:
+def summarise_runs(recipe: str | Path) -> str:
     """Write the error rates of all runs of a recipe: a line for each decoding of each
     system, a column for each test set.
 
     Raises InputError: nothing has run, or results cannot be read.
     """
-    folders = result_folders(recipe)
+    folders = list_result_folders(recipe)
     if not folders:
         raise InputError(
             f"{recipe}: no results in exp: run the recipe first (./run.sh)"
@@ -31,11 +31,11 @@ def overview(recipe: str | Path) -> str:
     for folder in folders:
         scores, meta = read_scores(folder)
         title = f"{folder.parent}: {meta.corpus}, scale {meta.scale}, errors in %"
-        parts.append(f"{title}\n\n{_rates(scores)}\n")
+        parts.append(f"{title}\n\n{_tabulate_rates(scores)}\n")
     return "\n".join(parts)
 
 
-def _rates(scores: Scores) -> str:
+def _tabulate_rates(scores: Scores) -> str:
     """Write the rates of one run, in the order of its tables."""
     sets = list(dict.fromkeys(key.test_set for key in scores.rates))
     # Only some recipes have measures besides the rate itself.
@@ -46,7 +46,7 @@ def _rates(scores: Scores) -> str:
         line: tuple[str, ...] = (key.system, key.decoding)
         if has_measures:
             line = (*line, key.measure or "")
-        cells.setdefault(line, {})[key.test_set] = _mean(by_seed.values())
+        cells.setdefault(line, {})[key.test_set] = _format_mean(by_seed.values())
         seeds.setdefault(line, set()).update(by_seed)
     rows = []
     for line, rates in cells.items():
@@ -59,7 +59,7 @@ def _rates(scores: Scores) -> str:
     return tabulate(rows, heads, "simple", disable_numparse=True)
 
 
-def _mean(scores: Iterable[Score]) -> str:
+def _format_mean(scores: Iterable[Score]) -> str:
     """Write the mean rate over seeds, with its spread if there are several."""
     values = [score.value for score in scores]
     spread = stdev(values) if len(values) > 1 else None

@@ -54,7 +54,7 @@ def select(
     return [table for table in cut if table.rows]
 
 
-def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
+def list_needed_systems(tables: Tables, selected: Sequence[Table]) -> list[System]:
     """Return the systems that rows need, in their order, but not those that are only
     measured.
     """
@@ -66,7 +66,7 @@ def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
     ]
 
 
-def sets_needed(
+def list_needed_sets(
     tables: Tables, selected: Sequence[Table]
 ) -> dict[tuple[str, str], list[str]]:
     """Return the test sets that the selected rows need of each (system, decoding), in
@@ -133,7 +133,7 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     return deep_merge(full, sections)
 
 
-def system_config(
+def merge_system_config(
     sections: Mapping[str, Mapping[str, Any]], system: System
 ) -> dict[str, Any]:
     """Return a system's training config: its section, with its size and then its
@@ -143,7 +143,7 @@ def system_config(
         raise InputError(
             f"system {system.name!r} has no config: it is of kind {system.kind}"
         )
-    config = section_of(sections, system.config, f"system {system.name!r}")
+    config = get_section(sections, system.config, f"system {system.name!r}")
     if system.size is not None:
         sizes = sections.get(SIZES, {})
         if system.size not in sizes:
@@ -154,7 +154,7 @@ def system_config(
     return deep_merge(config, system.overrides)
 
 
-def decode_config(
+def merge_decode_config(
     sections: Mapping[str, Mapping[str, Any]], tables: Tables, decoding: str
 ) -> dict[str, Any]:
     """Return a decoding's config: the section ``decode`` with the decoding's overrides
@@ -165,12 +165,12 @@ def decode_config(
             f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}"
         )
     return deep_merge(
-        section_of(sections, DECODE, f"decoding {decoding!r}"),
+        get_section(sections, DECODE, f"decoding {decoding!r}"),
         tables.decodings[decoding],
     )
 
 
-def section_of(
+def get_section(
     sections: Mapping[str, Mapping[str, Any]], name: str, user: str
 ) -> Mapping[str, Any]:
     """Return a section by name; ``user`` says in the message who needs it."""

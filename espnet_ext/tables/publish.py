@@ -13,7 +13,7 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.tables import render
 from espnet_ext.tables.collect import collect
 from espnet_ext.tables.design import DESIGN, Making
-from espnet_ext.tables.overview import result_folders
+from espnet_ext.tables.overview import list_result_folders
 from espnet_ext.tables.reading import Table, Tables, load_tables
 from espnet_ext.tables.result import ClaimResult, TableResult
 from espnet_ext.tables.run_scores import gather_scores
@@ -105,13 +105,13 @@ def write_tables(
     wanted = {table.id for table in selected}
     for result in results:
         if result.table.id in wanted:
-            say(render.plain_table(result, rows))
+            say(render.write_plain_table(result, rows))
     written = [
-        _write(folder / PAGE, folder_page(results)),
+        _write(folder / PAGE, render_folder_page(results)),
         *_draw_figures(results, folder),
     ]
     say("written: " + " ".join(map(str, [folder / SCORES, *written])))
-    if len(result_folders(tables.recipe_dir)) > 1:
+    if len(list_result_folders(tables.recipe_dir)) > 1:
         say("all runs of this recipe: espnet-ext table runs --recipe .")
     return folder
 
@@ -136,7 +136,7 @@ def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult
     return collect(tables, meta.tables, scores, meta)
 
 
-def kept_folders(recipe_dir: str | Path) -> list[Path]:
+def list_kept_folders(recipe_dir: str | Path) -> list[Path]:
     """Return the folders of results that a recipe keeps, one for each scale and corpus;
     the main one first.
     """
@@ -161,7 +161,7 @@ def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
     return target
 
 
-def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
+def render_pages(recipe_dir: str | Path) -> dict[Path, str]:
     """Return the pages that show what a recipe keeps: ``RESULTS.md``, and ``tables.md``
     of each folder of results.
     """
@@ -171,15 +171,15 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
     check_registered(tables)
     notes = recipe_dir / NOTES
     text = notes.read_text(encoding="utf-8") if notes.is_file() else ""
-    pages = {recipe_dir / REPORT: report_page(kept, tables, text)}
+    pages = {recipe_dir / REPORT: render_report(kept, tables, text)}
     for folder, results in kept.items():
         making = tables.made.get(folder.name, NOTHING_MORE)
-        pages[folder / PAGE] = folder_page(results, making)
+        pages[folder / PAGE] = render_folder_page(results, making)
     return pages
 
 
 def _read_kept(recipe_dir: Path) -> dict[Path, list[TableResult]]:
-    folders = kept_folders(recipe_dir)
+    folders = list_kept_folders(recipe_dir)
     if not folders:
         raise InputError(
             f"{recipe_dir / 'results'}: nothing is kept there yet: give a run's "
@@ -227,7 +227,7 @@ def check_registered(tables: Tables) -> None:
 
 def write_pages(recipe_dir: str | Path) -> list[Path]:
     """Write the pages of a recipe; return those whose text has changed."""
-    pages = recipe_pages(recipe_dir)
+    pages = render_pages(recipe_dir)
     changed = [
         path
         for path, text in pages.items()
@@ -240,7 +240,7 @@ def verify_pages(recipe_dir: str | Path) -> list[Path]:
     """Render the pages of a recipe again from its scores, and return them; InputError
     names a line that differs.
     """
-    pages = recipe_pages(recipe_dir)
+    pages = render_pages(recipe_dir)
     for path, text in pages.items():
         there = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         for number, (old, new) in enumerate(
@@ -260,7 +260,9 @@ def verify_pages(recipe_dir: str | Path) -> list[Path]:
     return list(pages)
 
 
-def folder_page(results: Sequence[TableResult], making: Making = NOTHING_MORE) -> str:
+def render_folder_page(
+    results: Sequence[TableResult], making: Making = NOTHING_MORE
+) -> str:
     """Return the page of one folder of results: all its tables and figures, with their
     claims.
     """
@@ -273,19 +275,19 @@ def folder_page(results: Sequence[TableResult], making: Making = NOTHING_MORE) -
     ]
     for result in results:
         if result.has_run:
-            lines += render.markdown_table(result, "##")
+            lines += render.write_markdown_table(result, "##")
             lines += (
-                [*render.claims_grid(result.claims).text("pipe").splitlines(), ""]
+                [*render.lay_out_claims(result.claims).text("pipe").splitlines(), ""]
                 if result.claims
                 else []
             )
     if missing := [result.table.title for result in results if not result.has_run]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
-    lines += render.markdown_meta(meta, making)
+    lines += render.write_markdown_meta(meta, making)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def report_page(
+def render_report(
     kept: Mapping[Path, Sequence[TableResult]], tables: Tables, notes: str
 ) -> str:
     """Return ``RESULTS.md``: what can be quoted, all claims, of the first folder's
@@ -303,7 +305,7 @@ def report_page(
         "",
         OF_PAPER,
         "",
-        *_claims_section(sort_claims(kept.values(), tables), tables),
+        *_render_claims(sort_claims(kept.values(), tables), tables),
     ]
     foot = [
         "## How they were made",
@@ -321,7 +323,7 @@ def report_page(
     shown = [f"## Tables: {meta.corpus}, scale {meta.scale}", ""]
     for result in first:
         table = (
-            render.markdown_table(result, "###", f"results/{main.name}/")
+            render.write_markdown_table(result, "###", f"results/{main.name}/")
             if result.has_run
             else []
         )
@@ -330,7 +332,7 @@ def report_page(
     return "\n".join([*head, *shown, *foot]).rstrip("\n") + "\n"
 
 
-def _claims_section(claims: Sequence[ClaimResult], tables: Tables) -> list[str]:
+def _render_claims(claims: Sequence[ClaimResult], tables: Tables) -> list[str]:
     """Return all claims, a line for each design of each, and then the designs."""
     if not claims:
         return []
@@ -340,13 +342,13 @@ def _claims_section(claims: Sequence[ClaimResult], tables: Tables) -> list[str]:
         if any(claim.design == design for claim in claims)
     ]
     return [
-        f"## Claims, with every design: {render.counts_text(claims)}",
+        f"## Claims, with every design: {render.describe_counts(claims)}",
         "",
-        *render.claims_grid(claims).text("pipe").splitlines(),
+        *render.lay_out_claims(claims).text("pipe").splitlines(),
         "",
         *(
             f"- {design.corpus}, {design.scale}. "
-            f"{render.design_text(design, tables.tried)}"
+            f"{render.describe_design(design, tables.tried)}"
             for design in designs
         ),
         "",
@@ -360,13 +362,14 @@ def _list_made(kept: Mapping[Path, Sequence[TableResult]], tables: Tables) -> li
         making = tables.made.get(folder.name, NOTHING_MORE)
         page = f"[{folder.name}](results/{folder.name}/{PAGE})"
         runs = " ".join(
-            f"{render.run_text(run, versions=False)}." for run in results[0].meta.runs
+            f"{render.describe_run(run, versions=False)}."
+            for run in results[0].meta.runs
         )
-        lines.append(f"- {page}: {render.making_text(making)}{runs}")
+        lines.append(f"- {page}: {render.describe_making(making)}{runs}")
     return lines
 
 
-def recipes_with_results() -> list[Path]:
+def find_recipes_with_results() -> list[Path]:
     """Return the recipes with kept results in the ``egs`` of the current folder, or of
     the nearest one above it.
     """

@@ -132,7 +132,7 @@ class Tables:
     tried: Mapping[str, int]  # how many designs ask the question of a claim
     made: Mapping[str, Making]
 
-    def designs_of(self, scale: str, corpus: str) -> list[Design]:
+    def select_designs(self, scale: str, corpus: str) -> list[Design]:
         """Return the designs for results of a corpus at a scale; without one they are
         numbers without verdicts.
         """
@@ -142,7 +142,7 @@ class Tables:
             if (each.scale, each.corpus) == (scale, corpus)
         ]
 
-    def tested(
+    def list_tested_columns(
         self, claim: Claim, columns: Sequence[str] | None = None
     ) -> list[Column]:
         """Return the columns on which a claim is tested: those of a design or those
@@ -166,7 +166,7 @@ class Tables:
             for row in table.rows
         }
 
-    def names_on(
+    def choose_names(
         self, corpus: str, synthetic_sets: Sequence[str] | None = None
     ) -> Mapping[str, str] | None:
         """Return the names of test sets and curves on a corpus that is not the paper's;
@@ -194,7 +194,7 @@ class Tables:
         }
         return shown if shown or matching else None
 
-    def without_paper(self, names: Mapping[str, str] | None = None) -> "Tables":
+    def remove_paper(self, names: Mapping[str, str] | None = None) -> "Tables":
         """Return the tables without the paper's numbers, for results on a corpus of
         which it has none; its sets and curves may have names of their own.
         """
@@ -227,7 +227,7 @@ class Tables:
         tables = {name: blank(table) for name, table in self.tables.items()}
         return replace(self, tables=tables, columns=columns)
 
-    def seeds_of(self, system: str, scale: str) -> list[int]:
+    def list_seeds(self, system: str, scale: str) -> list[int]:
         """Return the seeds of a system where a run names none: of the scale, or of that
         which it is ``over``; or 1.
         """
@@ -236,7 +236,7 @@ class Tables:
             return list(range(1, count + 1))
         path = self.path.with_name(f"{scale}.yaml")
         below = read_yaml(path).get(schema.OVER) if path.is_file() else None
-        return [1] if below is None else self.seeds_of(system, below)
+        return [1] if below is None else self.list_seeds(system, below)
 
 
 def name_row(row: Row, names: Mapping[str, str]) -> str:

@@ -60,7 +60,7 @@ class Grid:
         return tabulate(lines[1:], lines[0], tablefmt=style, disable_numparse=True)
 
 
-def grid_of(
+def lay_out_table(
     result: TableResult,
     columns: Sequence[Column],
     row_names: Sequence[str] | None = None,
@@ -75,27 +75,28 @@ def grid_of(
         pairs = [
             (
                 format_value(row.cells[column].paper),
-                shown_result(row.cells[column].here),
+                format_result(row.cells[column].here),
             )
             for row in rows
         ]
-        _add(head, body, column.heading, pairs)
+        _add_column(head, body, column.heading, pairs)
         if result.reference and column in result.table.reductions:
             reduced = [
-                tuple(map(percent_text, result.reduction_of(row, column)))
+                tuple(map(format_percent, result.compute_reductions(row, column)))
                 for row in rows
             ]
             heading = f"{column.heading} against {result.reference.name}"
-            _add(head, body, heading, reduced)
+            _add_column(head, body, heading, reduced)
     return Grid(
         (*head, "seeds"),
         tuple(
-            (*cells, _seeds(row.seeds)) for cells, row in zip(body, rows, strict=True)
+            (*cells, _format_seeds(row.seeds))
+            for cells, row in zip(body, rows, strict=True)
         ),
     )
 
 
-def _add(
+def _add_column(
     head: list[str],
     body: list[list[str]],
     heading: str,
@@ -108,13 +109,13 @@ def _add(
         cells += pair if of_paper else pair[1:]
 
 
-def curve_grid(result: TableResult) -> Grid:
+def lay_out_figure(result: TableResult) -> Grid:
     """Lay out a figure: a row for each x value, a column for each curve; reductions in
     brackets after the rates.
     """
     assert result.table.figure is not None
     curves = {
-        name: {row.x: _point(row) for row in rows}
+        name: {row.x: _format_point(row) for row in rows}
         for name, rows in result.curves.items()
     }
     places = sorted({row.x for row in result.rows})
@@ -125,7 +126,7 @@ def curve_grid(result: TableResult) -> Grid:
     return Grid((result.table.figure.axis, *curves), rows)
 
 
-def _point(point: ResultRow) -> str:
+def _format_point(point: ResultRow) -> str:
     here = point.cell.here
     reduced = ""
     if point.reduction:
@@ -143,10 +144,10 @@ def _point(point: ResultRow) -> str:
     )
 
 
-def shown_result(here: Result | None) -> str:
+def format_result(here: Result | None) -> str:
     """Write a result with its spread over seeds and its interval.
 
-    >>> shown_result(Result(6.1, {1: 6.0, 2: 6.2}, 0.2, (5.8, 6.4)))
+    >>> format_result(Result(6.1, {1: 6.0, 2: 6.2}, 0.2, (5.8, 6.4)))
     '6.10 ± 0.20 [5.80, 6.40]'
     """
     if here is None:
@@ -156,22 +157,22 @@ def shown_result(here: Result | None) -> str:
     ).strip()
 
 
-def _seeds(seeds: Sequence[int]) -> str:
+def _format_seeds(seeds: Sequence[int]) -> str:
     """Write seeds, those that follow each other as a range.
 
-    >>> _seeds((1, 2, 3, 4)), _seeds((1, 2, 11)), _seeds(())
+    >>> _format_seeds((1, 2, 3, 4)), _format_seeds((1, 2, 11)), _format_seeds(())
     ('1-4', '1 2 11', '-')
     """
     whole = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
     return f"{seeds[0]}-{seeds[-1]}" if whole else " ".join(map(str, seeds)) or NOTHING
 
 
-def percent_text(value: float | None) -> str:
+def format_percent(value: float | None) -> str:
     """Write a share in percent, with one digit."""
     return NOTHING if value is None else f"{round(value, 1) + 0.0:.1f}%"  # never -0.0
 
 
-def legend(result: TableResult) -> str:
+def explain_signs(result: TableResult) -> str:
     """Return what the signs in the cells mean, and which points of a figure have other
     seeds than most.
     """
@@ -187,7 +188,7 @@ def legend(result: TableResult) -> str:
     rows: dict[str, list[str]] = {}
     for row in result.rows:
         if row.seeds:
-            rows.setdefault(_seeds(row.seeds), []).append(row.name)
+            rows.setdefault(_format_seeds(row.seeds), []).append(row.name)
     most = max(rows, key=lambda seeds: len(rows[seeds]), default="")
     named = [
         f"seeds {seeds}: {', '.join(names)}"
@@ -202,25 +203,25 @@ def legend(result: TableResult) -> str:
     )
 
 
-def effect_text(points: float) -> str:
+def describe_effect(points: float) -> str:
     """Write by how much an error rate is lower, as a claim says, or higher."""
     return f"{abs(points):.2f} {'higher' if points < 0 else 'lower'}"
 
 
-def effect_interval(effect: Effect) -> str:
-    """Write the interval of an effect, in the direction of :func:`effect_text`."""
+def format_effect_interval(effect: Effect) -> str:
+    """Write the interval of an effect, in the direction of :func:`describe_effect`."""
     if effect.interval is None or effect.points >= 0:
         return format_interval(effect.interval, "+")
     return format_interval((-effect.interval[1], -effect.interval[0]), "+")
 
 
-def claims_grid(claims: Iterable[ClaimResult]) -> Grid:
+def lay_out_claims(claims: Iterable[ClaimResult]) -> Grid:
     """Lay out claims, a line for each design: on what, against which baselines, the
     paper's effect on its own corpus, ours, verdict, p-value, seeds and units.
     """
     rows = []
     for claim in claims:
-        effects = [_effect_text(claim, test) for test in claim.tests if test.here]
+        effects = [_describe_test(claim, test) for test in claim.tests if test.here]
         units = dict.fromkeys(
             format_count(test.here.units, test.here.unit)
             for test in claim.tests
@@ -235,7 +236,7 @@ def claims_grid(claims: Iterable[ClaimResult]) -> Grid:
                 "; ".join(effects) or NOTHING,
                 claim.verdict_text,
                 format_p(claim.p_corrected),
-                _seeds(claim.seeds),
+                _format_seeds(claim.seeds),
                 ", ".join(units) or NOTHING,
             )
         )
@@ -260,17 +261,17 @@ def _paper_effects(claim: ClaimResult) -> list[str]:
         if test.paper is not None:
             name = test.column.name
             least[name] = min(test.paper, least.get(name, test.paper))
-    return [f"{name} {effect_text(points)}" for name, points in least.items()]
+    return [f"{name} {describe_effect(points)}" for name, points in least.items()]
 
 
-def _effect_text(claim: ClaimResult, test: ClaimTest) -> str:
+def _describe_test(claim: ClaimResult, test: ClaimTest) -> str:
     assert test.here is not None
     against = f" than {test.against}" if len(claim.baselines) > 1 else ""
-    text = f"{test.column.heading} {effect_text(test.here.points)}{against}"
-    return f"{text} {effect_interval(test.here)}".rstrip()
+    text = f"{test.column.heading} {describe_effect(test.here.points)}{against}"
+    return f"{text} {format_effect_interval(test.here)}".rstrip()
 
 
-def claim_lines(claims: Sequence[ClaimResult]) -> list[str]:
+def list_claim_lines(claims: Sequence[ClaimResult]) -> list[str]:
     """Write claims for the terminal, each with all of its designs below it."""
     lines: list[str] = []
     for claim in claims:
@@ -278,7 +279,7 @@ def claim_lines(claims: Sequence[ClaimResult]) -> list[str]:
         if head not in lines:
             lines.append(head)
         effects = "; ".join(
-            _effect_text(claim, test) for test in claim.tests if test.here
+            _describe_test(claim, test) for test in claim.tests if test.here
         )
         corrected = (
             "no p-value"
@@ -292,7 +293,7 @@ def claim_lines(claims: Sequence[ClaimResult]) -> list[str]:
     return lines
 
 
-def design_text(design: Design, tried: Mapping[str, int] | None = None) -> str:
+def describe_design(design: Design, tried: Mapping[str, int] | None = None) -> str:
     """Say how claims are decided, and since when that is fixed; ``tried`` says how many
     designs ask the question of each claim.
     """
@@ -316,7 +317,7 @@ def design_text(design: Design, tried: Mapping[str, int] | None = None) -> str:
     return "; ".join(parts) + "."
 
 
-def counts_text(claims: Sequence[ClaimResult]) -> str:
+def describe_counts(claims: Sequence[ClaimResult]) -> str:
     """Return how many claims have which verdict."""
     counts = Counter(claim.verdict for claim in claims)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
@@ -324,15 +325,17 @@ def counts_text(claims: Sequence[ClaimResult]) -> str:
     return f"{total}: {', '.join(parts)}" if parts else total
 
 
-def plain_table(result: TableResult, row_names: Sequence[str] | None = None) -> str:
+def write_plain_table(
+    result: TableResult, row_names: Sequence[str] | None = None
+) -> str:
     """Write a table for the terminal, with the rows named (None: all) and a line for
     each claim that was tested.
     """
     if result.table.figure:
-        body = curve_grid(result).text("simple")
+        body = lay_out_figure(result).text("simple")
     else:
         body = "\n\n".join(
-            grid_of(result, columns, row_names).text("simple")
+            lay_out_table(result, columns, row_names).text("simple")
             for columns in result.groups
         )
     lines = [
@@ -340,20 +343,22 @@ def plain_table(result: TableResult, row_names: Sequence[str] | None = None) -> 
         "",
         body,
         "",
-        legend(result),
+        explain_signs(result),
     ]
-    lines += claim_lines(result.claims)
+    lines += list_claim_lines(result.claims)
     return "\n".join(lines) + "\n"
 
 
-def markdown_table(result: TableResult, heading: str, pictures: str = "") -> list[str]:
+def write_markdown_table(
+    result: TableResult, heading: str, pictures: str = ""
+) -> list[str]:
     """Write a table as lines of Markdown under a heading; a figure with its picture,
     ``<pictures><name>.png``.
     """
     grid = (
-        curve_grid(result)
+        lay_out_figure(result)
         if result.table.figure
-        else grid_of(result, result.table.columns)
+        else lay_out_table(result, result.table.columns)
     )
     picture = (
         [f"![{result.table.title}]({pictures}{result.table.id}.png)", ""]
@@ -369,7 +374,7 @@ def markdown_table(result: TableResult, heading: str, pictures: str = "") -> lis
     ]
 
 
-def run_text(run: RunRecord, versions: bool = True) -> str:
+def describe_run(run: RunRecord, versions: bool = True) -> str:
     """Return how results were made: command, commit, date, machine and versions."""
     git = run.git
     machine = run.hardware
@@ -397,14 +402,14 @@ def run_text(run: RunRecord, versions: bool = True) -> str:
     )
 
 
-def making_text(making: Making) -> str:
+def describe_making(making: Making) -> str:
     """Say what was done before a run, and how long all took; ends with a space."""
     hours = [f"{making.hours:g} hours of one core."] if making.hours else []
     before = [f"First: {making.before}."] if making.before else []
     return "".join(f"{part} " for part in (*hours, *before))
 
 
-def markdown_meta(meta: Meta, making: Making) -> list[str]:
+def write_markdown_meta(meta: Meta, making: Making) -> list[str]:
     """Say how the results of one corpus and scale were made, as lines of Markdown."""
     perplexity = (
         ""
@@ -413,7 +418,7 @@ def markdown_meta(meta: Meta, making: Making) -> list[str]:
     )
     lines = [
         f"Text normalisation: {meta.normaliser or 'none'}{perplexity}. "
-        f"{making_text(making)}Made by:",
+        f"{describe_making(making)}Made by:",
         "",
     ]
-    return [*lines, *(f"- {run_text(run)}" for run in meta.runs), ""]
+    return [*lines, *(f"- {describe_run(run)}" for run in meta.runs), ""]

@@ -214,7 +214,7 @@ class TableResult:
         )
         return tuple(tuple(columns) for _, columns in groups)
 
-    def reduction_of(
+    def compute_reductions(
         self, row: ResultRow, column: Column
     ) -> tuple[float | None, float | None]:
         """Return the relative reduction from the reference in percent: the paper's, and
@@ -225,18 +225,18 @@ class TableResult:
         own = row.cells[column]
         base = self.reference.cells[column]
         ours = (
-            reduction(own.here.value, base.here.value)
+            compute_reduction(own.here.value, base.here.value)
             if own.here and base.here
             else None
         )
-        return reduction(own.paper, base.paper), ours
+        return compute_reduction(own.paper, base.paper), ours
 
 
-def reduction(value: float | None, reference: float | None) -> float | None:
+def compute_reduction(value: float | None, reference: float | None) -> float | None:
     """Return the relative reduction from ``reference`` to ``value`` in percent, None if
     there is none.
 
-    >>> round(reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
+    >>> round(compute_reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
     11.2
     """
     return (

@@ -191,7 +191,7 @@ def _list_needed_cells(
         for claim in tables.claims.values():
             if claim.table != name:
                 continue
-            tested = tables.tested(claim)
+            tested = tables.list_tested_columns(claim)
             for place in claim.rows:
                 cells += [(tables.rows[place], column) for column in tested]
         for row, column in cells:

@@ -41,7 +41,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")
 
 
-def _name(value: Any) -> str:
+def _check_name(value: Any) -> str:
     if not isinstance(value, str) or not _FILE_NAME.fullmatch(value):
         raise ValueError(
             f"{value!r} must be a name of letters, digits and . _ + - (a number "
@@ -50,20 +50,20 @@ def _name(value: Any) -> str:
     return value
 
 
-def _row_name(value: Any) -> str:
+def _check_row_name(value: Any) -> str:
     name = one_line(value)
     if not _ROW_NAME.fullmatch(name):
         raise ValueError(f"{name!r} must hold no comma, slash or outer space")
     return name
 
 
-def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
+def _refuse_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError(f"a name stands twice in {', '.join(names)}")
     return names
 
 
-def _one_or_more(value: Any) -> Any:
+def _make_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
@@ -79,10 +79,10 @@ class Choice:
     @property
     def id(self) -> str:
         """What is made at these values, by name, such as ``sem_m80_0``."""
-        return "_".join([self.name, *map(_label, self.values)])
+        return "_".join([self.name, *map(_write_label, self.values)])
 
 
-def _label(value: Any) -> str:
+def _write_label(value: Any) -> str:
     """Return how a value is written in a name: a number in its shortest form, with
     ``m`` for minus.
     """
@@ -91,7 +91,7 @@ def _label(value: Any) -> str:
     )
 
 
-def _choice(value: Any) -> Choice:
+def _read_choice(value: Any) -> Choice:
     if isinstance(value, str):
         return Choice(value)
     if (
@@ -112,7 +112,7 @@ def _choice(value: Any) -> Choice:
     return Choice(name, values)
 
 
-def _sweep(value: Any) -> Any:
+def _read_sweep(value: Any) -> Any:
     """Read settings without labels: one name, or a list of them."""
     if isinstance(value, str):
         return {value: None}
@@ -123,19 +123,21 @@ def _sweep(value: Any) -> Any:
     )
 
 
-Name = Annotated[str, BeforeValidator(_name)]
-RowName = Annotated[str, BeforeValidator(_row_name)]
-Names = Annotated[tuple[Name, ...], Field(min_length=1), AfterValidator(_unique)]
+Name = Annotated[str, BeforeValidator(_check_name)]
+RowName = Annotated[str, BeforeValidator(_check_row_name)]
+Names = Annotated[
+    tuple[Name, ...], Field(min_length=1), AfterValidator(_refuse_repeats)
+]
 Columns = Annotated[
     tuple[Text, ...],
     Field(min_length=1),
-    AfterValidator(_unique),
-    BeforeValidator(_one_or_more),
+    AfterValidator(_refuse_repeats),
+    BeforeValidator(_make_list),
 ]
-Chosen = Annotated[Choice, BeforeValidator(_choice)]
+Chosen = Annotated[Choice, BeforeValidator(_read_choice)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 # Setting -> its values by label, or None.
-Sweep = Annotated[dict[str, dict[str, Any] | None], BeforeValidator(_sweep)]
+Sweep = Annotated[dict[str, dict[str, Any] | None], BeforeValidator(_read_sweep)]
 
 
 class Paper(StrictMapping):
@@ -171,7 +173,7 @@ class System(StrictMapping):
     config: Name | None = None
     overrides: dict[str, Any] = {}  # merged last
     data: Annotated[
-        Names, BeforeValidator(_one_or_more)
+        Names, BeforeValidator(_make_list)
     ] = ()  # parts that it is trained on, or that are measured
     method: Name | None = None
     size: Name | None = None  # in the section ``sizes``, merged into that
@@ -198,11 +200,11 @@ class System(StrictMapping):
         """Make the system at the values of its sweep; raises ValueError for values that
         do not fit.
         """
-        settings = _settings("system", choice, self.sweep)
+        settings = _read_settings("system", choice, self.sweep)
         own = {key: settings.pop(key) for key in SWEPT_KEYS if key in settings}
         content = self.model_dump(exclude={"sweep"}, exclude_unset=True)
         content |= own | {
-            "overrides": _merged(self.overrides, settings),
+            "overrides": _merge_settings(self.overrides, settings),
             "name": choice.id,
         }
         try:
@@ -224,11 +226,13 @@ class Decoding(StrictMapping):
         that do not fit.
         """
         return Decoding(
-            overrides=_merged(self.overrides, _settings("decoding", choice, self.sweep))
+            overrides=_merge_settings(
+                self.overrides, _read_settings("decoding", choice, self.sweep)
+            )
         )
 
 
-def _settings(
+def _read_settings(
     what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None]
 ) -> dict[str, Any]:
     if len(choice.values) != len(sweep):
@@ -239,20 +243,20 @@ def _settings(
         )
     made = {}
     for value, (setting, options) in zip(choice.values, sweep.items(), strict=True):
-        if options and _label(value) not in options:
+        if options and _write_label(value) not in options:
             raise ValueError(
-                f"unknown label of {setting} {_label(value)!r}; {known(options)}"
+                f"unknown label of {setting} {_write_label(value)!r}; {known(options)}"
             )
-        made[setting] = options[_label(value)] if options else value
+        made[setting] = options[_write_label(value)] if options else value
     return made
 
 
-def _merged(
+def _merge_settings(
     overrides: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Merge settings by dotted names into overrides.
 
-    >>> _merged({"normalize": "sem"}, {"normalize_conf.low": -80})
+    >>> _merge_settings({"normalize": "sem"}, {"normalize_conf.low": -80})
     {'normalize': 'sem', 'normalize_conf': {'low': -80}}
     """
     merged = dict(overrides)
@@ -350,7 +354,7 @@ class FigureEntry(StrictMapping):
     curves: Annotated[tuple[Curve, ...], Field(min_length=1)]
 
 
-def _named(key: str, table: bool = False) -> BeforeValidator:
+def _fill_in_names(key: str, table: bool = False) -> BeforeValidator:
     """Give each item of a mapping its own name; the baseline of a table is made
     "table/row".
     """
@@ -389,11 +393,11 @@ class TablesFile(StrictMapping):
     quantities: dict[Name, Text] = {}
     seeds: dict[Name, dict[Name, Count]] = {}
     names: dict[Text, dict[Text, Text]] = {}
-    systems: Annotated[dict[Name, System], _named("name")]
+    systems: Annotated[dict[Name, System], _fill_in_names("name")]
     decodings: dict[Name, Decoding] = {}
     axis: Axis | None = None
-    figures: Annotated[dict[Name, FigureEntry], _named("id")] = {}
-    tables: Annotated[dict[Name, TableEntry], _named("id", table=True)]
+    figures: Annotated[dict[Name, FigureEntry], _fill_in_names("id")] = {}
+    tables: Annotated[dict[Name, TableEntry], _fill_in_names("id", table=True)]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -105,7 +105,7 @@ class Scores:
         return self.rates.get(Key(system, decoding, test_set, measure), {})
 
 
-def errors_and_words(
+def make_count_arrays(
     scores: Sequence[Score],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the errors (scores, units) of one test set, and the words of each unit
@@ -209,11 +209,11 @@ def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
         file.write(gzip.compress(text.getvalue().encode("utf-8"), mtime=0))
     write_json(
         Path(folder) / META,
-        meta.model_dump(mode="json", exclude=_defaults(meta)),
+        meta.model_dump(mode="json", exclude=_list_defaults(meta)),
     )
 
 
-def _defaults(meta: Meta) -> set[str]:
+def _list_defaults(meta: Meta) -> set[str]:
     """Return the fields that are left out of the file: those that say nothing."""
     unsaid = {
         "paper": meta.paper,
@@ -239,7 +239,7 @@ def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
             raise InputError(f"{path}: line {number}: {text}; {_ADVICE}")
         counts[line.unit] = line.errors, line.words
     made = {
-        key: {seed: _score(folder, key, seed, own) for seed, own in found.items()}
+        key: {seed: _make_score(folder, key, seed, own) for seed, own in found.items()}
         for key, found in rates.items()
     }
     check_same_units(made)
@@ -273,7 +273,7 @@ def _read_lines(path: Path) -> list[_Line]:
         raise InputError(f"{path}: not readable ({error}); {_ADVICE}") from error
 
 
-def _score(
+def _make_score(
     folder: Path, key: Key, seed: int, counts: Mapping[str, tuple[int, int]]
 ) -> Score:
     source = (

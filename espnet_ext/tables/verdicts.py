@@ -20,10 +20,10 @@ from espnet_ext.scoring.significance import (
     run_outputs_test,
 )
 from espnet_ext.tables import result
-from espnet_ext.tables.design import Claim, Design, rows_of_side
+from espnet_ext.tables.design import Claim, Design, list_side_rows
 from espnet_ext.tables.reading import Column, Row, Tables
 from espnet_ext.tables.schema import MERGE
-from espnet_ext.tables.score_table import Scores, errors_and_words
+from espnet_ext.tables.score_table import Scores, make_count_arrays
 
 SIGNIFICANCE = 0.05
 # without a training of their own, systems are tested over units alone
@@ -102,12 +102,12 @@ def _judge_claim(tables: Tables, name: str, design: Design, scores: Scores) -> _
     claim = tables.claims[name]
     named = [side for side in claim.worse if side == design.against]
     sides = named or claim.worse
-    better = [tables.rows[row] for row in rows_of_side(claim.better)]
-    rows = [tables.rows[row] for side in sides for row in rows_of_side(side)]
-    columns = tables.tested(claim, design.columns)
+    better = [tables.rows[row] for row in list_side_rows(claim.better)]
+    rows = [tables.rows[row] for side in sides for row in list_side_rows(side)]
+    columns = tables.list_tested_columns(claim, design.columns)
     tests = []
     for side in sides:
-        worse = [tables.rows[row] for row in rows_of_side(side)]
+        worse = [tables.rows[row] for row in list_side_rows(side)]
         tests += [
             _run_test(better, worse, tables, design, scores, column)
             for column in columns
@@ -158,7 +158,7 @@ def _run_test(
             unit=unit,
             failed_units=(0, 0),
         )
-    errors, words = errors_and_words(
+    errors, words = make_count_arrays(
         [by_seed[seed] for by_seed in by_row for seed in seeds]
     )
     # (trainings, units) -> (rows, seeds, units)

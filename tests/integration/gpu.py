@@ -197,11 +197,11 @@ def load_sections(recipe: str) -> dict[str, Any]:
 
 def load_config(recipe: str, system: str) -> dict[str, Any]:
     """Return the config of a system of a recipe."""
-    from espnet_ext.tables.plan import system_config
+    from espnet_ext.tables.plan import merge_system_config
     from espnet_ext.tables.reading import load_tables
 
     tables = load_tables(EGS / recipe / "conf" / "tables.yaml")
-    return system_config(load_sections(recipe), tables.systems[system])
+    return merge_system_config(load_sections(recipe), tables.systems[system])
 
 
 def build(

@@ -12,7 +12,12 @@ import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import steps
-from espnet_ext.recipe.gpus import hours_file, name_gpus, plan_rounds, run_side_by_side
+from espnet_ext.recipe.gpus import (
+    locate_hours_file,
+    name_gpus,
+    plan_rounds,
+    run_side_by_side,
+)
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 
@@ -247,7 +252,7 @@ def test_plan_of_table_1_has_hours_by_gpu(tmp_path, capsys):
         f"about {2 * hours:.1f} h (one after the other {5 * hours:.1f} h)"
         in capsys.readouterr().out
     )
-    hours_file(run).write_text('{"a": 4.0, "b": 1.0}')
+    locate_hours_file(run).write_text('{"a": 4.0, "b": 1.0}')
     run_side_by_side(
         run, {name: lambda run, nj: [] for name in ("b/seed1", "a/seed1", "a/seed2")}
     )

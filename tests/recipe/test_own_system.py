@@ -10,7 +10,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.recipe.own_system import try_config
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.start import prepare
-from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.work.yaml_files import deep_merge
 
 EGS = Path(__file__).parents[2] / "egs"
@@ -55,11 +55,13 @@ def test_one_system_is_run_with_its_config_on_the_recipes_data(
     (system,) = run.systems
     same = like.model_dump(include={"data", "method", "windows"})
     assert system.name == "mine" and system.model_dump(include=set(same)) == same
-    below = system_config(run.sections, like)
-    assert system_config(run.sections, system) == deep_merge(below, changed)
-    assert run.seeds_of(system) == [1]
+    below = merge_system_config(run.sections, like)
+    assert merge_system_config(run.sections, system) == deep_merge(below, changed)
+    assert run.list_seeds(system) == [1]
     if option == "asr_config":
-        assert run.stats_of(system_config(run.sections, system)).name == "stats"
+        assert (
+            run.locate_stats(merge_system_config(run.sections, system)).name == "stats"
+        )
     (chosen,) = run.selected
     names = [row.name for row in chosen.rows]
     rows = [
@@ -80,7 +82,7 @@ def test_one_system_is_run_with_its_config_on_the_recipes_data(
     run.recipe.stages["tables"](run)
     assert all(name in capsys.readouterr().out for name in names[:1])
     whole = prepared(recipe, option, {"base": like.name, **below}, **table)
-    assert system_config(whole.sections, whole.systems[0]) == below
+    assert merge_system_config(whole.sections, whole.systems[0]) == below
 
 
 def test_a_whole_config_as_a_training_has_left_it(prepared):
@@ -100,18 +102,18 @@ def test_a_whole_config_as_a_training_has_left_it(prepared):
     )
     assert [system.name for system in run.systems] == ["baseline", "conformer-2"]
     assert run.options["rows"] == "baseline,conformer-2"
-    config = system_config(run.sections, run.systems[1])
+    config = merge_system_config(run.sections, run.systems[1])
     taken = ("encoder", "encoder_conf", "frontend")
     assert config == {
         **{key: left[key] for key in taken},
         "normalize_conf": {"a": 1},
     } | {"normalize": "global_mvn"}
-    stats = run.stats_of(config)
+    stats = run.locate_stats(config)
     assert stats.name.startswith("stats_")
-    features = yaml.safe_load(run.features_config(config).read_text())
+    features = yaml.safe_load(run.write_features_config(config).read_text())
     assert "frontend" not in features and "frontend_conf" not in features
-    assert run.stats_of({**config, "encoder": "rnn"}) == stats
-    assert run.stats_of(run.sections["train"]) == run.expdir / "stats"
+    assert run.locate_stats({**config, "encoder": "rnn"}) == stats
+    assert run.locate_stats(run.sections["train"]) == run.expdir / "stats"
 
 
 def test_a_recogniser_below_all_systems(prepared):
@@ -130,7 +132,7 @@ def test_a_recogniser_below_all_systems(prepared):
     assert config == deep_merge(
         plain.sections["sa_asr_lstm"], {"optim_conf": {"lr": 0.5}}
     )
-    assert run.stats_of(config) == run.stats_of(plain.sections["sa_asr_lstm"])
+    assert run.locate_stats(config) == run.locate_stats(plain.sections["sa_asr_lstm"])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_own_systems_of_earlier_runs_stay_in_their_tables(prepared):
     assert [system.name for system in run.systems] == ["baseline"]
     run = later(rows="baseline,two")
     assert [system.name for system in run.systems] == ["baseline", "two"]
-    config = system_config(run.sections, run.systems[1])
+    config = merge_system_config(run.sections, run.systems[1])
     assert config["optim_conf"]["lr"] == 0.25
     third = prepared("librispeech_sem", "asr_config", {"base": "baseline"}, name="3")
     assert [system.name for system in third.systems] == ["3"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.recipe.step_logs import failure_text, last_line
+from espnet_ext.recipe.step_logs import describe_failure, find_last_line
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_last_line_that_tells_how_far_a_step_is(
     tmp_path: Path, log: str, shown: str
 ) -> None:
     (tmp_path / "step.log").write_text(log)
-    assert last_line(tmp_path / "step.log") == shown
+    assert find_last_line(tmp_path / "step.log") == shown
 
 
 def test_a_long_line_at_the_end_of_a_failed_log_is_shown(tmp_path: Path) -> None:
@@ -41,4 +41,4 @@ def test_a_long_line_at_the_end_of_a_failed_log_is_shown(tmp_path: Path) -> None
     (tmp_path / "step.log").write_text(
         "# start\n" + 'Missing key(s) in state_dict: "encoder.0", ' * 1000 + "end\n"
     )
-    assert "Missing key(s)" in failure_text("train", tmp_path / "step.log", 1)
+    assert "Missing key(s)" in describe_failure("train", tmp_path / "step.log", 1)

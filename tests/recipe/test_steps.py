@@ -245,7 +245,7 @@ def test_a_note_of_an_earlier_version_is_named(tmp_path):
 def test_a_folder_by_another_name_is_the_same(tmp_path):
     body = """
     folder = Path(FOLDER)
-    with named_folders({"EXPDIR": [*all_names(folder), *OLD]}):
+    with named_folders({"EXPDIR": [*list_spellings(folder), *OLD]}):
         run_steps(step(
             "train", append,
             log=folder / "log",
@@ -256,7 +256,7 @@ def test_a_folder_by_another_name_is_the_same(tmp_path):
     (tmp_path / "exp" / "a").mkdir(parents=True)
     conf = tmp_path / "exp" / "a" / "conf.yaml"
     conf.write_text("stats_file: exp/a/stats/x.npz\nother: exp/a.b/x")
-    head = "from espnet_ext.recipe.step_keys import all_names, named_folders\n"
+    head = "from espnet_ext.recipe.step_keys import list_spellings, named_folders\n"
 
     def call(name: object, old: object = ()) -> str:
         values = f"FOLDER, OLD = {str(name)!r}, {old!r}\n"

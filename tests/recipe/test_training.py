@@ -12,11 +12,11 @@ import pytest
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.asr import decode_system
 from espnet_ext.recipe.training import (
-    averaged,
-    data_options,
+    list_data_options,
+    list_token_options,
+    name_average,
+    read_progress,
     run_command,
-    token_options,
-    train_progress,
 )
 
 DECODINGS = {
@@ -49,37 +49,37 @@ def test_the_last_batch_is_shown(losses, shown, tmp_path):
         for n in (2, 13)
     ]
     log.write_text("# a command\n" + "x" * 30000 + "\n" + "".join(lines) + "saved\n")
-    assert train_progress(log) == f"epoch 13, batch 65, {shown}"
+    assert read_progress(log) == f"epoch 13, batch 65, {shown}"
     log.write_text("# a command\nloading\n")
-    assert train_progress(log) == ""
+    assert read_progress(log) == ""
 
 
 def test_epochs_to_average():
     assert (
-        averaged("best:5") == "best5.ave.pth"
-        and averaged("last:10") == "last10.ave.pth"
+        name_average("best:5") == "best5.ave.pth"
+        and name_average("last:10") == "last10.ave.pth"
     )
     for which in ("best", "best:0", "all:3", "best:5:6", "best:-1", ""):
         with pytest.raises(InputError, match="--average takes best:N or last:N"):
-            averaged(which)
+            name_average(which)
 
 
 def test_options_of_espnet():
     folder = Path("tokens")
     for kind in ("bpe", "unigram", "mixed"):
-        assert token_options(folder, kind)[2:] == [
+        assert list_token_options(folder, kind)[2:] == [
             "--token_type",
             "bpe",
             "--bpemodel",
             "tokens/bpe.model",
         ]
-    assert token_options(folder, "char") == [
+    assert list_token_options(folder, "char") == [
         "--token_list",
         "tokens/tokens.txt",
         "--token_type",
         "char",
     ]
-    assert data_options("valid", [(Path("a/text"), "text", "text")]) == [
+    assert list_data_options("valid", [(Path("a/text"), "text", "text")]) == [
         "--valid_data_path_and_name_and_type",
         "a/text,text,text",
     ]
@@ -123,13 +123,13 @@ def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
     def steps(*names: str) -> dict[str, tuple[bool, bool]]:
         run = SimpleNamespace(
             expdir=tmp_path,
-            folder_of=lambda system, seed: tmp_path / system.name / f"seed{seed}",
+            locate_training=lambda system, seed: tmp_path / system.name / f"seed{seed}",
             decoding_tag="",
             datadir=tmp_path,
             lm=tmp_path / "lm",
             decodings={"base": dict.fromkeys(names, ["test"])},
             decoding=DECODINGS.get,
-            decode_config=lambda name: tmp_path / f"{name}.yaml",
+            write_decode_config=lambda name: tmp_path / f"{name}.yaml",
             setting=lambda name: "best:3",
             nj=1,
             gpu=0,

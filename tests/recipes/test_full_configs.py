@@ -9,7 +9,7 @@ import torch
 from full_size import batch, size, take_step, tokens
 
 import espnet_ext
-from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
@@ -42,7 +42,7 @@ def test_every_system_has_a_config_that_espnet_reads(system, parse):
     from espnet2.tasks.asr import normalize_choices
 
     espnet_ext.register()
-    args = parse(system_config(SECTIONS, TABLES.systems[system]))
+    args = parse(merge_system_config(SECTIONS, TABLES.systems[system]))
     normalize_choices.get_class(args.normalize)(**args.normalize_conf)
     assert (
         args.encoder_conf["num_layers"] == 6
@@ -54,7 +54,7 @@ def test_the_papers_system_has_its_size_and_takes_a_step(parse):
     from espnet2.tasks.asr import ASRTask
 
     espnet_ext.register()
-    args = parse(system_config(SECTIONS, TABLES.systems["sem_m80_0"]))
+    args = parse(merge_system_config(SECTIONS, TABLES.systems["sem_m80_0"]))
     args.token_list = tokens(10000)
     torch.manual_seed(0)
     model = ASRTask.build_model(args)

@@ -9,7 +9,7 @@ import torch
 from full_size import batch, size, take_step
 
 import espnet_ext
-from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 
 RECIPE = Path(__file__).parents[2] / "egs" / "asru2019_cs"
@@ -55,7 +55,7 @@ def decoder(self_attentions: int) -> int:
 @pytest.mark.parametrize("system", list(TABLES.systems))
 def test_every_system_has_a_config_that_espnet_reads(system, parse):
     espnet_ext.register()
-    args = parse(system_config(SECTIONS, TABLES.systems[system]))
+    args = parse(merge_system_config(SECTIONS, TABLES.systems[system]))
     assert (
         args.encoder_conf["num_blocks"] == 12 and args.decoder_conf["num_blocks"] == 6
     )
@@ -74,7 +74,7 @@ def test_the_papers_systems_have_their_size_and_take_a_step(system, parse, tmp_p
     from espnet2.tasks.asr import ASRTask
 
     espnet_ext.register()
-    args = parse(system_config(SECTIONS, TABLES.systems[system]))
+    args = parse(merge_system_config(SECTIONS, TABLES.systems[system]))
     pieces = [f"\u2581W{number}" for number in range(1000)] + [
         f"\u2581{chr(0x4E00 + n)}" for n in range(3100)
     ]

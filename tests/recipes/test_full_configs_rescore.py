@@ -13,7 +13,7 @@ from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, make_examples
 from espnet_ext.rescore.training.mwer_training import MwerSettings
 from espnet_ext.rescore.training.small_models import SmallModel
-from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.text.nbest import Hypothesis, NBest
 from espnet_ext.whisper.lists import FirstPass
@@ -27,7 +27,7 @@ TRAINED = [name for name, system in TABLES.systems.items() if system.kind == "tr
 
 @pytest.mark.parametrize("system", TRAINED)
 def test_every_system_has_settings_that_training_reads(system):
-    config = system_config(SECTIONS, TABLES.systems[system])
+    config = merge_system_config(SECTIONS, TABLES.systems[system])
     on_text = system in ("gpt2_ce", "bert_ce")
     settings = checked(LmSettings if on_text else MwerSettings, config, system)
     assert settings.lr == 1e-5  # P3, section 4.2.2

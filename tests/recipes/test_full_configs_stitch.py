@@ -11,7 +11,7 @@ import yaml
 from full_size import size, take_step, tokens
 
 import espnet_ext
-from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.work.yaml_files import deep_merge
 
@@ -31,7 +31,7 @@ def read(style: str, scale: str, tmp_path: Path, *overlays: str) -> Namespace:
 
     system, sections = TABLES.systems[STYLES[style]], load_scale(RECIPE, scale)
     assert system.method == style
-    config = system_config(sections, system)
+    config = merge_system_config(sections, system)
     for overlay in overlays:
         config = deep_merge(config, sections[overlay])
     path = tmp_path / "train.yaml"

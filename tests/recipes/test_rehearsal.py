@@ -13,7 +13,7 @@ from runs import EGS, RECIPES, ROWS, smoke_run
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.recipe.gpus import hours_file
+from espnet_ext.recipe.gpus import locate_hours_file
 from espnet_ext.recipe.options import COMMON
 from espnet_ext.recipe.rehearsal import (
     GpuMemory,
@@ -270,13 +270,13 @@ def test_hours_and_disk_of_the_whole(tmp_path):
     assert list_problems([replace(job, disk=1e9)], run) and not list_problems(
         [job], run
     )
-    assert hours_file(run).parent == tmp_path
+    assert locate_hours_file(run).parent == tmp_path
     many = replace(
         run,
         options={**run.options, "ngpu": "2"},
         sections=run.sections | {"settings": {"training_gpus": 1}},
     )
-    names = [run.name_of(system, 1) for system in run.systems]
+    names = [run.name_training(system, 1) for system in run.systems]
     systems = [replace(job, name=name) for name in names]
     assert len(systems) > 1
     printed = "\n".join(describe_jobs(systems, many, 1, 1))

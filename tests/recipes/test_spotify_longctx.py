@@ -24,7 +24,7 @@ from runs import (
 
 from espnet_ext.corpora.spotify import read_transcript
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.result import Cell
 from espnet_ext.work.yaml_files import read_yaml
@@ -136,7 +136,7 @@ def test_systems_differ_only_in_what_the_figures_say():
     systems = load_tables(RECIPE / "conf" / "tables.yaml", "smoke").systems
 
     def config(system: str) -> dict:
-        return system_config(sections, systems[system])
+        return merge_system_config(sections, systems[system])
 
     base = config("base_10")
     for system, changed in (

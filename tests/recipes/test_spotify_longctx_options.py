@@ -14,7 +14,7 @@ from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.start import prepare
-from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.plan import load_scale, merge_system_config
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.work import gpus
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
@@ -72,7 +72,7 @@ IMPORTED = {"encoder_conf": PAPER, "chunk_conf": {"max_seconds": 10.24}}
 )
 def test_models_must_be_what_their_names_say(system, changes, fault, tmp_path):
     systems = load_tables(RECIPE / "conf" / "tables.yaml", "full").systems
-    full = system_config(load_scale(RECIPE, "full"), systems[system])
+    full = merge_system_config(load_scale(RECIPE, "full"), systems[system])
     write_yaml(tmp_path / "config.yaml", deep_merge(IMPORTED, changes), "imported")
     message = rf"{fault}.*config\.yaml"
     with pytest.raises(InputError, match=message) if fault else nullcontext():

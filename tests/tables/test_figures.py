@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.collect import reduced_result
+from espnet_ext.tables.collect import reduce_rate
 from espnet_ext.tables.figures import draw
-from espnet_ext.tables.plan import sets_needed, systems_needed
+from espnet_ext.tables.plan import list_needed_sets, list_needed_systems
 from espnet_ext.tables.reading import Tables, load_tables
-from espnet_ext.tables.render import curve_grid, legend
+from espnet_ext.tables.render import explain_signs, lay_out_figure
 from espnet_ext.tables.result import Result
 
 TOY = """
@@ -85,7 +85,7 @@ def test_a_curve_is_a_system_at_each_value_of_the_scale(curves: Path):
         for curve in ("Calls", "Noisy talks", "Deep")
         for value in ("2.5", "10")
     ]
-    assert [system.name for system in systems_needed(tables, [table])] == [
+    assert [system.name for system in list_needed_systems(tables, [table])] == [
         "base_2.5",
         "base_10",
         "deep_2.5",
@@ -95,7 +95,7 @@ def test_a_curve_is_a_system_at_each_value_of_the_scale(curves: Path):
         "lr": 2.0,
         "chunk_conf": {"max_seconds": 10},
     }
-    needed = sets_needed(tables, [table])
+    needed = list_needed_sets(tables, [table])
     assert needed["base_10", "default"] == ["calls"] and needed[
         "base_10", "noisy_5"
     ] == ["talks"]
@@ -132,9 +132,11 @@ def test_means_spreads_and_reductions(curves: Path, run: None, computed: Callabl
         ("2 of 3 seeds",),
         2.0,
     )
-    assert curve_grid(result).rows[0][:2] == ("2.5", "6.00 ± 1.41 (-50.0 ± 9.0%)")
-    assert curve_grid(result).rows[1][1].endswith("; paper 27.70 ± 0.60")
-    assert "Rows with different seeds: seeds 1: Noisy talks at 10 s" in legend(result)
+    assert lay_out_figure(result).rows[0][:2] == ("2.5", "6.00 ± 1.41 (-50.0 ± 9.0%)")
+    assert lay_out_figure(result).rows[1][1].endswith("; paper 27.70 ± 0.60")
+    assert "Rows with different seeds: seeds 1: Noisy talks at 10 s" in explain_signs(
+        result
+    )
 
 
 def test_rates_are_drawn_beside_the_papers_with_its_spread(
@@ -150,12 +152,8 @@ def test_rates_are_drawn_beside_the_papers_with_its_spread(
 
 def test_reductions_are_over_the_seeds_that_both_points_have():
     base = Result(4.0, {1: 3.0, 2: 5.0})
-    assert (
-        reduced_result(Result(9.0, {3: 9.0}), base)
-        is None
-        is reduced_result(base, None)
-    )
-    more = reduced_result(Result(4.0, {1: 1.5, 2: 4.5, 3: 6.0}), base)
+    assert reduce_rate(Result(9.0, {3: 9.0}), base) is None is reduce_rate(base, None)
+    more = reduce_rate(Result(4.0, {1: 1.5, 2: 4.5, 3: 6.0}), base)
     assert (more.value, more.by_seed) == (
         25.0,
         {1: 50.0, 2: 10.0},

@@ -6,12 +6,12 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.plan import (
-    decode_config,
+    list_needed_sets,
+    list_needed_systems,
     load_scale,
+    merge_decode_config,
+    merge_system_config,
     select,
-    sets_needed,
-    system_config,
-    systems_needed,
 )
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.schema import System
@@ -44,14 +44,17 @@ def recipe(toy: Path) -> Path:
 def test_selection(toy: Path):
     tables = load_tables(toy)
     both = select(tables, None)
-    assert [system.name for system in systems_needed(tables, both)] == ["new", "base"]
-    assert list(sets_needed(tables, both)) == [
+    assert [system.name for system in list_needed_systems(tables, both)] == [
+        "new",
+        "base",
+    ]
+    assert list(list_needed_sets(tables, both)) == [
         ("new", "default"),
         ("base", "default"),
         ("new", "lm"),
     ]
     assert all(
-        sets == ["clean", "other"] for sets in sets_needed(tables, both).values()
+        sets == ["clean", "other"] for sets in list_needed_sets(tables, both).values()
     )
     (only,) = select(tables, ["1"], ["base row"])
     assert [row.name for row in only.rows] == ["base row"]
@@ -73,25 +76,25 @@ def test_unknown_names_are_refused_with_those_there_are(toy: Path, recipe: Path)
         load_scale(recipe, "huge")
     sections = load_scale(recipe, "full")
     with pytest.raises(InputError, match=r"no decoding 'x'; known are default, lm$"):
-        decode_config(sections, tables, "x")
+        merge_decode_config(sections, tables, "x")
     with pytest.raises(
         InputError,
         match=r"system 'new': unknown section 'tune'; known are settings, train",
     ):
-        system_config(
+        merge_system_config(
             sections, System(name="new", kind="train", config="tune", data=["a"])
         )
     with pytest.raises(
         InputError, match=r"system 'new': unknown size 'wide'; known are deep$"
     ):
-        system_config(
+        merge_system_config(
             sections,
             System(name="new", kind="train", config="train", size="wide", data=["a"]),
         )
     with pytest.raises(
         InputError, match=r"system 'new' has no config: it is of kind merge"
     ):
-        system_config(sections, System(name="new", kind="merge", method="join"))
+        merge_system_config(sections, System(name="new", kind="merge", method="join"))
 
 
 def test_a_scale_is_laid_over_the_papers(recipe: Path):
@@ -113,7 +116,7 @@ def test_system_config_is_the_section_then_the_size_then_the_overrides(
 ):
     tables = load_tables(toy)
     mini, full = load_scale(recipe, "mini"), load_scale(recipe, "full")
-    assert system_config(mini, tables.systems["base"]) == {
+    assert merge_system_config(mini, tables.systems["base"]) == {
         "encoder": "old",
         "encoder_conf": {"size": 2, "depth": 2},
         "optim_conf": {"lr": 3, "eps": 2},
@@ -121,29 +124,31 @@ def test_system_config_is_the_section_then_the_size_then_the_overrides(
     }
     # The system names another encoder, so the options of the old one go; its own win
     # over the scale's.
-    assert system_config(mini, tables.systems["new"])["encoder_conf"] == {"size": 8}
-    assert system_config(full, tables.systems["base"])["optim_conf"] == {
+    assert merge_system_config(mini, tables.systems["new"])["encoder_conf"] == {
+        "size": 8
+    }
+    assert merge_system_config(full, tables.systems["base"])["optim_conf"] == {
         "lr": 1,
         "eps": 2,
     }
     deep = tables.systems["base"].model_copy(
         update={"overrides": {"encoder_conf": {"size": 5}}, "size": "deep"}
     )
-    assert system_config(mini, deep)["encoder_conf"] == {"size": 5, "depth": 3}
-    assert system_config(full, deep)["encoder_conf"] == {"size": 5, "depth": 9}
+    assert merge_system_config(mini, deep)["encoder_conf"] == {"size": 5, "depth": 3}
+    assert merge_system_config(full, deep)["encoder_conf"] == {"size": 5, "depth": 9}
 
 
 def test_decode_config(toy: Path, recipe: Path):
     tables = load_tables(toy)
-    assert decode_config(load_scale(recipe, "mini"), tables, "default") == {
+    assert merge_decode_config(load_scale(recipe, "mini"), tables, "default") == {
         "lm_weight": 0.0,
         "beam_size": 2,
     }
-    assert decode_config(load_scale(recipe, "mini"), tables, "lm") == {
+    assert merge_decode_config(load_scale(recipe, "mini"), tables, "lm") == {
         "lm_weight": 0.5,
         "beam_size": 2,
     }
-    assert decode_config(load_scale(recipe, "full"), tables, "lm") == {
+    assert merge_decode_config(load_scale(recipe, "full"), tables, "lm") == {
         "lm_weight": 0.5,
         "beam_size": 10,
     }

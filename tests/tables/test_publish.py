@@ -122,7 +122,7 @@ def test_no_number_of_the_paper_stands_beside_those_of_another_corpus(
     assert [column.heading for column in result.table.columns][0] == "clean (made up)"
     assert result.claims[0].tests[0].column.heading == "clean (made up)"
     assert result.claims[0].tests[0].paper == 1.0  # of its own corpus
-    assert tables.names_on("d") is None
+    assert tables.choose_names("d") is None
 
 
 def test_a_corpus_in_the_layout_of_the_papers_is_told_by_its_speakers(

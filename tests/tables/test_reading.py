@@ -29,7 +29,7 @@ def test_toy_is_read(toy: Path):
         Column("average", ("clean", "other")),
     )
     assert first.columns == columns and first.reductions == columns[2:]
-    assert tables.tested(tables.claims["better"]) == list(columns[:2])
+    assert tables.list_tested_columns(tables.claims["better"]) == list(columns[:2])
     assert tables.rows["2/lm"].paper == {"clean": 3.0, "other": None, "average": None}
     assert tables.rows["2/lm"].decoding == "lm" and first.rows[0].decoding == "default"
     assert tables.recipe_dir == toy.parent.parent
@@ -41,7 +41,9 @@ def test_measures_and_changes_are_read(mixed: Path):
     assert first.columns[1] == Column("dev CH", ("dev",), "CH")
     assert first.columns[3] == Column("average EN", ("dev", "test"), "EN")
     assert [column.name for column in first.reductions] == ["dev CH"]
-    assert [column.name for column in tables.tested(tables.claims["more"])] == [
+    assert [
+        column.name for column in tables.list_tested_columns(tables.claims["more"])
+    ] == [
         "dev All",
         "dev EN",
     ]
@@ -71,22 +73,24 @@ def test_files_that_hold_no_tables(toy: Path, content: bytes, message: str):
 
 
 def test_seeds_of_the_design(toy: Path):
-    assert load_tables(toy).seeds_of("base", "mini") == [1]
+    assert load_tables(toy).list_seeds("base", "mini") == [1]
     for scale, content in (("mini", "{}"), ("short", "over: mini"), ("smoke", "{}")):
         toy.with_name(f"{scale}.yaml").write_text(content)
     toy.write_text(
         toy.read_text() + "seeds: {mini: {default: 2, base: 3}, short: {new: 4}}\n"
     )
     tables = load_tables(toy)
-    assert [tables.seeds_of(name, "mini") for name in ("base", "new")] == [
+    assert [tables.list_seeds(name, "mini") for name in ("base", "new")] == [
         [1, 2, 3],
         [1, 2],
     ]
-    assert [tables.seeds_of(name, "short") for name in ("base", "new")] == [
+    assert [tables.list_seeds(name, "short") for name in ("base", "new")] == [
         [1, 2, 3],
         [1, 2, 3, 4],
     ]  # over: mini
-    assert tables.seeds_of("base", "smoke") == tables.seeds_of("base", "full") == [1]
+    assert (
+        tables.list_seeds("base", "smoke") == tables.list_seeds("base", "full") == [1]
+    )
     toy.with_name("short.yaml").unlink()
     with pytest.raises(InputError, match="seeds: no scale 'short'"):
         load_tables(toy)

@@ -50,7 +50,7 @@ def test_cells(toy: Path, exp: Path, computed: Callable):
     average = here(first, "-1dB", "average")  # of the seed that has run on both
     assert (average.value, average.interval, average.errors) == (12.5, None, None)
     assert first.rows[0].seeds == (1, 2) and first.reference.name == "base row"
-    paper, ours = first.reduction_of(first.rows[0], first.table.columns[2])
+    paper, ours = first.compute_reductions(first.rows[0], first.table.columns[2])
     assert (paper, ours) == (pytest.approx(44.0), None)
 
 

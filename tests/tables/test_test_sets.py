@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from espnet_ext.tables.plan import sets_needed
+from espnet_ext.tables.plan import list_needed_sets
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.tables.test_sets import replace_test_sets
 
@@ -17,7 +17,7 @@ def columns(recipe: str, table: str, *names: str) -> list[str]:
         list(row.paper) == [each.name for each in found.columns] for row in found.rows
     )
     assert not tables.claims and not tables.designs
-    needed = sets_needed(tables, [found])
+    needed = list_needed_sets(tables, [found])
     assert all(sets == list(names) for sets in needed.values()) and needed
     return [column.name for column in found.columns]
 

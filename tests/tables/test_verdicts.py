@@ -13,7 +13,7 @@ import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.reading import load_tables
-from espnet_ext.tables.render import claims_grid
+from espnet_ext.tables.render import lay_out_claims
 from espnet_ext.tables.result import ClaimResult
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -149,7 +149,7 @@ def test_what_has_not_run_on_all_test_sets(scored: Callable, judged: Callable):
         None,
         None,
     )
-    assert claim.tests[0].here.unit == "recording" and "not run" in claims_grid(
+    assert claim.tests[0].here.unit == "recording" and "not run" in lay_out_claims(
         [claim]
     ).text("pipe")
 
@@ -373,7 +373,7 @@ def test_failed_trainings_are_a_share_of_their_own(
             )
     better, _ = judged(seeds=[1, 2, 3, 4, 5, 6], failed=4)
     assert better.verdict == "holds" and better.seeds == (1, 3, 4, 6)
-    assert "0 of 6 and 2 of 6 (Fisher p = 0.45)" in claims_grid([better]).text(
+    assert "0 of 6 and 2 of 6 (Fisher p = 0.45)" in lay_out_claims([better]).text(
         "pipe"
     )  # 2 * C(6, 2) / C(12, 2)
     assert judged(seeds=[1, 2, 3, 4, 5, 6])[0].failed == ""
@@ -401,4 +401,6 @@ def test_systems_without_a_training_are_tested_over_units(
     run(1, speakers=5)
     assert judged(seeds=[1])[0].notes == ("5 speakers",)
     tables = load_tables(toy, "mini")  # a design is of one corpus and one scale
-    assert tables.designs_of("full", "c") == tables.designs_of("mini", "d") == []
+    assert (
+        tables.select_designs("full", "c") == tables.select_designs("mini", "d") == []
+    )

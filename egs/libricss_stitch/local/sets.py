@@ -13,7 +13,7 @@ from espnet_ext.corpora.data_dirs import DEV, TRAIN
 from espnet_ext.corpora.libricss import ENROLMENT_LIST, find_release, prepare_libricss
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.librispeech import without_other
+from espnet_ext.recipe.librispeech import drop_other_parts
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.stitch.recogniser.inventories import write_inventories
@@ -98,7 +98,7 @@ def train_parts(run: Run) -> list[str]:
     """The parts of LibriSpeech that training mixtures are made of."""
     if run.of_data_dirs:
         return [TRAIN]
-    return without_other(run, settings(run)["train_parts"])
+    return drop_other_parts(run, settings(run)["train_parts"])
 
 
 def train_sources(run: Run) -> list[str]:
@@ -409,7 +409,10 @@ def counts_steps(run: Run) -> Iterator[Step]:
     """Table 1: the mixtures' counts."""
     for row in run.tables.tables["1"].rows:
         system = run.tables.systems[row.system]
-        data, output = run.datadir / system.data[0], run.folder_of(system, 1).parent
+        data, output = (
+            run.datadir / system.data[0],
+            run.locate_training(system, 1).parent,
+        )
         files = [data / "references.json"]
         yield set_step(
             f"counts of {data.name}",

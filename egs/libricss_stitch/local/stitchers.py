@@ -14,7 +14,7 @@ from espnet_ext.recipe.gpus import Make, run_each_system, run_side_by_side
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.scripts import load_script
 from espnet_ext.recipe.steps import Step, run_steps, show
-from espnet_ext.recipe.training import data_options, run_command, train_step
+from espnet_ext.recipe.training import list_data_options, run_command, train_step
 from espnet_ext.scoring.score_files import describe_interval
 from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 from espnet_ext.stitch.stitcher.error_statistics import fit_errors
@@ -139,7 +139,7 @@ def prepare_stitchers(run: Run, system: System) -> Iterator[Step]:
                 run, system, name, run.expdir / "pairs" / windows / f"{name}.jsonl"
             )
         name = f"{system.config}_{system.method}_first"
-        config = run.section_config(
+        config = run.write_section_config(
             str(system.config), run.sections["stitcher_first"], name=name
         )
         train, valid = (folder / name for name in SIMULATED)
@@ -201,7 +201,10 @@ def train_stitcher(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
             shared_folder(run, "first", system) / MODEL_FILE,
         )
         files = {"--init_param": first} if simulates(run) else {}
-        output, config = run.folder_of(system, seed), run.system_config(system)
+        output, config = (
+            run.locate_training(system, seed),
+            run.write_system_config(system),
+        )
         yield from train_steps(
             run,
             system,
@@ -242,7 +245,7 @@ def train_steps(
         ),
     ]
     for part, place in (("train", pairs), ("valid", valid)):
-        options += data_options(
+        options += list_data_options(
             part, [(place / text, text, "text") for text in ("src_text", "text")]
         )
     lengths = [
@@ -314,7 +317,7 @@ def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     ]:
         yield transcribe(run, system, seed, decoding)
         yield from score(run, system, seed, decoding)
-    folder = run.folder_of(system, seed)
+    folder = run.locate_training(system, seed)
     if guarded:
         files = [sets.references(run, name) for name in DEV]
         more = {"references": files, "output": folder / GUARD}
@@ -358,7 +361,7 @@ def guard_step(
 
 def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
     """Transcripts of all test sets by a system in one decoding."""
-    names, folder = sets.test_sets(run), run.folder_of(system, seed)
+    names, folder = sets.test_sets(run), run.locate_training(system, seed)
     heard = [hypotheses_of(run, system, name) for name in names]
     outputs = [transcripts_of(folder, decoding, name) for name in names]
     trained = (
@@ -407,7 +410,7 @@ def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
     also printed.
     """
     for name in sets.test_sets(run):
-        transcripts = transcripts_of(run.folder_of(system, seed), decoding, name)
+        transcripts = transcripts_of(run.locate_training(system, seed), decoding, name)
         output, references = transcripts.parent, sets.references(run, name)
         tables = (
             {"groups": "groups", "sessions": "segment_recording"}

@@ -20,7 +20,7 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
 from espnet_ext.recipe.steps import Step, run_steps
 from espnet_ext.sharing.model_files import find_model
-from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.plan import merge_system_config
 from espnet_ext.tables.schema import System
 from espnet_ext.work.files import files_below
 from espnet_ext.work.yaml_files import deep_merge
@@ -260,7 +260,7 @@ def training_config(run: Run, system: System) -> dict[str, Any]:
     """Return a system's training config, with the passes and the schedule of the
     options.
     """
-    config = system_config(run.sections, system)
+    config = merge_system_config(run.sections, system)
     if run.setting("schedule") == "shares":
         shares = run.sections[
             "shares"

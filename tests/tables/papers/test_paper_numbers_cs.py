@@ -2,9 +2,9 @@
 
 import pytest
 
-from espnet_ext.tables.plan import select, systems_needed
+from espnet_ext.tables.plan import list_needed_systems, select
 from espnet_ext.tables.reading import Table, Tables
-from espnet_ext.tables.result import reduction
+from espnet_ext.tables.result import compute_reduction
 
 RECIPE, PAPER = "asru2019_cs", "p1"
 
@@ -69,7 +69,7 @@ def check_system(tables: Tables, name: str, mode: str, data: str) -> None:
 def test_systems_none_trained_twice(
     tables: Tables, wanted: list[str] | None, number: int
 ):
-    systems = systems_needed(tables, select(tables, wanted))
+    systems = list_needed_systems(tables, select(tables, wanted))
     assert (
         len({(str(system.overrides), system.data) for system in systems})
         == len(systems)
@@ -114,7 +114,10 @@ def test_reductions_are_those_that_the_text_speaks_of(tables: Tables, paper: dic
         base = tables.rows[tables.tables[table].baseline].paper[column.name]
         assert (
             round(
-                reduction(tables.rows[f"{table}/CS+CH+EN"].paper[column.name], base), 2
+                compute_reduction(
+                    tables.rows[f"{table}/CS+CH+EN"].paper[column.name], base
+                ),
+                2,
             )
             == said
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from espnet_ext.tables.plan import load_scale, system_config, systems_needed
+from espnet_ext.tables.plan import list_needed_systems, load_scale, merge_system_config
 from espnet_ext.tables.reading import Tables
 
 RECIPE, SCALE, PAPER = "spotify_longctx", "full", "p5"
@@ -16,7 +16,7 @@ def full(tables: Tables) -> dict:
 def test_the_contexts_are_the_papers(tables: Tables, paper: dict, full: dict):
     rows = [row for row in tables.tables["figure1"].rows if row.curve == "Rev16"]
     assert [row.x for row in rows] == paper["contexts"]
-    configs = [system_config(full, tables.systems[row.system]) for row in rows]
+    configs = [merge_system_config(full, tables.systems[row.system]) for row in rows]
     assert [config["chunk_conf"]["max_seconds"] for config in configs] == paper[
         "contexts"
     ]
@@ -65,7 +65,9 @@ def test_largest_reductions(tables: Tables, paper: dict, full: dict):
     assert tables.tables["figure1"].figure.largest == {"Earnings-22": largest["base"]}
     assert tables.tables["figure4"].figure.largest == largest
     assert (
-        system_config(full, tables.systems["deep_10"])["encoder_conf"]["num_blocks"]
+        merge_system_config(full, tables.systems["deep_10"])["encoder_conf"][
+            "num_blocks"
+        ]
         == 9
     )
 
@@ -77,7 +79,7 @@ def test_table_1(tables: Tables, paper: dict):
         assert (without.name, flash.name) == (name, f"{name} with flash")
         assert tuple(without.paper.values()) == (minutes, speed)
         assert tuple(flash.paper.values()) == (minutes_flash, speed_flash)
-    assert not list(rows) and systems_needed(tables, [tables.tables["1"]]) == []
+    assert not list(rows) and list_needed_systems(tables, [tables.tables["1"]]) == []
 
 
 def test_figures_share_their_systems(tables: Tables):
@@ -85,7 +87,8 @@ def test_figures_share_their_systems(tables: Tables):
     deepheads; each is trained once.
     """
     names = [
-        system.name for system in systems_needed(tables, list(tables.tables.values()))
+        system.name
+        for system in list_needed_systems(tables, list(tables.tables.values()))
     ]
     assert len(names) == len(set(names)) == 14 * 10
 
@@ -99,7 +102,7 @@ def test_published_numbers_stand_beside_models_of_their_depth(
     for figure, layers in (("figure5", 6), ("figuredeepheads", 9)):
         rows = [row for row in tables.tables[figure].rows if row.x == 10]
         configs = [
-            system_config(full, tables.systems[row.system])["encoder_conf"]
+            merge_system_config(full, tables.systems[row.system])["encoder_conf"]
             for row in rows
         ]
         assert [(each["num_blocks"], each["attention_heads"]) for each in configs] == [

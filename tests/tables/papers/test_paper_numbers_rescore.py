@@ -2,9 +2,9 @@
 
 import pytest
 
-from espnet_ext.tables.plan import select, systems_needed
+from espnet_ext.tables.plan import list_needed_systems, select
 from espnet_ext.tables.reading import Row, Tables
-from espnet_ext.tables.result import reduction
+from espnet_ext.tables.result import compute_reduction
 
 RECIPE, PAPER = "librispeech_rescore", "p3"
 
@@ -62,7 +62,7 @@ def test_reductions_are_those_of_the_paper(
             # 13.35 % of the first pass would be 11.16, not the 11.60 that stand there
             slip = (row.name, name) == ("RescoreGPT attention", "test-other")
             assert (
-                reduction(tables.rows[f"1/{row.name}"].paper[name], first[name])
+                compute_reduction(tables.rows[f"1/{row.name}"].paper[name], first[name])
                 == pytest.approx(said, abs=0.1)
             ) != slip
 
@@ -72,7 +72,9 @@ def test_every_row_is_a_system_of_its_own_that_does_what_its_name_says(
 ):
     systems = {row.name: tables.systems[row.system] for row in rows}
     assert (
-        len(systems_needed(tables, select(tables, None))) == len(tables.systems) == 14
+        len(list_needed_systems(tables, select(tables, None)))
+        == len(tables.systems)
+        == 14
     )
     for name, system in systems.items():
         options = system.overrides

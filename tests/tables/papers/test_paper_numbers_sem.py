@@ -3,11 +3,11 @@
 import pytest
 
 from espnet_ext.tables.plan import (
+    list_needed_sets,
+    list_needed_systems,
     load_scale,
+    merge_system_config,
     select,
-    sets_needed,
-    system_config,
-    systems_needed,
 )
 from espnet_ext.tables.reading import Tables
 
@@ -74,15 +74,15 @@ def test_rows_are_the_systems_they_say(tables: Tables):
 
 
 def test_a_system_of_several_tables_is_trained_once(tables: Tables):
-    needed = systems_needed(tables, select(tables, None))
+    needed = list_needed_systems(tables, select(tables, None))
     names = [system.name for system in needed]
     assert len(names) == len(set(names)) == len(tables.systems) == 17
     sections = load_scale(tables.recipe_dir, "full")
-    assert len({str(system_config(sections, system)) for system in needed}) == 17
+    assert len({str(merge_system_config(sections, system)) for system in needed}) == 17
     assert (
         sum(
             system == "sem_m80_0"
-            for system, _ in sets_needed(tables, select(tables, None))
+            for system, _ in list_needed_sets(tables, select(tables, None))
         )
         == 5
     )

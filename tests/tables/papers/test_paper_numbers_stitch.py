@@ -1,7 +1,7 @@
 """egs/libricss_stitch/conf/tables.yaml against the numbers that P4 prints."""
 
 from espnet_ext.stitch.recogniser.mixture_plan import UNITS
-from espnet_ext.tables.plan import systems_needed
+from espnet_ext.tables.plan import list_needed_systems
 from espnet_ext.tables.reading import Row, Tables
 
 RECIPE, PAPER = "libricss_stitch", "p4"
@@ -91,7 +91,7 @@ def test_table_1(tables: Tables, paper: dict):
         }
         assert row.paper == wanted
         assert row.system == f"mixtures_{tables.systems[row.system].data[0]}"
-    assert systems_needed(tables, [tables.tables["1"]]) == []
+    assert list_needed_systems(tables, [tables.tables["1"]]) == []
 
 
 def test_systems_are_what_their_rows_say(tables: Tables):
