@@ -1,5 +1,6 @@
-"""The hypothesis stitcher for speaker-attributed recognition of long meetings (P4:
-Chang et al. 2021), all of it.
+"""Stitch hypotheses of a long meeting's windows, by speaker (P4: Chang et al. 2021).
+
+Everything that P4 needs is here.
 
 ``recogniser``: end-to-end speaker-attributed recognition (section 2.1), whose
 hypotheses of windows are stitched.

@@ -335,7 +335,10 @@ def search_speakers(model: Any, batch: Batch) -> list[list[tuple[int, ...]]]:
 
 def search_rewriting(model: Any, batch: Batch) -> list[list[int]]:
     """Rewrite the sources."""
-    from espnet_ext.stitch.stitcher.rewriting_search import rewrite, rewriting_search
+    from espnet_ext.stitch.stitcher.rewriting_search import (
+        make_rewriting_search,
+        rewrite,
+    )
 
     sources = [
         ids[:length]
@@ -343,7 +346,7 @@ def search_rewriting(model: Any, batch: Batch) -> list[list[int]]:
             batch["src_text"], batch["src_text_lengths"].tolist(), strict=True
         )
     ]
-    return rewrite(model, rewriting_search(model, beam_size=2), sources)
+    return rewrite(model, make_rewriting_search(model, beam_size=2), sources)
 
 
 SEARCHES: dict[str, Callable[[Any, Batch], Any]] = {

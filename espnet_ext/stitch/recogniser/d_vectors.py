@@ -1,5 +1,4 @@
-"""``speaker_encoder: d_vectors``: the network of the speaker profiles, over sliding
-windows (P4, eq. 6).
+"""``speaker_encoder: d_vectors``: the profiles' network on sliding windows (P4, eq. 6).
 
 P4's recogniser is that of its reference [9], whose SpeakerEncoder makes the profiles
 (d-vectors). Here it is Resemblyzer's, with its weights, which are not trained further:
@@ -28,8 +27,9 @@ _AT_ONCE = 256
 
 
 def load_voice_encoder() -> Any:
-    """Load Resemblyzer's network on the CPU: mel power spectrograms, (B, frames, 40),
-    to d-vectors, (B, 256).
+    """Load Resemblyzer's network on the CPU.
+
+    It takes mel power spectrograms, (B, frames, 40), and gives d-vectors, (B, 256).
     """
     weights = checked_weights(D_VECTORS)
     try:
@@ -43,12 +43,12 @@ def load_voice_encoder() -> Any:
 
 
 class DVectorEncoder(AbsEncoder):
-    """Compute d-vectors of sliding windows, of norm 1, and encodings of frames made of
-    them.
+    """Compute d-vectors of sliding windows, and encodings of frames from them.
 
-    It reads samples at 16 kHz, not the features that the ASR encoder sees
-    (``reads_samples``). ``window`` and ``shift`` are in seconds; Resemblyzer's network
-    was trained on 1.6 s. ``input_size`` is not used; ESPnet gives it to all encoders.
+    The d-vectors have norm 1. It reads samples at 16 kHz, not the features that the ASR
+    encoder sees (``reads_samples``). ``window`` and ``shift`` are in seconds;
+    Resemblyzer's network was trained on 1.6 s. ``input_size`` is not used; ESPnet gives
+    it to all encoders.
     """
 
     reads_samples = True

@@ -1,6 +1,4 @@
-"""Speaker-attributed decoding of a data dir, shard by shard: who said what in each
-utterance or window.
-"""
+"""Decode a data dir with speakers, shard by shard: who said what in each window."""
 
 import json
 import math
@@ -116,8 +114,9 @@ def _gather(output: Path, folders: Sequence[Path]) -> None:
 
 
 def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
-    """Split the data dir into shards of about equal length, after checking all that
-    they need.
+    """Split the data dir into shards of about equal length.
+
+    All that they need is checked before.
     """
     require_speaker_model(job.model_config, job.model_file)
     spans, recordings = read_spans(job.data), _read_recordings(job.data)
@@ -340,9 +339,7 @@ def by_speaker(
 def _load(
     config: str, model_file: str, device: str
 ) -> tuple["SAASRModel", ToWords, int]:
-    """Load a model; return it, a function that makes words of its tokens, and its
-    sampling rate in Hz.
-    """
+    """Load a model, the function that makes words of its tokens, and its rate in Hz."""
     from espnet_ext.upstream.checkpoint import strict_loading
     from espnet_ext.upstream.own_process import prepare_process
 

@@ -1,5 +1,6 @@
-"""Readouts: ESPnet's decoders without their output layer, hidden states and attention
-weights of each token.
+"""Read hidden states and attention weights out of ESPnet's decoders.
+
+A readout is such a decoder without its output layer.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from espnet_ext.fast_search.cached_transformer import CachedTransformerDecoder
 
 
 class RNNReadout(torch.nn.Module):
-    """ESPnet's LSTM or GRU decoder: with ``context_residual`` its hidden states end
-    with the context vector.
+    """Read out ESPnet's LSTM or GRU decoder.
+
+    With ``context_residual`` its hidden states end with the context vector.
     """
 
     def __init__(self, decoder: RNNDecoder):
@@ -40,8 +42,9 @@ class RNNReadout(torch.nn.Module):
         ys_in_pad: torch.Tensor,
         ys_in_lens: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return hidden states, (B, L, hidden_size), and attention weights, (B, L, T),
-        of a padded batch.
+        """Return hidden states and attention weights of a padded batch.
+
+        They are (B, L, hidden_size) and (B, L, T).
         """
         weights: list[torch.Tensor] = []
         hook = self.decoder.att_list[0].register_forward_hook(
@@ -63,8 +66,9 @@ class RNNReadout(torch.nn.Module):
     def step(
         self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
-        """Return hidden states, (n, hidden_size), attention weights, (n, T), and states
-        after each of n prefixes.
+        """Return hidden states, attention weights and states after each of n prefixes.
+
+        They are (n, hidden_size), (n, T) and a list of n.
         """
         hidden, states = self.decoder.batch_hidden(
             ys, self.decoder.list_states(states, xs)
@@ -73,8 +77,9 @@ class RNNReadout(torch.nn.Module):
 
 
 class TransformerReadout(torch.nn.Module):
-    """ESPnet's transformer decoder: attention weights are the mean over the heads of
-    one block, from 1 or -1 on.
+    """Read out ESPnet's transformer decoder, whose attention is that of one block.
+
+    Weights are the mean over its heads. Blocks count from 1, or from the last one, -1.
     """
 
     def __init__(self, decoder: TransformerDecoder, block: int = -1):
@@ -120,8 +125,9 @@ class TransformerReadout(torch.nn.Module):
         ys_in_pad: torch.Tensor,
         ys_in_lens: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return hidden states, (B, L, hidden_size), and attention weights, (B, L, T),
-        of a padded batch.
+        """Return hidden states and attention weights of a padded batch.
+
+        They are (B, L, hidden_size) and (B, L, T).
         """
         hidden, _ = self.decoder(hs_pad, hlens, ys_in_pad, ys_in_lens)
         return hidden, self._attention().attn.mean(dim=1)
@@ -133,8 +139,9 @@ class TransformerReadout(torch.nn.Module):
     def step(
         self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
-        """Return hidden states, (n, hidden_size), attention weights, (n, T), and states
-        after each of n prefixes.
+        """Return hidden states, attention weights and states after each of n prefixes.
+
+        They are (n, hidden_size), (n, T) and a list of n.
         """
         hidden, after = self.decoder.batch_score(ys, list(states), xs)
         return hidden, self._attention().attn[:, :, -1].mean(dim=1), after

@@ -1,6 +1,4 @@
-"""Inventories: the speaker profiles that a model chooses from, and which of them spoke
-each part of a transcript.
-"""
+"""Choose the speaker profiles that a model chooses from, and label who spoke."""
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -19,8 +17,9 @@ SIZE = 8  # P4, 4.2: eight speakers in a session of LibriCSS
 
 @dataclass(frozen=True)
 class Inventories:
-    """Make the inventory of each mixture from ``profiles``, speaker -> enrolment
-    utterances, (utterances, E).
+    """Make the inventory of each mixture.
+
+    ``profiles`` has the enrolment utterances of each speaker, (utterances, E).
 
     Without an inventory of its own, a mixture has ``size`` profiles, of its speakers
     and of others, and a training profile is made of ``enrolment`` of the utterances;
@@ -32,8 +31,7 @@ class Inventories:
     enrolment: int = 2
 
     def of(self, names: Sequence[str], owner: str) -> np.ndarray:
-        """Return the profiles of these speakers from all their enrolment utterances,
-        (K, E).
+        """Return these speakers' profiles from all their enrolment utterances, (K, E).
 
         Raises InputError, which names the mixture ``owner``: no speaker, one twice, or
         one that has no profile.
@@ -44,8 +42,9 @@ class Inventories:
     def draw(
         self, speakers: Sequence[str], owner: str, random: np.random.Generator
     ) -> tuple[list[str], np.ndarray]:
-        """Draw an inventory for training: the speakers and others in random order, and
-        their profiles, (K, E).
+        """Draw an inventory for training: names in random order, and profiles, (K, E).
+
+        It has the speakers and others.
         """
         _require_profiles(list(dict.fromkeys(speakers)), self.profiles, owner)
         names = draw_names(speakers, self.profiles, self.size, random)
@@ -82,8 +81,9 @@ def draw_names(
     size: int,
     random: np.random.Generator,
 ) -> list[str]:
-    """Draw the names of an inventory: those who speak and, up to ``size``, other known
-    speakers, in random order.
+    """Draw the names of an inventory, in random order.
+
+    They are those who speak and, up to ``size``, other known speakers.
     """
     present = list(dict.fromkeys(speakers))
     absent = sorted(set(known) - set(present))
@@ -99,8 +99,9 @@ def draw_names(
 def write_inventories(
     speakers: Path, profiles: Path, output: Path, *, size: int = SIZE, seed: int = 0
 ) -> None:
-    """Draw the inventory of each mixture of a set, whatever the other mixtures, and
-    write them as a table.
+    """Draw the inventory of each mixture of a set, and write them as a table.
+
+    That of a mixture does not depend on the other mixtures.
 
     ``speakers``: ``text_speakers`` of the set; ``profiles``: ``profiles.scp`` of those
     to choose from; ``size``: profiles of an inventory, more if more people speak.
@@ -136,8 +137,9 @@ def write_inventories(
 def label_segments(
     text: str, speakers: Sequence[str], inventory: Sequence[str], owner: str
 ) -> np.ndarray:
-    """Return the place in the inventory of each utterance's speaker in a serialised
-    transcript, (utterances,).
+    """Return each utterance's speaker as a place in the inventory, (utterances,).
+
+    The utterances are those of a serialised transcript.
 
     >>> speakers, inventory = ["x", "y", "x"], ["w", "x", "y"]
     >>> label_segments("A B <sc> C <sc> D", speakers, inventory, "mix-1").tolist()

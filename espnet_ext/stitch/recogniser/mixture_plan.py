@@ -92,8 +92,9 @@ class MixtureSettings(StrictMapping):
 def plan_mixtures(
     sources: Sequence[SourceUtterance], settings: MixtureSettings, *, prefix: str
 ) -> list[Mixture]:
-    """Draw mixtures ``<prefix>-00000`` ..., the same for the same sources, in any
-    order, and settings.
+    """Draw mixtures ``<prefix>-00000`` and so on.
+
+    They are the same for the same sources, in any order, and settings.
 
     Within a pass no utterance is used twice. At its end, when the utterances that are
     left have few speakers or are too few, mixtures may be smaller than wanted. Raises
@@ -222,8 +223,9 @@ UNITS = {
 
 
 def count_turns(turns: Iterable[Segment]) -> SetCounts:
-    """Count a set by its references: means per recording, which ends with its last
-    turn, and hours in total.
+    """Count a set by its references.
+
+    Means are per recording, which ends with its last turn; hours are in total.
     """
     recordings = group_by_recording(turns)
     spans = [[turn.span for turn in spoken] for spoken in recordings.values()]

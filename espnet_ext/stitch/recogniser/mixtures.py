@@ -59,8 +59,7 @@ def make_mixtures(
     leave_out: Path | None = None,
     nj: int = 1,
 ) -> None:
-    """Make a set of mixtures from the data dirs of a corpus's parts, and print its
-    counts.
+    """Make a set of mixtures from data dirs of a corpus, and print its counts.
 
     ``prefix`` begins the mixtures' ids, with ``-`` for blanks; ``leave_out`` is a table
     of speakers and enrolment utterances, which are not mixed. Raises InputError for bad
@@ -88,8 +87,9 @@ def make_mixtures(
 def read_sources(
     folder: str | Path, left_out: Collection[str] = frozenset()
 ) -> list[SourceUtterance]:
-    """Read the utterances of a data dir, one audio file each, without those to leave
-    out.
+    """Read the utterances of a data dir, one audio file each.
+
+    Those to leave out are not among them.
 
     Raises InputError for a data dir with segments, without texts, or without durations.
     """
@@ -115,8 +115,9 @@ def read_sources(
 
 
 def mix(mixture: Mixture) -> np.ndarray:
-    """Add up a mixture, see :func:`espnet_ext.kaldi.utterance_audio.add_up_parts`:
-    float32, (samples,), 16 kHz.
+    """Add up a mixture: float32, (samples,), 16 kHz.
+
+    See :func:`espnet_ext.kaldi.utterance_audio.add_up_parts`.
     """
     return add_up_parts(
         mixture.name, mixture.seconds, _list_mixed_parts(mixture), SAMPLING_RATE
@@ -187,8 +188,9 @@ def write_mixtures(
 def _write_data_dir(
     paths: dict[str, str], text: dict[str, str], seconds: dict[str, float], folder: Path
 ) -> None:
-    """Write the tables of a set whose recordings are its utterances, and each its own
-    speaker.
+    """Write the tables of a set of recordings.
+
+    Each is one utterance, and its own speaker.
     """
     durations = {name: format_seconds(value) for name, value in seconds.items()}
     own = {name: name for name in paths}
@@ -226,8 +228,9 @@ def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[st
 
 
 def write_counts(data: Path, output: Path) -> None:
-    """Count a set's ``references.json`` as P4's Table 1 does:
-    ``<output>/<count>.json``, which the table reads.
+    """Count a set's ``references.json`` as P4's Table 1 does.
+
+    The table reads ``<output>/<count>.json``.
     """
     counts = asdict(count_turns(read_segments(data / "references.json")))
     for name, unit in UNITS.items():
@@ -246,12 +249,12 @@ def cut_mixtures(
     seed: int = 0,
     nj: int = 1,
 ) -> int:
-    """Write a data dir of a set's mixtures in which a share of them, 0 to 1, is cut to
-    ``window`` seconds.
+    """Write a data dir of a set's mixtures, some cut to ``window`` seconds.
 
-    From such a set a recogniser learns to hear the middle of an utterance too, where
-    windows begin. A mixture without a word in its piece is not cut. Returns how many
-    are; raises InputError for a bad set, window or share.
+    ``share``, 0 to 1, says how many. From such a set a recogniser learns to hear the
+    middle of an utterance too, where windows begin. A mixture without a word in its
+    piece is not cut. Returns how many are; raises InputError for a bad set, window or
+    share.
     """
     if window <= 0 or not 0 <= share <= 1:
         raise InputError(
@@ -308,10 +311,10 @@ def _write_cuts(spans: Sequence[tuple[str, AudioSpan]], folder: Path) -> None:
 def draw_span(
     seconds: float, window: float, random: np.random.Generator
 ) -> tuple[float, float]:
-    """Draw a piece of a recording as long as a window, or shorter at the recording's
-    end: start and end in seconds.
+    """Draw a piece of a recording, start and end in seconds.
 
-    Starts are drawn evenly, up to half a window before the end.
+    It is as long as a window, or shorter at the recording's end. Starts are drawn
+    evenly, up to half a window before the end.
     """
     start = float(random.uniform(0.0, max(0.0, seconds - window / 2)))
     return start, min(seconds, start + window)

@@ -32,8 +32,13 @@ def write_d_vectors(
     parallel: Place | None = None,
     ngpu: int = 0,
 ) -> int:
-    """Write ``<output>/d_vectors.scp`` for a data dir's recordings: matrices (windows,
-    256); return how many there are.
+    """Write ``<output>/d_vectors.scp`` of a data dir's recordings; return their number.
+
+    A recording's matrix is (windows, 256). Training reads them as data ``d_vectors`` of
+    type ``kaldi_ark``. Shards that are done, from the same audio and options
+    (``speaker_encoder_conf``), are skipped; ``parallel`` is that of
+    :func:`espnet_ext.work.parallel.map_shards`, and with ``ngpu`` 1 worker processes
+    take a GPU each in turn. Raises InputError for bad audio, by recording.
 
     Training reads them as data ``d_vectors`` of type ``kaldi_ark``. Shards that are
     done, from the same audio and options (``speaker_encoder_conf``), are skipped;
@@ -59,8 +64,9 @@ def write_d_vectors(
 def compute_d_vectors(
     audio: Mapping[str, str], folder: Path, options: Mapping[str, Any], ngpu: int = 0
 ) -> dict[str, np.ndarray]:
-    """Compute d-vectors of the recordings of one shard, (windows, 256) each (in a
-    worker process).
+    """Compute d-vectors of one shard's recordings, (windows, 256) each.
+
+    It runs in a worker process.
     """
     import torch
 

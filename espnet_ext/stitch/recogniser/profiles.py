@@ -86,8 +86,9 @@ def write_profiles(folder: str | Path, profiles: Mapping[str, np.ndarray]) -> Pa
 
 
 def profile(rows: np.ndarray) -> np.ndarray:
-    """Return one profile of norm 1, (E,), from those of enrolment utterances,
-    (utterances, E).
+    """Return one profile of norm 1, (E,), from rows of (utterances, E).
+
+    Each row is the embedding of an enrolment utterance.
     """
     mean = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(axis=0)
     return mean / np.linalg.norm(mean)
@@ -102,11 +103,11 @@ def enrol(
     speaker_model: tuple[Path, Path] | None = None,
     seed: int = 0,
 ) -> None:
-    """Make the profiles of all speakers of data dirs: ``profiles.ark``,
-    ``profiles.scp`` and ``enrolment``.
+    """Make the profiles of all speakers of data dirs.
 
-    The latter names the utterances of each profile, so that they can be left out of
-    mixtures. ``enrolment`` is such a table that is given, otherwise they are drawn;
+    They are written as ``profiles.ark``, ``profiles.scp`` and ``enrolment``. The latter
+    names the utterances of each profile, so that they can be left out of mixtures.
+    ``enrolment`` is such a table that is given, otherwise they are drawn;
     ``speaker_model``: config and checkpoint of ESPnet's, or None for Resemblyzer.
     """
     given = (
@@ -128,8 +129,9 @@ def enrol(
 def choose_enrolment(
     utt2spk: Mapping[str, str], count: int = UTTERANCES, seed: int = 0
 ) -> dict[str, list[str]]:
-    """Choose enrolment utterances: speaker -> ``count`` of the speaker's, or all,
-    whoever else there is.
+    """Choose ``count`` enrolment utterances of each speaker, or all there are.
+
+    A speaker's do not depend on who else there is.
     """
     utterances: dict[str, list[str]] = {}
     for utterance in sorted(utt2spk):
@@ -150,8 +152,9 @@ def make_profiles(
     seed: int = 0,
     enrolment: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, Sequence[str]]]:
-    """Embed enrolment utterances of all speakers: embeddings of norm 1, (utterances,
-    E), and utterances, by speaker.
+    """Embed enrolment utterances of all speakers; return rows and utterances by name.
+
+    Rows are embeddings of norm 1, (utterances, E).
 
     ``enrolment``: the utterances of each profile, if they are not to be drawn; a
     speaker may have several profiles. Raises InputError for a bad data dir or audio
@@ -201,8 +204,9 @@ def make_profiles(
 
 
 def resemblyzer() -> Embed:
-    """Return a function that makes d-vectors of 256 dimensions by Resemblyzer's model,
-    long silences cut out.
+    """Return a function that makes d-vectors, (256,), by Resemblyzer's model.
+
+    Long silences are cut out.
     """
     from espnet_ext.stitch.recogniser.d_vectors import load_voice_encoder
 

@@ -1,6 +1,4 @@
-"""``model: sa_asr``: end-to-end speaker-attributed ASR by serialized output training
-(P4, section 2.1).
-"""
+"""``model: sa_asr``: speaker-attributed ASR by serialized output training (P4, 2.1)."""
 
 from typing import Any
 
@@ -21,8 +19,9 @@ from espnet_ext.upstream.padding import mark_valid_frames
 
 
 class SAASRModel(ESPnetASRModel):
-    """Recognise which speaker of an inventory said what, for any number of speakers
-    that may talk at once.
+    """Recognise which speaker of an inventory said what.
+
+    Any number of speakers may talk at once.
 
     The transcripts of all speakers' utterances form one sequence in the order of their
     starts, with a symbol where the speaker changes. Each token has a speaker; the
@@ -106,8 +105,7 @@ class SAASRModel(ESPnetASRModel):
         d_vectors_lengths: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Return the loss of a batch, what is logged, and the batch's size, as ESPnet's
-        models do.
+        """Return the loss of a batch, what is logged, and the batch's size.
 
         Args:
             speech: samples, (B, N), or features.
@@ -227,8 +225,9 @@ class SAASRModel(ESPnetASRModel):
 
 
 def change_id(tokens: list[str] | tuple[str, ...], symbol: str) -> int:
-    """Return the id of the speaker-change symbol, which a word-piece model may have
-    with its word boundary before it.
+    """Return the id of the speaker-change symbol.
+
+    A word-piece model may have it with its word boundary before it.
 
     >>> change_id(["<blank>", "<unk>", "▁<sc>", "▁a", "<sos/eos>"], "<sc>")
     2

@@ -1,6 +1,4 @@
-"""Beam search that keeps speaker posteriors, and gives the speaker of each utterance
-that it hears (P4, 2.1).
-"""
+"""Search with a beam for what was said, and who said it (P4, 2.1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,8 +45,9 @@ class SpeakerSegment:
 
 @dataclass(frozen=True)
 class SpeakerHypothesis:
-    """Hold a hypothesis of a recording or window: utterances with words, in the order
-    of their starts.
+    """Hold a hypothesis of a recording or window.
+
+    It has utterances with words, in the order of their starts.
     """
 
     segments: tuple[SpeakerSegment, ...]
@@ -221,10 +220,10 @@ def find_word_times(
     to_words: Callable[[list[str]], Sequence[str]],
     length: int,
 ) -> tuple[tuple[float, float], ...]:
-    """Return start and end of each word, as shares of ``length`` frames, from the
-    frames that its pieces attend to.
+    """Return start and end of each word, as shares of ``length`` frames.
 
-    A piece belongs to the word that is the last one once the piece is added.
+    They come from the frames that a word's pieces attend to. A piece belongs to the
+    word that is the last one once the piece is added.
 
     >>> def to_words(pieces):
     ...     return "".join([*pieces, " "]).replace("-", "").split()

@@ -1,5 +1,6 @@
-"""Options of a speaker-attributed recogniser's search, and the file beside
-``config.yaml`` that holds them.
+"""Options of a speaker-attributed recogniser's search.
+
+A file beside ``config.yaml`` holds them.
 """
 
 from collections.abc import Mapping
@@ -33,8 +34,9 @@ class SearchOptions(StrictMapping):
 
 
 class DecodingSettings(StrictMapping):
-    """Options of the search, and the length of windows in seconds that suits the model
-    (None: any).
+    """Hold options of the search, and the windows that suit the model.
+
+    ``window`` is their length in seconds; None: any.
     """
 
     search: SearchOptions = SearchOptions()
@@ -65,8 +67,9 @@ def with_options(
 
 
 def require_speaker_model(model_config: Path, model_file: Path) -> None:
-    """Refuse a missing file or a model that is no speaker-attributed recogniser, before
-    any work is done.
+    """Refuse a missing file, or a model that is no speaker-attributed recogniser.
+
+    It is called before any work is done.
     """
     for path, what in ((model_config, "--model-config"), (model_file, "--model")):
         if not path.is_file():

@@ -1,5 +1,4 @@
-"""The two interdependent decoders of speaker-attributed ASR: what is said, and who says
-it (P4, eq. 2 to 10).
+"""Decode what is said and who says it, each by the other (P4, eq. 2 to 10).
 
 The profile of the speaker is added to the decoder's hidden state before the output
 layer; the decoders come without theirs from
@@ -41,8 +40,9 @@ class Readout(Protocol):
         ys_in_pad: torch.Tensor,
         ys_in_lens: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return hidden states, (B, L, hidden_size), and attention weights, (B, L, T),
-        of a padded batch.
+        """Return hidden states and attention weights of a padded batch.
+
+        They are (B, L, hidden_size) and (B, L, T).
         """
 
     def init_state(self, x: torch.Tensor) -> Any:
@@ -54,14 +54,14 @@ class Readout(Protocol):
     def step(
         self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
-        """Return hidden states, (n, hidden_size), attention weights, (n, T), and states
-        after each of n prefixes.
+        """Return hidden states, attention weights and states after each of n prefixes.
+
+        They are (n, hidden_size), (n, T) and a list of n.
         """
 
 
 class SpeakerAttributedDecoder(torch.nn.Module):
-    """Add the profile of a token's speaker to an ESPnet decoder before its output layer
-    (P4, eq. 4).
+    """Add a token's speaker profile before a decoder's output layer (P4, eq. 4).
 
     The decoder gives attention weights (P4, eq. 2) and hidden states u (P4, eq. 3).
     With the same weights, speaker encodings become a speaker context (P4, eq. 7), the
@@ -188,9 +188,7 @@ class ScoredToken:
     frames: torch.Tensor
 
     def all_tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logarithms of the posteriors, (tokens, K), and frames, (tokens,), up
-        to this token.
-        """
+        """Return log-posteriors, (tokens, K), and frames, (tokens,), to this token."""
         tokens: list[ScoredToken] = []
         token: ScoredToken | None = self
         while token is not None:

@@ -1,6 +1,4 @@
-"""Who speaks a token: speaker queries and the attention over an inventory of speaker
-profiles (P4, eq. 7 to 10).
-"""
+"""Find who speaks a token by attention over speaker profiles (P4, eq. 7 to 10)."""
 
 import torch
 
@@ -10,8 +8,10 @@ QueryState = tuple[torch.Tensor, torch.Tensor]
 
 
 class SpeakerQuery(torch.nn.Module):
-    """Run SpeakerQueryRNN, P4, eq. 8: an LSTM over speaker contexts and previous
-    tokens, with a projection to profiles.
+    """Run SpeakerQueryRNN (P4, eq. 8).
+
+    It is an LSTM over speaker contexts and previous tokens, with a projection to
+    profiles.
 
     With ``residual``, which is not in the paper, the speaker context is added to the
     query. It is for contexts of the same kind as profiles, such as d-vectors.
@@ -50,8 +50,7 @@ class SpeakerQuery(torch.nn.Module):
         previous: torch.Tensor,
         state: QueryState | None = None,
     ) -> tuple[torch.Tensor, QueryState]:
-        """Return queries of consecutive tokens, (B, L, profile_size), and the LSTM's
-        state after them.
+        """Return queries of consecutive tokens, (B, L, profile_size), and the state.
 
         ``contexts``: p of the tokens, (B, L, context_size); ``previous``: the token
         before each, (B, L); ``state``: (layers, B, cells) each, or None before the

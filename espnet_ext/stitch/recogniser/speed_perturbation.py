@@ -29,8 +29,9 @@ _UTTERANCES_OF_A_SHARD = 200
 def perturb_speed(
     data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1
 ) -> None:
-    """Write the utterances of a data dir, at 16 kHz and with ``text``, at other speeds,
-    as those of new speakers.
+    """Write the utterances of a data dir at other speeds, as those of new speakers.
+
+    The data dir has audio of 16 kHz, and ``text``.
 
     The output is a data dir, with the audio in ``audio/`` and ids that begin with
     ``sp<factor>-``. A factor of 1.1 is 10 % faster and higher; InputError for one that

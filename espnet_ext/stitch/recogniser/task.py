@@ -1,5 +1,4 @@
-"""ESPnet's ASR task with speakers: a second encoder, and profiles and speaker labels as
-data (P4, section 2.1).
+"""ESPnet's ASR task with a speaker encoder, profiles and speaker labels (P4, 2.1).
 
 A mixture's data are ``speech``, ``text`` (utterances in the order of their starts, with
 ``<sc>`` between them), and of type ``text``, ``speakers`` (of each utterance) and
@@ -38,8 +37,9 @@ MIXED_SOUND = "mixed_sound"
 
 
 class MixedSound(Mapping[str, np.ndarray]):
-    """The recordings of a ``wav.scp``, which may be recipes: float32, (samples,), each
-    read when it is asked for.
+    """Read the recordings of a ``wav.scp``, which may be recipes.
+
+    They are float32, (samples,), each read when it is asked for.
     """
 
     def __init__(self, path: str):
@@ -144,11 +144,10 @@ class SAASRTask(ASRTask):
 
 
 class SpeakerPreprocessor:
-    """Turn names into profiles, (K, E), and labels, (utterances,), and call ESPnet's
-    preprocessor.
+    """Turn names into profiles, (K, E), and labels, (utterances,).
 
-    With ``train`` a new inventory is drawn each time; otherwise each mixture keeps its
-    own, drawn by its id.
+    ESPnet's preprocessor does the rest. With ``train`` a new inventory is drawn each
+    time; otherwise each mixture keeps its own, drawn by its id.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""``encoder: aligned_pairs``: the alignment-based stitcher's encoder (P4, 3.2),
-ESPnet's transformer on pairs.
-"""
+"""``encoder: aligned_pairs``: encode aligned words for the stitcher of P4, 3.2."""
 
 from typing import Any
 
@@ -11,8 +9,7 @@ from espnet_ext.errors import InputError
 
 
 class AlignedPairsEncoder(TransformerEncoder):
-    """Run ESPnet's ``TransformerEncoder`` on the concatenated embeddings of aligned
-    tokens (P4, 3.2).
+    """Run ESPnet's transformer on concatenated embeddings of aligned tokens (P4, 3.2).
 
     ESPnet's MT task has one source text, which holds the pairs' tokens in turn: the
     first pair's odd and even token, the second pair's, and so on
@@ -28,8 +25,9 @@ class AlignedPairsEncoder(TransformerEncoder):
     def forward(
         self, xs_pad: torch.Tensor, ilens: torch.Tensor, *args: Any, **options: Any
     ) -> tuple[Any, torch.Tensor, torch.Tensor | None]:
-        """Encode tokens in turn, (B, 2 L, input_size): encodings, (B, L, output_size),
-        numbers of pairs, (B,), None.
+        """Encode tokens in turn, (B, 2 L, input_size).
+
+        Returns encodings, (B, L, output_size), numbers of pairs, (B,), and None.
         """
         if xs_pad.size(1) % 2 or (ilens % 2).any():
             raise InputError(

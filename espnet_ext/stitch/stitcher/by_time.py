@@ -44,6 +44,7 @@ def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word,
         if before is None or item.start >= before.end - _TOLERANCE:
             merged += words
         elif item.end > before.end:
+            # A whole window, which forbids no pair: times that are a guess say little.
             slack = before.end - before.start
             if timed and is_timed((before, item)):
                 seconds = before.end - item.start
@@ -92,6 +93,7 @@ def join_neighbours(
     """
     start, end = shared
     middle = (start + end) / 2
+    # Never more than half: of what is shared, one window at least keeps its lone words.
     edge = min(EDGE, (end - start) / 2)
     joined: list[Word] = []
     aligned = align_by_time(left, right, within)
@@ -108,8 +110,10 @@ def join_neighbours(
                 taken = later
                 kept = taken is not None and taken.middle >= start + edge
             else:
-                # Where both differ, each time's words are those of one window: a gap of
-                # the nearer window leaves out the word of the other.
+                # Up to the middle a word lies deeper in the left window than in the
+                # right one, which has just begun. Where both differ, each time's words
+                # are those of one window: a gap of the nearer window leaves out the
+                # word of the other.
                 nearer_is_left = _find_middle((earlier, later)) < middle
                 taken = earlier if nearer_is_left else later
                 kept = taken is not None
@@ -142,7 +146,8 @@ def align_by_time(left: Words, right: Words, within: float) -> list[Step]:
     """
     gains = _compute_gains(left, right, within)
     table = _fill_table(gains)
-    # After the left window's last word, those of the right cost nothing.
+    # After the left window's last word, those of the right cost nothing: the best
+    # alignment may end at any of them.
     last_row = table[-1]
     j = int(last_row.argmax())
     i = len(left)
@@ -169,12 +174,14 @@ def _fill_table(gains: np.ndarray) -> np.ndarray:
     ``gains``: what a pair adds, (left, right); the table is (left + 1, right + 1).
     """
     width = gains.shape[1] + 1
+    # Before the left window's first word, those of the right have cost 1 each: that
+    # window was on, and did not hear them.
     row = -ONE * np.arange(width, dtype=np.int32)
     rows = [row]
     for gain in gains:
         paired = row[:-1] + gain
         row = row - ONE  # the left word stands alone
-        row[0] = 0  # before the right window's first word that costs nothing
+        row[0] = 0  # but before the right window's first word, at no cost
         row[1:] = np.maximum(row[1:], paired)
         # Gains are costs with the other sign: words of the right that stand alone.
         row = -allow_insertions(-row, ONE)
@@ -239,7 +246,11 @@ def normalise_word(word: str) -> str:
 
 
 def order_times(words: Iterable[Word]) -> tuple[Word, ...]:
-    """Move words so that starts rise, and no word ends before it starts."""
+    """Move words so that starts rise, and no word ends before it starts.
+
+    Neighbours that come from two windows, or from two tokens that attend to one frame,
+    need not be in order, but subtitles and CTM files have to be.
+    """
     ordered: list[Word] = []
     latest = 0.0
     for word in words:

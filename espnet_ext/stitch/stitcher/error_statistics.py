@@ -76,6 +76,8 @@ class Counts:
             second = self.rate(other)
             more += self.both[one, other] - count * first * second
             most += count * (min(first, second) - first * second)
+        # No word is in two windows, or none with rates between 0 and 1: nothing can go
+        # together.
         if most <= 0:
             return 0.0
         return min(1.0, max(0.0, more / most))
@@ -88,6 +90,7 @@ class Counts:
         pairs of what was heard in its place, the share of equal ones. What exceeds it
         is divided by what there is above chance (as Cohen's kappa does).
         """
+        # Ordered pairs of two mishearings of a word, and those of them that are equal.
         pairs = 0
         equal = 0
         for heard in self.confusions.values():
@@ -98,6 +101,7 @@ class Counts:
         if by_chance >= 1:
             return 0.0
         found = self.same / max(1, self.wrong_twice)
+        # Below chance is chance: simulated errors know no words that avoid each other.
         return max(0.0, (found - by_chance) / (1 - by_chance))
 
     def rate(self, kind: Class) -> float:
@@ -130,6 +134,7 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
             for place, outcome in _count_window(counts, inside, heard, edges).items():
                 outcomes.setdefault(place, []).append(outcome)
         for found in outcomes.values():
+            # A word is in two windows at most, as they overlap by half at most.
             if len(found) > 1:
                 _count_shared(counts, found[0], found[1])
     return counts
@@ -153,7 +158,9 @@ def _count_window(
     """Count one window; return what became of each word."""
     given = _attribute_turns(counts, inside, heard)
     outcomes: dict[Place, Outcome] = {}
-    for speaker in dict.fromkeys((*heard, *given.values())):
+    # Also those who were not heard: all that they have said is deleted.
+    speakers = dict.fromkeys([*heard, *given.values()])
+    for speaker in speakers:
         own = [word for word in inside if given[word.turn] == speaker]
         left_words = iter(own)
         extra = False  # an insertion belongs to the word after it
@@ -171,7 +178,7 @@ def _count_window(
                 instead = right
                 counts.kinds["substitutions"] += 1
                 counts.confusions.setdefault(left, Counter())[right] += 1
-            kind = (word.overlapped, word.distance(edges))
+            kind = (word.overlapped, word.measure_distance(edges))
             wrong = left != right or extra
             counts.words[kind] += 1
             counts.wrong[kind] += wrong

@@ -1,8 +1,7 @@
-"""A guard of stitchers (P4 has none): a stitched transcript counts only if it is close
-to what the windows say.
+"""Guard against stitchers that leave what the windows say (P4 has no guard).
 
-One with more edits a word than a limit, against the time-aware merge, is replaced by
-that merge.
+A stitched transcript with more edits a word than a limit, against the time-aware merge,
+is replaced by that merge.
 """
 
 import math
@@ -12,7 +11,7 @@ from pathlib import Path
 from espnet_ext.errors import say
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitch.stitcher.by_time import merge_by_time
-from espnet_ext.stitch.stitcher.transcripts import Merge, merge_all, whole_turns
+from espnet_ext.stitch.stitcher.transcripts import Merge, make_whole_turns, merge_all
 from espnet_ext.text.transcripts import read_segments
 from espnet_ext.text.window_hypotheses import read_grouped
 from espnet_ext.text.words import Segment, Word, join_words_by_speaker
@@ -24,8 +23,9 @@ GUARD = "guard.json"
 
 
 class Guard(StrictMapping):
-    """A tuned limit, the number of transcripts that it was tuned on, and of those that
-    are the stitcher's.
+    """Hold a tuned limit, and what it was tuned on.
+
+    ``transcripts`` is the number of these, ``stitched`` of those up to the limit.
     """
 
     edits_per_word: Weight
@@ -33,51 +33,53 @@ class Guard(StrictMapping):
     stitched: Whole = 0
 
 
-def edits_per_word(stitched: Sequence[str], merged: Sequence[str]) -> float:
-    """Return the number of edits from the merged to the stitched transcript, per word
-    of the merged one.
-    """
+def count_edits_per_word(stitched: Sequence[str], merged: Sequence[str]) -> float:
+    """Count the edits from the merged to the stitched transcript, per merged word."""
+    # Where nothing was heard, each stitched word counts as one edit a word.
     return count_errors(merged, stitched).errors / max(1, len(merged))
 
 
-def guarded(merge: Merge, limit: float) -> Merge:
-    """Return a merge that takes a stitched transcript up to so many edits a word, and
-    otherwise merges by time.
+def guard_merge(merge: Merge, limit: float) -> Merge:
+    """Return a merge that takes a stitched transcript up to so many edits a word.
+
+    Otherwise it merges by time.
     """
 
     def choose(windows: Sequence[Segment]) -> tuple[Word, ...]:
-        stitched, merged = merge(windows), merge_by_time(windows)
-        return (
-            stitched
-            if edits_per_word(_texts(stitched), _texts(merged)) <= limit
-            else merged
-        )
+        stitched = merge(windows)
+        merged = merge_by_time(windows)
+        edits = count_edits_per_word(_list_texts(stitched), _list_texts(merged))
+        return stitched if edits <= limit else merged
 
     return choose
 
 
-def _texts(words: Iterable[Word]) -> tuple[str, ...]:
+def _list_texts(words: Iterable[Word]) -> tuple[str, ...]:
     return tuple(word.text for word in words)
 
 
 def find_best_limit(candidates: Iterable[tuple[float, int]]) -> float:
-    """Return the limit with the fewest errors, and of several the lowest, from the
-    stitched transcripts.
+    """Return the limit with the fewest errors, and of several the lowest.
 
-    Of each, its edits per word, and by how many errors it is better than the merge.
+    ``candidates`` has of each stitched transcript its edits per word, and by how many
+    errors it is better than the merge.
 
     >>> find_best_limit([(0.5, 1), (1.0, -2)]), find_best_limit([(1.0, -2)])
     (0.5, 0.0)
     """
-    best = total = 0
+    # With a limit at a candidate's edits, the stitcher is taken for all up to that one:
+    # a running sum of gains, of which the highest is looked for. None at all gains 0.
+    best = 0
+    total = 0
     limit = 0.0
     ordered = sorted(candidates)
-    for place, (distance, gain) in enumerate(ordered):
+    for place, (edits, gain) in enumerate(ordered):
         total += gain
-        last = place + 1 == len(ordered) or ordered[place + 1][0] > distance
+        # A limit cannot lie between candidates with equally many edits.
+        last = place + 1 == len(ordered) or ordered[place + 1][0] > edits
         if last and total > best:
             best = total
-            limit = distance
+            limit = edits
     return limit
 
 
@@ -87,31 +89,28 @@ def tune_guard(
     references: Sequence[Path],
     output: Path,
 ) -> None:
-    """Tune a stitcher's limit on hypotheses, its transcripts without a guard, and
-    references of development sets.
+    """Tune a stitcher's limit on development sets.
+
+    They are hypotheses, the stitcher's transcripts of them without a guard, and
+    references.
 
     It is written to ``output``, ``guard.json`` of the stitcher's folder.
     """
     candidates = []
     for heard, made, reference in zip(hypotheses, transcripts, references, strict=True):
-        stitched, said = (
-            join_words_by_speaker(read_segments(made)),
-            join_words_by_speaker(read_segments(reference)),
-        )
+        stitched = join_words_by_speaker(read_segments(made))
+        said = join_words_by_speaker(read_segments(reference))
         for recording, speakers in read_grouped(heard).items():
             for speaker, windows in speakers.items():
-                text, merged = (
-                    stitched.get(recording, {}).get(speaker, ()),
-                    _texts(merge_by_time(windows)),
-                )
+                text = stitched.get(recording, {}).get(speaker, ())
+                merged = _list_texts(merge_by_time(windows))
                 spoken = said.get(recording, {}).get(speaker, ())
-                gain = (
-                    count_errors(spoken, merged).errors
-                    - count_errors(spoken, text).errors
-                )
-                candidates.append((edits_per_word(text, merged), gain))
+                errors_of_merged = count_errors(spoken, merged).errors
+                errors_of_stitched = count_errors(spoken, text).errors
+                gain = errors_of_merged - errors_of_stitched
+                candidates.append((count_edits_per_word(text, merged), gain))
     limit = find_best_limit(candidates)
-    below = sum(distance <= limit for distance, _ in candidates)
+    below = sum(edits <= limit for edits, _ in candidates)
     guard = Guard(edits_per_word=limit, transcripts=len(candidates), stitched=below)
     write_json(output, guard.model_dump())
     say(
@@ -126,9 +125,7 @@ def guard_transcripts(
     outputs: Sequence[Path],
     folder: Path,
 ) -> None:
-    """Write the transcripts (SegLST) that the guard in a stitcher's folder leaves of
-    those of these hypotheses.
-    """
+    """Write transcripts (SegLST) that the guard in a stitcher's folder has checked."""
     limit = read_guard(folder)
     for heard, path, output in zip(hypotheses, transcripts, outputs, strict=True):
         stitched = join_words_by_speaker(read_segments(path))
@@ -138,17 +135,19 @@ def guard_transcripts(
         ) -> tuple[Word, ...]:
             first = windows[0]
             words = stitched.get(first.recording, {}).get(first.speaker, ())
+            # A turn per speaker is written, without times: any time will do.
             return tuple(Word(word, first.start, first.start) for word in words)
 
-        chosen = guarded(merge, math.inf if limit is None else limit)
-        write_segments(output, whole_turns(merge_all(read_grouped(heard), chosen)))
+        # A stitcher without a tuned limit is trusted whatever it writes, as in P4.
+        chosen = guard_merge(merge, math.inf if limit is None else limit)
+        merged = merge_all(read_grouped(heard), chosen)
+        write_segments(output, make_whole_turns(merged))
 
 
 def read_guard(folder: Path) -> float | None:
     """Read the limit in a stitcher's folder; None if none was tuned."""
     path = folder / GUARD
-    return (
-        read_settings(Guard, path, "tune it again, or delete the file").edits_per_word
-        if path.exists()
-        else None
-    )
+    if not path.exists():
+        return None
+    guard = read_settings(Guard, path, "tune it again, or delete the file")
+    return guard.edits_per_word

@@ -1,16 +1,14 @@
-"""From hypotheses of windows to transcripts by speaker, with a trained stitcher (P4, 3)
-or without one.
-"""
+"""Merge hypotheses of windows by speaker, by a trained stitcher (P4, 3) or without."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError, say
 from espnet_ext.stitch.stitcher import pairs
-from espnet_ext.stitch.stitcher.guard import guarded
+from espnet_ext.stitch.stitcher.guard import guard_merge
 from espnet_ext.stitch.stitcher.long_recordings import (
     Windows,
     cut_at_silence,
@@ -22,8 +20,8 @@ from espnet_ext.stitch.stitcher.transcripts import (
     BY_TIME,
     MERGES,
     Merge,
+    make_whole_turns,
     merge_all,
-    whole_turns,
 )
 from espnet_ext.text.transcripts import AUTO
 from espnet_ext.text.window_hypotheses import Grouped, read_grouped
@@ -35,9 +33,8 @@ BEAM_SIZE = 4
 # for each token; chosen on the dev sets of scale mini; with 0 long transcripts end too
 # early
 LENGTH_BONUS = 0.2
-BATCH_SIZE = (
-    32  # parts that are stitched at once; their transcripts do not depend on it
-)
+# parts that are stitched at once; their transcripts do not depend on it
+BATCH_SIZE = 32
 OUTPUTS = {
     ".json": "seglst",
     ".ctm": "ctm",
@@ -52,9 +49,8 @@ class StitcherOptions:
     """Name the folder of a trained stitcher, and how far it is trusted.
 
     ``guard``: the most edits a word by which a transcript may differ from the
-    time-aware merge, see
-    :mod:`espnet_ext.stitch.stitcher.guard`; None: all transcripts are the stitcher's,
-        as in P4.
+    time-aware merge, see :mod:`espnet_ext.stitch.stitcher.guard`; None: all transcripts
+    are the stitcher's, as in P4.
     """
 
     folder: Path
@@ -68,8 +64,9 @@ def merge_windows(
     method: str,
     stitcher: StitcherOptions | None = None,
 ) -> None:
-    """Write transcripts of recordings (SegLST, a turn per speaker) from hypotheses of
-    their windows, a file per set.
+    """Write transcripts of recordings from hypotheses of their windows.
+
+    There is a file per set, SegLST with a turn per speaker.
 
     ``method`` is one of ``MERGES``, if there is no stitcher. Raises InputError for
     windows that the method cannot merge, or of another kind than the stitcher's.
@@ -77,14 +74,11 @@ def merge_windows(
     trained = Stitcher(stitcher) if stitcher else None
     for path, output in zip(hypotheses, outputs, strict=True):
         grouped = read_grouped(path)
-        turns = whole_turns(
-            merge_all(grouped, trained.stitch(grouped) if trained else MERGES[method])
-        )
+        merge = trained.stitch(grouped) if trained else MERGES[method]
+        turns = make_whole_turns(merge_all(grouped, merge))
         write_segments(output, turns)
-        recordings, words = (
-            len({turn.recording for turn in turns}),
-            sum(len(turn.words) for turn in turns),
-        )
+        recordings = len({turn.recording for turn in turns})
+        words = sum(len(turn.words) for turn in turns)
         say(f"{recordings} recordings, {words} words, written to {output}")
 
 
@@ -115,8 +109,10 @@ def join_windows(
         for name, speakers in merge_all(grouped, merge).items()
     }
     for name, lines in recordings.items():
+        # One recording needs no name before each of its lines.
+        prefix = f"{name} " if len(recordings) > 1 else ""
         for line in lines:
-            say(f"{name} {show_line(line)}" if len(recordings) > 1 else show_line(line))
+            say(f"{prefix}{show_line(line)}")
     if output:
         write_transcript(output, recordings, OUTPUTS[output.suffix])
 
@@ -144,11 +140,13 @@ class Stitcher:
         from espnet2.tasks.mt import MTTask
         from espnet2.text.build_tokenizer import build_tokenizer
 
-        from espnet_ext.stitch.stitcher.rewriting_search import rewriting_search
+        from espnet_ext.stitch.stitcher.rewriting_search import make_rewriting_search
 
-        self.folder, self.guard = options.folder, options.guard
+        self.folder = options.folder
+        self.guard = options.guard
         self.trained_on = pairs.read_trained_on(self.folder)
-        config, model_file = self.folder / "config.yaml", self.folder / MODEL_FILE
+        config = self.folder / "config.yaml"
+        model_file = self.folder / MODEL_FILE
         for path in (config, model_file):
             if not path.is_file():
                 raise InputError(
@@ -159,20 +157,21 @@ class Stitcher:
                 config, model_file, options.device
             )
         self.model.eval()
-        self.search = rewriting_search(self.model, BEAM_SIZE, LENGTH_BONUS)
+        self.search = make_rewriting_search(self.model, BEAM_SIZE, LENGTH_BONUS)
         # Attention is masked after a text's end. ESPnet's convolutions, which
-        # encoder_conf may ask for, are not.
+        # encoder_conf may ask for, are not: what a text is rewritten to would depend on
+        # the longest one of its batch.
         self._sees_padding = any(
             isinstance(module, torch.nn.Conv1d)
             for module in self.model.encoder.modules()
         )
         self._preprocess = MTTask.build_preprocess_fn(args, False)
         self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
-        self._pieces = (
-            pairs.make_piece_splitter(args.src_bpemodel)
-            if self.trained_on.style == pairs.ALIGNMENT
-            else str.split
-        )
+        self._pieces: pairs.Pieces = str.split
+        # Only aligned words have to be split before ESPnet's tokenizer splits them: the
+        # pieces of a pair go in turn.
+        if self.trained_on.style == pairs.ALIGNMENT:
+            self._pieces = pairs.make_piece_splitter(args.src_bpemodel)
 
     def stitch(self, grouped: Grouped) -> Merge:
         """Stitch all speakers of all recordings.
@@ -183,33 +182,33 @@ class Stitcher:
             self.trained_on.windows, pairs.find_windowing(grouped), self.folder
         )
         longest = self.trained_on.longest
-        every = [
-            windows for speakers in grouped.values() for windows in speakers.values()
-        ]
-        # for each speaker and recording its stretches, for each stretch its parts
-        cut = [
-            [
-                cut_by_half(stretch, longest)
-                for stretch in cut_at_silence(windows, longest)
-            ]
-            for windows in every
-        ]
-        rewritten = self._rewrite(
-            [part for stretches in cut for stretch in stretches for part in stretch]
-        )
-        stitched = {
-            (windows[0].recording, windows[0].speaker): tuple(
-                word
-                for stretch in stretches
-                for word in merge_parts([(part, next(rewritten)) for part in stretch])
-            )
-            for windows, stretches in zip(every, cut, strict=True)
-        }
+        # Parts of all recordings and speakers are rewritten in one go, so that batches
+        # are full. Each stretch of a speaker has several parts.
+        stretches: dict[tuple[str, str], list[list[Windows]]] = {}
+        for recording, speakers in grouped.items():
+            for speaker, windows in speakers.items():
+                cut = cut_at_silence(windows, longest)
+                stretches[recording, speaker] = [
+                    cut_by_half(stretch, longest) for stretch in cut
+                ]
+        parts: list[Windows] = []
+        for own in stretches.values():
+            parts += chain.from_iterable(own)
+        # The rewritten parts come in the order of `parts`.
+        rewritten = self._rewrite(parts)
+        stitched: dict[tuple[str, str], tuple[Word, ...]] = {}
+        for key, own in stretches.items():
+            words: list[Word] = []
+            for stretch in own:
+                words += merge_parts([(part, next(rewritten)) for part in stretch])
+            stitched[key] = tuple(words)
 
-        def transcript(windows: Sequence[Segment]) -> tuple[Word, ...]:
+        def take_stitched(windows: Sequence[Segment]) -> tuple[Word, ...]:
             return stitched[windows[0].recording, windows[0].speaker]
 
-        return transcript if self.guard is None else guarded(transcript, self.guard)
+        if self.guard is None:
+            return take_stitched
+        return guard_merge(take_stitched, self.guard)
 
     def _rewrite(self, parts: Sequence[Windows]) -> Iterator[tuple[str, ...]]:
         """Write the transcript of each part.
@@ -220,40 +219,40 @@ class Stitcher:
 
         from espnet_ext.stitch.stitcher.rewriting_search import rewrite
 
-        sources = [torch.from_numpy(self._source(part)) for part in parts]
+        sources = [torch.from_numpy(self._make_source(part)) for part in parts]
         rewritten: dict[int, tuple[str, ...]] = {}
-        for batch in self._batches([len(source) for source in sources]):
-            texts = rewrite(
-                self.model, self.search, [sources[index] for index in batch]
-            )
-            rewritten |= {
-                index: self._words(tokens)
-                for index, tokens in zip(batch, texts, strict=True)
-            }
+        for batch in self._group_by_length([len(source) for source in sources]):
+            together = [sources[index] for index in batch]
+            texts = rewrite(self.model, self.search, together)
+            for index, tokens in zip(batch, texts, strict=True):
+                rewritten[index] = self._join_tokens(tokens)
         return iter([rewritten[index] for index in range(len(parts))])
 
-    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yield indices of parts to stitch at once: of about equal length, or of equal
-        length if padding is seen.
+    def _group_by_length(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yield indices of parts of about equal length to stitch at once.
+
+        Their length is equal if padding is seen.
         """
         order = sorted(range(len(lengths)), key=lambda index: lengths[index])
-        groups = groupby(
-            order, key=lambda index: lengths[index] if self._sees_padding else 0
-        )
-        for group in (list(indices) for _, indices in groups):
+        groups = [order]
+        if self._sees_padding:
+            equal = groupby(order, key=lambda index: lengths[index])
+            groups = [list(indices) for _, indices in equal]
+        for group in groups:
             for first in range(0, len(group), BATCH_SIZE):
                 yield group[first : first + BATCH_SIZE]
 
-    def _source(self, part: Windows) -> Any:
+    def _make_source(self, part: Windows) -> Any:
+        """Return the token ids of a part, (L,), as in the training's source texts."""
         known = self.trained_on
-        text = pairs.write_source(
-            pairs.serialise_windows(number_windows(part), known.style, known.within),
-            self._pieces,
-        )
+        numbered = number_windows(part)
+        sources = pairs.serialise_windows(numbered, known.style, known.within)
+        text = pairs.write_source(sources, self._pieces)
         return self._preprocess("", {"src_text": text})["src_text"]
 
-    def _words(self, tokens: Sequence[int]) -> tuple[str, ...]:
-        words = self._tokenizer.tokens2text(
-            [self.model.token_list[token] for token in tokens]
-        ).split()
+    def _join_tokens(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        """Return the words of token ids, without a stitcher's symbols."""
+        pieces = [self.model.token_list[token] for token in tokens]
+        words = self._tokenizer.tokens2text(pieces).split()
+        # The target of a silent speaker is one symbol, which is no word.
         return tuple(word for word in words if word not in pairs.SYMBOLS)

@@ -51,6 +51,7 @@ def find_longest(examples: Sequence[Sequence[Segment]], share: float = 0.99) -> 
     An example is a speaker's windows. Windows and words are ranked each on their own:
     the longest by one need not be the longest by the other.
     """
+    # What only the longest few examples have, a stitcher has hardly learnt.
     count = round(share * len(examples))
     place = max(0, count - 1)
     windows = sorted(len(example) for example in examples)
@@ -92,6 +93,7 @@ def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
     if longest.holds(windows):
         return [windows]
     edges = _cut_into_halves(windows, longest)
+    # All neighbours are cut alike, so that the first two tell.
     overlap = len(windows) > 1 and windows[0].end > windows[1].start
     left_out = 1 if overlap else 0
     # A part reaches from an edge to the one after the next; the last part to the end.
@@ -114,6 +116,8 @@ def _cut_into_halves(windows: Windows, longest: Longest) -> list[int]:
     start = 0
     for end in range(1, len(windows)):
         with_next = windows[start : end + 1]
+        # Of a half of one window, a part that leaves out its last one would have one
+        # half only, and share none with the next part.
         if len(with_next) > 2 and not half.holds(with_next):
             edges.append(end)
             start = end
@@ -147,6 +151,7 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word,
                 times=tuple((word.start, word.end) for word in timed_words),
             )
         )
+    # All times come from what was heard: where that has none, they are a guess.
     timed = all(is_timed(windows) for windows, _ in parts)
     return merge_by_time(merged, timed=timed)
 
@@ -164,6 +169,7 @@ def time_stitched_words(
     heard: list[tuple[Span, str]] = []
     for item in windows:
         heard += [((word.start, word.end), word.text) for word in item.timed_words]
+    # Windows overlap: their words are interleaved by time before they are aligned.
     heard.sort()
     spans: list[Span | None] = []
     place = 0  # of the next heard word

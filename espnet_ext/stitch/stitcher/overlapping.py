@@ -76,6 +76,7 @@ def check_overlap(windows: Windows, least: float = 0.5) -> None:
     Raises InputError.
     """
     for left, right in pairwise(windows):
+        # Of the left window's length: the last window of a recording may be shorter.
         if right.start > left.end - least * (left.end - left.start) + _TOLERANCE:
             raise InputError(
                 f"{left.recording}: windows {left.window} and {right.window} "
@@ -98,15 +99,14 @@ def _do_overlap(left: Segment, right: Segment) -> bool:
 
 
 def align_windows(windows: Windows, within: float = math.inf) -> list[Pair]:
-    """Align the words of one speaker in odd and in even windows with the fewest edits
-    (P4, eq. 15 to 17).
+    """Align one speaker's words in odd and even windows (P4, eq. 15 to 17).
 
-    Only words of neighbours that overlap in time are paired, and with ``within``, which
-    P4 has not, only those so many seconds apart at most. A substitution, and a word
-    without a partner, cost one edit. Of alignments with equally many edits, one with
-    the most equal words is taken; of several such, the one that, from the end
-    backwards, pairs words where it can, and otherwise leaves the word of the later
-    window (with ``within``, the later word) alone.
+    The alignment has the fewest edits. Only words of neighbours that overlap in time
+    are paired, and with ``within``, which P4 has not, only those so many seconds apart
+    at most. A substitution, and a word without a partner, cost one edit. Of alignments
+    with equally many edits, one with the most equal words is taken; of several such,
+    the one that, from the end backwards, pairs words where it can, and otherwise leaves
+    the word of the later window (with ``within``, the later word) alone.
     """
     odd = list(_place_words(windows[::2]))
     even = list(_place_words(windows[1::2]))
@@ -148,7 +148,8 @@ def _place_words(windows: Windows) -> Iterator[WindowWord]:
             else:
                 twice_middle = _read_exactly(word.start) + _read_exactly(word.end)
                 position = (twice_middle / 2 - start) / (end - start)
-            # A word's times may exceed its window's a little.
+            # A recogniser's times may exceed the window a little, and a position
+            # beyond an edge would have a confidence below that of a gap.
             inside = min(max(position, Fraction(0)), Fraction(1))
             yield WindowWord(item.window, place, word, inside)
 
@@ -169,7 +170,7 @@ class _EvenWords:
     ):
         self.texts = np.array([item.word.text for item in words], dtype=object)
         self.middles = np.array([item.word.middle for item in words])
-        self.owners = np.array([item.window for item in words])
+        self.owners = np.array([item.window for item in words])  # rising
         self.within = within
         overlaps = [_do_overlap(left, right) for left, right in pairwise(windows)]
         # joined[n]: window n overlaps with the one before; nothing is before the first
@@ -221,8 +222,9 @@ def _find_moves(
     never needs to leave these cells: what is stored grows linearly with the recording.
     """
     candidates = _EvenWords(even, windows, within)
-    # Before an odd word, even ones of the windows before these may be aligned: those up
-    # to the next window, and before the first or after the last odd word all there are.
+    # A row begins with the words of the even window before its odd word. It goes on to
+    # the last even word with which the next odd word may be paired, which is in the
+    # window after that one; the row of the last odd word goes on to the end.
     ends = [item.window + 2 for item in odd]
     ends.append(len(windows))
     # costs[j - before]: the lowest cost of the odd words so far and j even ones
@@ -231,7 +233,8 @@ def _find_moves(
     before = 0
     for item, end in zip(odd, ends[1:], strict=True):
         first, last = candidates.find_range(item.window - 1, end)
-        # The row above may begin earlier and end earlier than this one.
+        # The row above may begin earlier and end earlier than this one. What lies
+        # beyond its end is reached by even words alone, along this row.
         above = np.full(last - first + 1, _FAR)
         reached = costs[first - before :]
         above[: len(reached)] = reached

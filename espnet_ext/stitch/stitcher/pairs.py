@@ -1,8 +1,7 @@
-"""What stitchers read and are trained to write (P4, 3.2, 3.3 and 4.1.1), as text files
-for ESPnet's MT task.
+"""Write what stitchers read and are trained to write (P4, 3.2, 3.3 and 4.1.1).
 
-:func:`serialise_windows` has the styles: words, or for aligned pairs word pieces in
-    turn (:func:`interleave`).
+These are text files for ESPnet's MT task. :func:`serialise_windows` has the styles:
+words, or for aligned pairs word pieces in turn (:func:`interleave`).
 """
 
 import math
@@ -36,16 +35,19 @@ from espnet_ext.work.settings import Positive, StrictMapping, one_of, read_setti
 ALIGNMENT = "alignment"
 STYLES = ("wc", "wco_wce", ALIGNMENT)
 TRAINED_ON = "stitcher.json"
-WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP = "<wc>", "<wco>", "<wce>", "<gap>"
+WINDOW_CHANGE = "<wc>"
+ODD_WINDOW = "<wco>"
+EVEN_WINDOW = "<wce>"
+GAP = "<gap>"
 SYMBOLS = (WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP)
 Pieces = Callable[[str], Sequence[str]]  # a word -> its word pieces
 
 
 @dataclass(frozen=True)
 class StitchExample:
-    """Hold what a stitcher reads of one speaker in one recording, one sequence or two
-    aligned ones, and should write.
+    """Hold what a stitcher reads of one speaker in one recording, and should write.
 
+    It reads one sequence, or two that are aligned, ``sources``, and writes ``target``.
     ``id``: ``<recording>--<speaker>``, followed by ``--<number>`` if recordings are cut
     into stretches.
     """
@@ -59,8 +61,9 @@ class StitchExample:
 def serialise_windows(
     windows: Sequence[Segment], style: str, within: float | None = WITHIN
 ) -> tuple[tuple[str, ...], ...]:
-    """Write one speaker's hypotheses of all windows of a recording as a stitcher's
-    input, in one of ``STYLES``.
+    """Write one speaker's hypotheses of a recording as a stitcher's input.
+
+    ``style`` is one of ``STYLES``:
 
     - ``wc``: the windows' words with ``<wc>`` (window change) between neighbouring
       windows.
@@ -80,26 +83,30 @@ def serialise_windows(
     >>> serialise_windows([one, two], "wc"), serialise_windows([one, two], "wco_wce")
     ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
     """
+    tokens: list[str] = []
     if style == "wc":
-        tokens = [token for item in windows for token in (WINDOW_CHANGE, *item.words)]
+        for item in windows:
+            tokens += (WINDOW_CHANGE, *item.words)
+        # Between windows only: nothing changes at the first one.
         return (tuple(tokens[1:]),)
     if style == "wco_wce":
-        symbols = (ODD_WINDOW, EVEN_WINDOW)
-        return (
-            tuple(
-                token
-                for number, item in enumerate(windows)
-                for token in (symbols[number % 2], *item.words)
-            ),
-        )
+        for number, item in enumerate(windows):
+            # P4 counts windows from 1, so that number 0 is odd.
+            symbol = EVEN_WINDOW if number % 2 else ODD_WINDOW
+            tokens += (symbol, *item.words)
+        return (tuple(tokens),)
     if style != ALIGNMENT:
         raise ValueError(f"unknown style {style!r}: {', '.join(STYLES)}")
-    seconds = math.inf if within is None or not is_timed(windows) else within
-    check_overlap(windows, 0.5 if seconds == math.inf else 0.0)
+    seconds = math.inf
+    least = 0.5  # without times, only windows that overlap by half can be aligned
+    if within is not None and is_timed(windows):
+        seconds = within
+        least = 0.0
+    check_overlap(windows, least)
     columns = list(_serialise_aligned(windows, seconds))
-    return tuple(column[0] for column in columns), tuple(
-        column[1] for column in columns
-    )
+    odd = tuple(first for first, _ in columns)
+    even = tuple(second for _, second in columns)
+    return odd, even
 
 
 def _serialise_aligned(
@@ -109,23 +116,30 @@ def _serialise_aligned(
 
     On each side a change of windows comes before the first word of the new window.
     """
-    at = [0, 1]  # the window that each side is in
+    at = [
+        0,
+        1,
+    ]  # the window that each side is in; windows of a side are every other one
     changes = ((WINDOW_CHANGE, GAP), (GAP, WINDOW_CHANGE))
     for pair in align_windows(windows, within):
         for side, heard in enumerate(pair):
             while heard is not None and at[side] < heard.window:
                 at[side] += 2
                 yield changes[side]
-        odd, even = (GAP if heard is None else heard.word.text for heard in pair)
+        first, second = pair
+        odd = GAP if first is None else first.word.text
+        even = GAP if second is None else second.word.text
         yield odd, even
+    # After the last words the speaker is silent, and windows change all the same.
     for side in (0, 1):
         for _ in range(at[side] + 2, len(windows), 2):
             yield changes[side]
 
 
 def write_source(sources: Sequence[Sequence[str]], pieces: Pieces) -> str:
-    """Write a stitcher's input as the source text of ESPnet's MT task: words, or the
-    word pieces of pairs in turn.
+    """Write a stitcher's input as the source text of ESPnet's MT task.
+
+    It has words, or the word pieces of pairs in turn.
     """
     if len(sources) == 1:
         return " ".join(sources[0])
@@ -136,8 +150,7 @@ def write_source(sources: Sequence[Sequence[str]], pieces: Pieces) -> str:
 def interleave(
     odd: Sequence[str], even: Sequence[str], pieces: Pieces
 ) -> Iterator[str]:
-    """Yield word pieces of aligned words in turn: of the odd windows, of the even
-    windows, of the odd windows ...
+    """Yield word pieces of aligned words in turn: odd windows, even windows, odd ...
 
     Where one word of a pair has fewer pieces than the other, the piece of ``<gap>``
     fills it up.
@@ -151,15 +164,14 @@ def interleave(
             yield from pair
 
 
-def stitch_examples(
+def make_examples(
     grouped: Grouped,
     style: str,
     turns: Sequence[Segment],
     stretch: int | None = None,
     within: float | None = WITHIN,
 ) -> list[StitchExample]:
-    """Make a stitcher's inputs, of each recording and speaker of whom something was
-    heard, and their targets.
+    """Make a stitcher's inputs and targets, of each recording and speaker heard.
 
     A speaker who was heard but says nothing has an empty target. With ``stretch``,
     windows are cut into stretches of at most so many words and symbols, as long
@@ -168,20 +180,19 @@ def stitch_examples(
     that are said in its time.
     """
     longest = Longest(MOST_WINDOWS, stretch) if stretch else None
-    said = {
-        recording: list_spoken_words(own)
-        for recording, own in group_by_recording(turns).items()
-    }
+    said = group_by_recording(turns)
     examples: dict[str, StitchExample] = {}
     for recording, speakers in grouped.items():
+        spoken = list_spoken_words(said.get(recording, []))
         for speaker, windows in speakers.items():
-            own = [word for word in said.get(recording, []) if word.speaker == speaker]
-            for number, (part, start, end) in enumerate(_stretches(windows, longest)):
-                name = (
-                    f"{recording}--{speaker}--{number:03d}"
-                    if longest
-                    else f"{recording}--{speaker}"
-                )
+            own = [word for word in spoken if word.speaker == speaker]
+            stretches = _cut_stretches(windows, longest)
+            for number, (part, start, end) in enumerate(stretches):
+                name = f"{recording}--{speaker}"
+                if longest:
+                    name += f"--{number:03d}"
+                # The separator may also be a part of names: of "a--b" and "c", and of
+                # "a" and "b--c".
                 if name in examples:
                     other = examples[name].windows[0]
                     raise InputError(
@@ -189,37 +200,34 @@ def stitch_examples(
                         f"{other.recording} with speaker {other.speaker} have "
                         f"the same id {name}: rename a recording or a speaker"
                     )
+                sources = serialise_windows(number_windows(part), style, within)
                 target = tuple(word.text for word in own if word.inside(start, end))
-                examples[name] = StitchExample(
-                    name,
-                    part,
-                    serialise_windows(number_windows(part), style, within),
-                    target,
-                )
+                examples[name] = StitchExample(name, part, sources, target)
     return list(examples.values())
 
 
-def _stretches(
+def _cut_stretches(
     windows: Windows, longest: Longest | None
 ) -> Iterator[tuple[Windows, float, float]]:
-    """Yield the parts of a speaker's windows, and from when to when their words are
-    said, in seconds.
+    """Yield parts of a speaker's windows, with start and end of what they transcribe.
+
+    The times are in seconds.
     """
     if longest is None:
         if any(item.words for item in windows):
             yield windows, -math.inf, math.inf
         return
+    # Stretches follow each other without a gap, from before the first window to after
+    # the last one: no word that is said is left out of all targets.
     begin = -math.inf
     stretches = cut_at_silence(windows, longest)
     for number, stretch in enumerate(stretches, start=1):
         until = stretch[-1].end if number < len(stretches) else math.inf
         parts = cut_by_half(stretch, longest)
         for place, part in enumerate(parts, start=1):
-            yield (
-                part,
-                begin if place == 1 else part[0].start,
-                until if place == len(parts) else part[-1].end,
-            )
+            start = begin if place == 1 else part[0].start
+            end = until if place == len(parts) else part[-1].end
+            yield part, start, end
         begin = until
 
 
@@ -233,30 +241,27 @@ def make_pairs(
     stretch: int | None = None,
     within: float | None = WITHIN,
 ) -> None:
-    """Write what a stitcher reads (``src_text``) and is to write (``text``), and
-    ``stitcher.json``.
+    """Write what a stitcher reads (``src_text``) and is to write (``text``).
 
-    An empty target is written as ``<gap>``: ESPnet reads no empty texts. ``references``
-    are SegLST with times, ``bpemodel`` is sentencepiece's, for aligned pairs; without
-    ``stretch`` a speaker's windows of a recording are one text, as in P4.
+    It also writes ``stitcher.json``. An empty target is written as ``<gap>``: ESPnet
+    reads no empty texts. ``references`` are SegLST with times, ``bpemodel`` is
+    sentencepiece's, for aligned pairs; without ``stretch`` a speaker's windows of a
+    recording are one text, as in P4.
     """
     grouped = read_grouped(hypotheses)
-    examples = stitch_examples(
-        grouped, style, read_segments(references), stretch, within
-    )
+    turns = read_segments(references)
+    examples = make_examples(grouped, style, turns, stretch, within)
     if not examples:
         raise InputError(
             f"{output}: nobody was heard in any window, so that there is nothing "
             "to stitch: decode again"
         )
     pieces = make_piece_splitter(bpemodel)
-    write_table(
-        output / "src_text",
-        {item.id: write_source(item.sources, pieces) for item in examples},
-    )
-    write_table(
-        output / "text", {item.id: " ".join(item.target) or GAP for item in examples}
-    )
+    sources = {item.id: write_source(item.sources, pieces) for item in examples}
+    targets = {item.id: " ".join(item.target) or GAP for item in examples}
+    write_table(output / "src_text", sources)
+    write_table(output / "text", targets)
+    # In use, a stitcher reads at once no more than what it has learnt on.
     longest = find_longest([item.windows for item in examples])
     trained_on = TrainedOn(
         style=style, longest=longest, windows=find_windowing(grouped), within=within
@@ -268,14 +273,10 @@ def make_pairs(
 def join_pairs(folders: Sequence[Path], output: Path) -> None:
     """Write the texts of several folders as one, sorted by id."""
     for name in ("src_text", "text"):
-        write_table(
-            output / name,
-            {
-                key: row
-                for folder in folders
-                for key, row in read_table(folder / name).items()
-            },
-        )
+        rows: dict[str, str] = {}
+        for folder in folders:
+            rows |= read_table(folder / name)
+        write_table(output / name, rows)
 
 
 def make_piece_splitter(model: str | Path) -> Pieces:
@@ -320,34 +321,35 @@ def find_windowing(grouped: Grouped) -> Windowing | None:
 
     None if no recording has two windows, or they overlap by more than half.
     """
-    recordings = [
-        next(iter(speakers.values())) for speakers in grouped.values() if speakers
-    ]
-    neighbours = [pair for windows in recordings for pair in pairwise(windows)]
-    if not neighbours:
+    # The lengths of windows, and the distances of their starts. All speakers of a
+    # recording have the same windows.
+    lengths: Counter[float] = Counter()
+    shifts: Counter[float] = Counter()
+    for speakers in grouped.values():
+        windows = next(iter(speakers.values()), ())
+        # The last window, which may be shorter, is never a left one.
+        for left, right in pairwise(windows):
+            lengths[round(left.end - left.start, 3)] += 1
+            shifts[round(right.start - left.start, 3)] += 1
+    if not lengths:
         return None
-    ((length, _),) = Counter(
-        round(left.end - left.start, 3) for left, _ in neighbours
-    ).most_common(1)
-    ((shift, _),) = Counter(
-        round(right.start - left.start, 3) for left, right in neighbours
-    ).most_common(1)
+    ((length, _),) = lengths.most_common(1)
+    ((shift, _),) = shifts.most_common(1)
     overlap = round(1 - shift / length, 4)
-    return Windowing(length, max(0.0, overlap)) if overlap <= MOST_OVERLAP else None
+    if overlap > MOST_OVERLAP:
+        return None
+    return Windowing(length, max(0.0, overlap))  # below 0: there is audio in between
 
 
 def require_windows(
     known: Windowing | None, found: Windowing | None, folder: Path
 ) -> None:
-    """Refuse windows of another length or overlap than those that the stitcher in a
-    folder has learnt from.
-    """
+    """Refuse windows of another length or overlap than a stitcher has learnt from."""
     if known is None or found is None:
         return
-    if (
-        abs(known.length - found.length) > 0.01 * known.length
-        or abs(known.overlap - found.overlap) > 0.01
-    ):
+    other_length = abs(known.length - found.length) > 0.01 * known.length
+    other_overlap = abs(known.overlap - found.overlap) > 0.01
+    if other_length or other_overlap:
         raise InputError(
             f"{folder}: it stitches windows of {known.length:g} s that overlap by "
             f"{100 * known.overlap:g} %, not of "

@@ -1,5 +1,6 @@
-"""Beam search for rewritten texts, several at once: ESPnet's, with an exact end and
-lengths that suit rewriting.
+"""Search with ESPnet's beam for rewritten texts, several at once.
+
+The end is exact, and lengths suit rewriting.
 """
 
 from typing import Any
@@ -33,43 +34,44 @@ class RewritingSearch(BatchBeamSearch):
     def post_process(
         self, i: int, maxlen: list[int], minlen: Any, maxlenratio: float, *rest: Any
     ) -> BatchHypothesis:
-        """Move complete hypotheses to a list, as ESPnet does, and mark the texts that
-        are done.
-        """
+        """Move complete hypotheses to a list, as ESPnet does, and mark done texts."""
         running = super().post_process(i, maxlen, minlen, maxlenratio, *rest)
         ended = rest[-1]
         if not len(running):
             return running
-        done, active = running.done.clone(), running.active_mask().clone()
-        scores = (
-            running.score.cpu().masked_fill(~active, -torch.inf).view(running.n_utt, -1)
-        )
+        done = running.done.clone()
+        active = running.active_mask().clone()
+        scores = running.score.cpu().masked_fill(~active, -torch.inf)
+        # Hypotheses are in one batch, text after text: (texts, beam).
+        scores = scores.view(running.n_utt, -1)
+        bonus = self.weights.get("length_bonus", 0.0)
         for text, best in enumerate(scores.max(dim=1).values):
-            to_come = self.weights.get("length_bonus", 0.0) * max(0, maxlen[text] - i)
-            if (
-                ended[text]
-                and max(float(hypothesis.score) for hypothesis in ended[text])
-                >= best + to_come
-            ):
+            if not ended[text]:
+                continue
+            # Log-probabilities are at most 0, so that only the bonus can raise a score.
+            highest = best + bonus * max(0, maxlen[text] - i)
+            if max(float(hypothesis.score) for hypothesis in ended[text]) >= highest:
                 done[text] = True
         active &= ~done.repeat_interleave(scores.size(1))
         return running.replace(done=done, active=active)
 
 
-def rewriting_search(
+def make_rewriting_search(
     model: ESPnetMTModel, beam_size: int, length_bonus: float = 0.0
 ) -> RewritingSearch:
-    """Return a search with the decoder of an MT model, or with the fast decoder if
-    there is one for its class.
+    """Return a search with the decoder of an MT model.
+
+    If there is a fast decoder for its class, that is used.
 
     ``length_bonus`` is added to a text's score for each token. Label smoothing of 0.1
     costs 0.1 for each token, even if the model is certain, so that without a bonus
     texts that end early are preferred.
     """
     fast = FAST.get(type(model.decoder))
+    decoder = fast(model.decoder) if fast else model.decoder
     search = RewritingSearch(
         scorers={
-            "decoder": fast(model.decoder) if fast else model.decoder,
+            "decoder": decoder,
             "length_bonus": LengthBonus(model.vocab_size),
         },
         weights={"decoder": 1.0, "length_bonus": length_bonus},
@@ -92,12 +94,12 @@ def rewrite(
     device = next(model.parameters()).device
     padded = torch.nn.utils.rnn.pad_sequence(
         sources, batch_first=True, padding_value=-1
-    ).to(device)
-    encodings, lengths = model.encode(
-        padded, torch.tensor([len(source) for source in sources], device=device)
     )
+    counts = torch.tensor([len(source) for source in sources], device=device)
+    encodings, lengths = model.encode(padded.to(device), counts)
     found = search(x=encodings, x_lengths=lengths.cpu())
-    return [
-        [token for token in nbest[0].yseq.tolist() if token != model.eos]
-        for nbest in found
-    ]
+    texts = []
+    for nbest in found:
+        # The start has the same id as the end.
+        texts.append([token for token in nbest[0].yseq.tolist() if token != model.eos])
+    return texts

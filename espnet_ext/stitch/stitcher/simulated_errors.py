@@ -48,7 +48,7 @@ class SpokenWord(NamedTuple):
         """Return whether the word's middle lies between two times, in seconds."""
         return start <= self.word.middle < end
 
-    def distance(self, edges: Edges) -> float:
+    def measure_distance(self, edges: Edges) -> float:
         """Return the distance from the nearest edge, rounded up to ``DISTANCES``."""
         middle = self.word.middle
         from_edges = [abs(middle - edge) for edge in edges if edge is not None]
@@ -87,8 +87,9 @@ def _is_talking(turn: Segment, time: float) -> bool:
 
 
 class SimulatedErrors(StrictMapping):
-    """Probabilities of errors, fitted by
-    :func:`espnet_ext.stitch.stitcher.error_statistics.fit_errors`.
+    """Hold probabilities of errors.
+
+    :func:`espnet_ext.stitch.stitcher.error_statistics.fit_errors` fits them.
     """
 
     # of words ``alone`` and ``overlapped`` by others, at each of ``DISTANCES``
@@ -102,10 +103,10 @@ class SimulatedErrors(StrictMapping):
     # word said -> word heard -> times; words that are not in it: all words alike
     confusions: dict[str, dict[str, int]] = {}
 
-    def at(self, word: SpokenWord, edges: Edges) -> float:
+    def find_rate(self, word: SpokenWord, edges: Edges) -> float:
         """Return the probability that a word is wrong in a window with these edges."""
         rates = self.rates["overlapped" if word.overlapped else "alone"]
-        distance = word.distance(edges)
+        distance = word.measure_distance(edges)
         return rates[DISTANCES.index(distance)]
 
 
@@ -134,7 +135,7 @@ def simulate_recordings(
     """
     ordered = sort_by_start(turns)
     vocabulary = sorted({word for turn in ordered for word in turn.words})
-    # One generator for all: the order of recordings is a part of the result.
+    # One generator for all recordings: their order is a part of the result.
     rng = np.random.default_rng(seed)
     hypotheses = []
     for own in group_by_recording(ordered).values():
@@ -156,45 +157,17 @@ def simulate_windows(
     """
     (recording,) = {turn.recording for turn in turns}
     seconds = max(turn.span[1] for turn in turns)
-    speakers = sorted({turn.speaker for turn in turns})
-    words = list_spoken_words(turns)
-    # What a word has in common in all windows: how hard it is, and what it is mistaken
-    # for. A window takes it with a probability of which the square is that of two
-    # windows taking it.
-    hard = rng.random(len(words))
-    mistaken: dict[int, str] = {}
-    common = math.sqrt(errors.correlation)
-    same = math.sqrt(errors.same)
+    listener = _Listener(turns, vocabulary, errors, rng)
     hypotheses = []
     for window in windowing.cut(recording, seconds):
-        heard: dict[str, list[tuple[str, Span]]] = {}
-        given: dict[int, str] = {}
         # the recording's own start and end cut no word
         edges = (
             window.start if window.start > 0 else None,
             window.end if window.end < seconds else None,
         )
-        for number, word in enumerate(words):
-            if not word.inside(window.start, window.end):
-                continue
-            if word.turn not in given:
-                moved = rng.random() < errors.speaker
-                given[word.turn] = str(rng.choice(speakers)) if moved else word.speaker
-            draw = hard[number] if rng.random() < common else rng.random()
-            texts: tuple[str, ...] = (word.text,)
-            if draw < errors.at(word, edges):
-                wrong = _draw_confusion(
-                    errors.confusions.get(word.text), vocabulary, rng
-                )
-                if rng.random() < same:
-                    wrong = mistaken.setdefault(number, wrong)
-                texts = _draw_heard(word.text, wrong, errors, rng)
-            span = (round(word.word.start, 3), round(word.word.end, 3))
-            own = heard.setdefault(given[word.turn], [])
-            own.extend((text, span) for text in texts)
-        spoken = {speaker: found for speaker, found in heard.items() if found}
+        heard = listener.hear(window.start, window.end, edges)
         # A window in which nobody is heard is written too: it says so.
-        for speaker, found in (spoken or {NOBODY: []}).items():
+        for speaker, found in (heard or {NOBODY: []}).items():
             hypotheses.append(
                 Segment(
                     recording,
@@ -207,6 +180,76 @@ def simulate_windows(
                 )
             )
     return hypotheses
+
+
+class _Listener:
+    """Hears the windows of one recording one after the other, with errors.
+
+    What a word has in common in all windows is how hard it is, ``hard``, and what it is
+    mistaken for, ``mistaken``.
+    """
+
+    def __init__(
+        self,
+        turns: Sequence[Segment],
+        vocabulary: Sequence[str],
+        errors: SimulatedErrors,
+        rng: np.random.Generator,
+    ):
+        self.vocabulary = vocabulary
+        self.errors = errors
+        self.rng = rng
+        self.speakers = sorted({turn.speaker for turn in turns})
+        self.words = list_spoken_words(turns)
+        self.hard = rng.random(len(self.words))
+        self.mistaken: dict[int, str] = {}
+        # Two windows share what they have in common if both take it: with the root of
+        # a probability each, they do so with that probability.
+        self.take_hard = math.sqrt(errors.correlation)
+        self.take_mistaken = math.sqrt(errors.same)
+
+    def hear(
+        self, start: float, end: float, edges: Edges
+    ) -> dict[str, list[tuple[str, Span]]]:
+        """Return the words of each speaker who is heard between two times, with times.
+
+        All are in seconds.
+        """
+        heard: dict[str, list[tuple[str, Span]]] = {}
+        # A recogniser gives a whole utterance to one speaker, in each window anew.
+        given: dict[int, str] = {}
+        for number, word in enumerate(self.words):
+            if not word.inside(start, end):
+                continue
+            if word.turn not in given:
+                given[word.turn] = self._draw_speaker(word.speaker)
+            texts = self._draw_texts(number, word, edges)
+            span = (round(word.word.start, 3), round(word.word.end, 3))
+            own = heard.setdefault(given[word.turn], [])
+            own.extend((text, span) for text in texts)
+        return {speaker: found for speaker, found in heard.items() if found}
+
+    def _draw_speaker(self, speaker: str) -> str:
+        """Draw who is said to speak an utterance."""
+        if self.rng.random() < self.errors.speaker:
+            return str(self.rng.choice(self.speakers))
+        return speaker
+
+    def _draw_texts(
+        self, number: int, word: SpokenWord, edges: Edges
+    ) -> tuple[str, ...]:
+        """Draw what is heard of a word, by its number in the recording."""
+        errors = self.errors
+        rng = self.rng
+        draw = self.hard[number] if rng.random() < self.take_hard else rng.random()
+        if draw >= errors.find_rate(word, edges):
+            return (word.text,)
+        known = errors.confusions.get(word.text)
+        wrong = _draw_confusion(known, self.vocabulary, rng)
+        if rng.random() < self.take_mistaken:
+            # The first window to take it decides what the others mistake it for.
+            wrong = self.mistaken.setdefault(number, wrong)
+        return _draw_heard(word.text, wrong, errors, rng)
 
 
 def _draw_confusion(
@@ -225,6 +268,8 @@ def _draw_heard(
     word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator
 ) -> tuple[str, ...]:
     """Draw what is heard in place of a word: nothing, ``wrong``, or it and the word."""
+    # One draw for the three kinds: deletions from 0 on, insertions up to 1, and what
+    # lies between them are substitutions.
     kind = rng.random()
     if kind < errors.deletion:
         return ()

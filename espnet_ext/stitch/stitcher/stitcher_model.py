@@ -1,5 +1,6 @@
-"""``model: stitcher`` of ESPnet's MT task: its model, with embeddings that leave
-positions to be seen (P4, 4.1.1).
+"""``model: stitcher``: ESPnet's MT model, with embeddings that let positions be seen.
+
+P4, 4.1.1.
 """
 
 from typing import Any
@@ -9,8 +10,9 @@ from espnet2.mt.espnet_model import ESPnetMTModel
 
 
 class StitcherModel(ESPnetMTModel):
-    """Begin ESPnet's ``ESPnetMTModel`` with small embeddings, as in P4's reference [21]
-    (Vaswani et al. 2017).
+    """Begin ESPnet's ``ESPnetMTModel`` with small embeddings (Vaswani et al. 2017).
+
+    They are P4's reference [21].
 
     Embeddings are multiplied by the square root of their dimension before positions are
     added. With a standard deviation of one by that root tokens and positions are about

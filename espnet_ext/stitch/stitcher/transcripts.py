@@ -1,5 +1,6 @@
-"""From what was heard in windows to one transcript per speaker: block-wise, by P4's
-overlapping inference, by time.
+"""Make one transcript per speaker of what was heard in windows.
+
+The ways are block-wise, by P4's overlapping inference, and by time.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,20 +12,20 @@ from espnet_ext.stitch.stitcher.overlapping import overlapping_inference
 from espnet_ext.text.window_hypotheses import NOBODY, Grouped
 from espnet_ext.text.words import Segment, Word
 
-Merge = Callable[
-    [Sequence[Segment]], tuple[Word, ...]
-]  # a speaker's windows -> the transcript
-Transcripts = dict[
-    str, dict[str, tuple[Word, ...]]
-]  # recording -> speaker -> the transcript
+# a speaker's windows -> the transcript
+Merge = Callable[[Sequence[Segment]], tuple[Word, ...]]
+# recording -> speaker -> the transcript
+Transcripts = dict[str, dict[str, tuple[Word, ...]]]
 BY_TIME = "time_aware"
 
 
 def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
-    """Join the words of windows that follow each other without overlap (block-wise
-    inference); refuse others.
+    """Join the words of windows that follow each other (block-wise inference).
+
+    Windows that overlap are refused.
     """
     for left, right in pairwise(windows):
+        # Times that other tools have written may be rounded to milliseconds.
         if left.end > right.start + 1e-3:
             raise InputError(
                 f"{left.recording}: windows {left.window} and {right.window} "
@@ -58,23 +59,22 @@ MERGES: dict[str, Merge] = {
 
 
 def merge_all(grouped: Grouped, merge: Merge) -> Transcripts:
-    """Merge the windows of each recording and speaker: one transcript per speaker (P4,
-    2.3).
-    """
+    """Merge each recording's windows into one transcript per speaker (P4, 2.3)."""
     return {
         recording: {speaker: merge(windows) for speaker, windows in speakers.items()}
         for recording, speakers in grouped.items()
     }
 
 
-def whole_turns(merged: Transcripts) -> list[Segment]:
+def make_whole_turns(merged: Transcripts) -> list[Segment]:
     """Make one turn per recording and speaker, without times.
 
     A recording in which nobody was heard gives one turn without a speaker and without
     words, so that it is not lost.
     """
-    return [
-        Segment(recording, speaker, tuple(word.text for word in words))
-        for recording, speakers in merged.items()
-        for speaker, words in (speakers or {NOBODY: ()}).items()
-    ]
+    turns = []
+    for recording, speakers in merged.items():
+        for speaker, words in (speakers or {NOBODY: ()}).items():
+            texts = tuple(word.text for word in words)
+            turns.append(Segment(recording, speaker, texts))
+    return turns

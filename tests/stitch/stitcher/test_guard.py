@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from espnet_ext.errors import InputError
 from espnet_ext.stitch.stitcher.guard import (
     find_best_limit,
+    guard_merge,
     guard_transcripts,
-    guarded,
     read_guard,
     tune_guard,
 )
@@ -34,7 +34,9 @@ def test_a_transcript_that_is_near_stays_and_one_that_is_far_does_not():
         return lambda windows: tuple(Word(word, 0, 1) for word in text.split())
 
     def texts(text: str, limit: float) -> str:
-        return " ".join(word.text for word in guarded(stitched(text), limit)([WINDOW]))
+        return " ".join(
+            word.text for word in guard_merge(stitched(text), limit)([WINDOW])
+        )
 
     assert texts("A X C D", 0.25) == "A X C D"
     assert texts("A X X D", 0.25) == "A B C D"

@@ -15,9 +15,9 @@ from espnet_ext.stitch.stitcher.pairs import (
     GAP,
     SYMBOLS,
     WINDOW_CHANGE,
+    make_examples,
     make_pairs,
     serialise_windows,
-    stitch_examples,
 )
 from espnet_ext.stitch.stitcher.simulated_errors import (
     SimulatedErrors,
@@ -94,7 +94,7 @@ def test_examples():
         Segment("r", "a", ("B",), 1.0, 2.0),
         Segment("r", "a", ("A",), 0.0, 1.0),
     ]
-    examples = stitch_examples(grouped, "wc", turns)
+    examples = make_examples(grouped, "wc", turns)
     assert [(example.id, example.target) for example in examples] == [
         ("r--a", ("A", "B")),
         ("r--c", ()),
@@ -170,7 +170,7 @@ def test_stretches_of_a_long_text_have_the_words_said_in_their_time(overlap):
     )
     own = [
         item
-        for item in stitch_examples(heard, "wc", turns, 60)
+        for item in make_examples(heard, "wc", turns, 60)
         if item.windows[0].speaker == "a"
     ]
     assert len(own) > 2 and [item.id for item in own] == [

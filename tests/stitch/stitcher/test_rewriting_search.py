@@ -10,7 +10,7 @@ from espnet2.tasks.mt import MTTask
 from torch.nn.functional import pad
 
 import espnet_ext
-from espnet_ext.stitch.stitcher.rewriting_search import rewrite, rewriting_search
+from espnet_ext.stitch.stitcher.rewriting_search import make_rewriting_search, rewrite
 
 TOKENS = ["<blank>", "<unk>", "a", "b", "<sos/eos>"]
 EOS = len(TOKENS) - 1
@@ -82,7 +82,9 @@ def test_a_wide_beam_finds_the_best_text(model, bonus):
         for length in range(5)
     ]
     for source, found in zip(
-        SOURCES, rewrite(model, rewriting_search(model, 5, bonus), SOURCES), strict=True
+        SOURCES,
+        rewrite(model, make_rewriting_search(model, 5, bonus), SOURCES),
+        strict=True,
     ):
         best = [
             float(log_probabilities(model, source, each).max()) + bonus * len(each[0])
@@ -93,7 +95,7 @@ def test_a_wide_beam_finds_the_best_text(model, bonus):
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_together_as_one_by_one(model, beam_size):
-    search = rewriting_search(model, beam_size)
+    search = make_rewriting_search(model, beam_size)
     together = rewrite(model, search, SOURCES)
     assert together == [rewrite(model, search, [source])[0] for source in SOURCES]
     assert rewrite(model, search, SOURCES[::-1])[::-1] == together
@@ -104,7 +106,7 @@ def test_a_text_without_end_stops_ten_tokens_behind_the_length_of_its_source(mod
     endless = copy.deepcopy(model)
     output = getattr(endless.decoder, "output_layer", None) or endless.decoder.output
     output.bias[EOS] = -1e4
-    found = rewrite(endless, rewriting_search(endless, 2), SOURCES)
+    found = rewrite(endless, make_rewriting_search(endless, 2), SOURCES)
     with_start = [
         len(source) + 1 for source in SOURCES
     ]  # the model puts a start before the source

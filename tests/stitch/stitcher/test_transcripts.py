@@ -7,7 +7,7 @@ from text_windows import windows
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitch.stitcher.long_recordings import time_stitched_words
-from espnet_ext.stitch.stitcher.transcripts import MERGES, merge_all, whole_turns
+from espnet_ext.stitch.stitcher.transcripts import MERGES, make_whole_turns, merge_all
 from espnet_ext.text.window_hypotheses import group_by_speaker
 from espnet_ext.text.words import Segment, Word
 
@@ -25,7 +25,7 @@ def window(index: int, words: str, *times: tuple[float, float]) -> Segment:
 
 
 def merged(method: str, heard: list[Segment]) -> list[Segment]:
-    return whole_turns(merge_all(group_by_speaker(heard), MERGES[method]))
+    return make_whole_turns(merge_all(group_by_speaker(heard), MERGES[method]))
 
 
 def test_merging():
