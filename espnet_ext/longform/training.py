@@ -154,11 +154,11 @@ class ChunkDataset(Dataset):
             speech = self._compute(name, start, end)
         words = read_word_times(name, self.recordings.words[name])
         # Like silence: nobody knows what is said.
-        for first, last in words.dropped(chunk.start, chunk.end):
+        for first, last in words.find_dropped(chunk.start, chunk.end):
             begin = self._find_frame(first) - start
             after = self._find_frame(last) - start
             speech[begin:after] = 0.0
-        text = words.text(chunk.start, chunk.end)
+        text = words.join_between(chunk.start, chunk.end)
         key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}

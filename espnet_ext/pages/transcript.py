@@ -11,7 +11,7 @@ from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.pages.clips import MP3
 from espnet_ext.pages.page import write_page
 from espnet_ext.text.words import Segment
-from espnet_ext.text.writing import clock
+from espnet_ext.text.writing import format_clock
 
 RATE = 16000  # of the audio in the page, in Hz: an hour of speech as MP3 is about 20 MB
 UNSURE = 0.5  # words with a lower confidence are marked
@@ -33,7 +33,7 @@ def write_transcript_page(
         lines=lines,
         audio=encoded,
         unsure=UNSURE,
-        clock=clock,
+        clock=format_clock,
     )
 
 

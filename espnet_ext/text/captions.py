@@ -25,10 +25,10 @@ _HIGHLIGHT_GAP = 2.0  # seconds between two cues of which a highlight moves on
 # so that such a cue is found and reported.
 _CLOCK = r"-?\d+:-?\d+(?::-?\d+)?(?:[.,]\d*)?"
 _TIMING = re.compile(rf"\s*({_CLOCK})\s*-{{1,3}}>\s*({_CLOCK})(?:\s.*)?")
-# What was meant for one: a clock and an arrow, or an arrow between numerals.
+# What was meant for one: a clock and an arrow, or any arrow between numerals.
 _TIMING_BEGINS = re.compile(rf"\s*{_CLOCK}\s*-{{1,3}}>")
 _TIMING_LIKE = re.compile(r"[^\w→>]*\d[\d\s:;.,]*[-=–—]*(?:→|>)[^\w→>]*\d[\d\s:;.,]*")
-# Only what players take for markup: other words in angle brackets are words.
+# Only what players take for markup: others in angle brackets are words, such as <unk>.
 _STYLE = re.compile(
     r"</?(?:(?:[biusc]|ruby|rt)(?:\.[^<>\s]*)?(?:\s[^<>]*=[^<>]*|\s*)"
     r"|(?:lang|font|span)(?:[.\s][^<>]*)?)/?>",
@@ -87,6 +87,7 @@ def read_captions(path: Path) -> Iterator[Segment]:
     name = path.name.removesuffix(".gz")
     recording = Path(name).stem
     cues = list(_parse_cues(read_text(path), path))
+    # Highlights first: their cues, which repeat all words, would pass for rolling ones.
     read = _join_highlights(cues)
     if len(read) < len(cues):
         warn(f"{path}: a highlight moves through its cues: each is read once")
@@ -114,6 +115,7 @@ def strip_markup(text: str) -> str:
 
 
 def _strip_tags(text: str) -> str:
+    # A line break separates words; other tags may stand within one.
     return _MARKUP.sub("", _BREAK.sub(" ", text))
 
 
@@ -282,8 +284,8 @@ def _highlight_moves(
         return False
     if reached is None:
         return True
-    # After the last word nothing moves on: the same words are said again.
     if mark is None:
+        # After the last word nothing moves on: the same words are said again.
         return reached < len(cue.words)
     return mark > reached
 
@@ -294,6 +296,7 @@ def _count_words_to_mark(cue: Cue) -> int | None:
     tags = list(_STYLE.finditer(text))
     if not tags:
         return None
+    # From the first tag to the last, whatever is nested in between.
     begin = tags[0].start()
     end = tags[-1].start()
     before = _count_words(text[:begin])
@@ -339,6 +342,7 @@ def _count_repeated_lines(before: Cue, cue: Cue) -> int:
         return 0
     last = before.plain
     first = cue.plain
+    # The most first: a line that comes twice would fit with fewer.
     for number in range(min(len(last), len(first)), 0, -1):
         if last[-number:] == first[:number]:
             return number
@@ -369,6 +373,7 @@ def _are_rolling(cues: Sequence[Cue]) -> bool:
         repeating += again > 0 or grows
         adding += 0 < again < len(cue.lines)
         growing += grows
+    # Of n cues there are n - 1 pairs.
     if 2 * repeating < len(shown) - 1:
         return False
     timed = any(_WORD_TIME.search(cue.text) for cue in shown)
@@ -528,7 +533,8 @@ def escape_vtt(text: str) -> str:
 
 def escape_names(texts: Sequence[str]) -> list[str]:
     """Escape what would be read as names in texts in which nobody is named."""
-    # A colon is read as one after a name only if all cues have one (_find_names).
+    # A colon is read as one after a name only if all cues have one (_find_names). The
+    # blank stands for the end of a line, which a name may be alone in.
     if all(_NAMED.match(text + " ") for text in texts):
         texts = [text.replace(":", "&#58;") for text in texts]
     return [escape_bracket(text) for text in texts]

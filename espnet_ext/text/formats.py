@@ -1,8 +1,7 @@
-"""One reader for each format of transcripts: trn, STM, CTM, RTTM, SegLST, NeMo's
-manifests, our windows. Captions have :mod:`espnet_ext.text.captions`.
+"""Read trn, STM, CTM, RTTM, SegLST, NeMo's manifests and our windows.
 
-A reader returns text by utterance (trn, NeMo's), or segments of recordings, with times
-in seconds.
+Captions have :mod:`espnet_ext.text.captions`. A reader returns text by utterance (trn,
+NeMo's), or segments of recordings, with times in seconds.
 """
 
 import math
@@ -21,10 +20,11 @@ CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]
 RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
 IGNORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
 NO_SPEAKER = ("NA", "<NA>")
-_LEAST, _MOST = 5, 8  # fields of a CTM
+_LEAST_FIELDS = 5  # of a CTM: up to the word
+_MOST_FIELDS = 8
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
-# such as <o,f0,male>, at the beginning of the text
+# A category of NIST's, such as <o,f0,male>, at the beginning of the text.
 _STM_LABEL = re.compile(r"\A<[^<>]*>(\s+|$)")
 _ALTERNATIVES = re.compile(r"(^|\s)[{}](\s|$)")
 
@@ -35,10 +35,10 @@ def is_number(text: str) -> bool:
 
 
 def read_nist_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Read the lines of NIST's formats, without comments and empty ones, and where each
-    is.
+    """Read where each line of a NIST format is, and the line.
 
-    Raises InputError: the file is missing, empty or not UTF-8.
+    Comments (``;;``) and empty lines are left out. Raises InputError: the file is
+    missing, empty or not UTF-8.
     """
     for number, line in enumerate(read_text_lines(path, marked=True), start=1):
         if line.strip() and not line.startswith(";;"):
@@ -57,13 +57,16 @@ def read_trn(path: Path) -> dict[str, str]:
         text, key = found.groups()
         if key in texts:
             raise InputError(f"{where}: id {key} comes twice: keep one of its lines")
-        texts[key] = _refuse_alternatives(text.strip(), where)
+        text = text.strip()
+        _refuse_alternatives(text, where)
+        texts[key] = text
     return texts
 
 
 def is_stm(line: str) -> bool:
     """Return whether a line looks like STM."""
     fields = line.split(maxsplit=5)
+    # A line without words is a stretch in which nobody speaks.
     return len(fields) >= 5 and all(map(is_number, fields[3:5]))
 
 
@@ -79,31 +82,33 @@ def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
                 f"{where} is not `file channel speaker start end words`: fix it, "
                 "or force another format"
             )
+        # No more than five cuts, so that what follows the times keeps its blanks.
         name, channel, speaker, start, end, *text = line.split(maxsplit=5)
         span = _check_span(float(start), float(end), where)
-        words = _STM_LABEL.sub("", "".join(text).strip() + " ", count=1).strip()
-        words = words if alternatives else _refuse_alternatives(words, where)
+        words = _STM_LABEL.sub("", "".join(text)).strip()
+        if not alternatives:
+            _refuse_alternatives(words, where)
+        # TED-LIUM has it in lower case.
         if words.upper() == IGNORED:
             words = IGNORED
         yield Segment(name, speaker, tuple(words.split()), *span, channel=channel)
 
 
-def _refuse_alternatives(text: str, where: str) -> str:
-    """Return a text without sclite's alternatives, such as ``{ uh / um / @ }``, which
-    are not supported.
-    """
+def _refuse_alternatives(text: str, where: str) -> None:
+    """Refuse a text with sclite's alternatives, such as ``{ uh / um / @ }``."""
     if _ALTERNATIVES.search(text):
         raise InputError(
             f"{where} has alternatives ({{ a / b }}), which are not supported: "
             "write one of them"
         )
-    return text
 
 
 def is_ctm(line: str) -> bool:
     """Return whether a line looks like CTM."""
     fields = line.split()
-    return _LEAST <= len(fields) <= _MOST and all(map(is_number, fields[2:4]))
+    if not _LEAST_FIELDS <= len(fields) <= _MOST_FIELDS:
+        return False
+    return all(map(is_number, fields[2:4]))
 
 
 def read_ctm(path: Path) -> Iterator[Segment]:
@@ -113,7 +118,9 @@ def read_ctm(path: Path) -> Iterator[Segment]:
     """
     for where, line in read_nist_lines(path):
         fields = line.split()
-        if fields[2:4] == ["*", "*"] and fields[4:5] and fields[4].startswith("<ALT"):
+        # <ALT_BEGIN>, <ALT> and <ALT_END> have asterisks for their times.
+        untimed = fields[2:4] == ["*", "*"]
+        if untimed and len(fields) > 4 and fields[4].startswith("<ALT"):
             raise InputError(
                 f"{where} has alternatives ({fields[4]}), which are not supported: "
                 "write one of them"
@@ -125,13 +132,16 @@ def _parse_ctm_word(
     fields: Sequence[str], where: str, layout: str = CTM_LAYOUT
 ) -> Segment:
     """Return the word in the fields of a line; the message names ``layout``."""
-    recording, channel, start, seconds, text, score, _, speaker = [
-        *fields[:_MOST],
-        *["NA"] * (_MOST - len(fields)),
-    ]
-    known = None if score in NO_SPEAKER else score
-    timed = _LEAST <= len(fields) <= _MOST and is_number(start) and is_number(seconds)
-    if not timed or not (known is None or is_number(known.removeprefix("-"))):
+    if not _LEAST_FIELDS <= len(fields) <= _MOST_FIELDS:
+        raise InputError(f"{where} is not `{layout}`: fix it")
+    absent = ["NA"] * (_MOST_FIELDS - len(fields))
+    recording, channel, start, seconds, text, score, _, speaker = [*fields, *absent]
+    # A confidence may be negative, such as a log-probability.
+    scored = score not in NO_SPEAKER
+    numbers = [start, seconds]
+    if scored:
+        numbers.append(score.removeprefix("-"))
+    if not all(map(is_number, numbers)):
         raise InputError(f"{where} is not `{layout}`: fix it")
     return Segment(
         recording,
@@ -139,7 +149,7 @@ def _parse_ctm_word(
         (text,),
         float(start),
         float(start) + float(seconds),
-        confidences=None if known is None else (float(known),),
+        confidences=(float(score),) if scored else None,
         channel=channel,
     )
 
@@ -147,14 +157,16 @@ def _parse_ctm_word(
 def read_rttm(path: Path) -> Iterator[Segment]:
     """Read the words of RTTM, its lines ``LEXEME``, each as a segment."""
     for where, line in read_nist_lines(path):
-        if line.split()[0] == "LEXEME":
-            timed, labels = line.split()[1:6], line.split()[6:]
-            kind, who, score = [*labels, *["NA"] * 3][:3]
-            yield _parse_ctm_word(
-                [*timed, score, kind, who] if len(timed) == 5 else timed,
-                where,
-                RTTM_LAYOUT,
-            )
+        first, *fields = line.split()
+        if first != "LEXEME":
+            continue
+        timed = fields[:5]
+        # In the order of a CTM, which has the confidence before type and speaker. A
+        # line without a word is left short, so that it is refused.
+        if len(timed) == 5:
+            kind, speaker, score = [*fields[5:], "NA", "NA", "NA"][:3]
+            timed += [score, kind, speaker]
+        yield _parse_ctm_word(timed, where, RTTM_LAYOUT)
 
 
 def load_json(path: Path) -> Any:
@@ -163,6 +175,7 @@ def load_json(path: Path) -> Any:
     try:
         return parse_json(text)
     except ValueError as error:
+        # Not splitlines(): JSON allows U+2028 and the like inside of its strings.
         lines = [
             (number, line)
             for number, line in enumerate(text.split("\n"), start=1)
@@ -205,8 +218,9 @@ def read_seglst(path: Path) -> Iterator[Segment]:
                 f"{where}: words of {turn.session_id} without a speaker: name the "
                 "speaker"
             )
-        times = turn.start_time, turn.end_time
-        span = (0.0, math.inf) if times == (None, None) else _check_span(*times, where)
+        span = (0.0, math.inf)
+        if turn.start_time is not None or turn.end_time is not None:
+            span = _check_span(turn.start_time, turn.end_time, where)
         yield Segment(turn.session_id, turn.speaker, tuple(turn.words.split()), *span)
 
 
@@ -224,29 +238,27 @@ def _check_span(start: float | None, end: float | None, where: str) -> Span:
 
 
 def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
-    """Read a manifest of NeMo: the references, or what was recognised, by the name of
-    the audio file.
-    """
+    """Read a manifest of NeMo: references or hypotheses, by the audio files' names."""
     from espnet_ext.text.json_records import ManifestEntry, check_record
 
     texts: dict[str, str] = {}
     entries = load_json(path)
-    for number, record in enumerate(
-        entries if isinstance(entries, list) else [entries], start=1
-    ):
-        where, advice = f"{path}: line {number}", "write a manifest of NeMo"
+    # A manifest of one line is one value of JSON.
+    if not isinstance(entries, list):
+        entries = [entries]
+    advice = "write a manifest of NeMo"
+    for number, record in enumerate(entries, start=1):
+        where = f"{path}: line {number}"
         entry = check_record(ManifestEntry, record, where, advice)
         name = Path(entry.audio_filepath).stem
-        text = (
-            entry.pred_text
-            if recognised and "pred_text" in entry.model_fields_set
-            else entry.text
-        )
+        text = entry.text
+        # NeMo adds what it recognised to the line of the reference. That it is null is
+        # a fault, but a manifest without it may be one of hypotheses alone.
+        if recognised and "pred_text" in entry.model_fields_set:
+            text = entry.pred_text
         if text is None:
-            raise InputError(
-                f"{where}: no {'pred_text' if recognised else 'text'} of {name}: "
-                f"{advice}"
-            )
+            key = "pred_text" if recognised else "text"
+            raise InputError(f"{where}: no {key} of {name}: {advice}")
         if name in texts:
             raise InputError(f"{where}: {name} comes twice: keep one of its lines")
         texts[name] = text
@@ -254,7 +266,8 @@ def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
 
 
 def read_hypotheses(path: str | Path) -> list[Segment]:
-    """Read what was recognised in windows, as
+    """Read what was recognised in windows.
+
     :func:`espnet_ext.text.writing.write_hypotheses` writes it.
     """
     lines = read_text(path).split("\n")
@@ -265,13 +278,12 @@ def read_hypotheses(path: str | Path) -> list[Segment]:
     ]
     if not windows:
         raise InputError(f"{path}: it holds no hypothesis: decode again")
-    (key, times), *_ = Counter(
-        (item.recording, item.window, item.speaker) for item in windows
-    ).most_common(1)
+    keys = Counter((item.recording, item.window, item.speaker) for item in windows)
+    [((recording, index, speaker), times)] = keys.most_common(1)
     if times > 1:
         raise InputError(
-            f"{path}: {key[0]}: speaker {key[2]} appears twice in window "
-            f"{key[1]}: join the lines"
+            f"{path}: {recording}: speaker {speaker} appears twice in window "
+            f"{index}: join the lines"
         )
     return windows
 

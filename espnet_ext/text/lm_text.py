@@ -1,5 +1,6 @@
-"""Text for a language model as ESPnet reads it: Kaldi tables whose ids are line
-numbers, in splits.
+"""Write a language model's text as ESPnet reads it: Kaldi tables, in splits.
+
+The ids are line numbers.
 """
 
 import io
@@ -16,10 +17,10 @@ from espnet_ext.work.parallel import Place, map_shards
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Return the lines of a text file, plain or gzipped, with single spaces between
-    words; empty ones are left out.
+    """Read the lines of a text file, plain or gzipped, with single spaces in them.
 
-    Raises InputError: the file is missing, or is not gzip or UTF-8 text.
+    Empty ones are left out. Raises InputError: the file is missing, or is not gzip or
+    UTF-8 text.
     """
     path = Path(path)
     try:
@@ -38,8 +39,9 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
-    """Distribute the lines of ``text`` over the files ``split.0`` and so on in a
-    folder, one line to each in turn.
+    """Distribute the lines of ``text`` over files in a folder, to each in turn.
+
+    The files are ``split.0`` and so on.
 
     ESPnet reads them with ``--multiple_iterator true``, one in memory at a time. Each
     line gets an id, ``lm-<number>``. The folder appears when it is complete. Returned
@@ -59,7 +61,7 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
             for n in range(splits)
         ]
         for count, line in enumerate(read_lines(text), start=1):
-            # enough digits to keep the ids of LibriSpeech's 40 million lines sorted
+            # Enough digits to keep the ids of LibriSpeech's 40 million lines sorted.
             files[count % splits].write(f"lm-{count:09d} {line}\n")
         if count < splits:
             raise InputError(
@@ -72,11 +74,10 @@ def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
 
 
 def write_lengths(text: Path, tokeniser: Sequence[str], output: Path) -> None:
-    """Write the length in tokens of each line of a Kaldi table, as ESPnet's
-    ``collect_stats`` does.
+    """Write the length in tokens of each line of a Kaldi table.
 
-    ``tokeniser`` is ESPnet's type of tokens, and the model of word pieces if there is
-    one.
+    It is what ESPnet's ``collect_stats`` writes. ``tokeniser`` is ESPnet's type of
+    tokens, and the model of word pieces if there is one.
     """
     from espnet2.text.build_tokenizer import build_tokenizer
 
@@ -97,15 +98,18 @@ def write_split_lengths(
     nj: int = 1,
     parallel: Place | None = None,
 ) -> None:
-    """Write the lengths of all splits to files of the same names in another folder,
-    several splits at a time.
+    """Write the lengths of all splits, several at a time.
+
+    The files have the same names as the splits, in another folder.
     """
     numbers = range(int((text / "num_splits").read_text()))
-    with whole_folder(
-        output, fingerprint(tokeniser[0], files=[text / NOTE, *tokeniser[1:]])
-    ) as folder:
+    kind, *model = tokeniser
+    # The note holds the key of the splits: their text need not be hashed again.
+    key = fingerprint(kind, files=[text / NOTE, *model])
+    with whole_folder(output, key) as folder:
+        target = folder.absolute()
         jobs = [
-            (text / f"split.{n}", tuple(tokeniser), folder.absolute() / f"split.{n}")
+            (text / f"split.{n}", tuple(tokeniser), target / f"split.{n}")
             for n in numbers
         ]
         map_shards(_write_lengths, jobs, nj=nj, config=parallel, describe="lengths")
@@ -119,13 +123,16 @@ def _write_lengths(job: tuple[Path, Sequence[str], Path]) -> None:
 def read_sentences(
     text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()
 ) -> Iterator[str]:
-    """Return the sentences of text files, as :func:`read_lines` reads them, and of
-    Kaldi tables, without empty ones.
+    """Read the sentences of text files, and then of Kaldi tables, without empty ones.
+
+    Text files are read as by :func:`read_lines`.
     """
     for path in text:
         yield from read_lines(path)
     for path in transcripts:
-        yield from filter(None, read_table(path).values())
+        for sentence in read_table(path).values():
+            if sentence:
+                yield sentence
 
 
 def sample_lines(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
@@ -141,9 +148,13 @@ def sample_lines(lines: Iterable[str], count: int | None, seed: int = 0) -> list
         )
     draw = random.Random(seed)
     kept: list[str] = []
+    # Vitter's reservoir (algorithm R): line n replaces one of those kept with
+    # probability count / n, so that all lines so far are equally likely to be there.
     for number, line in enumerate(lines):
         if number < count:
             kept.append(line)
-        elif (place := int(draw.random() * (number + 1))) < count:
+            continue
+        place = int(draw.random() * (number + 1))
+        if place < count:
             kept[place] = line
     return kept

@@ -1,20 +1,22 @@
-"""Mandarin-English text: which characters are Han, and how a transcript splits into Han
-characters and words.
+"""Split Mandarin-English text into Han characters and words.
 
 In data dirs no space stands beside a Han character
 (:func:`espnet_ext.text.rules.no_blank_beside_han`).
 """
 
 from collections.abc import Iterable
+from itertools import chain
 
-import regex  # the standard library's re knows no scripts
+# The standard library's re knows no scripts.
+import regex
 
 UNKNOWN_MARK = "\u2047"  # sentencepiece's text for an unknown token
 _TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
 _HAN = regex.compile(r"\p{Han}")
 _LATIN = regex.compile(r"\p{Latin}")
-# from the radicals to the end of the plane of the last extensions
-_FIRST, _LAST = (0x2E80, 0x3FFFF)
+# From the radicals to the end of the plane of the last extensions.
+_FIRST_HAN = 0x2E80
+_LAST_HAN = 0x3FFFF
 
 
 def has_han(text: str) -> bool:
@@ -29,8 +31,7 @@ def has_han(text: str) -> bool:
 
 
 def split_mixed_text(text: str) -> list[str]:
-    """Split a transcript into Han characters and words: what the mixed error rate
-    counts (P1, section 4.2).
+    """Split a transcript into what the mixed error rate counts (P1, section 4.2).
 
     Every Han character is a token, with the variation selectors and combining marks
     after it; so is every run of other characters up to the next Han character or white
@@ -46,28 +47,35 @@ def split_mixed_text(text: str) -> list[str]:
 
 
 def find_other_letters(texts: Iterable[str]) -> str:
-    """Return the letters in texts that are neither Han nor Latin, at most ten: they
-    count as English.
+    """Find the letters in texts that are neither Han nor Latin, at most ten.
+
+    They count as English.
 
     >>> find_other_letters(["我 go カラ", "да 15"])
     'адカラ'
     """
-    letters = {mark for text in texts for mark in text if mark.isalpha()}
-    return "".join(
-        sorted(mark for mark in letters if not (has_han(mark) or _LATIN.search(mark)))
-    )[:10]
+    others: set[str] = set()
+    for letter in set(chain.from_iterable(texts)):
+        known = has_han(letter) or _LATIN.search(letter) is not None
+        if letter.isalpha() and not known:
+            others.add(letter)
+    return "".join(sorted(others))[:10]
 
 
 def list_han_characters() -> list[str]:
     """Return all characters of script Han, in the order of their code points."""
-    return _HAN.findall("".join(map(chr, range(_FIRST, _LAST + 1))))
+    return _HAN.findall("".join(map(chr, range(_FIRST_HAN, _LAST_HAN + 1))))
 
 
 def detect_language(text: str, otherwise: str) -> str:
-    """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, ``otherwise``
-    for neither (digits alone).
+    """Return ``zh`` for Han, ``en`` for Latin letters, ``cs`` for both.
+
+    For neither, such as digits alone, it is ``otherwise``.
     """
-    han, latin = has_han(text), _LATIN.search(text) is not None
+    han = has_han(text)
+    latin = _LATIN.search(text) is not None
     if han and latin:
         return "cs"
-    return "zh" if han else "en" if latin else otherwise
+    if han:
+        return "zh"
+    return "en" if latin else otherwise

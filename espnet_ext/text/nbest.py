@@ -1,5 +1,6 @@
-"""N-best lists: what a first pass gives to a second one, as typed objects and as JSONL,
-one utterance a line::
+"""N-best lists, which a first pass gives to a second one.
+
+They are typed objects here, and JSONL on disk, one utterance a line::
 
     {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5,
     "scores": {"ctc": -0.9}}, ...]}
@@ -32,9 +33,9 @@ class Hypothesis:
     """One hypothesis of an utterance."""
 
     text: str  # words separated by blanks, in the casing that is scored; may be empty
-    # natural logarithm of the probability by the first pass, all its parts together
+    # Natural logarithm of the probability by the first pass, all its parts together.
     score: float
-    # named parts of it, or added later: ctc, gpt2
+    # Named parts of it, or added later: ctc, gpt2.
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -85,7 +86,7 @@ def parse_lists(lines: Iterable[str], path: str | Path) -> list[NBest]:
         if not line.strip():
             continue
         try:
-            nbest = _from_record(parse_json(line, refuse_twins))
+            nbest = _parse_record(parse_json(line, refuse_twins))
             if nbest.utt_id in lists:
                 raise InputError(f"{nbest.utt_id} comes twice: keep one of its lists")
         except ValueError as error:
@@ -113,36 +114,39 @@ def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
                     f"{path}: {nbest.utt_id} comes twice: keep one of its lists"
                 )
             seen.add(nbest.utt_id)
-            file.write(
-                json.dumps(asdict(nbest), ensure_ascii=False, allow_nan=False) + "\n"
-            )
+            record = asdict(nbest)
+            line = json.dumps(record, ensure_ascii=False, allow_nan=False)
+            file.write(line + "\n")
         if not seen:
             raise InputError(f"{path}: there is nothing to write: no N-best lists")
 
 
 def count_word_errors(nbest: NBest) -> list[int]:
-    """Return the word errors of each hypothesis against the reference: P3's E(y_i, y*),
-    on the texts as they are.
-    """
+    """Count the word errors of each hypothesis as it is: P3's E(y_i, y*)."""
     reference = split_reference(nbest)
     return [Levenshtein.distance(reference, hyp.text.split()) for hyp in nbest.hyps]
 
 
 def count_errors_of_lists(lists: Sequence[NBest]) -> list[list[int]]:
-    """Return :func:`count_word_errors` of many lists at once, on all cores."""
-    pairs = [
-        (split_reference(nbest), hyp.text.split())
-        for nbest in lists
-        for hyp in nbest.hyps
-    ]
-    found = iter(
-        cpdist(
-            *zip(*pairs, strict=True), scorer=Levenshtein.distance, workers=-1
-        ).tolist()
-        if pairs
-        else []
-    )
-    return [[next(found) for _ in nbest.hyps] for nbest in lists]
+    """Count the word errors of many lists at once, on all cores."""
+    references: list[list[str]] = []
+    hypotheses: list[list[str]] = []
+    for nbest in lists:
+        reference = split_reference(nbest)
+        for hyp in nbest.hyps:
+            references.append(reference)
+            hypotheses.append(hyp.text.split())
+    # One flat list of pairs, which rapidfuzz's C++ shares among its threads.
+    distances = cpdist(
+        references, hypotheses, scorer=Levenshtein.distance, workers=-1
+    ).tolist()
+    errors: list[list[int]] = []
+    begin = 0
+    for nbest in lists:
+        end = begin + len(nbest.hyps)
+        errors.append(distances[begin:end])
+        begin = end
+    return errors
 
 
 def split_reference(nbest: NBest) -> list[str]:
@@ -159,9 +163,7 @@ def split_reference(nbest: NBest) -> list[str]:
 
 
 def drop_repeated_texts(nbest: NBest) -> NBest:
-    """Return the list without hypotheses whose text came before: the best of each text
-    stays.
-    """
+    """Drop hypotheses whose text came before: the best of each text stays."""
     best: dict[str, Hypothesis] = {}
     for hyp in nbest.hyps:
         best.setdefault(hyp.text, hyp)
@@ -169,7 +171,7 @@ def drop_repeated_texts(nbest: NBest) -> NBest:
 
 
 def join_lines(text: str) -> str:
-    """Return a text with single blanks between its words."""
+    """Join the lines of a text to one, with single blanks between its words."""
     return " ".join(text.split())
 
 
@@ -179,7 +181,7 @@ def make_list(
     hyps: Sequence[Hypothesis],
     ref: str | None = None,
 ) -> NBest:
-    """Return a list that was read from ``where``, which messages name."""
+    """Make a list that was read from ``where``, which messages name."""
     try:
         return NBest(utterance, tuple(hyps), None if ref is None else join_lines(ref))
     except InputError as error:
@@ -189,7 +191,7 @@ def make_list(
 def rank_lists(
     where: str | Path, found: Mapping[str, Mapping[int, Hypothesis]]
 ) -> list[NBest]:
-    """Return lists sorted by utterance, of hypotheses by rank, which is 1, 2 ..."""
+    """Make lists, sorted by utterance, of hypotheses by their ranks: 1, 2 ..."""
     for utterance, ranks in found.items():
         if ranks and sorted(ranks) != list(range(1, len(ranks) + 1)):
             raise InputError(
@@ -214,7 +216,7 @@ class _List(BaseModel):
     hyps: list[_Hypothesis]
 
 
-def _from_record(record: Any) -> NBest:
+def _parse_record(record: Any) -> NBest:
     if not isinstance(record, dict) or not isinstance(record.get("utt_id"), str):
         raise InputError(
             "not an N-best list: each line must be an object with utt_id, ref and hyps"
@@ -223,10 +225,10 @@ def _from_record(record: Any) -> NBest:
         found = _List.model_validate(record)
     except ValidationError as error:
         raise InputError(f"{record['utt_id']}: {fault(record, error)}") from None
+    # Blanks do not distinguish hypotheses: they must not make two of one text.
     hyps = [
         Hypothesis(join_lines(hyp.text), hyp.score, hyp.scores or {})
         for hyp in found.hyps
     ]
-    return NBest(
-        found.utt_id, tuple(hyps), None if found.ref is None else join_lines(found.ref)
-    )
+    ref = None if found.ref is None else join_lines(found.ref)
+    return NBest(found.utt_id, tuple(hyps), ref)

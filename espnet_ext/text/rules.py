@@ -16,6 +16,7 @@ import regex
 
 Rule = Callable[[str], str]
 
+# Unicode has full-width forms in the order of ASCII, 0xFEE0 above it; not the space.
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
 _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ´`′"), "'")
 _MARK_LENGTH = 30  # characters; longer text between brackets is not a mark
@@ -99,11 +100,11 @@ def drop_invisible(text: str) -> str:
     >>> drop_invisible("\\ufeff喜\\u200b欢\\tTEA")
     '喜欢 TEA'
     """
+    # Unicode's categories: Cf formats what is around it, Cc are tabs and the like.
     becomes = {"Cf": "", "Cc": " "}
-    return "".join(
-        becomes.get(unicodedata.category(char), char)
-        for char in _VARIATIONS.sub("", text)
-    )
+    # Variation selectors are marks (Mn), as accents are, and those must stay.
+    visible = _VARIATIONS.sub("", text)
+    return "".join(becomes.get(unicodedata.category(char), char) for char in visible)
 
 
 def upper_case_english(text: str) -> str:
@@ -116,9 +117,9 @@ def drop_accents(text: str) -> str:
 
     Those of other scripts keep them: й and ё are letters of their own.
     """
-    return unicodedata.normalize(
-        "NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text))
-    )
+    # Decomposed, an accent is a character of its own after its letter.
+    decomposed = unicodedata.normalize("NFD", text)
+    return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", decomposed))
 
 
 def drop_punctuation(text: str) -> str:
@@ -127,22 +128,22 @@ def drop_punctuation(text: str) -> str:
     >>> drop_punctuation("'DON'T', 他说：E-MAIL。")
     " DON'T   他说 E MAIL "
     """
-    return "".join(
-        char
-        if unicodedata.category(char)[0] not in "PS" or _is_inside_word(text, index)
-        else " "
-        for index, char in enumerate(text)
-    )
+    kept = []
+    for index, char in enumerate(text):
+        # P for punctuation and S for symbols, such as $ and +.
+        drops = unicodedata.category(char)[0] in "PS"
+        if drops and not _is_apostrophe_in_word(text, index):
+            char = " "
+        kept.append(char)
+    return "".join(kept)
 
 
-def _is_inside_word(text: str, index: int) -> bool:
+def _is_apostrophe_in_word(text: str, index: int) -> bool:
+    """Return whether there is an apostrophe between two English letters or digits."""
+    if text[index] != "'":
+        return False
     neighbours = text[max(index - 1, 0) : index] + text[index + 1 : index + 2]
-    return (
-        text[index] == "'"
-        and len(neighbours) == 2
-        and neighbours.isascii()
-        and neighbours.isalnum()
-    )
+    return len(neighbours) == 2 and neighbours.isascii() and neighbours.isalnum()
 
 
 def spell_titles(text: str) -> str:
@@ -167,19 +168,21 @@ def spell_numbers(text: str) -> str:
     'the nineteen nineties, a three D film'
     """
     text = _DIGIT_BESIDE_LETTER.sub(" ", text)
-    return _NUMBER.sub(
-        lambda found: _number_in_words(found[1], (found[2] or "").lower()), text
-    )
+    return _NUMBER.sub(_spell_number, text)
 
 
-def _number_in_words(number: str, suffix: str) -> str:
+def _spell_number(found: re.Match[str]) -> str:
+    """Write a number and its suffix, such as th of 3rd and s of 1990s, as words."""
+    # Only here: importing it takes over a second, and few texts have digits.
     import inflect
 
     engine: Any = inflect.engine()
+    number = found[1]
+    suffix = (found[2] or "").lower()
     digits = number.replace(",", "")
     has_leading_zero = digits[0] == "0" and digits[1:2].isdigit()
     if _YEAR.fullmatch(number):
-        words = _year_in_words(engine, number)
+        words = _spell_year(engine, number)
     elif has_leading_zero or len(digits) > _LONGEST_NUMBER:
         # As of telephone numbers: digit by digit.
         spoken = [
@@ -194,8 +197,8 @@ def _number_in_words(number: str, suffix: str) -> str:
     return engine.plural(words) if suffix.endswith("s") else engine.ordinal(words)
 
 
-def _year_in_words(engine: Any, year: str) -> str:
-    """Return a year as eighteen fifteen, nineteen oh six or nineteen hundred."""
+def _spell_year(engine: Any, year: str) -> str:
+    """Write a year as eighteen fifteen, nineteen oh six or nineteen hundred."""
     century = engine.number_to_words(year[:2])
     rest = year[2:]
     if rest == "00":

@@ -1,5 +1,6 @@
-"""Tokens learnt from transcripts: sentencepiece models, ESPnet's ``tokens.txt``, files
-with a value for each token.
+"""Learn tokens from transcripts, and read and write files with a value for each.
+
+They are sentencepiece models, ESPnet's ``tokens.txt`` and ``prior.txt``.
 """
 
 import io
@@ -24,8 +25,9 @@ BOUNDARY = "▁"  # sentencepiece's mark of a word's beginning
 
 @dataclass(frozen=True)
 class PieceModel:
-    """A trained sentencepiece model: its bytes and its pieces without control symbols,
-    in the model's order.
+    """A trained sentencepiece model: its bytes, and its pieces in the model's order.
+
+    Control symbols are not among them.
     """
 
     data: bytes
@@ -47,6 +49,7 @@ def train_pieces(
     else, texts are read once and not kept. Raises InputError: no text, or a vocabulary
     smaller than the number of characters.
     """
+    # Sentencepiece's tsv has a text and its frequency in each line.
     if model_type == "bpe":
         counts = Counter(word for text in texts for word in text.split())
         lines = [f"{word}\t{count}" for word, count in counts.items()]
@@ -65,7 +68,9 @@ def train_pieces(
     trainer_options: dict[str, Any] = options | {
         "model_type": model_type,
         "vocab_size": vocab_size,
+        # Below 1, rare characters, such as many of Mandarin, would become unknown.
         "character_coverage": 1.0,
+        # ESPnet has its own symbols for start and end (make_token_list).
         "bos_id": -1,
         "eos_id": -1,
         "unk_id": 0,
@@ -73,13 +78,13 @@ def train_pieces(
         "user_defined_symbols": list(user_symbols),
         "minloglevel": 2,
         "num_threads": 1,
-        # by default sentencepiece silently leaves out texts above 4,192 bytes
+        # By default sentencepiece silently leaves out texts above 4,192 bytes.
         "max_sentence_length": max(4192, *(len(line.encode()) + 1 for line in lines)),
     }
     try:
         data = _train(lines, trainer_options)
     except RuntimeError as error:
-        # it names the size when the one asked for is too large
+        # It names the size when the one asked for is too large.
         largest = re.search(r"value <= (\d+)", str(error))
         if largest is None:
             reason = " ".join(str(error).split())
@@ -121,8 +126,7 @@ def _train(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
 
 
 def make_token_list(tokens: Iterable[str]) -> list[str]:
-    """Return ESPnet's token list: blank, unknown, the tokens, and one symbol for start
-    and end.
+    """Make ESPnet's token list: blank, unknown, the tokens, and one for start and end.
 
     Raises InputError: a token equals one of those symbols, and ESPnet could not
     distinguish the two.
@@ -134,6 +138,8 @@ def make_token_list(tokens: Iterable[str]) -> list[str]:
                 f"the text holds '{symbol}', which is ESPnet's own symbol: remove "
                 "it from the text"
             )
+    # ESPnet's order: its models take the first for CTC's blank, the last for start and
+    # end.
     return [BLANK, UNKNOWN, *tokens, SOS_EOS]
 
 
@@ -146,11 +152,10 @@ def make_tokens(
     symbols: Sequence[str] = (),
     normalisation: str | None = None,
 ) -> list[str]:
-    """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how
-    many there are.
+    """Learn the tokens of a Kaldi ``text`` file, write them, and print their number.
 
-    Texts of hundreds of millions of words need not fit into memory, but for
-    ``unigram``.
+    :func:`write_tokens` says what is written. Texts of hundreds of millions of words
+    need not fit into memory, but for ``unigram``.
     """
     tokens = write_tokens(
         TableTexts(Path(text)),
@@ -161,17 +166,14 @@ def make_tokens(
         normalisation,
     )
     say(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
-    say_if_fewer_pieces(
-        len(tokens) - 2, vocab_size
-    )  # without blank, start and end; sentencepiece counts the unknown one
+    # Without blank, start and end; sentencepiece counts the unknown one.
+    say_if_fewer_pieces(len(tokens) - 2, vocab_size)
     return tokens
 
 
 @dataclass(frozen=True)
 class TableTexts:
-    """The texts of a Kaldi ``text`` file, read anew each time that they are gone
-    through.
-    """
+    """The texts of a Kaldi ``text`` file, read anew by each loop over them."""
 
     path: Path
 
@@ -193,8 +195,10 @@ def write_tokens(
     symbols: Sequence[str] = (),
     normalisation: str | None = None,
 ) -> list[str]:
-    """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces,
-    ``bpe.model``; return the token list.
+    """Learn tokens and write them; return the token list.
+
+    Written are ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces,
+    ``bpe.model``.
 
     ``token_type`` is ``bpe``, ``unigram``, ``char`` or ``word``; ``texts`` are gone
     through several times. ``symbols`` are one token each, such as ``<sc>``; as a word
@@ -221,35 +225,36 @@ def write_tokens(
             processor.encode(text, out_type=str) for text in texts
         )
     elif token_type == "char":
-        sequences = (_characters(text, symbols) for text in texts)
-        characters = {char for text in texts for char in _characters(text, symbols)} - {
-            SPACE,
-            *symbols,
-        }
+        sequences = (_split_into_characters(text, symbols) for text in texts)
+        characters: set[str] = set()
+        for text in texts:
+            characters.update(_split_into_characters(text, symbols))
+        characters -= {SPACE, *symbols}
         tokens = make_token_list([SPACE, *symbols, *sorted(characters)])
     else:
-        tokens = make_token_list(
-            [
-                *symbols,
-                *sorted(
-                    {word for text in texts for word in text.split()} - set(symbols)
-                ),
-            ]
-        )
+        words: set[str] = set()
+        for text in texts:
+            words.update(text.split())
+        words -= set(symbols)
+        tokens = make_token_list([*symbols, *sorted(words)])
         sequences = (text.split() for text in texts)
     write_token_files(output, tokens, sequences, model)
     return tokens
 
 
-def _characters(text: str, symbols: Sequence[str]) -> list[str]:
-    """Split a text as ESPnet's tokenizer does: a symbol for each space, and each of
-    ``symbols`` undivided.
+def _split_into_characters(text: str, symbols: Sequence[str]) -> list[str]:
+    """Split a text as ESPnet's tokenizer does, each of ``symbols`` undivided.
+
+    There is a symbol for each space.
     """
     sequence: list[str] = []
     for piece in re.split(r"(\s)", text):
-        sequence += (
-            [SPACE] if piece.isspace() else [piece] if piece in symbols else piece
-        )
+        if piece.isspace():
+            sequence.append(SPACE)
+        elif piece in symbols:
+            sequence.append(piece)
+        else:
+            sequence += piece
     return sequence
 
 
@@ -259,30 +264,29 @@ def write_token_files(
     sequences: Iterable[Sequence[str]],
     model: PieceModel | None = None,
 ) -> None:
-    """Write ``bpe.model`` (if there is a model), ``tokens.txt``, and ``prior.txt`` from
-    the transcripts as tokens.
+    """Write ``tokens.txt``, ``bpe.model`` if there is a model, and ``prior.txt``.
+
+    The prior is that of the tokens in ``sequences``, the transcripts.
     """
     if model is not None:
         with atomic_write(output / "bpe.model", "wb") as file:
             file.write(model.data)
     with atomic_write(output / "tokens.txt") as file:
         file.writelines(f"{token}\n" for token in tokens)
+    prior = estimate_token_prior(sequences, tokens)
     with atomic_write(output / "prior.txt") as file:
-        file.writelines(
-            f"{token} {value:.6f}\n"
-            for token, value in estimate_token_prior(sequences, tokens).items()
-        )
+        file.writelines(f"{token} {value:.6f}\n" for token, value in prior.items())
 
 
 def estimate_token_prior(
     sequences: Iterable[Sequence[str]], tokens: Sequence[str]
 ) -> dict[str, float]:
-    """Natural log-probability of each token in transcripts, with one end symbol after
-    each transcript (P2, Table 5).
+    """Estimate the natural log-probability of each token in transcripts (P2, Table 5).
 
-    One is added to each count, so that no token is impossible. Tokens that are not in
-    the list count as unknown.
+    Each transcript has one end symbol after it. Tokens that are not in the list count
+    as unknown.
     """
+    # One is added to each count (Laplace), so that no token is impossible.
     counts = dict.fromkeys(tokens, 1)
     for sequence in sequences:
         for token in (*sequence, SOS_EOS):
@@ -292,13 +296,11 @@ def estimate_token_prior(
 
 
 def read_prior(path: str | Path) -> dict[str, float]:
-    """Read a ``prior.txt``: token -> natural log-probability, in the order of the token
-    list.
-    """
-    return read_token_values(path, _finite, "log-probability")
+    """Read a ``prior.txt``: token -> natural log-probability, as the list has them."""
+    return read_token_values(path, _parse_finite, "log-probability")
 
 
-def _finite(text: str) -> float | None:
+def _parse_finite(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
@@ -309,8 +311,7 @@ def _finite(text: str) -> float | None:
 def read_token_values[T](
     path: str | Path, parse: Callable[[str], T | None], what: str
 ) -> dict[str, T]:
-    """Read a file with a token, a space and a value in each line: token -> value, in
-    the order of the file.
+    """Read token -> value from a file with both in each line, a space between them.
 
     ``parse`` makes a value from text, or returns None if the text is none; ``what``
     names the value in messages. Raises InputError: a line is not a token and a value,
@@ -327,7 +328,7 @@ def read_token_values[T](
             f"{path}: not UTF-8 text ({error.reason}): run the token stage again"
         ) from None
     values: dict[str, T] = {}
-    # not splitlines(), which also splits at characters that may be tokens
+    # Not splitlines(), which also splits at characters that may be tokens.
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         token, _, rest = line.rpartition(" ")
         value = parse(rest)

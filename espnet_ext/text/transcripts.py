@@ -34,7 +34,7 @@ _SUFFIXES = {
 }
 _JSON = (".json", ".jsonl")
 _JSON_BEGIN = re.compile(r'\s*([\[{]\s*$|\{\s*["}]|\[\s*[\[{"\]0-9-])')
-# What would pass for Kaldi text, and how it begins.
+# What would pass for Kaldi text, of which almost any line is one, and how it begins.
 _OTHERS = {
     "XML or HTML": re.compile(r"\s*<[?!a-zA-Z]+[\s>]"),
     "a TextGrid": re.compile(r"\s*File type\s*="),
@@ -42,6 +42,7 @@ _OTHERS = {
         r"(start\tend\ttext|client_id\t|path[\t,]|[a-z_]+,[a-z_,]*(text|sentence|transcript))"
     ),
 }
+_RTTM_TYPES = ("LEXEME", "SPEAKER", "SPKR-INFO")
 _SAMPLE = 50  # lines that decide on a format
 
 
@@ -52,12 +53,10 @@ class Transcripts:
     path: Path
     format: str  # one of FORMATS
     texts: dict[str, str]  # by utterance id, in the file's order; empty for recordings
-    segments: tuple[
-        Segment, ...
-    ] = ()  # said in recordings, in the file's order; empty for utterances
-    ignored: tuple[
-        Segment, ...
-    ] = ()  # what an STM excludes from scoring, without words
+    # What is said in recordings, in the file's order; empty for utterances.
+    segments: tuple[Segment, ...] = ()
+    # What an STM excludes from scoring, without words.
+    ignored: tuple[Segment, ...] = ()
 
     @property
     def of_utterances(self) -> bool:
@@ -72,15 +71,16 @@ class Transcripts:
         """
         if self.of_utterances:
             return self.texts
+        texts: dict[str, str] = {}
         recordings = group_by_recording(sort_by_start(self.segments))
-        return {
-            name: " ".join(word for segment in own for word in segment.words)
-            for name, own in recordings.items()
-        }
+        for name, own in recordings.items():
+            words = [word for segment in own for word in segment.words]
+            texts[name] = " ".join(words)
+        return texts
 
 
 def _read_whisper_segments(path: Path) -> Iterator[Segment]:
-    """Return the segments.
+    """Read the segments of Whisper's JSON.
 
     A window, or a file, without a word is a recording in which nobody speaks.
     """
@@ -126,14 +126,13 @@ def read_transcripts(
 def _make_word_reader(
     read: Callable[[Path], Iterable[Segment]],
 ) -> Callable[[Path], Iterator[Segment]]:
-    """Return a reader of words.
+    """Return a reader of words, whose channel is their speaker if they name none."""
 
-    Where a word names no speaker, its channel takes the place.
-    """
-    return lambda path: (
-        word if word.speaker else replace(word, speaker=word.channel)
-        for word in read(path)
-    )
+    def read_with_speakers(path: Path) -> Iterator[Segment]:
+        for word in read(path):
+            yield word if word.speaker else replace(word, speaker=word.channel)
+
+    return read_with_speakers
 
 
 _SEGMENTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
@@ -178,51 +177,55 @@ def detect_format(path: Path) -> str:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    if suffix in _JSON or _JSON_BEGIN.match(
-        next((line for line in read_text_lines(path, marked=True) if line.strip()), "")
-    ):
+    if suffix in _JSON or _begins_as_json(path):
         return _detect_json_format(path)
     lines = [line for _, line in islice(formats.read_nist_lines(path), _SAMPLE)]
-    if lines and lines[0].startswith("WEBVTT"):
+    if not lines:
+        return KALDI
+    if lines[0].startswith("WEBVTT"):
         return VTT
+    # The first cue of SRT has its number above its times.
     numbered = len(lines) > 1 and lines[0].strip().isdecimal()
-    if lines and captions.is_timing(lines[numbered]):
+    if captions.is_timing(lines[1] if numbered else lines[0]):
         return SRT
-    if lines and all(
-        line.split()[0] in ("LEXEME", "SPEAKER", "SPKR-INFO") for line in lines
-    ):
+    if all(line.split()[0] in _RTTM_TYPES for line in lines):
         return RTTM
-    for form, fits, times in (
-        (STM, formats.is_stm, slice(3, 5)),
-        (CTM, formats.is_ctm, slice(2, 4)),
-    ):
-        if lines and all(map(fits, lines)) and _are_times(lines, times):
-            return form
-    if lines and all(map(formats.TRN_LINE.fullmatch, lines)):
+    # STM first: it has one field more before the times, so that with a numeral for a
+    # speaker it would pass for CTM.
+    if all(map(formats.is_stm, lines)) and _are_times(lines, slice(3, 5)):
+        return STM
+    if all(map(formats.is_ctm, lines)) and _are_times(lines, slice(2, 4)):
+        return CTM
+    if all(map(formats.TRN_LINE.fullmatch, lines)):
         return TRN
-    if other := next(
-        (
-            what
-            for what, begin in _OTHERS.items()
-            if begin.match(lines[0] if lines else "")
-        ),
-        None,
-    ):
-        raise InputError(
-            f"{path}: {other}, which is not read: convert it to one of "
-            f"{', '.join(FORMATS)}"
-        )
+    for what, begin in _OTHERS.items():
+        if begin.match(lines[0]):
+            raise InputError(
+                f"{path}: {what}, which is not read: convert it to one of "
+                f"{', '.join(FORMATS)}"
+            )
     return KALDI
 
 
+def _begins_as_json(path: Path) -> bool:
+    """Return whether the first line with text begins an object or a list of JSON."""
+    for line in read_text_lines(path, marked=True):
+        if line.strip():
+            return _JSON_BEGIN.match(line) is not None
+    return False
+
+
 def _are_times(lines: list[str], places: slice) -> bool:
-    """Return whether fields are times, and not numerals in Kaldi text, which has an id
-    only once.
+    """Return whether fields are times, and not numerals that are words of Kaldi text.
+
+    In Kaldi text each id comes once; in a file of times a recording has many lines, or
+    some time has a decimal point in each.
     """
     names = [line.split()[0] for line in lines]
-    return len(set(names)) < len(names) or all(
-        any("." in field for field in line.split()[places]) for line in lines
-    )
+    if len(set(names)) < len(names):
+        return True
+    fields = [line.split()[places] for line in lines]
+    return all(any("." in field for field in times) for times in fields)
 
 
 def _detect_json_format(path: Path) -> str:
@@ -234,13 +237,12 @@ def _detect_json_format(path: Path) -> str:
         raise InputError(
             f"{path}: entry 1: not an object: write Whisper's JSON or SegLST"
         )
-    keys = {
-        "session_id": SEGLST,
-        **dict.fromkeys(whisper_json.PARTS, WHISPER),
-        "audio_filepath": NEMO,
-    }
-    if form := next((form for key, form in keys.items() if key in first), None):
-        return form
+    if "session_id" in first:
+        return SEGLST
+    if any(key in first for key in whisper_json.PARTS):
+        return WHISPER
+    if "audio_filepath" in first:
+        return NEMO
     if whisper_json.is_segment_list(content):
         return WHISPER
     if "utts" in first:

@@ -19,7 +19,8 @@ from espnet_ext.text.words import Segment, Span, divide_span
 # keys of the segments of Whisper, transformers and whisper.cpp
 PARTS = ("segments", "chunks", "transcription")
 
-# keys of the confidence of a word: of Whisper, WhisperX and others
+# Keys of a word's confidence: of Whisper and faster-whisper, WhisperX, and
+# whisper-timestamped.
 _SCORES = ("probability", "score", "confidence")
 
 Ends = tuple[float | None, float | None]  # start and end, where they are known
@@ -82,9 +83,12 @@ def _read_window(item: Mapping[str, Any], name: str) -> Window:
     """Return the window of an object, with times that count from the recording."""
     utterance = str(item.get("recording") or name)
     span, offset = _read_place(item)
+    # The window as its segments count: they fill what they lack of times from it, and
+    # are shifted afterwards.
     inside = span
     if span and offset is not None:
         inside = (span[0] - offset, span[1] - offset)
+    # Without any of the keys the first one's KeyError becomes read_whisper's message.
     key = next((key for key in PARTS if key in item), PARTS[0])
     parts = item[key]
     ends = [_read_ends_of_part(part, utterance) for part in parts]
@@ -168,10 +172,12 @@ def _read_part(
     for item in part["words"]:
         words += _read_words(item, who, recording)
     ends = [word.ends for word in words]
+    # Either all words have times, or none has: so have those of one speaker below.
     filled: Sequence[Span | None] | None = fill_times(ends, span)
     if not filled:
         filled = [None] * len(words)
     timed = zip(words, filled, strict=True)
+    # WhisperX names the speaker of each word, and they may change within a segment.
     for speaker, group in groupby(timed, key=lambda pair: pair[0].speaker):
         own = list(group)
         texts = tuple(word.text for word, _ in own)
@@ -213,6 +219,7 @@ def _read_words(
 
     They share its time by their lengths, as far as it is known.
     """
+    # Whisper's key, or that of whisper-timestamped and transformers.
     key = "word" if "word" in item else "text"
     texts = item[key].split()
     name = next((name for name in _SCORES if name in item), _SCORES[0])
@@ -222,6 +229,7 @@ def _read_words(
     what = " ".join(texts)
     begin, until = _parse_ends(start, end, f"{recording}: {what}")
     speaker = str(item.get("speaker") or who)
+    # With one time known, it is the first word's start or the last one's end.
     spans: list[Ends] = [(None, None)] * len(texts)
     if begin is not None and until is not None:
         spans = [*divide_span(texts, (begin, until))]
@@ -238,6 +246,7 @@ def fill_times(times: Sequence[Ends], span: Span | None) -> list[Span] | None:
 
     Times are in seconds. Words between two known moments (an end, the next start, an
     edge of the ``span``) share the time between them evenly; what is known is kept.
+    WhisperX, for one, gives no times to numerals, which its aligner cannot spell.
 
     >>> fill_times([(1.0, None), (None, None), (2.0, 2.5)], None)
     [(1.0, 1.5), (1.5, 2.0), (2.0, 2.5)]
@@ -263,6 +272,7 @@ def fill_times(times: Sequence[Ends], span: Span | None) -> list[Span] | None:
             begin = span[0] if span else until or 0.0
         if until is None:
             until = span[1] if span else begin
+        # Only their number counts here, as times are shared evenly.
         waiting = [""] * (place + 1 - first)
         # The next word may start before this one does: a span never runs backwards.
         shared = (begin, max(begin, until))

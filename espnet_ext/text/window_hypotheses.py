@@ -164,29 +164,33 @@ def read_grouped(
     Raises InputError: as :func:`group_by_speaker`; a file that does not fit; a window
     that is given twice.
     """
-    every = {
-        path: detect_format(path) if form == AUTO else form
-        for path in ([paths] if isinstance(paths, Path) else paths)
-    }
-    for path, form in every.items():
-        if form not in (WINDOWS, WHISPER, SEGLST, CTM, RTTM):
+    every = [paths] if isinstance(paths, Path) else paths
+    ours: list[Path] = []
+    others: dict[Path, str] = {}  # with their formats
+    for path in every:
+        found = detect_format(path) if form == AUTO else form
+        if found not in (WINDOWS, WHISPER, SEGLST, CTM, RTTM):
             raise InputError(
-                f"{path}: {form} has no windows: give ours, Whisper's JSON, "
+                f"{path}: {found} has no windows: give ours, Whisper's JSON, "
                 "SegLST, CTM or RTTM"
             )
+        if found == WINDOWS:
+            ours.append(path)
+        else:
+            others[path] = found
     known = _read_spans(segments) if segments else None
-    ours = _read_ours([path for path, form in every.items() if form == WINDOWS])
-    others = {path: form for path, form in every.items() if form != WINDOWS}
+    complete = _read_ours(ours)
     read = list(_read_all(others, known))
     if segments and known is not None:
         read += _list_silent_windows(segments, known, read)
     placed = [(path, _place_in_recording(path, window, known)) for path, window in read]
+    # SegLST has turns and no windows.
     if known is None and SEGLST in others.values():
         return _make_windows_of_turns(window for _, window in placed)
-    grouped = group_by_speaker([*ours, *_number_windows(placed)])
+    grouped = group_by_speaker([*complete, *_number_windows(placed)])
     # A name for each window and no times of it: most likely one recording, cut.
-    nameless = known is None and all(window.span is None for _, window in read)
-    if nameless and len(grouped) == len(read) > 1:
+    without_times = known is None and all(window.span is None for _, window in read)
+    if without_times and len(grouped) == len(read) > 1:
         warn(
             f"{len(read)} utterances are taken as {len(read)} recordings: if they "
             "are windows of one, give "
@@ -401,8 +405,9 @@ def _split_by_speaker(segments: Sequence[Segment]) -> dict[str, list[Segment]]:
 
 
 def _make_windows_of_turns(placed: Iterable[Window]) -> Grouped:
-    """Return each speaker's turns as windows of that speaker alone: of the others a
-    turn says nothing.
+    """Return each speaker's turns as windows of that speaker alone.
+
+    Of the others a turn says nothing.
     """
     grouped: dict[str, dict[str, list[Segment]]] = {}
     for turn in sorted(placed, key=lambda turn: (turn.utterance, turn.span)):

@@ -1,5 +1,6 @@
-"""Windows of fixed length over a long recording (P4, 3.1 and 4.1.1), and the data dir
-that a recogniser decodes.
+"""Cut long recordings into windows of fixed length (P4, 3.1 and 4.1.1).
+
+They become a data dir that a recogniser decodes.
 """
 
 import re
@@ -16,18 +17,19 @@ from espnet_ext.kaldi.data_dir import (
 from espnet_ext.text.words import Segment, Span
 
 WINDOW_SECONDS = 16.0  # P4, 4.1.1
-# above it a window also overlaps with the next but one, and odd windows overlap each
-# other
+# Above it a window also overlaps with the next but one. Overlapping inference joins odd
+# windows to one sequence and even ones to another (P4, 2.2): words would come twice.
 MOST_OVERLAP = 0.5
 _WINDOW_ID = re.compile(r"(.+)-w(\d{5,})")
 
 
 @dataclass(frozen=True)
 class Windowing:
-    """How recordings are cut: the windows' length in seconds, and the share of it that
-    two neighbours have in common.
+    """How recordings are cut into windows.
 
-    Raises InputError: no length, or an overlap below 0 or above one half.
+    ``length`` is the windows' in seconds, ``overlap`` the share of it that two
+    neighbours have in common. Raises InputError: no length, or an overlap below 0 or
+    above one half.
 
     >>> [(window.start, window.end) for window in Windowing(16.0, 0.5).cut("r", 30.0)]
     [(0.0, 16.0), (8.0, 24.0), (16.0, 30.0)]
@@ -51,10 +53,10 @@ class Windowing:
         """Seconds from the start of a window to that of the next."""
         return self.length * (1 - self.overlap)
 
-    def span(self, index: int) -> Span:
-        """Return start and end in seconds of the window with an index, of a recording
-        that is longer.
-        """
+    def place_window(self, index: int) -> Span:
+        """Return start and end, in seconds, of a window of an endless recording."""
+        # Without rounding, the end of one window and the start of the next might differ
+        # in their last bits.
         start = round(index * self.shift, 8)
         return start, round(start + self.length, 8)
 
@@ -71,12 +73,10 @@ class Windowing:
             )
         windows: list[Segment] = []
         while not windows or windows[-1].end < seconds:
-            start, end = self.span(len(windows))
-            windows.append(
-                Segment(
-                    recording, "", (), start, min(end, seconds), window=len(windows)
-                )
-            )
+            index = len(windows)
+            start, end = self.place_window(index)
+            end = min(end, seconds)
+            windows.append(Segment(recording, "", (), start, end, window=index))
         return windows
 
 
@@ -101,51 +101,45 @@ def parse_window_id(utterance: str) -> tuple[str, int]:
 
 
 def cut_into_windows(data: DataDir, windowing: Windowing) -> DataDir:
-    """Cut every recording of a data dir into windows, the utterances of another
-    (``segments``), without text.
+    """Cut every recording of a data dir into windows, the utterances of another one.
 
-    The speaker of a window is its recording. Lengths are those of ``reco2dur``, or of
-    ``utt2dur`` where recordings are the utterances. Raises InputError: a recording of
-    unknown duration.
+    It has ``segments`` and no text. The speaker of a window is its recording. Lengths
+    are those of ``reco2dur``, or of ``utt2dur`` where recordings are the utterances.
+    Raises InputError: a recording of unknown duration.
     """
-    durations = data.reco2dur or (data.utt2dur if data.segments is None else None) or {}
-    unknown = next(
-        (recording for recording in data.wav_scp if recording not in durations), None
-    )
-    if unknown is not None:
-        raise InputError(
-            f"recording {unknown} has no duration: write reco2dur (or utt2dur)"
-        )
-    cut = [
-        windowing.cut(recording, float(durations[recording]))
-        for recording in sorted(data.wav_scp)
-    ]
-    named = {
-        make_window_id(item.recording, item.window): item
-        for windows in cut
-        for item in windows
-    }
+    durations = data.reco2dur or {}
+    # With segments, utt2dur has the durations of parts of recordings.
+    if not durations and data.segments is None:
+        durations = data.utt2dur or {}
+    for recording in data.wav_scp:
+        if recording not in durations:
+            raise InputError(
+                f"recording {recording} has no duration: write reco2dur (or utt2dur)"
+            )
+    # The recogniser does not know who speaks; Kaldi demands a speaker of each
+    # utterance.
+    utt2spk: dict[str, str] = {}
+    segments: dict[str, str] = {}
+    utt2dur: dict[str, str] = {}
+    for recording in sorted(data.wav_scp):
+        for window in windowing.cut(recording, float(durations[recording])):
+            key = make_window_id(recording, window.window)
+            start = format_seconds(window.start)
+            end = format_seconds(window.end)
+            utt2spk[key] = recording
+            segments[key] = f"{recording} {start} {end}"
+            utt2dur[key] = format_seconds(window.end - window.start)
     return DataDir(
         wav_scp=data.wav_scp,
-        utt2spk={key: item.recording for key, item in named.items()},
-        segments={
-            key: (
-                f"{item.recording} {format_seconds(item.start)} "
-                f"{format_seconds(item.end)}"
-            )
-            for key, item in named.items()
-        },
-        utt2dur={
-            key: format_seconds(item.end - item.start) for key, item in named.items()
-        },
+        utt2spk=utt2spk,
+        segments=segments,
+        utt2dur=utt2dur,
         reco2dur={recording: durations[recording] for recording in data.wav_scp},
     )
 
 
 def write_windows(data: Path, output: Path, windowing: Windowing) -> None:
-    """Write the data dir of windows of another's recordings, see
-    :func:`cut_into_windows`.
-    """
+    """Cut the recordings of a data dir into windows, and write theirs to ``output``."""
     cut = cut_into_windows(read_data_dir(data), windowing)
     write_data_dir(cut, output)
     say(

@@ -14,7 +14,7 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.kaldi.tables import read_text_lines, write_table
-from espnet_ext.text.words import Span, Word
+from espnet_ext.text.words import SLACK, Span, Word
 from espnet_ext.work.files import atomic_write, parse_json
 
 # Seconds: a recording or the rest of one that is shorter holds no word, and is not
@@ -23,7 +23,8 @@ SHORTEST = 0.5
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap
 # by that much.
 OVERLAP = 0.1001
-_ROUNDING = 1e-3  # of times in single precision, after hours
+# Seconds: single precision has steps of 1 ms after 8,192 s (2.3 hours).
+_ROUNDING = 1e-3
 DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
@@ -47,7 +48,7 @@ def find_word_fault(words: Sequence[Word], seconds: float) -> str | None:
             return f"{where} begins before the previous word (decreasing times)"
         if word.start < before.end - OVERLAP:
             return f"{where} overlaps the previous word, which ends at {before.end:g} s"
-        if word.end > seconds + 1:
+        if word.end > seconds + SLACK:
             return f"{where} lies beyond the recording's end ({seconds:.1f} s)"
         before = word
     return None
@@ -66,6 +67,7 @@ def drop_overlaps(words: Sequence[Word]) -> list[Word]:
     kept: list[Word] = []
     for word in words:
         before = kept[-1] if kept else Word("", 0.0, 0.0)
+        # What find_word_fault demands of a word, so that it accepts what is kept.
         earliest = max(before.start, before.end - OVERLAP)
         if word.start >= earliest:
             kept.append(word)
@@ -113,8 +115,8 @@ class RecordingWords:
         for index in range(max(0, first), last):
             yield self._starts[index], self._ends[index], self._words[index]
 
-    def text(self, start: float, end: float) -> str:
-        """Return the words that lie wholly between two times, joined by spaces.
+    def join_between(self, start: float, end: float) -> str:
+        """Join the words that lie wholly between two times by spaces.
 
         A word across an edge is left out.
         """
@@ -126,8 +128,8 @@ class RecordingWords:
                 inside.append(word.text)
         return " ".join(inside)
 
-    def dropped(self, start: float, end: float) -> list[Span]:
-        """Return the dropped regions between two times: starts and ends in seconds."""
+    def find_dropped(self, start: float, end: float) -> list[Span]:
+        """Find the dropped regions between two times: starts and ends in seconds."""
         regions = []
         for begin, until, word in self._find_around(start, end):
             if word.text != DROPPED or begin >= end or until <= start:
@@ -155,6 +157,7 @@ def write_word_times(
                 content.append([word.text, float(word.start), float(word.end)])
             line = json.dumps(content, ensure_ascii=False)
             file.write(f"{recording} {line}\n".encode())
+    # Only now, when the words are in place: no offset points into an unfinished file.
     write_table(packed.with_suffix(".scp"), offsets)
 
 
@@ -169,6 +172,7 @@ def read_word_times(recording: str, entry: str) -> RecordingWords:
         with open(path, "rb") as file:
             file.seek(int(place))
             key, _, content = file.readline().decode().partition(" ")
+        # An old table's offsets may be the beginning of another line, or the middle.
         if key != recording:
             raise ValueError("they are another recording's")
         words = []
@@ -200,8 +204,10 @@ def read_regions(path: Path) -> dict[str, list[Span]]:
     Raises InputError: a line is not ``recording start end``.
     """
     regions: dict[str, list[Span]] = {}
-    empty = path.is_file() and not path.stat().st_size
-    for number, line in enumerate(() if empty else read_text_lines(path), start=1):
+    # read_text_lines refuses empty files, but most corpora have no such region.
+    if path.is_file() and not path.stat().st_size:
+        return regions
+    for number, line in enumerate(read_text_lines(path), start=1):
         try:
             recording, start, end = parse_segment(line)
         except ValueError:

@@ -10,8 +10,7 @@ from espnet_ext.errors import InputError
 SPEAKER = "speaker"  # where nobody is named
 SPEAKER_CHANGE = "<sc>"
 NO_WINDOW = -1
-# seconds by which a word may lie outside its window, as recognisers' times are not
-# exact
+# Seconds by which a word may lie outside its window: recognisers' times are not exact.
 SLACK = 1.0
 MOST_WINDOWS = 100_000  # of a recording: 9 days in windows of 16 s that overlap by half
 PAUSE = 0.8  # seconds between two words, from which on a new line begins
@@ -41,12 +40,12 @@ class Word:
 
 @dataclass(frozen=True)
 class Segment:
-    """What one speaker says in a part of a recording: a turn, a line of a transcript,
-    or the words of a window.
+    """What one speaker says in a part of a recording.
 
-    Raises ValueError: another number of times or confidences than of words; of a
-    window, a bad index, no time span, values that are not finite, or a word that ends
-    before it starts or lies outside.
+    It is a turn, a line of a transcript, or the words of a window. Raises ValueError:
+    another number of times or confidences than of words; of a window, a bad index, no
+    time span, values that are not finite, or a word that ends before it starts or lies
+    outside.
     """
 
     recording: str  # its name; "" where there is one recording only
@@ -64,6 +63,7 @@ class Segment:
         for name, values in (("times", self.times), ("confidences", self.confidences)):
             if values is not None and len(values) != len(self.words):
                 raise ValueError(f"{len(values)} {name} for {len(self.words)} words")
+        # Of other segments, times may be unknown.
         if self.window == NO_WINDOW:
             return
         if not 0 <= self.window < MOST_WINDOWS:
@@ -84,6 +84,7 @@ class Segment:
                     f"{word} ends at {round(end, 3)} s, before it starts at "
                     f"{round(start, 3)} s"
                 )
+            # By its middle, as a word may reach across the window's edge.
             if not self.start - SLACK <= (start + end) / 2 <= self.end + SLACK:
                 window = f"{round(self.start, 3)} to {round(self.end, 3)} s"
                 raise ValueError(
@@ -91,7 +92,7 @@ class Segment:
                 )
 
     @classmethod
-    def of(
+    def from_words(
         cls, words: Sequence[Word], speaker: str = "", recording: str = ""
     ) -> "Segment":
         """Make a segment of words with times, at least one."""
@@ -181,6 +182,7 @@ def sort_by_start(segments: Iterable[Segment]) -> list[Segment]:
     """
     ordered: list[Segment] = []
     for _, own in sorted(group_by_recording(segments).items()):
+        # An unknown start is 0, and would move its words before all the others.
         timed = all(segment.has_span for segment in own if segment.words)
         if timed:
             own = sorted(own, key=lambda segment: segment.start)
@@ -220,6 +222,7 @@ def serialise(segments: Iterable[Segment]) -> tuple[str, list[str]]:
     """
     parts: list[list[str]] = []
     speakers: list[str] = []
+    # First in, first out, as the paper has it: by starts, not by speakers or by words.
     for segment in sorted(segments, key=lambda segment: segment.start):
         if not speakers or speakers[-1] != segment.speaker:
             speakers.append(segment.speaker)
@@ -260,11 +263,11 @@ def split_into_lines(words: Iterable[Word]) -> Iterator[Segment]:
     own: list[Word] = []
     for word in words:
         if own and _begins_line(own, word):
-            yield Segment.of(own)
+            yield Segment.from_words(own)
             own = []
         own.append(word)
     if own:
-        yield Segment.of(own)
+        yield Segment.from_words(own)
 
 
 def _begins_line(line: Sequence[Word], word: Word) -> bool:

@@ -1,5 +1,6 @@
-"""Write segments to SegLST, windows to our JSON, and lines with word times to files for
-people and tools.
+"""Write segments to SegLST, windows to our JSON, and lines to files for people.
+
+Lines have word times: subtitles, plain text, CTM, JSON like Whisper's.
 """
 
 import json
@@ -16,18 +17,23 @@ from espnet_ext.text.words import SPEAKER, Segment, Word, divide_span, sort_by_s
 from espnet_ext.work.files import atomic_write, write_json
 
 SCREEN = 42  # characters of a line on a screen
-# seconds that a subtitle is shown at least, and after its last word, if none follows
-SHOWN, AFTER = (1.0, 0.5)
-
-# seconds between two subtitles of which the second repeats the first, and of the first,
-# if it must end before its last word for that
-APART, BRIEFEST = 0.1, 0.01
+SHOWN = 1.0  # seconds that a subtitle is shown at least, if none follows
+AFTER = 0.5  # seconds that it is shown after its last word, if none follows
+# Seconds between two subtitles of which the second repeats the first: more than
+# captions.TOUCHING, so that our own reader does not take them for rolling captions.
+APART = 0.1
+BRIEFEST = 0.01  # seconds of the first, if it must end before its last word for that
 
 Recordings = Mapping[str, Sequence[Segment]]
 
 
-def clock(seconds: float, mark: str = ".") -> str:
-    """Return a time as subtitles have it."""
+def format_clock(seconds: float, mark: str = ".") -> str:
+    """Write a time as subtitles have it; SRT's ``mark`` before milliseconds is a comma.
+
+    >>> format_clock(3599.9996)
+    '01:00:00.000'
+    """
+    # Rounded before it is divided: 59.9996 s are a minute, not 60.000 seconds.
     milliseconds = round(seconds * 1000)
     minutes, rest = divmod(milliseconds, 60_000)
     hours, minutes = divmod(minutes, 60)
@@ -37,7 +43,9 @@ def clock(seconds: float, mark: str = ".") -> str:
 
 def show_line(line: Segment) -> str:
     """Return a line for a terminal: times, the speaker if known, and the words."""
-    return f"[{clock(line.start)} --> {clock(line.end)}] {_format_line(line)}"
+    start = format_clock(line.start)
+    end = format_clock(line.end)
+    return f"[{start} --> {end}] {_format_line(line)}"
 
 
 def _format_line(line: Segment) -> str:
@@ -52,27 +60,32 @@ def _format_txt(recordings: Recordings) -> str:
 
 def _format_json(recordings: Recordings) -> str:
     (lines,) = recordings.values()
-    segments = [
+    content = {
+        "text": " ".join(line.text for line in lines),
+        "segments": [_make_json_segment(line) for line in lines],
+    }
+    return _dump_json(content)
+
+
+def _make_json_segment(line: Segment) -> dict[str, Any]:
+    """Return a line as Whisper's JSON has a segment."""
+    segment: dict[str, Any] = {
+        "start": round(line.start, 3),
+        "end": round(line.end, 3),
+        "text": line.text,
+    }
+    if line.speaker:
+        segment["speaker"] = line.speaker
+    segment["words"] = [
         {
-            "start": round(line.start, 3),
-            "end": round(line.end, 3),
-            "text": line.text,
-            **({"speaker": line.speaker} if line.speaker else {}),
-            "words": [
-                {
-                    "text": word.text,
-                    "start": round(word.start, 3),
-                    "end": round(word.end, 3),
-                    "confidence": round(word.confidence, 3),
-                }
-                for word in line.timed_words
-            ],
+            "text": word.text,
+            "start": round(word.start, 3),
+            "end": round(word.end, 3),
+            "confidence": round(word.confidence, 3),
         }
-        for line in lines
+        for word in line.timed_words
     ]
-    return _dump_json(
-        {"text": " ".join(line.text for line in lines), "segments": segments}
-    )
+    return segment
 
 
 def _dump_json(content: Any) -> str:
@@ -80,17 +93,16 @@ def _dump_json(content: Any) -> str:
 
 
 def _make_seglst_entry(segment: Segment) -> dict[str, Any]:
-    times = (
-        {"start_time": segment.start, "end_time": segment.end}
-        if segment.has_span
-        else {}
-    )
-    return {
+    entry: dict[str, Any] = {
         "session_id": segment.recording,
         "speaker": segment.speaker,
-        **times,
-        "words": segment.text,
     }
+    # JSON has no infinity, which the end of an unknown span is.
+    if segment.has_span:
+        entry["start_time"] = segment.start
+        entry["end_time"] = segment.end
+    entry["words"] = segment.text
+    return entry
 
 
 def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
@@ -101,12 +113,12 @@ def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
 
 
 def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
-    """Write what was recognised in windows as JSON, one object per line, by recordings,
-    windows and speakers.
+    """Write what was recognised in windows as JSON, one object per line.
 
-    Times are in seconds from the recording's start; ``times`` ([start, end] of each
-    word) and ``confidences`` are there if the recogniser gives them. A window in which
-    nobody speaks has one line with an empty speaker and no words.
+    They are sorted by recording, window and speaker. Times are in seconds from the
+    recording's start; ``times`` ([start, end] of each word) and ``confidences`` are
+    there if the recogniser gives them. A window in which nobody speaks has one line
+    with an empty speaker and no words.
     """
     names = (
         "recording",
@@ -118,37 +130,39 @@ def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
         "times",
         "confidences",
     )
+    ordered = sorted(
+        windows, key=lambda item: (item.recording, item.window, item.speaker)
+    )
     with atomic_write(path) as file:
-        for item in sorted(
-            windows, key=lambda item: (item.recording, item.window, item.speaker)
-        ):
+        for item in ordered:
+            values = {name: getattr(item, name) for name in names}
             record = {
-                name: value
-                for name in names
-                if (value := getattr(item, name)) is not None
+                name: value for name, value in values.items() if value is not None
             }
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _format_seglst(recordings: Recordings) -> str:
-    turns = (
-        Segment(
-            name,
-            line.speaker or SPEAKER,
-            line.words,
-            round(line.start, 3),
-            round(line.end, 3),
-        )
-        for name, lines in recordings.items()
-        for line in lines
-    )
-    return _dump_json(list(map(_make_seglst_entry, turns)))
+    entries = []
+    for name, lines in recordings.items():
+        for line in lines:
+            # SegLST demands a speaker of each turn (formats.read_seglst).
+            turn = Segment(
+                name,
+                line.speaker or SPEAKER,
+                line.words,
+                round(line.start, 3),
+                round(line.end, 3),
+            )
+            entries.append(_make_seglst_entry(turn))
+    return _dump_json(entries)
 
 
 def _format_ctm(recordings: Recordings) -> str:
     speakers = {line.speaker for lines in recordings.values() for line in lines}
     names = _replace_blanks(speakers, "speakers")
-    if changed := [name for name in sorted(speakers) if names[name] != name]:
+    changed = [name for name in sorted(speakers) if names[name] != name]
+    if changed:
         warn(
             f"a CTM's names have no blanks: speaker {changed[0]} is written "
             f"{names[changed[0]]}"
@@ -160,18 +174,22 @@ def _format_ctm(recordings: Recordings) -> str:
             f"{(comments + nobody)[0]!r}: in a CTM ;; begins a comment, and NA is "
             "nobody: rename it"
         )
-    return "".join(
-        f"{name} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} "
-        f"{word.confidence:.3f}"
-        f"{' lex ' + names[line.speaker] if line.speaker else ''}\n"
-        for name, lines in recordings.items()
-        for line in lines
-        for word in line.timed_words
-    )
+    rows = []
+    for name, lines in recordings.items():
+        for line in lines:
+            # The speaker is the eighth field, after the type of the word, lexical.
+            speaker = f" lex {names[line.speaker]}" if line.speaker else ""
+            for word in line.timed_words:
+                duration = word.end - word.start
+                rows.append(
+                    f"{name} 1 {word.start:.3f} {duration:.3f} {word.text} "
+                    f"{word.confidence:.3f}{speaker}\n"
+                )
+    return "".join(rows)
 
 
 def _replace_blanks(names: Iterable[str], what: str) -> dict[str, str]:
-    """Return names as formats have them in which blanks separate fields."""
+    """Return each name with its form in formats in which blanks separate fields."""
     written = {name: "_".join(name.split()) for name in names}
     if len(set(written.values())) < len(written):
         changed = [name for name, other in written.items() if name != other]
@@ -201,42 +219,51 @@ def _wrap(text: str) -> str:
     if len(text) <= SCREEN or not spaces:
         return text
     middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
-    return f"{text[:middle]}\n{captions.escape_bracket(text[middle + 1 :])}"
+    # The second line begins anew, and a reader would look for a name there, too.
+    second = captions.escape_bracket(text[middle + 1 :])
+    return f"{text[:middle]}\n{second}"
 
 
 def _make_cues(
     recordings: Recordings,
     escape: Callable[[str], str],
-    voice: Callable[[str], str],
+    write_voice: Callable[[str], str],
 ) -> Iterator[tuple[float, float, str]]:
-    """Yield start and end of each subtitle in seconds, and its text on two lines at
-    most; ``voice`` writes the name of a speaker before it.
+    """Yield start and end of each subtitle in seconds, and its text.
+
+    It has two lines at most; ``write_voice`` writes the name of a speaker before it.
     """
     (lines,) = recordings.values()
     texts = [escape(line.text) for line in lines]
     if not any(line.speaker for line in lines):
         texts = captions.escape_names(texts)
     for line, (start, end), text in zip(lines, _time_cues(lines), texts, strict=True):
-        name = voice(escape(line.speaker)) if line.speaker else ""
+        name = write_voice(escape(line.speaker)) if line.speaker else ""
         own = text if name else captions.escape_bracket(text)
         yield start, end, name + _wrap(own)
 
 
 def _format_srt(recordings: Recordings) -> str:
-    def voice(name: str) -> str:
-        return f"[{name.replace('[', '&#91;').replace(']', '&#93;')}]: "
+    def write_voice(name: str) -> str:
+        escaped = name.replace("[", "&#91;").replace("]", "&#93;")
+        return f"[{escaped}]: "
 
-    cues = _make_cues(recordings, captions.escape_srt, voice)
-    return "\n".join(
-        f"{number}\n{clock(start, ',')} --> {clock(end, ',')}\n{text}\n"
-        for number, (start, end, text) in enumerate(cues, 1)
-    )
+    blocks = []
+    cues = _make_cues(recordings, captions.escape_srt, write_voice)
+    for number, (start, end, text) in enumerate(cues, start=1):
+        times = f"{format_clock(start, ',')} --> {format_clock(end, ',')}"
+        blocks.append(f"{number}\n{times}\n{text}\n")
+    return "\n".join(blocks)
 
 
 def _format_vtt(recordings: Recordings) -> str:
-    cues = _make_cues(recordings, captions.escape_vtt, "<v {}>".format)
-    blocks = (f"{clock(start)} --> {clock(end)}\n{text}\n" for start, end, text in cues)
-    return "\n".join(["WEBVTT\n", *blocks])
+    blocks = ["WEBVTT\n"]
+    for start, end, text in _make_cues(
+        recordings, captions.escape_vtt, write_voice="<v {}>".format
+    ):
+        times = f"{format_clock(start)} --> {format_clock(end)}"
+        blocks.append(f"{times}\n{text}\n")
+    return "\n".join(blocks)
 
 
 FORMATS: Mapping[str, Callable[[Recordings], str]] = MappingProxyType(
@@ -253,18 +280,18 @@ OF_SEVERAL = ("txt", "seglst", "ctm")  # formats that may hold more than one rec
 
 
 def _split_words(line: Segment) -> Segment:
-    """Split words that hold white space, as a no-break space is, as all readers do."""
+    """Split words that hold white space, such as a no-break space, as all readers do.
+
+    Their parts share the time by their lengths.
+    """
     if all(word.split() == [word] for word in line.words):
         return line
-    words = [
-        Word(part, *span, word.confidence)
-        for word in line.timed_words
-        for part, span in zip(
-            word.text.split(),
-            divide_span(word.text.split(), (word.start, word.end)),
-            strict=True,
-        )
-    ]
+    words: list[Word] = []
+    for word in line.timed_words:
+        parts = word.text.split()
+        spans = divide_span(parts, (word.start, word.end))
+        for part, (start, end) in zip(parts, spans, strict=True):
+            words.append(Word(part, start, end, word.confidence))
     return replace(
         line,
         words=tuple(word.text for word in words),
@@ -274,8 +301,7 @@ def _split_words(line: Segment) -> Segment:
 
 
 def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> None:
-    """Write the lines of recordings, by their names, to a file of a format, one of
-    ``FORMATS``.
+    """Write the lines of recordings, by their names, to a file of one of ``FORMATS``.
 
     ``json`` is like Whisper's; ``ctm`` has confidences and, in the eighth column, the
     speaker. Subtitles are shown a little longer than their words, to be read. In

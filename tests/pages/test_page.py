@@ -33,7 +33,7 @@ def hashes_of_scripts(text: str) -> list[str]:
 
 def test_only_the_scripts_of_the_templates_run(toy_recipe, tmp_path):
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
-    line = Segment.of((Word("<script>alert(1)</script>", 0.1, 0.4),))
+    line = Segment.from_words((Word("<script>alert(1)</script>", 0.1, 0.4),))
     with open_recording(tmp_path / "a.wav", 16000) as audio:
         write_transcript_page(tmp_path / "a.html", "a", [line], audio)
     write_report([toy_recipe()], tmp_path / "site")

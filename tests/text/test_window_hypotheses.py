@@ -15,7 +15,7 @@ WINDOWING = Windowing(16.0, 0.5)
 
 
 def hypothesis(window=0, speaker="a", words=("ONE", "TWO"), recording="r", **more):
-    start, end = WINDOWING.span(window)
+    start, end = WINDOWING.place_window(window)
     return Segment(recording, speaker, tuple(words), start, end, **more, window=window)
 
 

@@ -85,14 +85,16 @@ def test_a_table_that_does_not_fit(tmp_path):
 def test_words_that_straddle_a_cut_are_in_no_chunk():
     cuts = [0.0, 0.5, 1.4, 2.0]
     words = word_times.RecordingWords(WORDS)
-    assert [words.text(start, end) for start, end in itertools.pairwise(cuts)] == [
+    assert [
+        words.join_between(start, end) for start, end in itertools.pairwise(cuts)
+    ] == [
         "The",
         "",
         "sat.",
     ]
     assert (
-        words.text(0.0, 2.0) == "The cat sat."
-        and word_times.RecordingWords([]).text(0, 9) == ""
+        words.join_between(0.0, 2.0) == "The cat sat."
+        and word_times.RecordingWords([]).join_between(0, 9) == ""
     )
 
 
@@ -117,7 +119,7 @@ def test_text_and_regions_are_those_of_all_words_looked_at(drawn, start, length)
         for word in words
         if word.start >= first - 1e-6 and word.end <= last + 1e-6
     ]
-    assert packed.text(first, last) == " ".join(
+    assert packed.join_between(first, last) == " ".join(
         text for text in inside if text != "<dropped>"
     )
     regions = [
@@ -126,7 +128,9 @@ def test_text_and_regions_are_those_of_all_words_looked_at(drawn, start, length)
         if word.text == "<dropped>" and word.start < last and word.end > first
     ]
     expected = [(max(word.start, first), min(word.end, last)) for word in regions]
-    found = [pair for pair in packed.dropped(first, last) if pair[1] - pair[0] > 0.01]
+    found = [
+        pair for pair in packed.find_dropped(first, last) if pair[1] - pair[0] > 0.01
+    ]
     assert np.allclose(
         found, [pair for pair in expected if pair[1] - pair[0] > 0.01], atol=1e-3
     )

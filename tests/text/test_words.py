@@ -106,7 +106,7 @@ def test_lines_hold_all_words_and_are_short(drawn):
     for line, following in zip(
         lines, lines[1:], strict=False
     ):  # no line could have gone on
-        longer = Segment.of((*line.timed_words, following.timed_words[0]))
+        longer = Segment.from_words((*line.timed_words, following.timed_words[0]))
         too_wide = len(longer.text) > WIDEST
         assert (
             following.start - line.end >= PAUSE

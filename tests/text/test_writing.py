@@ -56,8 +56,8 @@ def test_formats(tmp_path):
 def test_what_is_written_is_read_again(tmp_path, kind):
     """Of each speaker in the order of time; with times as exact as the format's."""
     lines = [
-        Segment.of([Word("one", 0.5, 0.875), Word("two", 1.0, 1.25)], "ann"),
-        Segment.of([WORDS[2]], "bob"),
+        Segment.from_words([Word("one", 0.5, 0.875), Word("two", 1.0, 1.25)], "ann"),
+        Segment.from_words([WORDS[2]], "bob"),
     ]
     path = tmp_path / f"talk.{kind}"
     write_transcript(path, {"talk": lines}, kind)
@@ -73,8 +73,8 @@ def test_what_is_written_is_read_again(tmp_path, kind):
 
 def test_several_recordings_and_speakers(tmp_path):
     """SegLST and CTM, read by MeetEval."""
-    ann = Segment.of((Word("one", 0.5, 0.9, 0.25),), "ann")
-    bob = Segment.of((Word("two", 1.0, 1.5), Word("six", 1.5, 2.0)), "bob")
+    ann = Segment.from_words((Word("one", 0.5, 0.9, 0.25),), "ann")
+    bob = Segment.from_words((Word("two", 1.0, 1.5), Word("six", 1.5, 2.0)), "bob")
     recordings = {"a": [ann, bob], "b c": [ann]}
     write_transcript(tmp_path / "x.json", recordings, "seglst")
     read = SegLST(json.loads((tmp_path / "x.json").read_text()))
@@ -103,7 +103,10 @@ def test_subtitles_can_be_read(tmp_path):
         for number in range(10)
     ]
     parts = [[Word("yes", 10.0, 10.08)], [Word("no", 10.9, 10.98)], long]
-    lines = [*map(Segment.of, parts), Segment.of([Word("over", 21.0, 21.5)], "Ada")]
+    lines = [
+        *map(Segment.from_words, parts),
+        Segment.from_words([Word("over", 21.0, 21.5)], "Ada"),
+    ]
     write_transcript(tmp_path / "a.srt", {"a": lines}, "srt")
     assert (tmp_path / "a.srt").read_text().split("\n\n") == [
         "1\n00:00:10,000 --> 00:00:10,900\nyes",
@@ -139,5 +142,5 @@ def test_turns_come_back_in_order_and_meeteval_takes_them(tmp_path):
 def test_names_that_a_ctm_cannot_hold_are_refused(tmp_path, recording, speaker):
     path = tmp_path / "talk.ctm"
     with pytest.raises(InputError, match=recording if speaker == "ann" else "'NA'"):
-        write_transcript(path, {recording: [Segment.of(WORDS, speaker)]}, "ctm")
+        write_transcript(path, {recording: [Segment.from_words(WORDS, speaker)]}, "ctm")
     assert not path.exists()

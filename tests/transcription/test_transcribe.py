@@ -31,8 +31,8 @@ from espnet_ext.transcription.request import Request, find_enrolment
 from espnet_ext.transcription.run import fit_times, transcribe_files
 
 LINES = [
-    Segment.of((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
-    Segment.of((Word("there", 2.0, 2.4, 1.0),), "Ada & Bo"),
+    Segment.from_words((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
+    Segment.from_words((Word("there", 2.0, 2.4, 1.0),), "Ada & Bo"),
 ]
 
 
@@ -93,9 +93,11 @@ def test_all_formats_and_the_page(audio, tmp_path):
 def test_words_follow_each_other_within_the_audio(audio, tmp_path):
     """Of three seconds; two speakers may talk at once."""
     heard = [
-        Segment.of((Word("a", 0.0, 1.0), Word("b", 0.5, 0.8), Word("c", 0.9, 2.0))),
-        Segment.of((Word("d", 1.5, 9.0), Word("e", 9.5, 15.0))),
-        Segment.of((Word("f", 1.0, 2.0),), "other"),
+        Segment.from_words(
+            (Word("a", 0.0, 1.0), Word("b", 0.5, 0.8), Word("c", 0.9, 2.0))
+        ),
+        Segment.from_words((Word("d", 1.5, 9.0), Word("e", 9.5, 15.0))),
+        Segment.from_words((Word("f", 1.0, 2.0),), "other"),
     ]
     transcribe_files(lambda path: iter(heard), named(audio), tmp_path, ["ctm"])
     rows = [line.split() for line in (tmp_path / "my talk.ctm").open()]
@@ -107,7 +109,7 @@ def test_words_follow_each_other_within_the_audio(audio, tmp_path):
 
 def test_a_word_is_not_as_long_as_the_pause_beside_it():
     words = Word("first", 0.0, 15.0), Word("then", 15.0, 30.0), Word("ends", 30.0, 31.0)
-    line = fit_times(Segment.of(words), 0.0, 60.0)
+    line = fit_times(Segment.from_words(words), 0.0, 60.0)
     assert line.times == ((12.0, 15.0), (15.0, 18.0), (30.0, 31.0))
     assert (line.start, line.end) == (12.0, 31.0)
 
@@ -428,7 +430,7 @@ def test_each_channel_of_a_call_is_a_speaker(audio, tmp_path):
         with open_recording(path, rate) as channel:
             first = channel.read(0, 1)[0]
         number = int(abs(first - samples[0]) > 1e-4)
-        yield Segment.of((Word("ab"[number], 0.5 - number / 10, 0.9),))
+        yield Segment.from_words((Word("ab"[number], 0.5 - number / 10, 0.9),))
 
     faults = faults_of(engine, mono, call_, same, into=tmp_path, separate=True)
     assert (tmp_path / "call.txt").read_text() == "channel2: b\nchannel1: a\n"

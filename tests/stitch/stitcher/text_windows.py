@@ -7,6 +7,12 @@ from espnet_ext.text.words import Segment
 def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[Segment]:
     windowing = Windowing(16.0, overlap)
     return [
-        Segment("r", speaker, tuple(text.split()), *windowing.span(index), window=index)
+        Segment(
+            "r",
+            speaker,
+            tuple(text.split()),
+            *windowing.place_window(index),
+            window=index,
+        )
         for index, text in enumerate(texts)
     ]
