@@ -11,6 +11,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.oracle import format_oracle_report, report_lists, write_choice
+from espnet_ext.nbest.selection import Selection, parse_parts
 from espnet_ext.nbest.sources import (
     convert_part,
     find_lists,
@@ -46,6 +47,8 @@ TRANSCRIPTS = ("ce_causal", "ce_masked")
 # the normaliser of hypotheses and references, of Whisper's lists and in scoring
 RULES = "librispeech"
 MODELS = ("whisper", "gpt2", "bert")  # options: folders, or names on the hub
+LISTS = "nbest_lists"  # an option: lists in place of a first pass
+PARTS = "first_pass_parts"  # an option and a setting: what their score is made of
 HERE = Path(__file__).parent
 
 
@@ -86,7 +89,7 @@ def synthetic_size(run: Run) -> str:
 
 def lists_are_whole(run: Run) -> bool:
     """Are there lists of all parts, with references, so that speech is not needed?"""
-    given = run.path("nbest_lists")
+    given = run.path(LISTS)
     if given is None:
         return False
     sources = (find_lists(given, part) for part in list_parts(run))
@@ -95,7 +98,7 @@ def lists_are_whole(run: Run) -> bool:
 
 def text_steps(run: Run) -> Iterator[Step]:
     """The transcripts of all parts, from lists, and the text of language models."""
-    given = Path(run.options["nbest_lists"])
+    given = Path(run.options[LISTS])
     for part in list_parts(run):
         source, folder = find_lists(given, part), run.datadir / part
         yield Step(
@@ -117,7 +120,7 @@ def text_steps(run: Run) -> Iterator[Step]:
 
 
 def first_pass(run: Run) -> None:
-    given = run.path("nbest_lists")
+    given = run.path(LISTS)
     if given is not None:
         run_jobs([convert_steps(run, given)])
     elif run.options["first_pass"] == ESPNET:
@@ -131,6 +134,8 @@ def first_pass(run: Run) -> None:
 
 def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
     """N-best lists from a folder, with references, and each text once in a list."""
+    selection = choose_selection(run)
+    show(f"lists are cut to {selection.depth} hypotheses, as the config's nbest says")
     for part, output in zip(
         list_parts(run), lists_of(run, list_parts(run)), strict=True
     ):
@@ -140,22 +145,46 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
             name=f"lists of {part}",
             log=run.expdir / "lists" / "log" / f"{part}.log",
             function=convert_part,
-            arguments={"source": source, "reference": reference, "output": output},
+            arguments={
+                "source": source,
+                "reference": reference,
+                "output": output,
+                "selection": selection,
+            },
             depends=stamps(source) if source.is_dir() else None,
             inputs=[reference],
             outputs=[output],
         )
 
 
+def choose_selection(run: Run) -> Selection:
+    """Say what is used of lists: so many hypotheses as the paper has, by these parts.
+
+    The oracle of longer lists would stand beside the paper's of ten.
+    """
+    is_decoded_here = run.options["first_pass"] == ESPNET and not run.path(LISTS)
+    section = "asr_decode" if is_decoded_here else "first_pass"
+    parts = run.setting(PARTS)
+    return Selection(
+        parse_parts(parts) if parts else {}, run.sections[section]["nbest"]
+    )
+
+
 def check(run: Run) -> None:
     """Refuse what would end the run after hours of work: lists or text that are
     missing, or nothing to train on.
     """
-    given, positions = run.path("nbest_lists"), run.options["positions"]
+    given, positions = run.path(LISTS), run.options["positions"]
     if positions and not re.fullmatch("[1-9][0-9]{0,8}", positions):
         raise InputError(
             f"--positions takes a whole number from 1 on, not '{positions}'"
         )
+    if run.setting(PARTS) and not given:
+        raise InputError(
+            f"--{PARTS} {run.setting(PARTS)}: only lists of your own have parts: give "
+            f"--{LISTS} too"
+        )
+    choose_selection(run)
     if run.own:
         check_own_config(run, run.own)
     if not train_parts(run):
@@ -538,13 +567,14 @@ def measure_latency(
 
 def variant(options: Mapping[str, str]) -> str:
     """The end of the folders' names of runs whose lists are not Whisper's."""
-    own = f"lists_{Path(options['nbest_lists']).name}" if options["nbest_lists"] else ""
-    return "-".join(
-        filter(
-            None,
-            (options["first_pass"] if options["first_pass"] == ESPNET else "", own),
-        )
-    )
+    names = []
+    if options["first_pass"] == ESPNET:
+        names.append(ESPNET)
+    if options[LISTS]:
+        names.append(f"lists_{Path(options[LISTS]).name}")
+    if options[PARTS]:
+        names.append(re.sub("[^A-Za-z0-9.]+", "_", options[PARTS]))
+    return "-".join(names)
 
 
 RECIPE = Recipe(
@@ -553,14 +583,15 @@ RECIPE = Recipe(
     trained={"rescorer_config": Trained(command="")},
     options={
         "lm_text": "",
-        "nbest_lists": "",
+        LISTS: "",
+        PARTS: "",
         "first_pass": "whisper",
         **dict.fromkeys(MODELS, ""),
         "clean_only": "false",
         "amp": "",
         "positions": "",
     },
-    paths=("lm_text", "nbest_lists"),
+    paths=("lm_text", LISTS),
     models=MODELS,
     choices={
         "first_pass": ("whisper", ESPNET),
@@ -570,7 +601,7 @@ RECIPE = Recipe(
     check=check,
     unused=lambda options: () if options["first_pass"] == ESPNET else ("asr_train",),
     variant=variant,
-    untagged=("first_pass", "positions"),
+    untagged=("first_pass", PARTS, "positions"),
     uses_gpu_here=lambda run: "rescoring" if uses_models(run) else "",
     stages={
         "data": data,

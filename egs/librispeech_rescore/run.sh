@@ -33,6 +33,7 @@ librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT);
 data=            # in place of a corpus: folder of Kaldi data dirs train, dev and test sets of any name
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder, test_clean for test-clean) or PART.jsonl[.gz]
+first_pass_parts= # parts of the scores of these lists and their weights, such as decoder=.6,ctc=.4; their total if empty
 clean_only=false # true: LibriSpeech without its parts called other, in training and in testing
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage

@@ -2,6 +2,7 @@
 them.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def nbest() -> None:
 @common.reference_format
 @_format
 @common.choice("--normaliser", NORMALISERS, "Rules for hypotheses and references.")
+@common.selection
 @common.output("The JSONL file to write.", metavar="FILE")
 def convert(
     nbest: Path,
@@ -63,18 +65,31 @@ def convert(
     reference_form: str,
     form: str,
     normaliser: str,
+    parts: Mapping[str, float],
+    depth: int | None,
     output: Path,
 ) -> None:
-    """Convert N-best lists of any decoder to JSONL."""
+    """Convert N-best lists of any decoder to JSONL.
+
+    A text that comes again in its list is dropped. All parts of scores are kept, also
+    those that --first-pass leaves out of the total.
+    """
+    from espnet_ext.nbest.selection import Selection
     from espnet_ext.nbest.sources import convert_lists, find_oddities
     from espnet_ext.scoring.normalise import find_normaliser
 
     rules = None if normaliser == "none" else find_normaliser(normaliser)[0]
-    lists = convert_lists(
-        nbest, output, ref, form=form, reference_form=reference_form, rules=rules
+    lists, notes = convert_lists(
+        nbest,
+        output,
+        ref,
+        selection=Selection(parts, depth),
+        form=form,
+        reference_form=reference_form,
+        rules=rules,
     )
-    for warning in find_oddities(lists):
-        say(warning, error=True)
+    for line in (*notes, *find_oddities(lists)):
+        say(line, error=True)
     say(
         f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses "
         f"-> {output}"
@@ -86,14 +101,27 @@ def convert(
 @common.references("References of the lists, in any format.", required=False)
 @common.reference_format
 @_format
-def oracle(nbest: Path, ref: Path | None, reference_form: str, form: str) -> None:
-    """Word error rate of the best hypothesis among the first n. Each n has a line."""
+@common.selection
+def oracle(
+    nbest: Path,
+    ref: Path | None,
+    reference_form: str,
+    form: str,
+    parts: Mapping[str, float],
+    depth: int | None,
+) -> None:
+    """Word error rate of the best hypothesis among the first n. Each n has a line.
+
+    A text that comes again in its list does not count.
+    """
     from espnet_ext.nbest.oracle import format_oracle_report, make_oracle_report
+    from espnet_ext.nbest.selection import Selection, select_hypotheses
     from espnet_ext.nbest.sources import find_oddities, read_lists
 
-    lists = read_lists(nbest, ref, form, reference_form)
-    for warning in find_oddities(lists):
-        say(warning, error=True)
+    read = read_lists(nbest, ref, form, reference_form)
+    lists, notes = select_hypotheses(read, Selection(parts, depth), nbest)
+    for line in (*notes, *find_oddities(lists)):
+        say(line, error=True)
     say("\n".join(format_oracle_report(make_oracle_report(lists))))
 
 
@@ -128,6 +156,7 @@ def _weights(
 )
 @common.reference_format
 @_format
+@common.selection
 @click.option(
     "--lm",
     required=True,
@@ -170,6 +199,8 @@ def rescore(
     ref: Path | None,
     lm: tuple[str, ...],
     tune_ref: tuple[Path, ...],
+    parts: Mapping[str, float],
+    depth: int | None,
     ngpu: int,
     **options: Any,
 ) -> None:
@@ -191,10 +222,16 @@ def rescore(
           --tune-ref dump/raw/dev/text --lm gpt2 --scorer causal --casing lower \\
           --output exp/asr/rescored_test
     """
+    from espnet_ext.nbest.selection import Selection
     from espnet_ext.rescore import second_pass
 
     of_models = {option: options.pop(option) for option in OF_MODELS}
-    job = second_pass.SecondPass(reference=ref, tune_references=tune_ref, **options)
+    job = second_pass.SecondPass(
+        reference=ref,
+        tune_references=tune_ref,
+        selection=Selection(parts, depth),
+        **options,
+    )
     models = [
         second_pass.LanguageModel(
             path, f"{NAME}{number if number > 1 else ''}", **of_models

@@ -210,6 +210,43 @@ def nbest(
     return path("--nbest", what, metavar="LISTS", required=True, several=several)
 
 
+def _parts(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> dict[str, float]:
+    """Return the weights of the parts of a first pass, none if its total is used."""
+    from espnet_ext.nbest.selection import parse_parts
+
+    if value is None:
+        return {}
+    try:
+        return parse_parts(value)
+    except InputError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+depth = click.option(
+    "--depth",
+    type=COUNT,
+    metavar="N",
+    help="Use the best N texts of each list.  [default: all]",
+)
+
+
+def selection(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--first-pass`` and ``--depth``: which hypotheses are used, by which score."""
+    parts = click.option(
+        "--first-pass",
+        "parts",
+        callback=_parts,
+        metavar="NAME=X,...",
+        help=(
+            "Rank lists by these parts of the first pass, weighted, such as "
+            "decoder=.6,ctc=.4.  [default: by the total score]"
+        ),
+    )
+    return parts(depth(function))
+
+
 casing = choice(
     "--casing",
     CASINGS,

@@ -109,6 +109,7 @@ def lm(
     required=True,
     several=True,
 )
+@common.depth
 def mwer(
     config: Path,
     ngpu: int,

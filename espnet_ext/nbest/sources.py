@@ -14,6 +14,7 @@ from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet3 import is_espnet3, read_espnet3
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
+from espnet_ext.nbest.selection import ALL, Selection, select_hypotheses
 from espnet_ext.scoring.normalise import LIBRISPEECH, find_normaliser
 from espnet_ext.scoring.score import (
     MUCH_WRITING,
@@ -25,7 +26,6 @@ from espnet_ext.scoring.score import (
 from espnet_ext.text.nbest import (
     NBest,
     count_word_errors,
-    drop_repeated_texts,
     join_lines,
     read_nbest,
     split_reference,
@@ -149,35 +149,39 @@ def convert_lists(
     output: Path,
     reference: str | Path | None = None,
     *,
-    only_distinct: bool = False,
+    selection: Selection = ALL,
     form: str = AUTO,
     reference_form: str = AUTO,
     rules: Callable[[str], str] | None = None,
-) -> list[NBest]:
-    """Read lists as :func:`read_lists`, write them as JSONL, and return them as
-    written.
+) -> tuple[list[NBest], list[str]]:
+    """Read lists as :func:`read_lists` does, and write them as JSONL.
 
-    ``only_distinct`` drops a text that came before in its list; ``rules`` normalise
-    hypotheses and references.
+    ``rules`` normalise hypotheses and references, after which texts may be equal;
+    ``selection`` is what is used of them. Returned are the lists as they are written,
+    and lines that say what was done.
     """
     refuse_input(output, (path, reference))
     lists = read_lists(path, reference, form, reference_form)
     if rules:
         lists = [normalise_list(nbest, rules) for nbest in lists]
-    if only_distinct:
-        lists = [drop_repeated_texts(nbest) for nbest in lists]
-    write_nbest(output, lists)
-    return lists
+    selected, notes = select_hypotheses(lists, selection, path)
+    write_nbest(output, selected)
+    return selected, notes
 
 
-def convert_part(source: Path, output: Path, reference: Path) -> None:
-    """Convert the lists of a part of LibriSpeech, normalised as error rates are
-    counted, and print what is odd.
+def convert_part(
+    source: Path, output: Path, reference: Path, selection: Selection
+) -> None:
+    """Convert the lists of a part of LibriSpeech, and print what was done and is odd.
+
+    Texts are normalised as error rates are counted.
     """
     rules, _ = find_normaliser(LIBRISPEECH)
-    lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
-    for warning in find_oddities(lists, source):
-        say(warning)
+    lists, notes = convert_lists(
+        source, output, reference, selection=selection, rules=rules
+    )
+    for line in (*notes, *find_oddities(lists, source)):
+        say(line)
     say(
         f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} "
         f"hypotheses -> {output}"

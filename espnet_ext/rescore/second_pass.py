@@ -9,6 +9,13 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest.oracle import count_oracle_errors
+from espnet_ext.nbest.selection import (
+    ALL,
+    Selection,
+    Weights,
+    check_weights,
+    select_hypotheses,
+)
 from espnet_ext.nbest.sources import AUTO, find_oddities, read_lists
 from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.devices import (
@@ -18,14 +25,7 @@ from espnet_ext.rescore.devices import (
     main_prints,
     map_shared,
 )
-from espnet_ext.rescore.weights import (
-    FIRST_PASS,
-    Tuned,
-    Weights,
-    check_weights,
-    rerank,
-    tune,
-)
+from espnet_ext.rescore.weights import FIRST_PASS, Tuned, rerank, tune
 from espnet_ext.text.nbest import NBest, split_reference, write_nbest
 from espnet_ext.work.files import refuse_input, write_json
 from espnet_ext.work.precision import has_bfloat16
@@ -41,9 +41,9 @@ class SecondPass:
     """Say what to rescore, and where the weights come from: ``tune_on`` or ``weights``.
 
     ``nbest`` and ``tune_on``, development lists that are used jointly, are as
-    :func:`espnet_ext.nbest.sources.read_lists` takes them; ``reference`` and
-        ``tune_references`` are needed if the
-    lists have none. Weights that are not named have 1.
+    :func:`espnet_ext.nbest.sources.read_lists` takes them, and ``selection`` is what is
+    used of both; ``reference`` and ``tune_references`` are needed if the lists have
+    none. Weights that are not named have 1.
     """
 
     nbest: Path
@@ -54,6 +54,7 @@ class SecondPass:
     tune_references: tuple[Path, ...] = ()
     tune_on: tuple[Path, ...] = ()
     weights: Weights = field(default_factory=dict)
+    selection: Selection = ALL
 
 
 @dataclass(frozen=True)
@@ -145,11 +146,9 @@ def rescore(
     check_output(
         job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references)
     )
-    lists = _drop_scores(
-        job.nbest,
-        read_lists(job.nbest, job.reference, job.form, job.reference_form),
-        names,
-    )
+    lists, notes = _read_selected(job, job.nbest, job.reference, names)
+    for note in notes:
+        log(note)
     for warning in find_oddities(lists):
         log(warning)
     development = _read_development(job, names, log)
@@ -309,21 +308,32 @@ def _read_development(
     references = job.tune_references or (None,) * len(job.tune_on)
     lists = []
     for path, reference in zip(job.tune_on, references, strict=True):
-        own = _drop_scores(
-            path, read_lists(path, reference, job.form, job.reference_form), names
-        )
+        own, notes = _read_selected(job, path, reference, names)
         try:
             for nbest in own:
                 split_reference(nbest)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-        for warning in find_oddities(own, path) if path != job.nbest else ():
-            log(warning)
+        if path != job.nbest:  # of which all has been said
+            for line in (*notes, *find_oddities(own, path)):
+                log(line)
         lists += own
     return lists
 
 
-def _drop_scores(path: Path, lists: list[NBest], names: Collection[str]) -> list[NBest]:
+def _read_selected(
+    job: SecondPass,
+    path: Path,
+    reference: Path | None,
+    names: Collection[str],
+) -> tuple[list[NBest], list[str]]:
+    """Return what is used of lists, and lines that say what that is."""
+    lists = read_lists(path, reference, job.form, job.reference_form)
+    _refuse_scores(path, lists, names)
+    return select_hypotheses(lists, job.selection, path)
+
+
+def _refuse_scores(path: Path, lists: Iterable[NBest], names: Collection[str]) -> None:
     """Refuse lists that already have scores of these names, from the first pass or
     another model.
     """
@@ -335,4 +345,3 @@ def _drop_scores(path: Path, lists: list[NBest], names: Collection[str]) -> list
                     "rescore the lists of the first pass, "
                     "with a --lm for each language model"
                 )
-    return lists

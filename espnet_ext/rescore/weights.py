@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.nbest import NBest, count_word_errors, split_reference
+from espnet_ext.nbest.selection import Weights, check_weights
+from espnet_ext.text.nbest import (
+    NBest,
+    count_word_errors,
+    select_part,
+    split_reference,
+)
 
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
 # Corners that agree to this number of decimals count as one: equal corners may differ
@@ -21,7 +27,6 @@ FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 
 _DECIMALS = 12
 _ROUNDS = 20  # of the coordinate search; it has ended long before
 
-Weights = Mapping[str, float]  # by name of a score
 # a list's scores by name, (n,), and its word errors, (n,)
 Table = tuple[Mapping[str, np.ndarray], np.ndarray]
 
@@ -41,28 +46,11 @@ class Tuned:
     tuned_on: tuple[str, ...] = ()
 
 
-def check_weights(weights: Weights) -> None:
-    """Refuse weights that are not finite or negative."""
-    for name, weight in weights.items():
-        if not math.isfinite(weight) or weight < 0.0:
-            raise InputError(
-                f"a weight of {weight} for {name}: it must be a finite number, 0 "
-                "or more"
-            )
-
-
 def select_scores(nbest: NBest, name: str) -> np.ndarray:
     """Return a list's scores by name, (n,): the first pass, or those that it holds."""
     if name == FIRST_PASS:
         return np.array([hyp.score for hyp in nbest.hyps])
-    for number, hyp in enumerate(nbest.hyps, start=1):
-        if name not in hyp.scores:
-            known = ", ".join(hyp.scores) or "none at all"
-            raise InputError(
-                f"{nbest.utt_id}: hypothesis {number} has no scores named {name}; "
-                f"it has {known}"
-            )
-    return np.array([hyp.scores[name] for hyp in nbest.hyps])
+    return np.array(select_part(nbest, name))
 
 
 def combine_scores(nbest: NBest, weights: Weights) -> np.ndarray:

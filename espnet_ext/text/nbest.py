@@ -162,6 +162,18 @@ def split_reference(nbest: NBest) -> list[str]:
     return nbest.ref.split()
 
 
+def select_part(nbest: NBest, name: str) -> list[float]:
+    """Return a named part of the score of each hypothesis; InputError if one lacks it."""
+    for number, hyp in enumerate(nbest.hyps, start=1):
+        if name not in hyp.scores:
+            known = ", ".join(hyp.scores) or "none at all"
+            raise InputError(
+                f"{nbest.utt_id}: hypothesis {number} has no scores named {name}; "
+                f"it has {known}"
+            )
+    return [hyp.scores[name] for hyp in nbest.hyps]
+
+
 def drop_repeated_texts(nbest: NBest) -> NBest:
     """Drop hypotheses whose text came before: the best of each text stays."""
     best: dict[str, Hypothesis] = {}

@@ -38,13 +38,15 @@ def test_convert(folder, capsys):
         str(folder / "nbest.jsonl"),
     ]
     call(arguments)
-    assert "3 lists, 5 hypotheses -> " in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "3 lists, 4 hypotheses -> " in printed.out
+    assert "decode: 1 repeated texts" in printed.err
     call([*arguments, "--ref", str(folder / "text")])
     lists = read_nbest(folder / "nbest.jsonl")
     assert [(nbest.ref, len(nbest.hyps)) for nbest in lists] == [
         ("ONE TWO", 2),
         ("THREE", 1),
-        ("FOUR", 2),
+        ("FOUR", 1),
     ]
 
 
@@ -106,6 +108,7 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     )
     assert asked == [("gpt2", "causal", "lower")]
     assert capsys.readouterr().out.splitlines() == [
+        f"{decode}: 1 repeated texts dropped, the best of each kept",
         "warning: the weights are tuned on the lists that are rescored: their "
         "error rate is too low",
         "weights: second_lm 1, first pass 0.666667",

@@ -161,10 +161,9 @@ def test_conversion_normalises_hypotheses_and_references_alike(tmp_path):
         tmp_path / "in.jsonl",
         [NBest("u", (Hypothesis("A b.", -1.0), Hypothesis("a B", -2.0)), "a b")],
     )
-    (nbest,) = convert_lists(
+    (nbest,), _ = convert_lists(
         tmp_path / "in.jsonl",
         tmp_path / "out.jsonl",
-        only_distinct=True,
         rules=lambda text: text.upper().strip("."),
     )
     assert nbest == NBest("u", (Hypothesis("A B", -1.0),), "A B") and read_lists(

@@ -3,12 +3,15 @@ take a step of MWER.
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from bench_latency import ScorerKind, make_scorers
 from full_size import size
 
+from espnet_ext.nbest.selection import Selection
+from espnet_ext.recipe.scripts import load_script
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, make_examples
 from espnet_ext.rescore.training.mwer_training import MwerSettings
@@ -52,6 +55,30 @@ def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale
         assert [
             checked(SmallModel, sections[kind], kind).kind for kind in ("gpt2", "bert")
         ] == ["gpt2", "bert"]
+
+
+@pytest.mark.parametrize("scale", ["full", "smoke"])
+def test_own_lists_are_cut_to_the_first_pass_and_decoded_ones_to_their_search(scale):
+    """The oracle of lists of 30 would stand beside the paper's of ten."""
+    recipe = load_script(RECIPE / "recipe.py")
+    sections = load_scale(RECIPE, scale)
+
+    def choose(**options: str) -> Selection:
+        options = {"first_pass": "whisper", "nbest_lists": "", **options}
+        run = SimpleNamespace(
+            sections=sections,
+            options=options,
+            path=options.get,
+            setting=lambda name: options.get(name) or sections["settings"].get(name),
+        )
+        return recipe.choose_selection(run)
+
+    own = sections["first_pass"]["nbest"]
+    assert choose(nbest_lists="lists") == Selection(depth=own)
+    decoded = sections["asr_decode"]["nbest"]
+    assert choose(first_pass="espnet") == Selection(depth=decoded)
+    parts = choose(nbest_lists="lists", first_pass_parts="decoder=.6,ctc=.4")
+    assert parts == Selection({"decoder": 0.6, "ctc": 0.4}, own)
 
 
 def test_the_papers_models_take_a_step():

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.selection import Selection, select_hypotheses
 from espnet_ext.nbest.sources import find_oddities, read_lists
 from espnet_ext.rescore import POOLINGS
 from espnet_ext.rescore.devices import device_for, launch, main_prints, map_shared
@@ -46,7 +47,7 @@ class MwerSettings(ModelSettings):
     ``posterior_scale``: see
     :class:`MwerLoss`, None: :func:`find_scale`; ``ce_weight``: alpha of MWER + alpha
         CE; ``positions``: most tokens of a
-    forward pass.
+    forward pass; ``depth``: most texts of a list, None for all.
     """
 
     pooling: Annotated[str, one_of(POOLINGS)] | None = None
@@ -54,6 +55,7 @@ class MwerSettings(ModelSettings):
     posterior_scale: Positive | None = None
     ce_weight: Weight = 0.0
     positions: Count | None = None
+    depth: Count | None = None
 
 
 def train_rescorer(
@@ -95,7 +97,9 @@ def train_rescorer(
             "then choose the model that is kept"
         )
     device = device_for(ngpu)
-    train_on, dev = (_read(paths, log) for paths in (lists, dev_lists))
+    selection = Selection(depth=config.depth)
+    train_on = _read(lists, selection, log)
+    dev = _read(dev_lists, selection, log)
     torch.manual_seed(config.seed)  # for a new pooling layer
     scorer = load_lm(
         config.lm, config.scorer, config.pooling, config.casing, new_layer=True
@@ -188,16 +192,15 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) ->
         scorer.encode(lists[block], names[block])
 
 
-def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
-    """Return the lists of several files.
-
-    What must be wrong with those of a file is printed.
-    """
+def _read(
+    paths: Sequence[Path], selection: Selection, log: Callable[[str], None]
+) -> list[NBest]:
+    """Return what is used of the lists of several files; what is odd is printed."""
     found = []
     for path in paths:
-        own = read_lists(path)
-        for warning in find_oddities(own[:LOOKED_AT], path):
-            log(warning)
+        own, notes = select_hypotheses(read_lists(path), selection, path)
+        for line in (*notes, *find_oddities(own[:LOOKED_AT], path)):
+            log(line)
         found += own
     return found
 

@@ -19,7 +19,7 @@ from espnet_ext.rescore.training.mwer_training import (
     train_mwer,
 )
 from espnet_ext.rescore.training.settings import TrainingSettings
-from espnet_ext.text.nbest import Hypothesis, NBest
+from espnet_ext.text.nbest import Hypothesis, NBest, write_nbest
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
 # the same words in another order, so that no model at random has a firm opinion
@@ -50,6 +50,28 @@ make_scorer = partial(tiny_scorers.make_scorer, texts=RIGHT, vocabulary=320, uni
 
 def quiet(text: str) -> None:
     pass
+
+
+def test_depth_cuts_lists_of_both_kinds(tmp_path, monkeypatch):
+    depths, said = [], []
+
+    def note_depths(_scorer, *given):
+        for lists in given[:2]:
+            depths.append([len(nbest.hyps) for nbest in lists])
+
+    monkeypatch.setattr(mwer_training, "load_lm", lambda *_, **__: make_scorer("gpt2"))
+    monkeypatch.setattr(mwer_training, "train_mwer", note_depths)
+    monkeypatch.setattr(mwer_training, "summary", lambda *_: "")
+    paths = [tmp_path / "train.jsonl", tmp_path / "dev.jsonl"]
+    for path in paths:
+        write_nbest(path, LISTS)
+    values = {"lm": "x", "batch_size": 1, "first_pass_weight": 1.0, "depth": 2}
+    output = tmp_path / "out"
+    mwer_training.train_rescorer(values, paths[:1], paths[1:], output, log=said.append)
+    assert depths == [[2, 2, 2, 2], [2, 2, 2, 2]]
+    assert [line.partition(":")[0] for line in said if "cut to 2" in line] == [
+        str(path) for path in paths
+    ]
 
 
 def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
