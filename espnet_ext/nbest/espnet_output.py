@@ -20,8 +20,9 @@ from espnet_ext.text.nbest import Hypothesis, NBest, join_lines, rank_lists
 
 # Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below
 # asr.sh's logdir, below its decoding folder, below that of our own decoding (which
-# merges N-best lists but not a 1-best).
-_JOBS = ("output.*", "logdir/output.*", "log/output.*")
+# merges N-best lists but not a 1-best); and where published lists have them.
+PUBLISHED = "raw_hypotheses"
+_JOBS = ("output.*", "logdir/output.*", "log/output.*", PUBLISHED)
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
 _VALUE = re.compile(
@@ -38,7 +39,7 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
     """Read the N-best lists of one decoding, sorted by utterance, without references.
 
     ``folder`` holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or
-    ``log`` with ``output.*``. An utterance that is too short for the encoder has the
+    ``log`` with ``output.*``; or ``raw_hypotheses``. An utterance that is too short for the encoder has the
     text ``" "`` with the score 0.0 n times: n empty hypotheses.
     """
     ranked: dict[str, dict[int, Hypothesis]] = {}
@@ -97,6 +98,13 @@ def is_espnet_output(path: Path) -> bool:
     return path.is_dir() and any(
         True for place in (".", *_JOBS) for _ in path.glob(f"{place}/*best_recog")
     )
+
+
+def find_published_references(folder: Path) -> Path | None:
+    """Return the references that published lists have beside ``raw_hypotheses``."""
+    folder = folder.parent if folder.name == PUBLISHED else folder
+    references = folder / "references" / "ref_wer.trn"
+    return references if references.is_file() else None
 
 
 def _jobs(folder: Path) -> list[Path]:

@@ -13,8 +13,13 @@ from espnet_ext.errors import InputError, say
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet3 import is_espnet3, read_espnet3
-from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
+from espnet_ext.nbest.espnet_output import (
+    find_published_references,
+    is_espnet_output,
+    read_espnet_output,
+)
 from espnet_ext.nbest.selection import ALL, Selection, select_hypotheses
+from espnet_ext.nbest.speakers import find_speakers
 from espnet_ext.scoring.normalise import LIBRISPEECH, find_normaliser
 from espnet_ext.scoring.score import (
     MUCH_WRITING,
@@ -38,7 +43,6 @@ AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
 # an oracle's word error rate above which lists and references cannot belong together
 IMPLAUSIBLE = 0.9
-OF_LIBRISPEECH = re.compile(r"\d+-\d+-\d+")  # ids: speaker, chapter, utterance
 _MARKS = re.compile(r"<[a-z]+><(?:asr|st_[a-z]+)>")  # of language and task
 _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
 
@@ -116,6 +120,7 @@ def read_lists(
 
     "auto" takes the first that fits. ``reference`` is any transcripts with their
     references, which replace those in the lists, and ``reference_form`` their format.
+    Published lists of ESPnet have references beside them.
     """
     path = Path(path)
     if form == AUTO:
@@ -134,6 +139,7 @@ def read_lists(
             f"no format {form} of N-best lists: choose one of {', '.join(FORMATS)}"
         )
     lists = FORMATS[form].read(path)
+    reference = reference or find_published_references(path)
     if not reference:
         return lists
     return add_references(
@@ -202,9 +208,11 @@ def find_lists(folder: Path, part: str) -> Path | None:
 
 
 def has_references(path: Path) -> bool:
-    """Return whether lists are JSONL whose first line has a reference."""
+    """Return whether the first line of JSONL has a reference, or there are published
+    ones.
+    """
     if not path.is_file():
-        return False
+        return find_published_references(path) is not None
     with unpacked(path) as file:
         first = file.readline().decode("utf-8", errors="replace")
     try:
@@ -218,10 +226,10 @@ def write_references(source: Path, folder: Path) -> None:
     """Write the references of lists as ``text`` of a data dir, with ``utt2spk`` and
     ``spk2utt``.
 
-    The speaker of an id as LibriSpeech has them is its first part; of another id, the
-    utterance itself, as Kaldi does where speakers are not known.
+    Where speakers are not known, each utterance is its own, as in Kaldi.
     """
     lists = read_lists(source)
+    known = find_speakers([nbest.utt_id for nbest in lists], source)
     texts: dict[str, str] = {}
     speakers: dict[str, str] = {}
     utterances: dict[str, list[str]] = {}
@@ -230,7 +238,7 @@ def write_references(source: Path, folder: Path) -> None:
             raise InputError(f"{source}: {nbest.utt_id} has no reference")
         key = nbest.utt_id
         texts[key] = nbest.ref
-        speakers[key] = key.split("-")[0] if OF_LIBRISPEECH.fullmatch(key) else key
+        speakers[key] = known.get(key, key)
         utterances.setdefault(speakers[key], []).append(key)
     folder.mkdir(parents=True, exist_ok=True)
     write_table(folder / "text", texts)

@@ -274,8 +274,8 @@ def strip_speakers(
     """Return texts by the ids of utterances, where ESPnet's scoring has put speakers
     before them (``ref.trn``); other texts as they are.
 
-    >>> strip_speakers({"1-a-1-a-7": "one"}, ["1-a-7"])
-    {'1-a-7': 'one'}
+    >>> strip_speakers({"1-a-1-a-7": "one", "1-b-1-b-2": "two"}, ["1-a-7"])
+    {'1-a-7': 'one', '1-b-1-b-2': 'two'}
     """
     known = set(utterances)
     if known & texts.keys():
@@ -284,9 +284,10 @@ def strip_speakers(
     for key, text in texts.items():
         ends = [key[place + 1 :] for place, letter in enumerate(key) if letter == "-"]
         own = [end for end in ends if end in known]
-        if len(own) != 1 or own[0] in named:
+        if len(own) > 1 or own and own[0] in named:
             return texts
-        named[own[0]] = text
+        # One that is not among the utterances keeps its id, for messages to name it.
+        named[own[0] if own else key] = text
     return named
 
 

@@ -221,7 +221,7 @@ def test_references_of_espnets_scoring(tmp_path):
 def test_references_become_a_data_dir(tmp_path):
     lists = [
         NBest(key, (Hypothesis("b", -1.0),), ref)
-        for key, ref in (("84-1-0002", "C D"), ("84-1-0001", "A"), ("call-7", ""))
+        for key, ref in (("84-1-0002", "C D"), ("84-1-0001", "A"), ("9-1-0000", ""))
     ]
     write_nbest(tmp_path / "lists.jsonl", lists)
     assert has_references(tmp_path / "lists.jsonl")
@@ -230,9 +230,12 @@ def test_references_become_a_data_dir(tmp_path):
     assert read_table(data / "text") == {
         "84-1-0001": "A",
         "84-1-0002": "C D",
-        "call-7": "",
+        "9-1-0000": "",
     }
-    assert (data / "spk2utt").read_text() == "84 84-1-0001 84-1-0002\ncall-7 call-7\n"
+    assert (data / "spk2utt").read_text() == "84 84-1-0001 84-1-0002\n9 9-1-0000\n"
+    write_nbest(tmp_path / "calls.jsonl", [replace(lists[0], utt_id="call-7")])
+    write_references(tmp_path / "calls.jsonl", tmp_path / "calls")
+    assert (tmp_path / "calls" / "spk2utt").read_text() == "call-7 call-7\n"
     write_nbest(tmp_path / "bare.jsonl", [lists[0], replace(lists[1], ref=None)])
     with pytest.raises(InputError, match="84-1-0001"):
         write_references(tmp_path / "bare.jsonl", tmp_path / "other")

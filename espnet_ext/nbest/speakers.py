@@ -1,0 +1,48 @@
+"""The speakers of utterances, which are the units of a comparison where they are known."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
+
+UTT2SPK = "utt2spk"
+_OF_LIBRISPEECH = re.compile(r"([0-9]+)-[0-9]+-[0-9]+")  # speaker, chapter, utterance
+
+
+def find_speakers(
+    utterances: Sequence[str], *places: Path | None, utt2spk: Path | None = None
+) -> dict[str, str]:
+    """Return the speaker of each utterance, or nothing where they are not known.
+
+    They are those of ``utt2spk``; else those in ids as LibriSpeech has them; else those
+    of a file ``utt2spk`` in or beside one of ``places``. Raises InputError: an
+    utterance is not in the table that was given.
+    """
+    if utt2spk is not None:
+        table = read_table(utt2spk)
+        for utterance in utterances:
+            if utterance not in table:
+                raise InputError(f"{utt2spk}: {utterance} has no speaker: add it")
+        return {utterance: table[utterance] for utterance in utterances}
+    # Before a table: those of Kaldi and ESPnet take each chapter for another speaker.
+    matches = [_OF_LIBRISPEECH.fullmatch(utterance) for utterance in utterances]
+    named = [match[1] for match in matches if match]
+    if len(named) == len(utterances):
+        return dict(zip(utterances, named, strict=True))
+    for path in _list_tables(places):
+        table = read_table(path)
+        if all(utterance in table for utterance in utterances):
+            return {utterance: table[utterance] for utterance in utterances}
+    return {}
+
+
+def _list_tables(places: Iterable[Path | None]) -> list[Path]:
+    """List the tables in folders, beside files and beside folders."""
+    folders = []
+    for place in places:
+        if place is not None:
+            folders += [place, place.parent]
+    tables = [folder / UTT2SPK for folder in folders]
+    return [table for table in tables if table.is_file()]
